@@ -1,0 +1,92 @@
+// From a URL, or a store made by hand, to a Tenure. The only place of the library where the real clock and randomness
+// are handed in. Stores are loaded when they are asked for, so that nobody pays for one they do not use.
+
+import { InvalidArgumentError } from "./core/errors.ts";
+import { type AcquireOptions, Tenure } from "./holder/tenure.ts";
+import { defaultHolderId, systemParts } from "./runtime/system.ts";
+import type { MemoryBackend } from "./stores/memory.ts";
+import type { OpenStore } from "./stores/store.ts";
+
+export interface ConnectOptions {
+  /** Who this process is to a person who looks. Need not be unique. @default hostname/pid */
+  readonly holderId?: string | undefined;
+  /** Used where a call does not say otherwise: ttlMs, waitMs, whileInDoubt and the other options of acquire(). */
+  readonly defaults?: AcquireOptions | undefined;
+  /**
+   * Whether held leases keep the process from exiting by itself. Off: a process with nothing else to do exits, and its
+   * leases end with their ttl. @default false
+   */
+  readonly keepProcessAlive?: boolean | undefined;
+}
+
+/**
+ * `sqlite:./tenure.db`: all processes of this machine, through one file. `memory:`: this process alone;
+ * `memory:name` is shared by everyone in the process who uses that name. Or a store: `connect(sqliteStore({ ... }))`.
+ */
+export async function connect(target: string | OpenStore, options: ConnectOptions = {}): Promise<Tenure> {
+  const open = typeof target === "function" ? target : await fromUrl(target);
+  const parts = systemParts();
+  const store = await open(parts);
+  try {
+    return new Tenure({
+      store,
+      clock: parts.clock,
+      random: parts.random,
+      holderId: options.holderId ?? defaultHolderId(),
+      defaults: options.defaults ?? {},
+      keepAlive: options.keepProcessAlive ?? false,
+    });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+const sharedMemory = new Map<string, MemoryBackend>();
+
+async function fromUrl(url: unknown): Promise<OpenStore> {
+  const scheme = typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
+  if (typeof url !== "string" || scheme === undefined) {
+    throw new InvalidArgumentError(
+      `Expected a store URL such as "sqlite:./tenure.db" or "memory:", got ${JSON.stringify(url)}.`,
+    );
+  }
+  const rest = url.slice(scheme.length + 1);
+  switch (scheme) {
+    case "memory":
+      return memoryByName(rest);
+    case "sqlite": {
+      const { sqliteStore } = await import("./stores/sqlite.ts");
+      return sqliteStore(sqliteOptions(rest));
+    }
+    default:
+      throw new InvalidArgumentError(
+        `Tenure has no store for "${scheme}:". Known are sqlite: and memory:. Check the spelling, or pass a store.`,
+      );
+  }
+}
+
+async function memoryByName(name: string): Promise<OpenStore> {
+  const { MemoryBackend, memoryStore } = await import("./stores/memory.ts");
+  if (name === "") return memoryStore();
+  const backend = sharedMemory.get(name) ?? new MemoryBackend();
+  sharedMemory.set(name, backend);
+  return memoryStore(backend);
+}
+
+function sqliteOptions(rest: string): { file: string; allowNetworkFileSystem: boolean } {
+  const [path = "", query = ""] = rest.split("?", 2);
+  const file = path.startsWith("//") ? path.slice(2) : path;
+  if (file === "" || file === ":memory:") {
+    throw new InvalidArgumentError(
+      'A sqlite: URL needs a file, e.g. "sqlite:./tenure.db". For a store inside this process use "memory:".',
+    );
+  }
+  const settings = new URLSearchParams(query);
+  for (const name of settings.keys()) {
+    if (name !== "allow-network-file-system") {
+      throw new InvalidArgumentError(`A sqlite: URL has no setting "${name}"; known is allow-network-file-system=1.`);
+    }
+  }
+  return { file, allowNetworkFileSystem: settings.get("allow-network-file-system") === "1" };
+}

@@ -1,0 +1,99 @@
+// The life of one lease, decided purely. It adds to its session what is the lease's own: work in flight, drain, and
+// the one rule that release must obey: the store hears of it only after the work has settled (S6).
+//
+//   held --drain--> draining --work settled--> releasing --answered--> ended
+//     |                | limit passed: the signal aborts, the work is waited for a last time
+//     |                v
+//     |             overrun --work settled--> releasing
+//     +---- session ended or lease revoked (from any of these) ----> ended
+
+import { assertNever } from "./assert.ts";
+import type { LossReason } from "./errors.ts";
+
+export type LeaseState =
+  | { readonly kind: "held"; readonly work: number }
+  | { readonly kind: "draining"; readonly work: number }
+  | { readonly kind: "overrun"; readonly work: number }
+  | { readonly kind: "releasing" }
+  | { readonly kind: "ended"; readonly reason: LossReason; readonly detail: string };
+
+export type LeaseEvent =
+  | { readonly type: "workStarted" }
+  | { readonly type: "workSettled" }
+  | { readonly type: "drain" }
+  /** The caller's limit for the drain has passed. */
+  | { readonly type: "drainLimit" }
+  | { readonly type: "lost"; readonly reason: LossReason; readonly detail: string }
+  | { readonly type: "releaseAnswered" };
+
+export type LeaseCommand =
+  /** Abort the lease's signal: whoever still works under it must stop. */
+  | { readonly do: "abort"; readonly reason: LossReason; readonly detail: string }
+  | { readonly do: "release" }
+  /** Everyone who waits for the end of this lease can go on. */
+  | { readonly do: "finish" };
+
+export interface LeaseStep {
+  readonly state: LeaseState;
+  readonly commands: readonly LeaseCommand[];
+}
+
+const NOTHING: readonly LeaseCommand[] = [];
+export const HELD: LeaseState = { kind: "held", work: 0 };
+
+export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
+  if (state.kind === "ended") return { state, commands: NOTHING };
+  switch (event.type) {
+    case "workStarted":
+      // Only a held lease takes work; `holder/lease.ts` has refused the rest with a reason.
+      if (state.kind !== "held") return { state, commands: NOTHING };
+      return { state: { kind: "held", work: state.work + 1 }, commands: NOTHING };
+    case "workSettled":
+      return workSettled(state);
+    case "drain":
+      if (state.kind !== "held") return { state, commands: NOTHING };
+      return state.work === 0 ? release() : { state: { kind: "draining", work: state.work }, commands: NOTHING };
+    case "drainLimit":
+      if (state.kind !== "draining") return { state, commands: NOTHING };
+      return {
+        state: { kind: "overrun", work: state.work },
+        commands: [{ do: "abort", reason: "released", detail: "its work outlived the drain" }],
+      };
+    case "lost":
+      return end(event.reason, event.detail);
+    case "releaseAnswered":
+      return state.kind === "releasing" ? end("released", "released by its holder") : { state, commands: NOTHING };
+    default:
+      return assertNever(event);
+  }
+}
+
+/** Whether the token may be used now: yes until the end, also for work in flight while draining. */
+export function mayAct(state: LeaseState): boolean {
+  return state.kind === "held" || state.kind === "draining";
+}
+
+function workSettled(state: Exclude<LeaseState, { kind: "ended" }>): LeaseStep {
+  switch (state.kind) {
+    case "held":
+      return { state: { kind: "held", work: Math.max(0, state.work - 1) }, commands: NOTHING };
+    case "draining":
+    case "overrun":
+      return state.work <= 1 ? release() : { state: { kind: state.kind, work: state.work - 1 }, commands: NOTHING };
+    case "releasing":
+      return { state, commands: NOTHING };
+    default:
+      return assertNever(state);
+  }
+}
+
+function release(): LeaseStep {
+  return { state: { kind: "releasing" }, commands: [{ do: "release" }] };
+}
+
+function end(reason: LossReason, detail: string): LeaseStep {
+  return {
+    state: { kind: "ended", reason, detail },
+    commands: [{ do: "abort", reason, detail }, { do: "finish" }],
+  };
+}

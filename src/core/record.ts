@@ -1,0 +1,91 @@
+// What a lease's record says about its holder, in one text form for every store: readable in a console, checked before
+// it is written and after it is read. Whatever came from a backend is treated as if a stranger had written it.
+
+import { InvalidArgumentError, StoreUnusableError } from "./errors.ts";
+import { utf8Length } from "./text.ts";
+
+/** Larger values slow every grant; publish an address here, not a document. */
+export const VALUE_BYTES_MAX = 4096;
+const HOLDER_BYTES_MAX = 256;
+
+export interface LeaseRecord {
+  readonly holderId: string;
+  readonly sessionId: string;
+  /** The acquisition that was granted; no two acquisitions share one. */
+  readonly attempt: string;
+  /** What the holder publishes about itself: any JSON value. */
+  readonly value?: unknown;
+}
+
+export function encodeRecord(record: LeaseRecord): string {
+  checkHolderId(record.holderId);
+  const value = encodeValue(record.value);
+  return JSON.stringify({
+    v: 1,
+    holderId: record.holderId,
+    sessionId: record.sessionId,
+    attempt: record.attempt,
+    ...(value === undefined ? {} : { value: JSON.parse(value) as unknown }),
+  });
+}
+
+export function decodeRecord(text: string): LeaseRecord {
+  let raw: unknown;
+  try {
+    raw = JSON.parse(text);
+  } catch (cause) {
+    throw new StoreUnusableError(`A lease record is not JSON: ${shorten(text)}`, { cause });
+  }
+  if (typeof raw !== "object" || raw === null) throw unreadable(text);
+  const fields = raw as Record<string, unknown>;
+  if (fields.v !== 1) {
+    throw new StoreUnusableError(
+      `A lease record has version ${String(fields.v)}; this Tenure reads version 1. Upgrade it on every host.`,
+    );
+  }
+  const { holderId, sessionId, attempt } = fields;
+  if (typeof holderId !== "string" || typeof sessionId !== "string" || typeof attempt !== "string") {
+    throw unreadable(text);
+  }
+  return {
+    holderId,
+    sessionId,
+    attempt,
+    ...("value" in fields ? { value: fields.value } : {}),
+  };
+}
+
+/** The value as JSON text, or undefined when there is none. Throws on what JSON cannot carry. */
+export function encodeValue(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw new InvalidArgumentError("`value` must be plain JSON (no cycles, no bigint).", { cause });
+  }
+  if (text === undefined) throw new InvalidArgumentError("`value` must be plain JSON, not a function or symbol.");
+  const bytes = utf8Length(text);
+  if (bytes > VALUE_BYTES_MAX) {
+    throw new InvalidArgumentError(`\`value\` has ${bytes} bytes as JSON; at most ${VALUE_BYTES_MAX} are allowed.`);
+  }
+  return text;
+}
+
+export function checkHolderId(holderId: unknown): string {
+  if (typeof holderId !== "string" || holderId === "" || holderId.includes("\0")) {
+    throw new InvalidArgumentError("`holderId` must be a string that is not empty and has no NUL character.");
+  }
+  if (utf8Length(holderId) > HOLDER_BYTES_MAX) {
+    throw new InvalidArgumentError(`\`holderId\` may have at most ${HOLDER_BYTES_MAX} bytes.`);
+  }
+  return holderId;
+}
+
+function unreadable(text: string): StoreUnusableError {
+  return new StoreUnusableError(`A lease record lacks holderId, sessionId or attempt: ${shorten(text)}`);
+}
+
+function shorten(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 80)}...` : text;
+}

@@ -1,0 +1,49 @@
+// The names of resources: any text of 1 to 512 bytes of UTF-8. Checked once at the door, so that every store and
+// guard may rely on it.
+
+import { InvalidArgumentError } from "./errors.ts";
+import { utf8Length } from "./text.ts";
+
+export const RESOURCE_BYTES_MAX = 512;
+
+export function checkResource(name: unknown): string {
+  if (typeof name !== "string") {
+    throw new InvalidArgumentError(`Expected a resource name (a string), got ${typeof name}.`);
+  }
+  if (name === "") {
+    throw new InvalidArgumentError(
+      'Expected a resource name, got an empty string. Name what is protected, e.g. "settlement".',
+    );
+  }
+  return checkText(name, "resource name");
+}
+
+/** A prefix may be empty: it then means every resource. */
+export function checkPrefix(prefix: unknown): string {
+  if (typeof prefix !== "string") {
+    throw new InvalidArgumentError(`Expected a prefix (a string), got ${typeof prefix}.`);
+  }
+  return checkText(prefix, "prefix");
+}
+
+function checkText(text: string, what: string): string {
+  if (text.includes("\0")) {
+    throw new InvalidArgumentError(`The ${what} contains a NUL character. Remove it.`);
+  }
+  if (hasLoneSurrogate(text)) {
+    throw new InvalidArgumentError(
+      `The ${what} contains half of a surrogate pair, which UTF-8 cannot express. Check where it was cut.`,
+    );
+  }
+  const bytes = utf8Length(text);
+  if (bytes > RESOURCE_BYTES_MAX) {
+    throw new InvalidArgumentError(
+      `The ${what} has ${bytes} bytes; at most ${RESOURCE_BYTES_MAX} are allowed. Shorten or hash it.`,
+    );
+  }
+  return text;
+}
+
+function hasLoneSurrogate(text: string): boolean {
+  return /(?:[\uD800-\uDBFF](?![\uDC00-\uDFFF]))|(?:(?<![\uD800-\uDBFF])[\uDC00-\uDFFF])/.test(text);
+}

@@ -1,0 +1,215 @@
+// One acquisition, from the first request to the lease: take a turn in this process, ask the store, wait for its
+// wake-up while busy, and resolve lost answers by asking again under the same attempt. Whatever it may have got at the
+// store when it gives up is given back.
+
+import { backoffMs } from "../core/backoff.ts";
+import type { Clock, Random } from "../core/clock.ts";
+import { AcquireTimeoutError, isTenureError, type StoreUnavailableError } from "../core/errors.ts";
+import type { Timing } from "../core/timing.ts";
+import type { GrantOutcome, Store } from "../stores/store.ts";
+import { Lease } from "./lease.ts";
+import type { Session } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
+import type { TokenMemory } from "./token-memory.ts";
+import type { Turns } from "./turns.ts";
+import { pause, withLimit } from "./waits.ts";
+
+export interface AcquireParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly holderId: string;
+  readonly sessions: Sessions;
+  readonly turns: Turns;
+  readonly tokens: TokenMemory;
+  /** Aborts when the whole Tenure closes. */
+  readonly closing: AbortSignal;
+}
+
+export interface AcquireRequest {
+  readonly resource: string;
+  readonly timing: Timing;
+  /** Undefined: do not wait at all, and answer undefined when busy. */
+  readonly waitMs: number | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly value: unknown;
+  readonly actsInDoubt: boolean;
+}
+
+/** A store that stays unreachable is asked this often by someone who does not wait. */
+const TRIES_WITHOUT_WAIT = 2;
+const UNAVAILABLE_BACKOFF = { baseMs: 50, capMs: 1_000 };
+const WAIT_OVER = Symbol("the wait is over");
+
+/** The session ended under the acquisition: take a new one and ask again. */
+const SESSION_GONE = Symbol("the session is gone");
+
+export function acquire(parts: AcquireParts, request: AcquireRequest): Promise<Lease | undefined> {
+  return new Acquisition(parts, request).run();
+}
+
+class Acquisition {
+  readonly #parts: AcquireParts;
+  readonly #request: AcquireRequest;
+  /** Ends every wait: by the caller's signal, by close(), or because `waitMs` is over. */
+  readonly #ending: AbortSignal;
+  readonly #waitOver = new AbortController();
+  #heldBy: string | undefined;
+  #failures = 0;
+  #unavailable: StoreUnavailableError | undefined;
+
+  constructor(parts: AcquireParts, request: AcquireRequest) {
+    this.#parts = parts;
+    this.#request = request;
+    const signals = [this.#waitOver.signal, parts.closing];
+    this.#ending = AbortSignal.any(request.signal === undefined ? signals : [...signals, request.signal]);
+  }
+
+  async run(): Promise<Lease | undefined> {
+    const { waitMs, resource } = this.#request;
+    const { clock, turns } = this.#parts;
+    this.#ending.throwIfAborted();
+    const limited = waitMs !== undefined && waitMs < Number.POSITIVE_INFINITY;
+    const timer = limited
+      ? clock.setTimer(() => this.#waitOver.abort(WAIT_OVER), waitMs, { keepAlive: true })
+      : undefined;
+    let endTurn: (() => void) | undefined;
+    try {
+      endTurn = waitMs === undefined ? turns.tryTake(resource) : await turns.take(resource, this.#ending);
+      return endTurn === undefined ? undefined : await this.#contend();
+    } catch (error) {
+      throw error === WAIT_OVER ? this.#timedOut() : error;
+    } finally {
+      timer?.cancel();
+      endTurn?.();
+    }
+  }
+
+  async #contend(): Promise<Lease | undefined> {
+    for (;;) {
+      const session = await this.#liveSession();
+      const stopUsing = session.use();
+      try {
+        const answer = await this.#ask(session);
+        if (answer !== SESSION_GONE) return answer;
+      } finally {
+        stopUsing();
+      }
+    }
+  }
+
+  async #liveSession(): Promise<Session> {
+    for (;;) {
+      try {
+        return await this.#parts.sessions.live(this.#request.timing);
+      } catch (error) {
+        await this.#backOff(error);
+      }
+    }
+  }
+
+  /** Asks under one attempt until it is granted, or until there is a reason to stop. */
+  async #ask(session: Session): Promise<Lease | undefined | typeof SESSION_GONE> {
+    const attempt = session.newAttempt();
+    // Whether the store may keep something for this attempt: a grant whose answer got lost, or a place in the queue.
+    let atStore: "nothing" | "queued" | "unknown" = "nothing";
+    let lease: Lease | undefined;
+    try {
+      for (;;) {
+        let outcome: GrantOutcome;
+        try {
+          outcome = await this.#grant(session, attempt);
+        } catch (error) {
+          if (isUnavailable(error) && error.applied === "unknown") atStore = "unknown";
+          await this.#backOff(error);
+          if (session.end !== undefined) return SESSION_GONE;
+          continue;
+        }
+        this.#unavailable = undefined;
+        if (outcome.kind === "granted") {
+          atStore = "unknown";
+          lease = await this.#accept(session, attempt, outcome.token);
+          return lease ?? SESSION_GONE;
+        }
+        if (outcome.kind === "gone") session.refuse();
+        if (outcome.kind !== "busy") return SESSION_GONE;
+        this.#heldBy = outcome.holderId;
+        if (this.#request.waitMs === undefined) return undefined;
+        if (atStore === "nothing") atStore = "queued";
+        if (!(await this.#untilFree(session, attempt))) return SESSION_GONE;
+      }
+    } finally {
+      if (lease === undefined && atStore !== "nothing") await this.#withdraw(session, attempt, atStore);
+    }
+  }
+
+  #grant(session: Session, attempt: string): Promise<GrantOutcome> {
+    const { store, clock, holderId } = this.#parts;
+    const { resource, timing, value, waitMs } = this.#request;
+    const limitMs = timing.roundTripMs;
+    const { sessionId } = session;
+    return withLimit(clock, limitMs, "request for a grant", () =>
+      store.grant({ sessionId, resource, attempt, holderId, value, queue: waitMs !== undefined, limitMs }),
+    );
+  }
+
+  /** The store said yes. Whether the caller may have it depends on the clock and on the token. */
+  async #accept(session: Session, attempt: string, token: bigint): Promise<Lease | undefined> {
+    const { store, clock, tokens } = this.#parts;
+    const { resource, actsInDoubt } = this.#request;
+    tokens.accept(resource, token);
+    await session.settled().catch(() => undefined);
+    // The answer may have come after the session's end, which no yes of the store can undo.
+    if (!session.look(clock.now())) return undefined;
+    return new Lease({ store, clock, session, resource, token, attempt, actsInDoubt });
+  }
+
+  /** False when the session ended meanwhile. */
+  async #untilFree(session: Session, attempt: string): Promise<boolean> {
+    const { store } = this.#parts;
+    const { resource, timing } = this.#request;
+    const signal = AbortSignal.any([this.#ending, session.endSignal]);
+    const request = { sessionId: session.sessionId, resource, attempt, limitMs: timing.roundTripMs, signal };
+    try {
+      await store.untilFree(request);
+      return true;
+    } catch (error) {
+      this.#ending.throwIfAborted();
+      if (session.end !== undefined) return false;
+      await this.#backOff(error);
+      return true;
+    }
+  }
+
+  async #withdraw(session: Session, attempt: string, atStore: "queued" | "unknown"): Promise<void> {
+    const { store, clock } = this.#parts;
+    const { resource, timing } = this.#request;
+    const limitMs = timing.roundTripMs;
+    const { sessionId } = session;
+    // A grant that is still under way would arrive after this withdrawal, so the renewals repeat it.
+    if (atStore === "unknown") session.withdrawLater(resource, attempt);
+    await withLimit(clock, limitMs, "withdrawal", () =>
+      store.withdraw({ sessionId, resource, attempt, limitMs }),
+    ).catch(() => session.withdrawLater(resource, attempt));
+  }
+
+  /** Waits before the next try after a failure; throws when no further try is due. */
+  async #backOff(error: unknown): Promise<void> {
+    this.#ending.throwIfAborted();
+    if (!isUnavailable(error)) throw error;
+    this.#unavailable = error;
+    this.#failures += 1;
+    if (this.#request.waitMs === undefined && this.#failures >= TRIES_WITHOUT_WAIT) throw error;
+    const delayMs = backoffMs(UNAVAILABLE_BACKOFF, this.#failures, this.#parts.random.next());
+    await pause(this.#parts.clock, delayMs, this.#ending);
+  }
+
+  #timedOut(): Error {
+    const { resource, waitMs } = this.#request;
+    return this.#unavailable ?? new AcquireTimeoutError({ resource, waitMs: waitMs ?? 0, heldBy: this.#heldBy });
+  }
+}
+
+function isUnavailable(error: unknown): error is StoreUnavailableError {
+  return isTenureError(error, "STORE_UNAVAILABLE");
+}

@@ -1,0 +1,52 @@
+// Planned handover: after the release, see the successor take over before going away. Tells who it is and how long the
+// resource was nobody's, so that a deploy can show its own gap.
+
+import type { Clock } from "../core/clock.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import type { LeaseRef, Store } from "../stores/store.ts";
+import type { ReleaseOptions, ReleaseResult } from "./lease.ts";
+
+export interface HandoverOptions extends ReleaseOptions {
+  /** How long to wait for a successor. Too small: it is not seen. Too large: shutdown takes that long without one. */
+  readonly waitMs: number;
+}
+
+export interface Handover {
+  readonly release: ReleaseResult;
+  /** Absent when nobody took over within `waitMs`. */
+  readonly successor?: { readonly holderId: string; readonly token: bigint } | undefined;
+  /** From the end of the release until the successor was seen, or until the wait ran out. */
+  readonly waitedMs: number;
+}
+
+interface Parts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly lease: LeaseRef;
+  readonly result: ReleaseResult;
+}
+
+export async function untilSucceeded(parts: Parts, options: HandoverOptions): Promise<Handover> {
+  const { store, clock, lease, result } = parts;
+  const startedAt = clock.now();
+  const giveUp = new AbortController();
+  const timer = clock.setTimer(() => giveUp.abort(), options.waitMs, { keepAlive: true });
+  try {
+    for await (const view of store.watch({ prefix: lease.resource, signal: giveUp.signal })) {
+      if (view.resource !== lease.resource || view.holder === undefined) continue;
+      const { holderId, token } = view.holder;
+      if (token <= lease.token) continue;
+      return { release: result, successor: { holderId, token }, waitedMs: clock.now() - startedAt };
+    }
+    return { release: result, waitedMs: clock.now() - startedAt };
+  } finally {
+    timer.cancel();
+    giveUp.abort();
+  }
+}
+
+export function checkHandover(options: HandoverOptions): HandoverOptions {
+  const waitMs: unknown = options?.waitMs;
+  if (typeof waitMs === "number" && waitMs >= 0) return options;
+  throw new InvalidArgumentError(`\`waitMs\` must be a number of milliseconds, at least 0, got ${String(waitMs)}.`);
+}

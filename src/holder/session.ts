@@ -1,0 +1,245 @@
+// One kept-alive session: carries out what core/session-machine.ts decides. It sends one renewal for all its leases,
+// tells them of doubt and of the end, and keeps the two instants that `lease.check()` compares the clock with.
+
+import type { Clock, Random, Timer } from "../core/clock.ts";
+import type { LossReason } from "../core/errors.ts";
+import {
+  openSession,
+  type SessionCommand,
+  type SessionEvent,
+  type SessionState,
+  type SessionStep,
+  stepSession,
+} from "../core/session-machine.ts";
+import type { Timing } from "../core/timing.ts";
+import type { LeaseRef, RenewOutcome, Store } from "../stores/store.ts";
+import { withLimit } from "./waits.ts";
+
+/** What a session needs of the leases tied to it. */
+export interface SessionMember {
+  readonly resource: string;
+  readonly token: bigint;
+  lose(reason: LossReason, detail: string): void;
+}
+
+export interface SessionParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly timing: Timing;
+  /** Renewal timers keep the process alive. */
+  readonly keepAlive: boolean;
+}
+
+export interface OpenedSession {
+  readonly sessionId: string;
+  /** Read before the request that opened it left. */
+  readonly sentAt: number;
+  readonly grantedTtlMs: number;
+}
+
+const NEVER = Number.NEGATIVE_INFINITY;
+
+export class Session {
+  readonly sessionId: string;
+  readonly timing: Timing;
+  /** May act until this instant even while in doubt; in the past once the session has ended. */
+  safeUntil: number = NEVER;
+  /** The same, but in the past also while in doubt. `lease.check()` reads it on every call. */
+  settledUntil: number = NEVER;
+  /** The wall clock when the newest confirmed request was sent: for error messages only. */
+  confirmedAt: Date;
+
+  readonly #parts: SessionParts;
+  readonly #members = new Map<string, SessionMember>();
+  readonly #stopListening: () => void;
+  readonly #ended = new AbortController();
+  readonly #timers: { renewal?: Timer; look?: Timer } = {};
+  #state: SessionState;
+  #users = 0;
+  #attempts = 0;
+  #withdrawn: { readonly resource: string; readonly attempt: string }[] = [];
+  #waiters: { resolve: () => void; reject: (reason: Error) => void }[] = [];
+  #doubtCause: unknown;
+
+  constructor(parts: SessionParts, opened: OpenedSession) {
+    this.#parts = parts;
+    this.sessionId = opened.sessionId;
+    this.timing = parts.timing;
+    this.confirmedAt = wallAt(parts.clock, opened.sentAt);
+    this.#stopListening = parts.clock.onJump(() => this.#feed({ type: "clockJumped" }));
+    const first = openSession({ ...opened, now: parts.clock.now() }, parts.timing);
+    this.#state = first.state;
+    this.#apply(first);
+  }
+
+  get inDoubt(): boolean {
+    return this.#state.kind === "doubt";
+  }
+
+  /** What made the last renewal fail. */
+  get doubtCause(): unknown {
+    return this.#doubtCause;
+  }
+
+  get end(): { readonly reason: LossReason; readonly detail: string } | undefined {
+    return this.#state.kind === "ended" ? this.#state : undefined;
+  }
+
+  /** Aborts when the session ends: whoever waits with it must stop waiting. */
+  get endSignal(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  get members(): Iterable<SessionMember> {
+    return this.#members.values();
+  }
+
+  /** Looks at the clock now instead of waiting for a timer. False when the session has ended. */
+  look(now: number): boolean {
+    if (now >= this.safeUntil) this.#feed({ type: "looked", now });
+    return this.#state.kind !== "ended";
+  }
+
+  /** Keeps the session renewed while somebody acquires with it, before there is a lease. */
+  use(): () => void {
+    this.#users += 1;
+    let used = true;
+    return () => {
+      if (used) this.#users -= 1;
+      used = false;
+    };
+  }
+
+  /** A name for one acquisition that nobody else will ever use. */
+  newAttempt(): string {
+    this.#attempts += 1;
+    return `${this.sessionId}.${this.#attempts}`;
+  }
+
+  join(member: SessionMember): void {
+    this.#members.set(member.resource, member);
+  }
+
+  leave(member: SessionMember): void {
+    if (this.#members.get(member.resource) === member) this.#members.delete(member.resource);
+  }
+
+  /** The fate of this attempt is unknown and nobody wants it: every renewal from now on gives it back. */
+  withdrawLater(resource: string, attempt: string): void {
+    this.#withdrawn.push({ resource, attempt });
+  }
+
+  /** The store does not know this session any more. */
+  refuse(): void {
+    this.#feed({ type: "refused" });
+  }
+
+  /** Ends it on this side; the store forgets it too unless work is still running under one of its leases. */
+  close(inUse: boolean): void {
+    this.#feed({ type: "closed", inUse });
+  }
+
+  /** Resolves when the session is confirmed, at once if it is; rejects when it ends first. */
+  settled(): Promise<void> {
+    if (this.#state.kind === "confirmed") return Promise.resolve();
+    if (this.#state.kind === "ended") return Promise.reject(new Error(this.#state.detail));
+    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }));
+  }
+
+  #feed(event: SessionEvent): void {
+    this.#apply(stepSession(this.#state, event, this.timing));
+  }
+
+  #apply(step: SessionStep): void {
+    this.#state = step.state;
+    // The two instants first: whoever is told something below already finds them right.
+    this.safeUntil = step.state.kind === "ended" ? NEVER : step.state.safeUntil;
+    this.settledUntil = step.state.kind === "confirmed" ? step.state.safeUntil : NEVER;
+    for (const command of step.commands) this.#carryOut(command);
+  }
+
+  #carryOut(command: SessionCommand): void {
+    const { clock, keepAlive } = this.#parts;
+    switch (command.do) {
+      case "renew":
+        void this.#renew(command.limitMs);
+        return;
+      case "renewAfter":
+        this.#timers.renewal?.cancel();
+        this.#timers.renewal = clock.setTimer(() => this.#renewalDue(), command.delayMs, { keepAlive });
+        return;
+      case "lookAt":
+        this.#timers.look?.cancel();
+        this.#timers.look = clock.setTimer(() => this.look(clock.now()), command.at - clock.now(), { keepAlive });
+        return;
+      case "enterDoubt":
+        return;
+      case "leaveDoubt":
+        this.#doubtCause = undefined;
+        for (const waiter of this.#waiters.splice(0)) waiter.resolve();
+        return;
+      case "end":
+        this.#finish(command);
+    }
+  }
+
+  #renewalDue(): void {
+    const now = this.#parts.clock.now();
+    this.#feed({ type: "renewalDue", now, wanted: this.#users > 0 || this.#members.size > 0 });
+  }
+
+  async #renew(limitMs: number): Promise<void> {
+    const { store, clock, random } = this.#parts;
+    const { sessionId } = this;
+    const withdrawn = this.#withdrawn;
+    const sentAt = clock.now();
+    let outcome: RenewOutcome;
+    try {
+      outcome = await withLimit(clock, limitMs, "renewal", () => store.renew({ sessionId, withdrawn, limitMs }));
+    } catch (cause) {
+      this.#doubtCause = cause;
+      this.#feed({ type: "renewalFailed", now: clock.now(), draw: random.next() });
+      return;
+    }
+    if (outcome.kind === "gone") {
+      this.refuse();
+      return;
+    }
+    this.confirmedAt = wallAt(clock, sentAt);
+    this.#feed({ type: "renewed", now: clock.now(), sentAt, grantedTtlMs: outcome.ttlMs });
+    for (const ref of outcome.gone) this.#loseOne(ref);
+  }
+
+  #loseOne(ref: LeaseRef): void {
+    const member = this.#members.get(ref.resource);
+    if (member?.token === ref.token) member.lose("revoked", "a third party revoked it");
+  }
+
+  #finish(command: { readonly reason: LossReason; readonly detail: string; readonly giveUp: boolean }): void {
+    this.#timers.renewal?.cancel();
+    this.#timers.look?.cancel();
+    this.#stopListening();
+    for (const member of [...this.#members.values()]) member.lose(command.reason, command.detail);
+    this.#members.clear();
+    this.#ended.abort();
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(new Error(command.detail));
+    if (command.giveUp) this.#giveUp();
+  }
+
+  /** Spares the backend a dead session for the rest of its ttl. If the request fails, the ttl does the same. */
+  #giveUp(): void {
+    const { store, clock, timing } = this.#parts;
+    const limitMs = timing.roundTripMs;
+    const request = { sessionId: this.sessionId, limitMs };
+    this.ending = withLimit(clock, limitMs, "end of the session", () => store.endSession(request)).catch(() => undefined);
+  }
+
+  /** Settles when the store has been told of the end, where it had to be. Never rejects. */
+  ending: Promise<void> = Promise.resolve();
+}
+
+/** What the wall clock showed at an instant of the monotonic clock. */
+function wallAt(clock: Clock, instant: number): Date {
+  return new Date(clock.wallNow() - (clock.now() - instant));
+}

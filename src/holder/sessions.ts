@@ -1,0 +1,68 @@
+// One shared session for each set of timing numbers, opened when it is first needed: a thousand leases of one process
+// are renewed by one request, and the caller does nothing for it.
+
+import type { Clock, Random } from "../core/clock.ts";
+import { StoreUnavailableError } from "../core/errors.ts";
+import { checkTiming, type Timing } from "../core/timing.ts";
+import type { Store } from "../stores/store.ts";
+import { Session } from "./session.ts";
+import { withLimit } from "./waits.ts";
+
+export interface SessionsParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly holderId: string;
+  readonly keepAlive: boolean;
+}
+
+export class Sessions {
+  readonly #parts: SessionsParts;
+  readonly #current = new Map<string, Session>();
+  readonly #opening = new Map<string, Promise<Session>>();
+
+  constructor(parts: SessionsParts) {
+    this.#parts = parts;
+  }
+
+  /** The live session with this timing; opens one where there is none. Callers at the same time share the opening. */
+  async live(timing: Timing): Promise<Session> {
+    const key = keyOf(timing);
+    const current = this.#current.get(key);
+    if (current?.look(this.#parts.clock.now())) return current;
+    let opening = this.#opening.get(key);
+    if (opening === undefined) {
+      opening = this.#open(timing).finally(() => this.#opening.delete(key));
+      this.#opening.set(key, opening);
+    }
+    const session = await opening;
+    this.#current.set(key, session);
+    return session;
+  }
+
+  /** Every session that has not ended. */
+  all(): Session[] {
+    return [...this.#current.values()].filter((session) => session.end === undefined);
+  }
+
+  async #open(timing: Timing): Promise<Session> {
+    const { store, clock, random, holderId } = this.#parts;
+    const sessionId = random.id();
+    const limitMs = timing.roundTripMs;
+    const request = { sessionId, holderId, ttlMs: timing.ttlMs, limitMs };
+    const sentAt = clock.now();
+    const opened = await withLimit(clock, limitMs, "opening of a session", () => store.openSession(request));
+    // What counts is the ttl that the store granted; a shorter one may not leave room for a lost renewal.
+    checkTiming({ ...timing, ttlMs: opened.ttlMs });
+    const session = new Session({ ...this.#parts, timing }, { sessionId, sentAt, grantedTtlMs: opened.ttlMs });
+    if (session.end === undefined) return session;
+    throw new StoreUnavailableError("The store took so long to open a session that its time was over.", {
+      applied: "unknown",
+    });
+  }
+}
+
+function keyOf(timing: Timing): string {
+  const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
+  return [ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs].join("/");
+}

@@ -1,0 +1,246 @@
+// The object that `connect()` returns, and the start of the walk: acquire() leads to holder/acquire.ts, from there to
+// the store, and back with a holder/lease.ts.
+
+import type { Clock, Random } from "../core/clock.ts";
+import { AcquireTimeoutError, ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import { checkHolderId, encodeValue } from "../core/record.ts";
+import { checkPrefix, checkResource } from "../core/resource.ts";
+import { planTiming, type Timing, type TimingOptions } from "../core/timing.ts";
+import type { Consistency, Guarantees, HolderView, LeaseView, ReadAnswer, Store } from "../stores/store.ts";
+import { acquire } from "./acquire.ts";
+import { Lease } from "./lease.ts";
+import { Sessions } from "./sessions.ts";
+import { TokenMemory } from "./token-memory.ts";
+import { Turns } from "./turns.ts";
+import { withLimit } from "./waits.ts";
+
+/** The five numbers, and how a lease behaves. */
+export interface LeaseOptions extends TimingOptions {
+  /**
+   * What `check()` and `run()` do while a renewal is being retried. `stop` throws LeaseInDoubtError: nothing is started
+   * on a guess. `act` goes on until safeUntil; only for work that a guard protects. @default "stop"
+   */
+  readonly whileInDoubt?: "stop" | "act" | undefined;
+  /** What followers may read about the holder: any JSON value of at most 4096 bytes. */
+  readonly value?: unknown;
+}
+
+export interface AcquireOptions extends LeaseOptions {
+  /**
+   * How long to wait for a busy resource. Too small: AcquireTimeoutError under load. `Infinity` waits for ever.
+   * @default 10000
+   */
+  readonly waitMs?: number | undefined;
+  /** Ends the wait; the call rejects with the signal's reason. Does not end the lease. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface CloseOptions {
+  /**
+   * How long work in flight may go on before the signals of its leases abort. Too small: work is cut short. Too large:
+   * a hanging task delays the exit. @default 10000
+   */
+  readonly drainMs?: number | undefined;
+}
+
+export interface TenureParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly holderId: string;
+  readonly defaults: AcquireOptions;
+  readonly keepAlive: boolean;
+}
+
+const DEFAULT_WAIT_MS = 10_000;
+const DEFAULT_DRAIN_MS = 10_000;
+/** Reads, listings and revocations have no lease whose timing could bound them. */
+const REQUEST_LIMIT_MS = 5_000;
+const LIST_PAGE = 500;
+
+export class Tenure implements AsyncDisposable {
+  readonly holderId: string;
+  readonly #parts: TenureParts;
+  readonly #sessions: Sessions;
+  readonly #turns = new Turns();
+  readonly #tokens = new TokenMemory();
+  readonly #closing = new AbortController();
+  #closed: Promise<void> | undefined;
+
+  constructor(parts: TenureParts) {
+    this.#parts = parts;
+    this.holderId = checkHolderId(parts.holderId);
+    this.#sessions = new Sessions(parts);
+    this.#plan({});
+  }
+
+  /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
+  get guarantees(): Guarantees {
+    return this.#parts.store.guarantees;
+  }
+
+  /** Waits until the resource is free and holds it. Rejects with AcquireTimeoutError when `waitMs` is over. */
+  async acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
+    const waitMs = checkWait(options.waitMs ?? this.#parts.defaults.waitMs ?? DEFAULT_WAIT_MS);
+    const lease = await this.#acquire(resource, options, waitMs === 0 ? undefined : waitMs);
+    if (lease === undefined) throw new AcquireTimeoutError({ resource, waitMs });
+    return lease;
+  }
+
+  /** One try, no waiting: undefined when somebody else holds the resource. */
+  async tryAcquire(resource: string, options: LeaseOptions = {}): Promise<Lease | undefined> {
+    return this.#acquire(resource, options, undefined);
+  }
+
+  /**
+   * Acquires, runs the work under the lease, releases. Returns or throws what the work does; how the release went
+   * never hides it.
+   */
+  async withLease<T>(resource: string, work: (lease: Lease) => T | Promise<T>): Promise<T>;
+  async withLease<T>(
+    resource: string,
+    options: AcquireOptions,
+    work: (lease: Lease) => T | Promise<T>,
+  ): Promise<T>;
+  async withLease<T>(
+    resource: string,
+    second: AcquireOptions | ((lease: Lease) => T | Promise<T>),
+    third?: (lease: Lease) => T | Promise<T>,
+  ): Promise<T> {
+    const [options, work] = typeof second === "function" ? [{}, second] : [second, third];
+    if (typeof work !== "function") {
+      throw new InvalidArgumentError("withLease(resource, options?, work) needs a function as its last argument.");
+    }
+    const lease = await this.acquire(resource, options);
+    try {
+      return await lease.run(work);
+    } finally {
+      await lease.release();
+    }
+  }
+
+  /** Who holds the resource, with the evidence the answer rests on. */
+  async read(resource: string, options: { readonly consistency?: Consistency | undefined } = {}): Promise<ReadAnswer> {
+    this.#refuseWhenClosed();
+    const consistency = options.consistency ?? "linearizable";
+    if (consistency !== "linearizable" && consistency !== "stale") {
+      throw new InvalidArgumentError('`consistency` must be "linearizable" or "stale".');
+    }
+    const request = { resource: checkResource(resource), consistency, limitMs: REQUEST_LIMIT_MS };
+    return this.#limited("read", () => this.#parts.store.read(request));
+  }
+
+  /** Every held lease whose resource begins with the prefix, in order; fetched page by page. */
+  async *list(prefix = ""): AsyncGenerator<LeaseView, void, undefined> {
+    checkPrefix(prefix);
+    let after: string | undefined;
+    do {
+      this.#refuseWhenClosed();
+      const request = { prefix, after, limit: LIST_PAGE, limitMs: REQUEST_LIMIT_MS };
+      const page = await this.#limited("listing", () => this.#parts.store.list(request));
+      yield* page.leases;
+      after = page.next;
+    } while (after !== undefined);
+  }
+
+  /** First what is held now, then every change, until the signal aborts or the loop is left. */
+  async *watch(
+    prefix = "",
+    options: { readonly signal?: AbortSignal | undefined } = {},
+  ): AsyncGenerator<LeaseView, void, undefined> {
+    checkPrefix(prefix);
+    this.#refuseWhenClosed();
+    const left = new AbortController();
+    const signals = [left.signal, this.#closing.signal];
+    const signal = AbortSignal.any(options.signal === undefined ? signals : [...signals, options.signal]);
+    try {
+      yield* this.#parts.store.watch({ prefix, signal });
+    } finally {
+      left.abort();
+    }
+  }
+
+  /**
+   * Ends whoever's lease it is. The resource is free at once; the holder hears of it with its next renewal, so until
+   * then only a guard keeps it from acting. Answers whom it hit, or undefined when nobody held the resource.
+   */
+  async revoke(resource: string): Promise<HolderView | undefined> {
+    const { holder } = await this.read(resource);
+    if (holder === undefined) return undefined;
+    const request = { resource, token: holder.token, limitMs: REQUEST_LIMIT_MS };
+    const outcome = await this.#limited("revocation", () => this.#parts.store.revoke(request));
+    return outcome.kind === "revoked" ? holder : undefined;
+  }
+
+  /** Lets work in flight finish, releases every lease, and lets go of the store. Never rejects; idempotent. */
+  close(options: CloseOptions = {}): Promise<void> {
+    this.#closed ??= this.#close(options.drainMs ?? DEFAULT_DRAIN_MS);
+    return this.#closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #acquire(resource: string, options: AcquireOptions, waitMs: number | undefined): Promise<Lease | undefined> {
+    this.#refuseWhenClosed();
+    const { store, clock, random, holderId, defaults } = this.#parts;
+    const value = options.value ?? defaults.value;
+    encodeValue(value);
+    const request = {
+      resource: checkResource(resource),
+      timing: this.#plan(options),
+      waitMs,
+      signal: options.signal,
+      value,
+      actsInDoubt: checkDoubt(options.whileInDoubt ?? defaults.whileInDoubt) === "act",
+    };
+    const closing = this.#closing.signal;
+    const shared = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens, closing };
+    return acquire({ store, clock, random, holderId, ...shared }, request);
+  }
+
+  #plan(options: TimingOptions): Timing {
+    const { defaults } = this.#parts;
+    // A ttl given for one lease brings its own bounds: those chosen for another ttl do not fit it.
+    const base = options.ttlMs === undefined || options.ttlMs === defaults.ttlMs ? defaults : {};
+    return planTiming({
+      ttlMs: options.ttlMs ?? base.ttlMs,
+      renewEveryMs: options.renewEveryMs ?? base.renewEveryMs,
+      clockErrorMs: options.clockErrorMs ?? base.clockErrorMs,
+      roundTripMs: options.roundTripMs ?? base.roundTripMs,
+      marginMs: options.marginMs ?? base.marginMs,
+    });
+  }
+
+  #limited<T>(what: string, request: () => Promise<T>): Promise<T> {
+    return withLimit(this.#parts.clock, REQUEST_LIMIT_MS, what, request);
+  }
+
+  #refuseWhenClosed(): void {
+    this.#closing.signal.throwIfAborted();
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    this.#closing.abort(new ClosedError("This Tenure"));
+    const sessions = this.#sessions.all();
+    const leases = sessions.flatMap((session) => [...session.members]).filter((member) => member instanceof Lease);
+    await Promise.all(leases.map((lease) => lease.release({ drainMs })));
+    for (const session of sessions) session.close([...session.members].length > 0);
+    await Promise.all(sessions.map((session) => session.ending));
+    await this.#parts.store.close().catch(() => undefined);
+  }
+}
+
+function checkWait(waitMs: unknown): number {
+  if (typeof waitMs === "number" && waitMs >= 0) return waitMs;
+  throw new InvalidArgumentError(
+    `\`waitMs\` must be a number of milliseconds, at least 0 (Infinity waits for ever), got ${String(waitMs)}.`,
+  );
+}
+
+function checkDoubt(whileInDoubt: unknown): "stop" | "act" {
+  if (whileInDoubt === undefined || whileInDoubt === "stop") return "stop";
+  if (whileInDoubt === "act") return "act";
+  throw new InvalidArgumentError(`\`whileInDoubt\` must be "stop" or "act", got ${String(whileInDoubt)}.`);
+}

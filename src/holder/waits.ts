@@ -1,0 +1,41 @@
+// Waiting by the injected clock. No request hangs: a store that does not answer in time counts as unavailable, with an
+// unknown outcome. These timers keep the process alive, because a caller is waiting for them; renewals do not.
+
+import type { Clock } from "../core/clock.ts";
+import { StoreUnavailableError } from "../core/errors.ts";
+
+/** A store is asked to keep its own limit; this is for the one that does not. */
+const GRACE_MS = 50;
+
+export function withLimit<T>(clock: Clock, limitMs: number, what: string, request: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => {
+      const message = `The store did not answer the ${what} within ${Math.round(limitMs)} ms.`;
+      reject(new StoreUnavailableError(message, { applied: "unknown" }));
+    };
+    const timer = clock.setTimer(giveUp, limitMs + GRACE_MS, { keepAlive: true });
+    request()
+      .finally(() => timer.cancel())
+      .then(resolve, reject);
+  });
+}
+
+/** Resolves after `delayMs`; rejects with the signal's reason if that comes first. */
+export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const stop = (): void => {
+      timer.cancel();
+      reject(signal?.reason);
+    };
+    const done = (): void => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    };
+    const timer = clock.setTimer(done, delayMs, { keepAlive: true });
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}

@@ -1,0 +1,27 @@
+// The front door: every public name, one by one. What is not listed here or in a subpath of package.json is internal.
+
+export { type ConnectOptions, connect } from "./connect.ts";
+export type { Clock, HostClock, Random, Timer, TimerOptions } from "./core/clock.ts";
+export {
+  AcquireTimeoutError,
+  ClosedError,
+  DrainingError,
+  type ErrorCode,
+  InvalidArgumentError,
+  isTenureError,
+  LeaseInDoubtError,
+  LeaseLostError,
+  type LossReason,
+  StaleTokenError,
+  StoreUnavailableError,
+  StoreUnusableError,
+  TenureError,
+  TokenRegressionError,
+} from "./core/errors.ts";
+export { explainTiming, type Inequality, planTiming, type Timing, TimingError, type TimingOptions } from "./core/timing.ts";
+export { formatToken, padToken, parseToken } from "./core/token.ts";
+export { currentLease } from "./holder/context.ts";
+export type { Handover, HandoverOptions } from "./holder/handover.ts";
+export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
+export type { AcquireOptions, CloseOptions, LeaseOptions, Tenure } from "./holder/tenure.ts";
+export type { Consistency, Guarantees, HolderView, LeaseView, OpenStore, ReadAnswer, Store } from "./stores/store.ts";

@@ -1,0 +1,9 @@
+// Chance from the operating system: ids must differ between processes that start at the same instant.
+
+import { randomBytes } from "node:crypto";
+import type { Random } from "../core/clock.ts";
+
+export const systemRandom: Random = {
+  next: () => Math.random(),
+  id: () => randomBytes(16).toString("hex"),
+};

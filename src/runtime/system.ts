@@ -1,0 +1,34 @@
+// The real clock, host clock, randomness and name of this process, made once and shared by everything in it.
+
+import { hostname } from "node:os";
+import { performance } from "node:perf_hooks";
+import type { Clock, HostClock, Random } from "../core/clock.ts";
+import { SystemClock } from "./system-clock.ts";
+import { systemHostClock } from "./system-host-clock.ts";
+import { systemRandom } from "./system-random.ts";
+
+export interface SystemParts {
+  readonly clock: Clock;
+  readonly hostClock: HostClock;
+  readonly random: Random;
+}
+
+let parts: SystemParts | undefined;
+
+export function systemParts(): SystemParts {
+  if (parts === undefined) {
+    const hostClock = systemHostClock();
+    const clock = new SystemClock({
+      monotonicMs: () => performance.now(),
+      wallMs: () => Date.now(),
+      hostClock,
+    });
+    parts = { clock, hostClock, random: systemRandom };
+  }
+  return parts;
+}
+
+/** For people who look at who holds what; sessions have unique ids of their own. */
+export function defaultHolderId(): string {
+  return `${hostname()}/${process.pid}`;
+}

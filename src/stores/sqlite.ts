@@ -1,0 +1,262 @@
+// The embedded store: one SQLite file for all processes of one machine. Read it beside memory.ts, which says the same
+// without a file. Expiry is judged by the host's boot clock, which all processes share: no wall clock, no skew.
+
+import { resolve } from "node:path";
+import type { HostClock } from "../core/clock.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { encodeRecord } from "../core/record.ts";
+import { type Connection, type DriverName, loadDriver } from "./sqlite/driver.ts";
+import { failure, isBusy } from "./sqlite/failures.ts";
+import { openFile } from "./sqlite/file.ts";
+import { type LeaseRow, lookAgainInMs, type Moment, Tables } from "./sqlite/tables.ts";
+import { Waker } from "./sqlite/waker.ts";
+import { Writer } from "./sqlite/writer.ts";
+import { changes } from "./shared/changes.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  OpenStore,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "./store.ts";
+
+export interface SqliteOptions {
+  /** The store file; made when it does not exist. All processes that compete must name the same file. */
+  readonly file: string;
+  /** @default node:sqlite where this Node has it, else better-sqlite3 */
+  readonly driver?: DriverName | undefined;
+  /** Only when no second host can reach the folder: there, two could hold one lease. @default false */
+  readonly allowNetworkFileSystem?: boolean | undefined;
+}
+
+export function sqliteStore(options: SqliteOptions): OpenStore {
+  if (typeof options?.file !== "string" || options.file === "") {
+    throw new InvalidArgumentError('sqliteStore({ file }) needs the path of a file, e.g. "./tenure.db".');
+  }
+  return async (parts) => {
+    const driver = await loadDriver(options.driver);
+    const file = resolve(options.file);
+    const allowNetworkFileSystem = options.allowNetworkFileSystem ?? false;
+    const connection = await openFile(driver, { file, allowNetworkFileSystem }, parts.clock);
+    return new SqliteStore(connection, file, parts);
+  };
+}
+
+/** How often a read is tried again while another process recovers the file. */
+const READ_TRIES = 200;
+
+class SqliteStore implements Store {
+  readonly guarantees: Guarantees;
+  readonly #connection: Connection;
+  readonly #file: string;
+  readonly #parts: StoreParts;
+  readonly #host: HostClock;
+  readonly #tables: Tables;
+  readonly #writer: Writer;
+  readonly #waker: Waker;
+  readonly #closing = new AbortController();
+
+  constructor(connection: Connection, file: string, parts: StoreParts) {
+    this.#connection = connection;
+    this.#file = file;
+    this.#parts = parts;
+    this.#host = parts.hostClock;
+    this.#tables = new Tables(connection);
+    this.#waker = new Waker(connection, file, parts.clock);
+    const onCommit = (): void => this.#waker.wakeAll();
+    this.#writer = new Writer({ connection, file, clock: parts.clock, random: parts.random, onCommit });
+    this.guarantees = {
+      store: "sqlite",
+      tokenSource: "a counter in the resource's row, raised by the granting transaction",
+      tokenFalls: "when the file is deleted or replaced by an older copy",
+      expiryClock: "the host's boot clock, which runs on in suspend",
+      ttlStepMs: 1,
+      expiryLagMs: 2 * this.#host.stepMs,
+      wakeUp: "push",
+      fifo: true,
+      durable: true,
+    };
+  }
+
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const { sessionId: id, holderId } = request;
+    const ttlMs = Math.ceil(request.ttlMs);
+    return this.#writer.write(request.limitMs, () => {
+      const at = this.#now();
+      this.#tables.adoptForeignSessions(at, this.#host.stepMs);
+      this.#tables.sweep(at);
+      // One step more than the ttl: the clock may have read up to a step too low, and the store may be late, not early.
+      const expiresMs = at.nowMs + ttlMs + this.#host.stepMs;
+      this.#tables.addSession({ id, holderId, ttlMs, bootId: at.bootId, expiresMs });
+      return { ttlMs };
+    });
+  }
+
+  grant(request: GrantRequest): Promise<GrantOutcome> {
+    return this.#writer.write(request.limitMs, () => this.#grant(request, this.#now()));
+  }
+
+  #grant(request: GrantRequest, at: Moment): GrantOutcome {
+    const { resource, attempt, sessionId: session, holderId, value } = request;
+    if (!this.#tables.sessionLives(session, at)) return { kind: "gone" };
+    const row = this.#current(resource, at);
+    if (row?.attempt === attempt) {
+      const held = row.session === session;
+      return held ? { kind: "granted", token: row.token } : { kind: "ended" };
+    }
+    if (lookAgainInMs(row, this.#tables.head(resource, at), attempt, at) > 0) {
+      if (request.queue) this.#tables.joinQueue({ resource, session, attempt });
+      return { kind: "busy", holderId: row?.session == null ? undefined : row.record.holderId };
+    }
+    // Taking from a session that is over begins with its death: its next renewal must fail (S4).
+    if (row?.session != null) this.#tables.endSession(row.session);
+    const record = encodeRecord({ holderId, sessionId: session, attempt, value });
+    const token = this.#tables.grant({ resource, session, attempt, record });
+    if (request.queue) this.#tables.leaveQueue(attempt);
+    return { kind: "granted", token };
+  }
+
+  /** The resource's row. A session of another boot gets its last ttl first, so that what follows sees one clock. */
+  #current(resource: string, at: Moment): LeaseRow | undefined {
+    const row = this.#tables.lease(resource);
+    if (row?.sessionEnd === undefined || row.sessionEnd.bootId === at.bootId) return row;
+    this.#tables.adoptForeignSessions(at, this.#host.stepMs);
+    return this.#tables.lease(resource);
+  }
+
+  renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId: id } = request;
+    return this.#writer.write(request.limitMs, () => {
+      const at = this.#now();
+      const ttlMs = this.#tables.prolong(id, at, this.#host.stepMs);
+      if (ttlMs === undefined) return { kind: "gone" };
+      for (const attempt of request.withdrawn) this.#tables.withdraw(attempt, id, at.nowMs);
+      return { kind: "renewed", ttlMs, gone: this.#tables.revoked(id) };
+    });
+  }
+
+  release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    return this.#writer.write(request.limitMs, () => {
+      const at = this.#now();
+      const held = this.#tables.sessionLives(request.sessionId, at);
+      const released = held && this.#tables.release(request, request.sessionId, at.nowMs);
+      return { kind: released ? "released" : "notHeld" };
+    });
+  }
+
+  withdraw(request: AttemptRequest): Promise<void> {
+    return this.#writer.write(request.limitMs, () =>
+      this.#tables.withdraw(request, request.sessionId, this.#host.now()),
+    );
+  }
+
+  endSession(request: SessionRequest): Promise<void> {
+    return this.#writer.write(request.limitMs, () => this.#tables.endSession(request.sessionId));
+  }
+
+  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+    const signal = AbortSignal.any([request.signal, this.#closing.signal]);
+    const subscription = this.#waker.subscribe();
+    try {
+      for (;;) {
+        const waitMs = await this.#read(() => this.#waitFor(request));
+        if (waitMs === 0) return;
+        await subscription.next(waitMs, signal);
+      }
+    } finally {
+      subscription.close();
+    }
+  }
+
+  #waitFor(request: AttemptRequest): number {
+    const at = this.#now();
+    const row = this.#tables.lease(request.resource);
+    const foreign = row?.sessionEnd !== undefined && row.sessionEnd.bootId !== at.bootId;
+    // Only a write transaction may judge a session of another boot: ask for the grant.
+    if (foreign) return 0;
+    return lookAgainInMs(row, this.#tables.head(request.resource, at), request.attempt, at);
+  }
+
+  async read(request: ReadRequest): Promise<ReadAnswer> {
+    const { resource, consistency } = request;
+    const range = { prefix: resource, limit: 1 };
+    const [first] = await this.#read(() => this.#tables.held(range, this.#now()));
+    const holder = first?.resource === resource ? first.holder : undefined;
+    return { resource, holder, evidence: { consistency, ageMs: 0 } };
+  }
+
+  async list(request: ListRequest): Promise<ListPage> {
+    const range = { ...request, limit: request.limit + 1 };
+    const held = await this.#read(() => this.#tables.held(range, this.#now()));
+    const leases = held.slice(0, request.limit);
+    return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
+  }
+
+  async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
+    const seen = new Map<string, bigint>();
+    const signal = AbortSignal.any([request.signal, this.#closing.signal]);
+    const subscription = this.#waker.subscribe();
+    const range = { prefix: request.prefix, limit: -1 };
+    try {
+      while (!signal.aborted) {
+        const held = await this.#read(() => this.#tables.held(range, this.#now()));
+        yield* changes(seen, held);
+        const expiries = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
+        await subscription.next(Math.min(...expiries), signal).catch(() => undefined);
+      }
+    } finally {
+      subscription.close();
+    }
+  }
+
+  revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+    return this.#writer.write(request.limitMs, () => {
+      const at = this.#now();
+      const session = this.#tables.lease(request.resource)?.session;
+      const live = session != null && this.#tables.sessionLives(session, at);
+      const revoked = live && this.#tables.revoke(request, session, at.nowMs);
+      return { kind: revoked ? "revoked" : "notHeld" };
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(failure(new Error(`${this.#file} is closed.`), this.#file));
+    this.#writer.close();
+    this.#waker.close();
+    this.#connection.close();
+  }
+
+  #now(): Moment {
+    return { bootId: this.#host.bootId, nowMs: this.#host.now() };
+  }
+
+  /** Readers are never blocked in WAL mode, except for the moment in which another process recovers the file. */
+  async #read<T>(work: () => T): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      this.#closing.signal.throwIfAborted();
+      try {
+        return work();
+      } catch (error) {
+        if (!isBusy(error) || tries >= READ_TRIES) throw failure(error, this.#file);
+        await new Promise<void>((again) => this.#parts.clock.setTimer(again, 1, { keepAlive: true }));
+      }
+    }
+  }
+}

@@ -1,0 +1,57 @@
+// The tables of a store file. A lease row is the token counter of its resource and is never deleted by us; if a person
+// deletes one, the trigger keeps its token as the floor for all rows to come, so tokens still never fall (S1).
+
+/** Written into the file's header: tells our files from other people's SQLite files. ASCII "TENU". */
+export const APPLICATION_ID = 0x54454e55;
+export const SCHEMA_VERSION = 1;
+
+export const SCHEMA: string = `
+  CREATE TABLE floor (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    token INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO floor (only_row, token) VALUES (1, 0);
+
+  -- What is renewed. A missing row is a dead session; ids are never used again.
+  CREATE TABLE session (
+    id TEXT PRIMARY KEY,
+    holder_id TEXT NOT NULL,
+    ttl_ms INTEGER NOT NULL,
+    boot_id TEXT NOT NULL,
+    -- By the clock of that boot.
+    expires_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE lease (
+    resource TEXT PRIMARY KEY,
+    token INTEGER NOT NULL CHECK (token > 0),
+    -- Null after a release. While its session lives, the lease is held.
+    session TEXT,
+    -- The newest attempt that was granted, also after its end.
+    attempt TEXT NOT NULL,
+    record TEXT NOT NULL,
+    freed_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER lease_keeps_floor AFTER DELETE ON lease BEGIN
+    UPDATE floor SET token = max(token, OLD.token);
+  END;
+
+  CREATE TABLE waiter (
+    place INTEGER PRIMARY KEY AUTOINCREMENT,
+    resource TEXT NOT NULL,
+    session TEXT NOT NULL,
+    attempt TEXT NOT NULL UNIQUE
+  ) STRICT;
+  CREATE INDEX waiter_by_resource ON waiter (resource, place);
+
+  -- Leases that were revoked, until their session has ended: its renewals tell them.
+  CREATE TABLE revocation (
+    session TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    PRIMARY KEY (session, resource, token)
+  ) STRICT, WITHOUT ROWID;
+
+  PRAGMA application_id = ${APPLICATION_ID};
+  PRAGMA user_version = ${SCHEMA_VERSION};
+`;

@@ -1,0 +1,230 @@
+// Every SQL statement of the store, with a name. Tokens leave SQLite as text, because neither library gives integers
+// above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
+
+import { parseToken } from "../../core/token.ts";
+import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../store.ts";
+import type { Connection, Row, Statement } from "./driver.ts";
+import { decodeRecord, type LeaseRecord } from "../../core/record.ts";
+
+/** What the file says about a resource, and about the session that its newest grant belongs to. */
+export interface LeaseRow {
+  readonly token: bigint;
+  readonly session: string | null;
+  readonly attempt: string;
+  readonly record: LeaseRecord;
+  readonly freedMs: number;
+  /** Undefined when the session is gone from the file. */
+  readonly sessionEnd?: { readonly bootId: string; readonly expiresMs: number } | undefined;
+}
+
+export interface Moment {
+  readonly bootId: string;
+  readonly nowMs: number;
+}
+
+const LIVE = "session.boot_id = ? AND session.expires_ms > ?";
+
+export class Tables {
+  readonly #connection: Connection;
+  readonly #cache = new Map<string, Statement>();
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  sessionLives(id: string, at: Moment): boolean {
+    return this.#sql(`SELECT 1 FROM session WHERE id = ? AND ${LIVE}`).get(id, at.bootId, at.nowMs) !== undefined;
+  }
+
+  addSession(session: { id: string; holderId: string; ttlMs: number; expiresMs: number; bootId: string }): void {
+    const { id, holderId, ttlMs, bootId, expiresMs } = session;
+    this.#sql("INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)").run(
+      id,
+      holderId,
+      ttlMs,
+      bootId,
+      expiresMs,
+    );
+  }
+
+  /** Prolongs a live session to its own ttl from now. Answers that ttl, or undefined for a dead one. */
+  prolong(id: string, at: Moment, stepMs: number): number | undefined {
+    const sql = `UPDATE session SET expires_ms = ? + ttl_ms + ? WHERE id = ? AND ${LIVE} RETURNING ttl_ms`;
+    const ttlMs = this.#sql(sql).get(at.nowMs, stepMs, id, at.bootId, at.nowMs)?.ttl_ms;
+    return ttlMs === undefined ? undefined : Number(ttlMs);
+  }
+
+  endSession(id: string): void {
+    this.#sql("DELETE FROM session WHERE id = ?").run(id);
+    this.#sql("DELETE FROM waiter WHERE session = ?").run(id);
+    this.#sql("DELETE FROM revocation WHERE session = ?").run(id);
+  }
+
+  /**
+   * Sessions of another boot get one whole ttl more, by this boot's clock: nobody can tell how much of it is left, and
+   * should the file be shared between hosts after all, the other holder has stopped by then.
+   */
+  adoptForeignSessions(at: Moment, stepMs: number): void {
+    this.#sql("UPDATE session SET boot_id = ?, expires_ms = ? + ttl_ms + ? WHERE boot_id <> ?").run(
+      at.bootId,
+      at.nowMs,
+      stepMs,
+      at.bootId,
+    );
+  }
+
+  /** Forgets sessions that are over, with all that hangs on them. Leases are free by that already. */
+  sweep(at: Moment): void {
+    this.#sql("DELETE FROM session WHERE boot_id = ? AND expires_ms <= ?").run(at.bootId, at.nowMs);
+    this.#sql("DELETE FROM waiter WHERE session NOT IN (SELECT id FROM session)").run();
+    this.#sql("DELETE FROM revocation WHERE session NOT IN (SELECT id FROM session)").run();
+  }
+
+  lease(resource: string): LeaseRow | undefined {
+    const row = this.#sql(
+      `SELECT CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms,
+              session.boot_id, session.expires_ms
+       FROM lease LEFT JOIN session ON session.id = lease.session WHERE lease.resource = ?`,
+    ).get(resource);
+    if (row === undefined) return undefined;
+    return {
+      token: parseToken(String(row.token)),
+      session: row.session === null ? null : String(row.session),
+      attempt: String(row.attempt),
+      record: decodeRecord(String(row.record)),
+      freedMs: Number(row.freed_ms),
+      sessionEnd:
+        row.boot_id == null ? undefined : { bootId: String(row.boot_id), expiresMs: Number(row.expires_ms) },
+    };
+  }
+
+  /** The grant itself: the counter goes up in the same statement that names the new holder (S1). */
+  grant(grant: { resource: string; session: string; attempt: string; record: string }): bigint {
+    const row = this.#sql(
+      `INSERT INTO lease (resource, token, session, attempt, record, freed_ms)
+       VALUES (?, (SELECT token FROM floor) + 1, ?, ?, ?, 0)
+       ON CONFLICT (resource) DO UPDATE SET
+         token = token + 1, session = excluded.session, attempt = excluded.attempt, record = excluded.record
+       RETURNING CAST(token AS TEXT) AS token`,
+    ).get(grant.resource, grant.session, grant.attempt, grant.record);
+    return parseToken(String(row?.token));
+  }
+
+  /** Conditional on session and token: a late release of an older term matches no row (S5). */
+  release(ref: LeaseRef, session: string, nowMs: number): boolean {
+    return this.#changed(
+      "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND token = ?",
+      [nowMs, ref.resource, session, ref.token],
+    );
+  }
+
+  withdraw(attempt: { resource: string; attempt: string }, session: string, nowMs: number): void {
+    this.leaveQueue(attempt.attempt);
+    this.#sql(
+      "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND attempt = ?",
+    ).run(nowMs, attempt.resource, session, attempt.attempt);
+  }
+
+  joinQueue(waiter: { resource: string; session: string; attempt: string }): void {
+    this.#sql(
+      "INSERT INTO waiter (resource, session, attempt) VALUES (?, ?, ?) ON CONFLICT (attempt) DO NOTHING",
+    ).run(waiter.resource, waiter.session, waiter.attempt);
+  }
+
+  leaveQueue(attempt: string): void {
+    this.#sql("DELETE FROM waiter WHERE attempt = ?").run(attempt);
+  }
+
+  /** The waiter whose turn it is: the first one whose session lives. */
+  head(resource: string, at: Moment): string | undefined {
+    const row = this.#sql(
+      `SELECT waiter.attempt FROM waiter JOIN session ON session.id = waiter.session
+       WHERE waiter.resource = ? AND ${LIVE} ORDER BY waiter.place LIMIT 1`,
+    ).get(resource, at.bootId, at.nowMs);
+    return row === undefined ? undefined : String(row.attempt);
+  }
+
+  revoke(ref: LeaseRef, session: string, nowMs: number): boolean {
+    if (!this.release(ref, session, nowMs)) return false;
+    this.#sql("INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)").run(
+      session,
+      ref.resource,
+      ref.token,
+    );
+    return true;
+  }
+
+  revoked(session: string): LeaseRef[] {
+    return this.#sql("SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?")
+      .all(session)
+      .map((row) => ({ resource: String(row.resource), token: parseToken(String(row.token)) }));
+  }
+
+  /** The held leases from `from` on (exclusive) and below `below`, in order. */
+  held(range: { prefix: string; after?: string | undefined; limit: number }, at: Moment): LeaseView[] {
+    const below = firstBehind(range.prefix);
+    const rows = this.#sql(
+      `SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, session.expires_ms
+       FROM lease JOIN session ON session.id = lease.session
+       WHERE lease.resource >= ? AND (? IS NULL OR lease.resource > ?) AND (? IS NULL OR lease.resource < ?) AND ${LIVE}
+       ORDER BY lease.resource LIMIT ?`,
+    ).all(
+      range.prefix,
+      range.after ?? null,
+      range.after ?? null,
+      below ?? null,
+      below ?? null,
+      at.bootId,
+      at.nowMs,
+      range.limit,
+    );
+    return rows.map((row) => ({ resource: String(row.resource), holder: holderOf(row, at) }));
+  }
+
+  #changed(sql: string, values: (string | number | bigint)[]): boolean {
+    return Number(this.#sql(sql).run(...values).changes) > 0;
+  }
+
+  #sql(text: string): Statement {
+    let statement = this.#cache.get(text);
+    if (statement === undefined) {
+      statement = this.#connection.prepare(text);
+      this.#cache.set(text, statement);
+    }
+    return statement;
+  }
+}
+
+/** When the resource is free and this attempt may take it: 0 for now, or how long to wait at most before looking. */
+export function lookAgainInMs(
+  row: LeaseRow | undefined,
+  head: string | undefined,
+  attempt: string,
+  at: Moment,
+): number {
+  if (row === undefined) return 0;
+  const end = row.session === null ? undefined : row.sessionEnd;
+  if (end !== undefined && end.bootId === at.bootId && end.expiresMs > at.nowMs) return end.expiresMs - at.nowMs;
+  if (head === undefined || head === attempt) return 0;
+  const freedMs = end === undefined ? row.freedMs : end.expiresMs;
+  return Math.max(0, freedMs + HEAD_START_MS - at.nowMs);
+}
+
+export function holderOf(row: Row, at: Moment): HolderView {
+  const { holderId, sessionId, value } = decodeRecord(String(row.record));
+  const token = parseToken(String(row.token));
+  return { holderId, sessionId, token, value, expiresInMs: Number(row.expires_ms) - at.nowMs };
+}
+
+/** The smallest text that comes behind everything with this prefix, in the order of UTF-8; undefined: there is none. */
+function firstBehind(prefix: string): string | undefined {
+  const points = [...prefix].map((character) => character.codePointAt(0) ?? 0);
+  while (points.length > 0) {
+    const last = points.pop() ?? 0;
+    if (last === 0x10_ffff) continue;
+    // Half surrogates are not text; the next code point behind them is.
+    points.push(last === 0xd7ff ? 0xe000 : last + 1);
+    return String.fromCodePoint(...points);
+  }
+  return undefined;
+}

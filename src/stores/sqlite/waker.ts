@@ -1,0 +1,142 @@
+// Tells waiters that the file has changed, without a tight poll. The kernel reports writes to the WAL file (push);
+// `data_version` then tells whether a commit is visible, for which the writer's flush may still take a moment. A slow
+// poll covers what the kernel may miss. While nobody waits, nothing runs.
+
+import { type FSWatcher, watch } from "node:fs";
+import type { Clock, Timer } from "../../core/clock.ts";
+import type { Connection, Statement } from "./driver.ts";
+
+/** After a report from the kernel: when to look, in milliseconds after the look before. */
+const LOOKS_MS = [0, 1, 2, 4, 8, 16];
+/** How often to look when the kernel reports nothing. */
+const IDLE_LOOK_MS = 100;
+/** The same where the kernel cannot report at all. */
+const BLIND_LOOK_MS = 10;
+
+export class Waker {
+  readonly #file: string;
+  readonly #clock: Clock;
+  readonly #version: Statement;
+  readonly #listeners = new Set<() => void>();
+  #watcher: FSWatcher | undefined;
+  #timer: Timer | undefined;
+  #seen: unknown;
+  #looks = LOOKS_MS.length;
+
+  constructor(connection: Connection, file: string, clock: Clock) {
+    this.#file = file;
+    this.#clock = clock;
+    this.#version = connection.prepare("PRAGMA data_version");
+  }
+
+  /** From this call on, no commit is missed. */
+  subscribe(): Subscription {
+    const subscription = new Subscription(this.#clock, () => {
+      this.#listeners.delete(subscription.wake);
+      if (this.#listeners.size === 0) this.close();
+    });
+    if (this.#listeners.size === 0) this.#start();
+    this.#listeners.add(subscription.wake);
+    return subscription;
+  }
+
+  /** For commits of our own connection, which `data_version` does not count. */
+  wakeAll(): void {
+    for (const wake of [...this.#listeners]) wake();
+  }
+
+  close(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+    this.#timer?.cancel();
+    this.#listeners.clear();
+  }
+
+  #start(): void {
+    this.#seen = this.#version.get()?.data_version;
+    try {
+      this.#watcher = watch(`${this.#file}-wal`, { persistent: false }, () => this.#reported());
+      this.#watcher.on("error", () => this.#goBlind());
+    } catch {
+      this.#watcher = undefined;
+    }
+    this.#lookIn(this.#idleMs());
+  }
+
+  #goBlind(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+    this.#lookIn(this.#idleMs());
+  }
+
+  /** Reports come in bursts, one per page: the series of looks starts anew only when the last one is over. */
+  #reported(): void {
+    if (this.#looks < LOOKS_MS.length) return;
+    this.#looks = 0;
+    this.#look();
+  }
+
+  #look(): void {
+    if (this.#listeners.size === 0) return;
+    const version = this.#version.get()?.data_version;
+    const changed = version !== this.#seen;
+    this.#seen = version;
+    if (changed) this.#looks = LOOKS_MS.length;
+    else this.#looks += 1;
+    this.#lookIn(LOOKS_MS[this.#looks] ?? this.#idleMs());
+    if (changed) this.wakeAll();
+  }
+
+  #lookIn(delayMs: number): void {
+    this.#timer?.cancel();
+    this.#timer = this.#clock.setTimer(() => this.#look(), delayMs);
+  }
+
+  #idleMs(): number {
+    return this.#watcher === undefined ? BLIND_LOOK_MS : IDLE_LOOK_MS;
+  }
+}
+
+/** One waiter's view of the changes. A change between two calls of `next` is not lost. */
+export class Subscription {
+  readonly #clock: Clock;
+  readonly #leave: () => void;
+  #changed = false;
+  #waiting: (() => void) | undefined;
+
+  constructor(clock: Clock, leave: () => void) {
+    this.#clock = clock;
+    this.#leave = leave;
+  }
+
+  readonly wake = (): void => {
+    this.#changed = true;
+    this.#waiting?.();
+  };
+
+  /** Resolves at the next change, or after `delayMs`; rejects with the signal's reason. */
+  next(delayMs: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let timer: Timer | undefined;
+      const settle = (answer: () => void): void => {
+        timer?.cancel();
+        this.#waiting = undefined;
+        this.#changed = false;
+        signal.removeEventListener("abort", stop);
+        answer();
+      };
+      const stop = (): void => settle(() => reject(signal.reason));
+      if (signal.aborted) stop();
+      else if (this.#changed) settle(resolve);
+      else {
+        this.#waiting = () => settle(resolve);
+        if (delayMs < Number.POSITIVE_INFINITY) timer = this.#clock.setTimer(() => settle(resolve), delayMs);
+        signal.addEventListener("abort", stop, { once: true });
+      }
+    });
+  }
+
+  close(): void {
+    this.#leave();
+  }
+}

@@ -1,0 +1,137 @@
+// The only place that writes. Requests that come in the same turn of the event loop share one transaction and so one
+// flush to the disk. The write lock is waited for without blocking the event loop, and tried for often: SQLite's own
+// handler sleeps up to 100 ms between tries and starves one of two busy writers.
+
+import type { Clock, Random } from "../../core/clock.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
+import type { Connection } from "./driver.ts";
+import { failure, isBusy } from "./failures.ts";
+import { identityOf } from "./file.ts";
+
+interface Job {
+  readonly work: () => unknown;
+  readonly giveUpAt: number;
+  readonly limitMs: number;
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+/** Bounds how long one transaction keeps the lock and the event loop. */
+const BATCH_MAX = 256;
+/** The wait between two tries for the lock, drawn between these: short against a ttl, long against one commit. */
+const RETRY_MIN_MS = 0.2;
+const RETRY_MAX_MS = 2;
+
+export interface WriterParts {
+  readonly connection: Connection;
+  readonly file: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Called after every commit that changed something. */
+  onCommit(): void;
+}
+
+export class Writer {
+  readonly #parts: WriterParts;
+  readonly #identity: string | undefined;
+  #jobs: Job[] = [];
+  #scheduled = false;
+  #closed = false;
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
+    this.#identity = identityOf(parts.file);
+  }
+
+  /** Runs the work inside a transaction. Resolves when it is on the disk. */
+  write<T>(limitMs: number, work: () => T): Promise<T> {
+    if (this.#closed) return Promise.reject(this.#closedError());
+    return new Promise<T>((resolve, reject) => {
+      const giveUpAt = this.#parts.clock.now() + limitMs;
+      this.#jobs.push({ work, giveUpAt, limitMs, resolve: resolve as (value: unknown) => void, reject });
+      this.#schedule();
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const job of this.#jobs.splice(0)) job.reject(this.#closedError());
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    this.#parts.clock.soon(() => this.#turn());
+  }
+
+  #turn(): void {
+    this.#scheduled = false;
+    if (this.#closed || this.#jobs.length === 0) return;
+    try {
+      this.#checkIdentity();
+      this.#parts.connection.exec("BEGIN IMMEDIATE");
+    } catch (error) {
+      if (isBusy(error)) this.#tryLater();
+      else for (const job of this.#jobs.splice(0)) job.reject(failure(error, this.#parts.file));
+      return;
+    }
+    const batch = this.#jobs.splice(0, BATCH_MAX);
+    this.#transact(batch);
+    if (this.#jobs.length > 0) this.#schedule();
+  }
+
+  #transact(batch: readonly Job[]): void {
+    const { connection, file } = this.#parts;
+    let committing = false;
+    let answers: unknown[];
+    try {
+      answers = batch.map((job) => job.work());
+      committing = true;
+      connection.exec("COMMIT");
+    } catch (error) {
+      this.#rollBack();
+      for (const job of batch) job.reject(failure(error, file, committing));
+      return;
+    }
+    for (const [index, job] of batch.entries()) job.resolve(answers[index]);
+    this.#parts.onCommit();
+  }
+
+  /** Some errors have ended the transaction already; then there is nothing to roll back. */
+  #rollBack(): void {
+    try {
+      this.#parts.connection.exec("ROLLBACK");
+    } catch {
+      // Nothing was open.
+    }
+  }
+
+  #tryLater(): void {
+    const { clock, random, file } = this.#parts;
+    const now = clock.now();
+    this.#jobs = this.#jobs.filter((job) => {
+      if (now < job.giveUpAt) return true;
+      const message = `The write lock of ${file} was not free within ${Math.round(job.limitMs)} ms.`;
+      job.reject(new StoreUnavailableError(message, { applied: "no" }));
+      return false;
+    });
+    if (this.#jobs.length === 0) return;
+    this.#scheduled = true;
+    const delayMs = RETRY_MIN_MS + random.next() * (RETRY_MAX_MS - RETRY_MIN_MS);
+    clock.setTimer(() => this.#turn(), delayMs, { keepAlive: true });
+  }
+
+  /** A file that was deleted or replaced still takes our writes, but nobody else sees them: two worlds, two holders. */
+  #checkIdentity(): void {
+    const { file } = this.#parts;
+    if (identityOf(file) === this.#identity) return;
+    throw new StoreUnavailableError(
+      `${file} was deleted or replaced while it was open. Stop all processes that use it before you do that.`,
+      { applied: "no" },
+    );
+  }
+
+  #closedError(): StoreUnavailableError {
+    return new StoreUnavailableError(`${this.#parts.file} is closed.`, { applied: "no" });
+  }
+}

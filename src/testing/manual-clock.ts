@@ -1,0 +1,96 @@
+// A clock that stands still until a test moves it. Timers fire in order, promises get their turn between two of them,
+// and a jump is one call: no test has to sleep.
+
+import type { Clock, HostClock, Random, Timer } from "../core/clock.ts";
+
+interface Pending {
+  readonly at: number;
+  readonly order: number;
+  readonly callback: () => void;
+}
+
+export class ManualClock implements Clock {
+  readonly hostClock: HostClock;
+  #now = 1_000;
+  #order = 0;
+  readonly #pending = new Set<Pending>();
+  readonly #listeners = new Set<() => void>();
+
+  constructor() {
+    const now = (): number => this.#now;
+    this.hostClock = { now, stepMs: 1, bootId: "manual" };
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  wallNow(): number {
+    return 1_700_000_000_000 + this.#now;
+  }
+
+  setTimer(callback: () => void, delayMs: number): Timer {
+    const entry = { at: this.#now + Math.max(0, delayMs), order: this.#order++, callback };
+    this.#pending.add(entry);
+    return { cancel: () => this.#pending.delete(entry) };
+  }
+
+  soon(callback: () => void): void {
+    this.setTimer(callback, 0);
+  }
+
+  onJump(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** How many timers wait: a test can see that nothing is left running. */
+  get timers(): number {
+    return this.#pending.size;
+  }
+
+  /** Moves time on, firing what falls due on the way, and lets promises settle after each step. */
+  async advance(ms: number): Promise<void> {
+    const until = this.#now + ms;
+    await settle();
+    for (;;) {
+      const next = this.#next(until);
+      if (next === undefined) break;
+      this.#pending.delete(next);
+      this.#now = Math.max(this.#now, next.at);
+      next.callback();
+      await settle();
+    }
+    this.#now = Math.max(this.#now, until);
+  }
+
+  /** Time passes and nothing runs: a stopped process or a blocked event loop. Timers fire at the next `advance`. */
+  stall(ms: number): void {
+    this.#now += ms;
+  }
+
+  /** The machine was suspended: the listeners hear of it, the monotonic clock does not show it. */
+  jump(): void {
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  #next(until: number): Pending | undefined {
+    let next: Pending | undefined;
+    for (const entry of this.#pending) {
+      if (entry.at > until) continue;
+      if (next === undefined || entry.at < next.at || (entry.at === next.at && entry.order < next.order)) next = entry;
+    }
+    return next;
+  }
+}
+
+/** Repeatable chance: always the middle, and ids that count. */
+export function manualRandom(): Random {
+  let ids = 0;
+  return { next: () => 0.5, id: () => (++ids).toString(16).padStart(32, "0") };
+}
+
+/** Long enough for every chain of promises in the library; nothing here waits for the outside. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
+}
