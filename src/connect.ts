@@ -23,7 +23,10 @@ export interface ConnectOptions {
  * `sqlite:./tenure.db`: all processes of this machine, through one file. `memory:`: this process alone;
  * `memory:name` is shared by everyone in the process who uses that name. Or a store: `connect(sqliteStore({ ... }))`.
  */
-export async function connect(target: string | OpenStore, options: ConnectOptions = {}): Promise<Tenure> {
+export async function connect(
+  target: string | OpenStore,
+  options: ConnectOptions = {},
+): Promise<Tenure> {
   const open = typeof target === "function" ? target : await fromUrl(target);
   const parts = systemParts();
   const store = await open(parts);
@@ -45,7 +48,8 @@ export async function connect(target: string | OpenStore, options: ConnectOption
 const sharedMemory = new Map<string, MemoryBackend>();
 
 async function fromUrl(url: unknown): Promise<OpenStore> {
-  const scheme = typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
+  const scheme =
+    typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
   if (typeof url !== "string" || scheme === undefined) {
     throw new InvalidArgumentError(
       `Expected a store URL such as "sqlite:./tenure.db" or "memory:", got ${JSON.stringify(url)}.`,
@@ -85,7 +89,9 @@ function sqliteOptions(rest: string): { file: string; allowNetworkFileSystem: bo
   const settings = new URLSearchParams(query);
   for (const name of settings.keys()) {
     if (name !== "allow-network-file-system") {
-      throw new InvalidArgumentError(`A sqlite: URL has no setting "${name}"; known is allow-network-file-system=1.`);
+      throw new InvalidArgumentError(
+        `A sqlite: URL has no setting "${name}"; known is allow-network-file-system=1.`,
+      );
     }
   }
   return { file, allowNetworkFileSystem: settings.get("allow-network-file-system") === "1" };

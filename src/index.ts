@@ -18,10 +18,25 @@ export {
   TenureError,
   TokenRegressionError,
 } from "./core/errors.ts";
-export { explainTiming, type Inequality, planTiming, type Timing, TimingError, type TimingOptions } from "./core/timing.ts";
+export {
+  explainTiming,
+  type Inequality,
+  planTiming,
+  type Timing,
+  TimingError,
+  type TimingOptions,
+} from "./core/timing.ts";
 export { formatToken, padToken, parseToken } from "./core/token.ts";
 export { currentLease } from "./holder/context.ts";
 export type { Handover, HandoverOptions } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
 export type { AcquireOptions, CloseOptions, LeaseOptions, Tenure } from "./holder/tenure.ts";
-export type { Consistency, Guarantees, HolderView, LeaseView, OpenStore, ReadAnswer, Store } from "./stores/store.ts";
+export type {
+  Consistency,
+  Guarantees,
+  HolderView,
+  LeaseView,
+  OpenStore,
+  ReadAnswer,
+  Store,
+} from "./stores/store.ts";

@@ -115,11 +115,14 @@ export class LeaseInDoubtError extends TenureError {
 /** New work was offered to a lease that is being released. */
 export class DrainingError extends TenureError {
   constructor(facts: { resource: string }) {
-    super(`The lease on "${facts.resource}" is draining: it finishes work in flight and starts none.`, {
-      code: "DRAINING",
-      retryable: false,
-      resource: facts.resource,
-    });
+    super(
+      `The lease on "${facts.resource}" is draining: it finishes work in flight and starts none.`,
+      {
+        code: "DRAINING",
+        retryable: false,
+        resource: facts.resource,
+      },
+    );
   }
 }
 

@@ -52,7 +52,9 @@ export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
       return workSettled(state);
     case "drain":
       if (state.kind !== "held") return { state, commands: NOTHING };
-      return state.work === 0 ? release() : { state: { kind: "draining", work: state.work }, commands: NOTHING };
+      return state.work === 0
+        ? release()
+        : { state: { kind: "draining", work: state.work }, commands: NOTHING };
     case "drainLimit":
       if (state.kind !== "draining") return { state, commands: NOTHING };
       return {
@@ -62,7 +64,9 @@ export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
     case "lost":
       return end(event.reason, event.detail);
     case "releaseAnswered":
-      return state.kind === "releasing" ? end("released", "released by its holder") : { state, commands: NOTHING };
+      return state.kind === "releasing"
+        ? end("released", "released by its holder")
+        : { state, commands: NOTHING };
     default:
       return assertNever(event);
   }
@@ -79,7 +83,9 @@ function workSettled(state: Exclude<LeaseState, { kind: "ended" }>): LeaseStep {
       return { state: { kind: "held", work: Math.max(0, state.work - 1) }, commands: NOTHING };
     case "draining":
     case "overrun":
-      return state.work <= 1 ? release() : { state: { kind: state.kind, work: state.work - 1 }, commands: NOTHING };
+      return state.work <= 1
+        ? release()
+        : { state: { kind: state.kind, work: state.work - 1 }, commands: NOTHING };
     case "releasing":
       return { state, commands: NOTHING };
     default:

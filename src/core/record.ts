@@ -44,7 +44,11 @@ export function decodeRecord(text: string): LeaseRecord {
     );
   }
   const { holderId, sessionId, attempt } = fields;
-  if (typeof holderId !== "string" || typeof sessionId !== "string" || typeof attempt !== "string") {
+  if (
+    typeof holderId !== "string" ||
+    typeof sessionId !== "string" ||
+    typeof attempt !== "string"
+  ) {
     throw unreadable(text);
   }
   return {
@@ -64,17 +68,22 @@ export function encodeValue(value: unknown): string | undefined {
   } catch (cause) {
     throw new InvalidArgumentError("`value` must be plain JSON (no cycles, no bigint).", { cause });
   }
-  if (text === undefined) throw new InvalidArgumentError("`value` must be plain JSON, not a function or symbol.");
+  if (text === undefined)
+    throw new InvalidArgumentError("`value` must be plain JSON, not a function or symbol.");
   const bytes = utf8Length(text);
   if (bytes > VALUE_BYTES_MAX) {
-    throw new InvalidArgumentError(`\`value\` has ${bytes} bytes as JSON; at most ${VALUE_BYTES_MAX} are allowed.`);
+    throw new InvalidArgumentError(
+      `\`value\` has ${bytes} bytes as JSON; at most ${VALUE_BYTES_MAX} are allowed.`,
+    );
   }
   return text;
 }
 
 export function checkHolderId(holderId: unknown): string {
   if (typeof holderId !== "string" || holderId === "" || holderId.includes("\0")) {
-    throw new InvalidArgumentError("`holderId` must be a string that is not empty and has no NUL character.");
+    throw new InvalidArgumentError(
+      "`holderId` must be a string that is not empty and has no NUL character.",
+    );
   }
   if (utf8Length(holderId) > HOLDER_BYTES_MAX) {
     throw new InvalidArgumentError(`\`holderId\` may have at most ${HOLDER_BYTES_MAX} bytes.`);
@@ -83,7 +92,9 @@ export function checkHolderId(holderId: unknown): string {
 }
 
 function unreadable(text: string): StoreUnusableError {
-  return new StoreUnusableError(`A lease record lacks holderId, sessionId or attempt: ${shorten(text)}`);
+  return new StoreUnusableError(
+    `A lease record lacks holderId, sessionId or attempt: ${shorten(text)}`,
+  );
 }
 
 function shorten(text: string): string {

@@ -45,5 +45,7 @@ function checkText(text: string, what: string): string {
 }
 
 function hasLoneSurrogate(text: string): boolean {
-  return /(?:[\uD800-\uDBFF](?![\uDC00-\uDFFF]))|(?:(?<![\uD800-\uDBFF])[\uDC00-\uDFFF])/.test(text);
+  return /(?:[\uD800-\uDBFF](?![\uDC00-\uDFFF]))|(?:(?<![\uD800-\uDBFF])[\uDC00-\uDFFF])/.test(
+    text,
+  );
 }

@@ -25,7 +25,12 @@ export type SessionState =
 
 export type SessionEvent =
   | { readonly type: "renewalDue"; readonly now: number; readonly wanted: boolean }
-  | { readonly type: "renewed"; readonly now: number; readonly sentAt: number; readonly grantedTtlMs: number }
+  | {
+      readonly type: "renewed";
+      readonly now: number;
+      readonly sentAt: number;
+      readonly grantedTtlMs: number;
+    }
   | { readonly type: "renewalFailed"; readonly now: number; readonly draw: number }
   | { readonly type: "refused" }
   | { readonly type: "looked"; readonly now: number }
@@ -43,7 +48,12 @@ export type SessionCommand =
   | { readonly do: "enterDoubt" }
   | { readonly do: "leaveDoubt" }
   /** Tell every lease. `giveUp`: no lease needs the session, so the store may forget it at once. */
-  | { readonly do: "end"; readonly reason: LossReason; readonly detail: string; readonly giveUp: boolean };
+  | {
+      readonly do: "end";
+      readonly reason: LossReason;
+      readonly detail: string;
+      readonly giveUp: boolean;
+    };
 
 export interface SessionStep {
   readonly state: SessionState;
@@ -71,7 +81,9 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
       if (!event.wanted) return end("released", "no lease needed the session any more", true);
       return {
         state,
-        commands: [{ do: "renew", limitMs: attemptLimitMs(event.now, state.safeUntil, timing.roundTripMs) }],
+        commands: [
+          { do: "renew", limitMs: attemptLimitMs(event.now, state.safeUntil, timing.roundTripMs) },
+        ],
       };
     case "renewed":
       // An answer that comes after the deadline is too late, even though the store said yes: the leases were already
@@ -87,7 +99,10 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
     case "looked":
       return event.now >= state.safeUntil ? outOfTime() : { state, commands: [] };
     case "clockJumped":
-      return end("expired", "the clock jumped (the machine was suspended or its clock was set back)");
+      return end(
+        "expired",
+        "the clock jumped (the machine was suspended or its clock was set back)",
+      );
     case "closed":
       return end("released", "the session was closed", !event.inUse);
     default:
@@ -134,5 +149,8 @@ function outOfTime(): SessionStep {
 }
 
 function end(reason: LossReason, detail: string, giveUp = false): SessionStep {
-  return { state: { kind: "ended", reason, detail }, commands: [{ do: "end", reason, detail, giveUp }] };
+  return {
+    state: { kind: "ended", reason, detail },
+    commands: [{ do: "end", reason, detail, giveUp }],
+  };
 }

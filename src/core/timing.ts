@@ -48,7 +48,10 @@ export class TimingError extends TenureError {
   readonly shortByMs: number;
   readonly mend: Partial<Timing>;
 
-  constructor(message: string, fault: { inequality: Inequality; shortByMs: number; mend: Partial<Timing> }) {
+  constructor(
+    message: string,
+    fault: { inequality: Inequality; shortByMs: number; mend: Partial<Timing> },
+  ) {
     super(message, { code: "TIMING", retryable: false });
     this.inequality = fault.inequality;
     this.shortByMs = fault.shortByMs;
@@ -62,7 +65,10 @@ export const DEFAULT_TTL_MS = 10_000;
 export function planTiming(asked: TimingOptions = {}): Timing {
   const ttlMs = checkTtl(asked.ttlMs ?? DEFAULT_TTL_MS);
   const bounds = checkNumbers(asked);
-  if (ttlMs < EXPLICIT_BELOW_MS && (bounds.clockErrorMs === undefined || bounds.roundTripMs === undefined)) {
+  if (
+    ttlMs < EXPLICIT_BELOW_MS &&
+    (bounds.clockErrorMs === undefined || bounds.roundTripMs === undefined)
+  ) {
     throw needsBounds(ttlMs, bounds);
   }
   const clockErrorMs = bounds.clockErrorMs ?? Math.max(20, ttlMs / 100);
@@ -81,7 +87,12 @@ export function planTiming(asked: TimingOptions = {}): Timing {
 export function checkTiming(timing: Timing): Timing {
   const needed = timing.clockErrorMs + timing.roundTripMs;
   if (timing.marginMs < needed) {
-    throw broken("safety", needed - timing.marginMs, timing, "marginMs >= clockErrorMs + roundTripMs");
+    throw broken(
+      "safety",
+      needed - timing.marginMs,
+      timing,
+      "marginMs >= clockErrorMs + roundTripMs",
+    );
   }
   const used = 2 * timing.renewEveryMs + timing.roundTripMs;
   const usable = timing.ttlMs - timing.marginMs;
@@ -97,16 +108,42 @@ export function checkTiming(timing: Timing): Timing {
 export function explainTiming(timing: Timing): string {
   const rows: [string, number, string][] = [
     ["ttlMs", timing.ttlMs, "a grant lasts this long without renewal"],
-    ["renewEveryMs", timing.renewEveryMs, `${perMinute(timing)} renewals a minute, however many leases`],
-    ["clockErrorMs", timing.clockErrorMs, "holder and store may disagree by this much over one ttl"],
+    [
+      "renewEveryMs",
+      timing.renewEveryMs,
+      `${perMinute(timing)} renewals a minute, however many leases`,
+    ],
+    [
+      "clockErrorMs",
+      timing.clockErrorMs,
+      "holder and store may disagree by this much over one ttl",
+    ],
     ["roundTripMs", timing.roundTripMs, "a slower renewal puts the lease in doubt"],
     ["marginMs", timing.marginMs, "the holder stops this long before the store lets go"],
-    ["safety slack", timing.marginMs - timing.clockErrorMs - timing.roundTripMs, "margin - clock error - round trip"],
-    ["availability slack", slack(timing), "ttl - margin - 2 renewals - round trip: one may be lost"],
-    ["holder stops after", timing.ttlMs - timing.marginMs, "counted from the last confirmed renewal's sending"],
-    ["crash gap at most", timing.ttlMs + timing.roundTripMs, "until a waiter holds, plus the store's own sweep"],
+    [
+      "safety slack",
+      timing.marginMs - timing.clockErrorMs - timing.roundTripMs,
+      "margin - clock error - round trip",
+    ],
+    [
+      "availability slack",
+      slack(timing),
+      "ttl - margin - 2 renewals - round trip: one may be lost",
+    ],
+    [
+      "holder stops after",
+      timing.ttlMs - timing.marginMs,
+      "counted from the last confirmed renewal's sending",
+    ],
+    [
+      "crash gap at most",
+      timing.ttlMs + timing.roundTripMs,
+      "until a waiter holds, plus the store's own sweep",
+    ],
   ];
-  return rows.map(([name, ms, meaning]) => `${name.padEnd(19)}${shown(ms).padStart(10)} ms  ${meaning}`).join("\n");
+  return rows
+    .map(([name, ms, meaning]) => `${name.padEnd(19)}${shown(ms).padStart(10)} ms  ${meaning}`)
+    .join("\n");
 }
 
 function slack(timing: Timing): number {
@@ -156,7 +193,12 @@ function needsBounds(ttlMs: number, bounds: TimingOptions): TimingError {
   );
 }
 
-function broken(inequality: Inequality, shortByMs: number, timing: Timing, rule: string): TimingError {
+function broken(
+  inequality: Inequality,
+  shortByMs: number,
+  timing: Timing,
+  rule: string,
+): TimingError {
   const mend = smallestMend(timing);
   return new TimingError(
     `These numbers break the ${inequality} inequality ${rule} by ${shown(shortByMs)} ms: ` +
@@ -174,7 +216,11 @@ function smallestMend(timing: Timing): Partial<Timing> {
   const renewEveryMs = Math.floor(room / 2);
   if (renewEveryMs >= 1) return { ...margin, renewEveryMs };
   const keptRenewal = Math.max(1, timing.renewEveryMs);
-  return { ...margin, renewEveryMs: keptRenewal, ttlMs: Math.ceil(2 * keptRenewal + timing.roundTripMs + marginMs) };
+  return {
+    ...margin,
+    renewEveryMs: keptRenewal,
+    ttlMs: Math.ceil(2 * keptRenewal + timing.roundTripMs + marginMs),
+  };
 }
 
 function describe(numbers: Partial<Timing>): string {

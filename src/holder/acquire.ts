@@ -3,8 +3,9 @@
 // store when it gives up is given back.
 
 import { backoffMs } from "../core/backoff.ts";
-import type { Clock, Random } from "../core/clock.ts";
+import type { Clock, Random, Timer } from "../core/clock.ts";
 import { AcquireTimeoutError, isTenureError, type StoreUnavailableError } from "../core/errors.ts";
+import { type LinkedSignal, linkSignals } from "../core/signals.ts";
 import type { Timing } from "../core/timing.ts";
 import type { GrantOutcome, Store } from "../stores/store.ts";
 import { Lease } from "./lease.ts";
@@ -51,9 +52,8 @@ export function acquire(parts: AcquireParts, request: AcquireRequest): Promise<L
 class Acquisition {
   readonly #parts: AcquireParts;
   readonly #request: AcquireRequest;
-  /** Ends every wait: by the caller's signal, by close(), or because `waitMs` is over. */
-  readonly #ending: AbortSignal;
-  readonly #waitOver = new AbortController();
+  readonly #startedAt: number;
+  #waiting: { readonly link: LinkedSignal; readonly timer: Timer | undefined } | undefined;
   #heldBy: string | undefined;
   #failures = 0;
   #unavailable: StoreUnavailableError | undefined;
@@ -61,28 +61,53 @@ class Acquisition {
   constructor(parts: AcquireParts, request: AcquireRequest) {
     this.#parts = parts;
     this.#request = request;
-    const signals = [this.#waitOver.signal, parts.closing];
-    this.#ending = AbortSignal.any(request.signal === undefined ? signals : [...signals, request.signal]);
+    this.#startedAt = parts.clock.now();
   }
 
   async run(): Promise<Lease | undefined> {
     const { waitMs, resource } = this.#request;
-    const { clock, turns } = this.#parts;
-    this.#ending.throwIfAborted();
-    const limited = waitMs !== undefined && waitMs < Number.POSITIVE_INFINITY;
-    const timer = limited
-      ? clock.setTimer(() => this.#waitOver.abort(WAIT_OVER), waitMs, { keepAlive: true })
-      : undefined;
+    const { turns } = this.#parts;
     let endTurn: (() => void) | undefined;
     try {
-      endTurn = waitMs === undefined ? turns.tryTake(resource) : await turns.take(resource, this.#ending);
+      this.#throwIfOver();
+      endTurn = turns.tryTake(resource);
+      if (endTurn === undefined && waitMs !== undefined)
+        endTurn = await turns.take(resource, this.#ending());
       return endTurn === undefined ? undefined : await this.#contend();
     } catch (error) {
       throw error === WAIT_OVER ? this.#timedOut() : error;
     } finally {
-      timer?.cancel();
       endTurn?.();
+      this.#waiting?.timer?.cancel();
+      this.#waiting?.link.unlink();
     }
+  }
+
+  /**
+   * Ends every wait: by the caller's signal, by close(), or because `waitMs` is over. Made when the first wait begins,
+   * so that a free resource costs neither timer nor signal.
+   */
+  #ending(): AbortSignal {
+    if (this.#waiting === undefined) {
+      const { clock, closing } = this.#parts;
+      const { waitMs, signal } = this.#request;
+      const over = new AbortController();
+      const link = linkSignals(closing, signal, over.signal);
+      const leftMs = this.#startedAt + (waitMs ?? Number.POSITIVE_INFINITY) - clock.now();
+      const limited = leftMs < Number.POSITIVE_INFINITY;
+      const end = (): void => over.abort(WAIT_OVER);
+      this.#waiting = {
+        link,
+        timer: limited ? clock.setTimer(end, leftMs, { keepAlive: true }) : undefined,
+      };
+    }
+    return this.#waiting.link.signal;
+  }
+
+  #throwIfOver(): void {
+    this.#parts.closing.throwIfAborted();
+    this.#request.signal?.throwIfAborted();
+    this.#waiting?.link.signal.throwIfAborted();
   }
 
   async #contend(): Promise<Lease | undefined> {
@@ -139,7 +164,8 @@ class Acquisition {
         if (!(await this.#untilFree(session, attempt))) return SESSION_GONE;
       }
     } finally {
-      if (lease === undefined && atStore !== "nothing") await this.#withdraw(session, attempt, atStore);
+      if (lease === undefined && atStore !== "nothing")
+        await this.#withdraw(session, attempt, atStore);
     }
   }
 
@@ -149,7 +175,15 @@ class Acquisition {
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
     return withLimit(clock, limitMs, "request for a grant", () =>
-      store.grant({ sessionId, resource, attempt, holderId, value, queue: waitMs !== undefined, limitMs }),
+      store.grant({
+        sessionId,
+        resource,
+        attempt,
+        holderId,
+        value,
+        queue: waitMs !== undefined,
+        limitMs,
+      }),
     );
   }
 
@@ -168,16 +202,24 @@ class Acquisition {
   async #untilFree(session: Session, attempt: string): Promise<boolean> {
     const { store } = this.#parts;
     const { resource, timing } = this.#request;
-    const signal = AbortSignal.any([this.#ending, session.endSignal]);
-    const request = { sessionId: session.sessionId, resource, attempt, limitMs: timing.roundTripMs, signal };
+    const { signal, unlink } = linkSignals(this.#ending(), session.endSignal);
+    const request = {
+      sessionId: session.sessionId,
+      resource,
+      attempt,
+      limitMs: timing.roundTripMs,
+      signal,
+    };
     try {
       await store.untilFree(request);
       return true;
     } catch (error) {
-      this.#ending.throwIfAborted();
+      this.#throwIfOver();
       if (session.end !== undefined) return false;
       await this.#backOff(error);
       return true;
+    } finally {
+      unlink();
     }
   }
 
@@ -195,18 +237,21 @@ class Acquisition {
 
   /** Waits before the next try after a failure; throws when no further try is due. */
   async #backOff(error: unknown): Promise<void> {
-    this.#ending.throwIfAborted();
+    this.#throwIfOver();
     if (!isUnavailable(error)) throw error;
     this.#unavailable = error;
     this.#failures += 1;
     if (this.#request.waitMs === undefined && this.#failures >= TRIES_WITHOUT_WAIT) throw error;
     const delayMs = backoffMs(UNAVAILABLE_BACKOFF, this.#failures, this.#parts.random.next());
-    await pause(this.#parts.clock, delayMs, this.#ending);
+    await pause(this.#parts.clock, delayMs, this.#ending());
   }
 
   #timedOut(): Error {
     const { resource, waitMs } = this.#request;
-    return this.#unavailable ?? new AcquireTimeoutError({ resource, waitMs: waitMs ?? 0, heldBy: this.#heldBy });
+    return (
+      this.#unavailable ??
+      new AcquireTimeoutError({ resource, waitMs: waitMs ?? 0, heldBy: this.#heldBy })
+    );
   }
 }
 

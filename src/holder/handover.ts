@@ -48,5 +48,7 @@ export async function untilSucceeded(parts: Parts, options: HandoverOptions): Pr
 export function checkHandover(options: HandoverOptions): HandoverOptions {
   const waitMs: unknown = options?.waitMs;
   if (typeof waitMs === "number" && waitMs >= 0) return options;
-  throw new InvalidArgumentError(`\`waitMs\` must be a number of milliseconds, at least 0, got ${String(waitMs)}.`);
+  throw new InvalidArgumentError(
+    `\`waitMs\` must be a number of milliseconds, at least 0, got ${String(waitMs)}.`,
+  );
 }

@@ -2,8 +2,20 @@
 // `check()` is the heart: a comparison of the clock with the deadline at the moment of use, no timer in between.
 
 import type { Clock } from "../core/clock.ts";
-import { DrainingError, LeaseInDoubtError, LeaseLostError, type LossReason } from "../core/errors.ts";
-import { HELD, type LeaseCommand, type LeaseEvent, type LeaseState, mayAct, stepLease } from "../core/lease-machine.ts";
+import {
+  DrainingError,
+  LeaseInDoubtError,
+  LeaseLostError,
+  type LossReason,
+} from "../core/errors.ts";
+import {
+  HELD,
+  type LeaseCommand,
+  type LeaseEvent,
+  type LeaseState,
+  mayAct,
+  stepLease,
+} from "../core/lease-machine.ts";
 import type { Store } from "../stores/store.ts";
 import { runUnder } from "./context.ts";
 import { giveBack } from "./give-back.ts";
@@ -46,7 +58,8 @@ export class Lease implements SessionMember, AsyncDisposable {
   #state: LeaseState = HELD;
   #acting = true;
   #controller: AbortController | undefined;
-  #lost: LeaseLostError | undefined;
+  #loss: Loss | undefined;
+  #lostError: LeaseLostError | undefined;
   #release: Promise<ReleaseResult> | undefined;
   #finish: ((result: ReleaseResult) => void) | undefined;
 
@@ -65,7 +78,7 @@ export class Lease implements SessionMember, AsyncDisposable {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
       this.#session.look(this.#clock.now());
-      if (this.#lost !== undefined) this.#controller.abort(this.#lost);
+      if (this.#loss !== undefined) this.#controller.abort(this.#toError(this.#loss));
     }
     return this.#controller.signal;
   }
@@ -90,11 +103,11 @@ export class Lease implements SessionMember, AsyncDisposable {
   /** Resolves when the lease is not in doubt; rejects with LeaseLostError when it is lost instead. */
   async settled(): Promise<void> {
     this.#session.look(this.#clock.now());
-    if (this.#lost !== undefined) throw this.#lost;
+    if (this.#loss !== undefined) throw this.#toError(this.#loss);
     try {
       await this.#session.settled();
     } catch (cause) {
-      throw this.#lost ?? cause;
+      throw this.#loss === undefined ? cause : this.#toError(this.#loss);
     }
   }
 
@@ -123,7 +136,7 @@ export class Lease implements SessionMember, AsyncDisposable {
     this.#release ??= new Promise((resolve) => {
       this.#finish = resolve;
       this.#session.look(this.#clock.now());
-      if (this.#lost !== undefined) resolve("lost");
+      if (this.#loss !== undefined) resolve("lost");
       else this.#feed({ type: "drain" });
     });
     this.#limitDrain(options.drainMs ?? Number.POSITIVE_INFINITY);
@@ -149,8 +162,8 @@ export class Lease implements SessionMember, AsyncDisposable {
 
   #whyNot(now: number): Error {
     this.#session.look(now);
-    if (this.#lost !== undefined) return this.#lost;
-    if (!this.#acting) return this.#lostError("released", "it is being released");
+    if (this.#loss !== undefined) return this.#toError(this.#loss);
+    if (!this.#acting) return this.#toError(this.#lossFor("released", "it is being released"));
     return new LeaseInDoubtError({ resource: this.resource, cause: this.#session.doubtCause });
   }
 
@@ -164,8 +177,8 @@ export class Lease implements SessionMember, AsyncDisposable {
   #carryOut(command: LeaseCommand): void {
     switch (command.do) {
       case "abort":
-        this.#lost ??= this.#lostError(command.reason, command.detail);
-        this.#controller?.abort(this.#lost);
+        this.#loss ??= this.#lossFor(command.reason, command.detail);
+        this.#controller?.abort(this.#toError(this.#loss));
         return;
       case "release":
         void this.#giveBack();
@@ -190,15 +203,30 @@ export class Lease implements SessionMember, AsyncDisposable {
       const until = this.#session.safeUntil;
       this.#feed({ type: "drainLimit" });
       if (this.#state.kind !== "overrun") return;
-      timer = this.#clock.setTimer(() => this.#finish?.("overrun"), until - this.#clock.now(), { keepAlive: true });
+      timer = this.#clock.setTimer(() => this.#finish?.("overrun"), until - this.#clock.now(), {
+        keepAlive: true,
+      });
     };
     let timer = this.#clock.setTimer(limit, drainMs, { keepAlive: true });
     void this.#release?.then(() => timer.cancel());
   }
 
-  #lostError(reason: LossReason, detail: string): LeaseLostError {
-    const { resource, token } = this;
-    const { confirmedAt, doubtCause: cause } = this.#session;
-    return new LeaseLostError({ resource, reason, token, confirmedAt, detail, cause });
+  #lossFor(reason: LossReason, detail: string): Loss {
+    const { confirmedAt, doubtCause } = this.#session;
+    return { reason, detail, confirmedAt, cause: doubtCause };
   }
+
+  /** The same error every time, made when somebody asks: most leases end by release and nobody does. */
+  #toError(loss: Loss): LeaseLostError {
+    const { resource, token } = this;
+    this.#lostError ??= new LeaseLostError({ resource, token, ...loss });
+    return this.#lostError;
+  }
+}
+
+interface Loss {
+  readonly reason: LossReason;
+  readonly detail: string;
+  readonly confirmedAt: Date;
+  readonly cause: unknown;
 }

@@ -167,11 +167,15 @@ export class Session {
         return;
       case "renewAfter":
         this.#timers.renewal?.cancel();
-        this.#timers.renewal = clock.setTimer(() => this.#renewalDue(), command.delayMs, { keepAlive });
+        this.#timers.renewal = clock.setTimer(() => this.#renewalDue(), command.delayMs, {
+          keepAlive,
+        });
         return;
       case "lookAt":
         this.#timers.look?.cancel();
-        this.#timers.look = clock.setTimer(() => this.look(clock.now()), command.at - clock.now(), { keepAlive });
+        this.#timers.look = clock.setTimer(() => this.look(clock.now()), command.at - clock.now(), {
+          keepAlive,
+        });
         return;
       case "enterDoubt":
         return;
@@ -196,7 +200,9 @@ export class Session {
     const sentAt = clock.now();
     let outcome: RenewOutcome;
     try {
-      outcome = await withLimit(clock, limitMs, "renewal", () => store.renew({ sessionId, withdrawn, limitMs }));
+      outcome = await withLimit(clock, limitMs, "renewal", () =>
+        store.renew({ sessionId, withdrawn, limitMs }),
+      );
     } catch (cause) {
       this.#doubtCause = cause;
       this.#feed({ type: "renewalFailed", now: clock.now(), draw: random.next() });
@@ -216,7 +222,11 @@ export class Session {
     if (member?.token === ref.token) member.lose("revoked", "a third party revoked it");
   }
 
-  #finish(command: { readonly reason: LossReason; readonly detail: string; readonly giveUp: boolean }): void {
+  #finish(command: {
+    readonly reason: LossReason;
+    readonly detail: string;
+    readonly giveUp: boolean;
+  }): void {
     this.#timers.renewal?.cancel();
     this.#timers.look?.cancel();
     this.#stopListening();
@@ -232,7 +242,9 @@ export class Session {
     const { store, clock, timing } = this.#parts;
     const limitMs = timing.roundTripMs;
     const request = { sessionId: this.sessionId, limitMs };
-    this.ending = withLimit(clock, limitMs, "end of the session", () => store.endSession(request)).catch(() => undefined);
+    this.ending = withLimit(clock, limitMs, "end of the session", () =>
+      store.endSession(request),
+    ).catch(() => undefined);
   }
 
   /** Settles when the store has been told of the end, where it had to be. Never rejects. */

@@ -51,14 +51,22 @@ export class Sessions {
     const limitMs = timing.roundTripMs;
     const request = { sessionId, holderId, ttlMs: timing.ttlMs, limitMs };
     const sentAt = clock.now();
-    const opened = await withLimit(clock, limitMs, "opening of a session", () => store.openSession(request));
+    const opened = await withLimit(clock, limitMs, "opening of a session", () =>
+      store.openSession(request),
+    );
     // What counts is the ttl that the store granted; a shorter one may not leave room for a lost renewal.
     checkTiming({ ...timing, ttlMs: opened.ttlMs });
-    const session = new Session({ ...this.#parts, timing }, { sessionId, sentAt, grantedTtlMs: opened.ttlMs });
+    const session = new Session(
+      { ...this.#parts, timing },
+      { sessionId, sentAt, grantedTtlMs: opened.ttlMs },
+    );
     if (session.end === undefined) return session;
-    throw new StoreUnavailableError("The store took so long to open a session that its time was over.", {
-      applied: "unknown",
-    });
+    throw new StoreUnavailableError(
+      "The store took so long to open a session that its time was over.",
+      {
+        applied: "unknown",
+      },
+    );
   }
 }
 

@@ -5,8 +5,16 @@ import type { Clock, Random } from "../core/clock.ts";
 import { AcquireTimeoutError, ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import { checkHolderId, encodeValue } from "../core/record.ts";
 import { checkPrefix, checkResource } from "../core/resource.ts";
+import { linkSignals } from "../core/signals.ts";
 import { planTiming, type Timing, type TimingOptions } from "../core/timing.ts";
-import type { Consistency, Guarantees, HolderView, LeaseView, ReadAnswer, Store } from "../stores/store.ts";
+import type {
+  Consistency,
+  Guarantees,
+  HolderView,
+  LeaseView,
+  ReadAnswer,
+  Store,
+} from "../stores/store.ts";
 import { acquire } from "./acquire.ts";
 import { Lease } from "./lease.ts";
 import { Sessions } from "./sessions.ts";
@@ -109,7 +117,9 @@ export class Tenure implements AsyncDisposable {
   ): Promise<T> {
     const [options, work] = typeof second === "function" ? [{}, second] : [second, third];
     if (typeof work !== "function") {
-      throw new InvalidArgumentError("withLease(resource, options?, work) needs a function as its last argument.");
+      throw new InvalidArgumentError(
+        "withLease(resource, options?, work) needs a function as its last argument.",
+      );
     }
     const lease = await this.acquire(resource, options);
     try {
@@ -120,7 +130,10 @@ export class Tenure implements AsyncDisposable {
   }
 
   /** Who holds the resource, with the evidence the answer rests on. */
-  async read(resource: string, options: { readonly consistency?: Consistency | undefined } = {}): Promise<ReadAnswer> {
+  async read(
+    resource: string,
+    options: { readonly consistency?: Consistency | undefined } = {},
+  ): Promise<ReadAnswer> {
     this.#refuseWhenClosed();
     const consistency = options.consistency ?? "linearizable";
     if (consistency !== "linearizable" && consistency !== "stale") {
@@ -150,13 +163,11 @@ export class Tenure implements AsyncDisposable {
   ): AsyncGenerator<LeaseView, void, undefined> {
     checkPrefix(prefix);
     this.#refuseWhenClosed();
-    const left = new AbortController();
-    const signals = [left.signal, this.#closing.signal];
-    const signal = AbortSignal.any(options.signal === undefined ? signals : [...signals, options.signal]);
+    const { signal, unlink } = linkSignals(this.#closing.signal, options.signal);
     try {
       yield* this.#parts.store.watch({ prefix, signal });
     } finally {
-      left.abort();
+      unlink();
     }
   }
 
@@ -182,7 +193,11 @@ export class Tenure implements AsyncDisposable {
     await this.close();
   }
 
-  async #acquire(resource: string, options: AcquireOptions, waitMs: number | undefined): Promise<Lease | undefined> {
+  async #acquire(
+    resource: string,
+    options: AcquireOptions,
+    waitMs: number | undefined,
+  ): Promise<Lease | undefined> {
     this.#refuseWhenClosed();
     const { store, clock, random, holderId, defaults } = this.#parts;
     const value = options.value ?? defaults.value;
@@ -224,7 +239,9 @@ export class Tenure implements AsyncDisposable {
   async #close(drainMs: number): Promise<void> {
     this.#closing.abort(new ClosedError("This Tenure"));
     const sessions = this.#sessions.all();
-    const leases = sessions.flatMap((session) => [...session.members]).filter((member) => member instanceof Lease);
+    const leases = sessions
+      .flatMap((session) => [...session.members])
+      .filter((member) => member instanceof Lease);
     await Promise.all(leases.map((lease) => lease.release({ drainMs })));
     for (const session of sessions) session.close([...session.members].length > 0);
     await Promise.all(sessions.map((session) => session.ending));
@@ -242,5 +259,7 @@ function checkWait(waitMs: unknown): number {
 function checkDoubt(whileInDoubt: unknown): "stop" | "act" {
   if (whileInDoubt === undefined || whileInDoubt === "stop") return "stop";
   if (whileInDoubt === "act") return "act";
-  throw new InvalidArgumentError(`\`whileInDoubt\` must be "stop" or "act", got ${String(whileInDoubt)}.`);
+  throw new InvalidArgumentError(
+    `\`whileInDoubt\` must be "stop" or "act", got ${String(whileInDoubt)}.`,
+  );
 }

@@ -7,7 +7,12 @@ import { StoreUnavailableError } from "../core/errors.ts";
 /** A store is asked to keep its own limit; this is for the one that does not. */
 const GRACE_MS = 50;
 
-export function withLimit<T>(clock: Clock, limitMs: number, what: string, request: () => Promise<T>): Promise<T> {
+export function withLimit<T>(
+  clock: Clock,
+  limitMs: number,
+  what: string,
+  request: () => Promise<T>,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const giveUp = (): void => {
       const message = `The store did not answer the ${what} within ${Math.round(limitMs)} ms.`;

@@ -36,7 +36,8 @@ export class SystemClock implements Clock {
   now(): number {
     const now = this.#sources.monotonicMs();
     const drift = this.#sources.wallMs() - now - this.#wallOffset;
-    if (drift > WALL_TOLERANCE_MS || drift < -WALL_TOLERANCE_MS || now < this.#last) this.#compare(now);
+    if (drift > WALL_TOLERANCE_MS || drift < -WALL_TOLERANCE_MS || now < this.#last)
+      this.#compare(now);
     this.#last = now;
     return now;
   }

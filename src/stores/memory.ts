@@ -3,6 +3,7 @@
 
 import type { Clock, Timer } from "../core/clock.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
+import { linkSignals } from "../core/signals.ts";
 import { changes } from "./shared/changes.ts";
 import {
   type AttemptRequest,
@@ -44,7 +45,9 @@ interface Entry {
   token: bigint;
   /** The attempt of the newest grant, also after it ended: a repeated request must not be granted again. */
   lastAttempt: string | undefined;
-  held: { readonly session: Session; readonly holderId: string; readonly value: unknown } | undefined;
+  held:
+    | { readonly session: Session; readonly holderId: string; readonly value: unknown }
+    | undefined;
   /** Since when nobody holds it, by the store's clock. */
   freeSince: number;
   queue: { readonly session: Session; readonly attempt: string }[];
@@ -97,7 +100,12 @@ class MemoryStore implements Store {
   async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     this.#refuseWhenClosed();
     const { sessionId: id, ttlMs } = request;
-    this.#backend.sessions.set(id, { id, ttlMs, expiresAt: this.#clock.now() + ttlMs, revoked: [] });
+    this.#backend.sessions.set(id, {
+      id,
+      ttlMs,
+      expiresAt: this.#clock.now() + ttlMs,
+      revoked: [],
+    });
     return { ttlMs };
   }
 
@@ -108,7 +116,9 @@ class MemoryStore implements Store {
     const entry = this.#entry(request.resource);
     const held = this.#holding(entry);
     if (entry.lastAttempt === request.attempt) {
-      return held?.session === session ? { kind: "granted", token: entry.token } : { kind: "ended" };
+      return held?.session === session
+        ? { kind: "granted", token: entry.token }
+        : { kind: "ended" };
     }
     if (held !== undefined || !this.#mayTake(entry, request.attempt)) {
       if (request.queue) joinQueue(entry, session, request.attempt);
@@ -148,7 +158,8 @@ class MemoryStore implements Store {
     if (!entry) return;
     leaveQueue(entry, request.sessionId, request.attempt);
     const held = this.#holding(entry);
-    if (held?.session.id === request.sessionId && entry.lastAttempt === request.attempt) this.#free(entry);
+    if (held?.session.id === request.sessionId && entry.lastAttempt === request.attempt)
+      this.#free(entry);
     else this.#backend.changed();
   }
 
@@ -175,7 +186,9 @@ class MemoryStore implements Store {
   async list(request: ListRequest): Promise<ListPage> {
     this.#refuseWhenClosed();
     const { prefix, after } = request;
-    const held = this.#heldWith(prefix).filter((view) => after === undefined || view.resource > after);
+    const held = this.#heldWith(prefix).filter(
+      (view) => after === undefined || view.resource > after,
+    );
     const leases = held.slice(0, request.limit);
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
@@ -202,7 +215,9 @@ class MemoryStore implements Store {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort(new StoreUnavailableError("The memory store is closed.", { applied: "no" }));
+    this.#closing.abort(
+      new StoreUnavailableError("The memory store is closed.", { applied: "no" }),
+    );
   }
 
   #refuseWhenClosed(): void {
@@ -220,7 +235,14 @@ class MemoryStore implements Store {
   #entry(resource: string): Entry {
     let entry = this.#backend.entries.get(resource);
     if (entry === undefined) {
-      entry = { resource, token: 0n, lastAttempt: undefined, held: undefined, freeSince: 0, queue: [] };
+      entry = {
+        resource,
+        token: 0n,
+        lastAttempt: undefined,
+        held: undefined,
+        freeSince: 0,
+        queue: [],
+      };
       this.#backend.entries.set(resource, entry);
     }
     return entry;
@@ -242,9 +264,15 @@ class MemoryStore implements Store {
   }
 
   #mayTake(entry: Entry, attempt: string): boolean {
-    entry.queue = entry.queue.filter((waiter) => this.#session(waiter.session.id) === waiter.session);
+    entry.queue = entry.queue.filter(
+      (waiter) => this.#session(waiter.session.id) === waiter.session,
+    );
     const head = entry.queue[0];
-    return head === undefined || head.attempt === attempt || this.#clock.now() >= entry.freeSince + HEAD_START_MS;
+    return (
+      head === undefined ||
+      head.attempt === attempt ||
+      this.#clock.now() >= entry.freeSince + HEAD_START_MS
+    );
   }
 
   #view(resource: string): HolderView | undefined {
@@ -257,12 +285,18 @@ class MemoryStore implements Store {
   }
 
   #heldWith(prefix: string): LeaseView[] {
-    const names = [...this.#backend.entries.keys()].filter((name) => name.startsWith(prefix)).sort();
-    return names.map((resource) => ({ resource, holder: this.#view(resource) })).filter((view) => view.holder);
+    const names = [...this.#backend.entries.keys()]
+      .filter((name) => name.startsWith(prefix))
+      .sort();
+    return names
+      .map((resource) => ({ resource, holder: this.#view(resource) }))
+      .filter((view) => view.holder);
   }
 
   #nextExpiry(prefix: string): number {
-    const ends = this.#heldWith(prefix).map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
+    const ends = this.#heldWith(prefix).map(
+      (view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY,
+    );
     return this.#clock.now() + Math.min(...ends);
   }
 
@@ -270,19 +304,20 @@ class MemoryStore implements Store {
   #until(signal: AbortSignal, lookAgainAt: () => number | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       let timer: Timer | undefined;
-      const ending = AbortSignal.any([signal, this.#closing.signal]);
+      const { signal: ending, unlink } = linkSignals(signal, this.#closing.signal);
       const look = (): void => {
         timer?.cancel();
         const at = lookAgainAt();
         if (at === undefined) finish(resolve);
-        else if (at < Number.POSITIVE_INFINITY) timer = this.#clock.setTimer(look, Math.max(0, at - this.#clock.now()));
+        else if (at < Number.POSITIVE_INFINITY)
+          timer = this.#clock.setTimer(look, Math.max(0, at - this.#clock.now()));
       };
       const stop = (): void => finish(() => reject(ending.reason));
       const unlisten = this.#backend.onChange(look);
       const finish = (settle: () => void): void => {
         timer?.cancel();
         unlisten();
-        ending.removeEventListener("abort", stop);
+        unlink();
         settle();
       };
       ending.addEventListener("abort", stop, { once: true });
@@ -293,9 +328,12 @@ class MemoryStore implements Store {
 }
 
 function joinQueue(entry: Entry, session: Session, attempt: string): void {
-  if (!entry.queue.some((waiter) => waiter.attempt === attempt)) entry.queue.push({ session, attempt });
+  if (!entry.queue.some((waiter) => waiter.attempt === attempt))
+    entry.queue.push({ session, attempt });
 }
 
 function leaveQueue(entry: Entry, sessionId: string, attempt: string): void {
-  entry.queue = entry.queue.filter((waiter) => waiter.session.id !== sessionId || waiter.attempt !== attempt);
+  entry.queue = entry.queue.filter(
+    (waiter) => waiter.session.id !== sessionId || waiter.attempt !== attempt,
+  );
 }

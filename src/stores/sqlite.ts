@@ -3,15 +3,16 @@
 
 import { resolve } from "node:path";
 import type { HostClock } from "../core/clock.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import { encodeRecord } from "../core/record.ts";
+import { linkSignals } from "../core/signals.ts";
+import { changes } from "./shared/changes.ts";
 import { type Connection, type DriverName, loadDriver } from "./sqlite/driver.ts";
 import { failure, isBusy } from "./sqlite/failures.ts";
 import { openFile } from "./sqlite/file.ts";
 import { type LeaseRow, lookAgainInMs, type Moment, Tables } from "./sqlite/tables.ts";
 import { Waker } from "./sqlite/waker.ts";
 import { Writer } from "./sqlite/writer.ts";
-import { changes } from "./shared/changes.ts";
 import type {
   AttemptRequest,
   GrantOutcome,
@@ -47,7 +48,9 @@ export interface SqliteOptions {
 
 export function sqliteStore(options: SqliteOptions): OpenStore {
   if (typeof options?.file !== "string" || options.file === "") {
-    throw new InvalidArgumentError('sqliteStore({ file }) needs the path of a file, e.g. "./tenure.db".');
+    throw new InvalidArgumentError(
+      'sqliteStore({ file }) needs the path of a file, e.g. "./tenure.db".',
+    );
   }
   return async (parts) => {
     const driver = await loadDriver(options.driver);
@@ -80,7 +83,13 @@ class SqliteStore implements Store {
     this.#tables = new Tables(connection);
     this.#waker = new Waker(connection, file, parts.clock);
     const onCommit = (): void => this.#waker.wakeAll();
-    this.#writer = new Writer({ connection, file, clock: parts.clock, random: parts.random, onCommit });
+    this.#writer = new Writer({
+      connection,
+      file,
+      clock: parts.clock,
+      random: parts.random,
+      onCommit,
+    });
     this.guarantees = {
       store: "sqlite",
       tokenSource: "a counter in the resource's row, raised by the granting transaction",
@@ -171,7 +180,7 @@ class SqliteStore implements Store {
   }
 
   async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
-    const signal = AbortSignal.any([request.signal, this.#closing.signal]);
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     const subscription = this.#waker.subscribe();
     try {
       for (;;) {
@@ -181,6 +190,7 @@ class SqliteStore implements Store {
       }
     } finally {
       subscription.close();
+      unlink();
     }
   }
 
@@ -210,7 +220,7 @@ class SqliteStore implements Store {
 
   async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
     const seen = new Map<string, bigint>();
-    const signal = AbortSignal.any([request.signal, this.#closing.signal]);
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     const subscription = this.#waker.subscribe();
     const range = { prefix: request.prefix, limit: -1 };
     try {
@@ -222,6 +232,7 @@ class SqliteStore implements Store {
       }
     } finally {
       subscription.close();
+      unlink();
     }
   }
 
@@ -237,7 +248,7 @@ class SqliteStore implements Store {
 
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    this.#closing.abort(failure(new Error(`${this.#file} is closed.`), this.#file));
+    this.#closing.abort(new StoreUnavailableError(`${this.#file} is closed.`, { applied: "no" }));
     this.#writer.close();
     this.#waker.close();
     this.#connection.close();
@@ -255,7 +266,9 @@ class SqliteStore implements Store {
         return work();
       } catch (error) {
         if (!isBusy(error) || tries >= READ_TRIES) throw failure(error, this.#file);
-        await new Promise<void>((again) => this.#parts.clock.setTimer(again, 1, { keepAlive: true }));
+        await new Promise<void>((again) =>
+          this.#parts.clock.setTimer(again, 1, { keepAlive: true }),
+        );
       }
     }
   }

@@ -78,7 +78,12 @@ export class ManualClock implements Clock {
     let next: Pending | undefined;
     for (const entry of this.#pending) {
       if (entry.at > until) continue;
-      if (next === undefined || entry.at < next.at || (entry.at === next.at && entry.order < next.order)) next = entry;
+      if (
+        next === undefined ||
+        entry.at < next.at ||
+        (entry.at === next.at && entry.order < next.order)
+      )
+        next = entry;
     }
     return next;
   }

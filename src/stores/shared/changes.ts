@@ -3,7 +3,10 @@
 import type { LeaseView } from "../store.ts";
 
 /** Yields what changed since the last call with the same map, and brings the map up to date. */
-export function* changes(seen: Map<string, bigint>, held: readonly LeaseView[]): Generator<LeaseView> {
+export function* changes(
+  seen: Map<string, bigint>,
+  held: readonly LeaseView[],
+): Generator<LeaseView> {
   const now = new Map(held.map((view) => [view.resource, view]));
   for (const resource of [...seen.keys()]) {
     if (now.has(resource)) continue;

@@ -8,23 +8,35 @@ export function failure(error: unknown, file: string, committing = false): Tenur
   switch (sqliteCode(error)) {
     case SQLITE.busy:
     case SQLITE.locked:
-      return new StoreUnavailableError(`${file} is locked by another process.`, { applied: "no", cause: error });
-    case SQLITE.full:
-      return new StoreUnavailableError(`The disk of ${file} is full. Nothing was changed; free some space.`, {
+      return new StoreUnavailableError(`${file} is locked by another process.`, {
         applied: "no",
         cause: error,
       });
+    case SQLITE.full:
+      return new StoreUnavailableError(
+        `The disk of ${file} is full. Nothing was changed; free some space.`,
+        {
+          applied: "no",
+          cause: error,
+        },
+      );
     case SQLITE.ioerr:
       return new StoreUnavailableError(`Reading or writing ${file} failed. Check its disk.`, {
         applied: committing ? "unknown" : "no",
         cause: error,
       });
     case SQLITE.readonly:
-      return new StoreUnusableError(`${file} cannot be written. Check its permissions and that its disk is not read-only.`, {
-        cause: error,
-      });
+      return new StoreUnusableError(
+        `${file} cannot be written. Check its permissions and that its disk is not read-only.`,
+        {
+          cause: error,
+        },
+      );
     case SQLITE.cantopen:
-      return new StoreUnusableError(`${file} cannot be opened. Check the path and its permissions.`, { cause: error });
+      return new StoreUnusableError(
+        `${file} cannot be opened. Check the path and its permissions.`,
+        { cause: error },
+      );
     case SQLITE.corrupt:
     case SQLITE.notadb:
       return new StoreUnusableError(

@@ -1,7 +1,15 @@
 // Opening a store file: every check that can be made before the first lease, each with an answer that says what to do.
 // Nothing is created until they have passed, and a file that is not ours is left untouched.
 
-import { accessSync, closeSync, constants, existsSync, openSync, statfsSync, statSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
@@ -35,7 +43,11 @@ const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
 const SETUP_LIMIT_MS = 10_000;
 const SETUP_RETRY_MS = 5;
 
-export async function openFile(driver: Driver, options: FileOptions, clock: Clock): Promise<Connection> {
+export async function openFile(
+  driver: Driver,
+  options: FileOptions,
+  clock: Clock,
+): Promise<Connection> {
   const file = resolve(options.file);
   checkPlace(file, options.allowNetworkFileSystem);
   createEmpty(file);
@@ -74,7 +86,9 @@ export function refuseNetworkFileSystem(type: number, folder: string): void {
 function checkPlace(file: string, allowNetworkFileSystem: boolean): void {
   const folder = dirname(file);
   if (!existsSync(folder)) {
-    throw new StoreUnusableError(`The folder ${folder} does not exist. Create it, or name another file.`);
+    throw new StoreUnusableError(
+      `The folder ${folder} does not exist. Create it, or name another file.`,
+    );
   }
   if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) {
     throw new StoreUnusableError(`${file} is a folder. Name a file in it, e.g. ${file}/tenure.db.`);
@@ -88,7 +102,9 @@ function createEmpty(file: string): void {
     closeSync(openSync(file, "wx", 0o600));
   } catch (cause) {
     if ((cause as { code?: unknown }).code === "EEXIST") return;
-    throw new StoreUnusableError(`${file} cannot be created: ${(cause as Error).message}.`, { cause });
+    throw new StoreUnusableError(`${file} cannot be created: ${(cause as Error).message}.`, {
+      cause,
+    });
   }
 }
 
@@ -114,7 +130,9 @@ function prepare(connection: Connection, file: string): void {
   }
   const mode = connection.prepare("PRAGMA journal_mode = WAL").get()?.journal_mode;
   if (mode !== "wal") {
-    throw new StoreUnusableError(`${file} cannot use SQLite's WAL mode (got ${String(mode)}). Use a local disk.`);
+    throw new StoreUnusableError(
+      `${file} cannot use SQLite's WAL mode (got ${String(mode)}). Use a local disk.`,
+    );
   }
   // FULL: a grant is on the disk before it is answered, so a power cut cannot make a token come twice (S1). The second
   // makes macOS really flush.
@@ -134,7 +152,9 @@ function isForeign(connection: Connection, file: string): boolean {
   connection.exec("BEGIN");
   const application = numberOf(connection, "application_id");
   const version = numberOf(connection, "user_version");
-  const tables = Number(connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count);
+  const tables = Number(
+    connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count,
+  );
   connection.exec("COMMIT");
   if (application === APPLICATION_ID) {
     if (version <= SCHEMA_VERSION) return false;

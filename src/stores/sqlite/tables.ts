@@ -1,10 +1,10 @@
 // Every SQL statement of the store, with a name. Tokens leave SQLite as text, because neither library gives integers
 // above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
 
+import { decodeRecord, type LeaseRecord } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
 import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../store.ts";
 import type { Connection, Row, Statement } from "./driver.ts";
-import { decodeRecord, type LeaseRecord } from "../../core/record.ts";
 
 /** What the file says about a resource, and about the session that its newest grant belongs to. */
 export interface LeaseRow {
@@ -33,18 +33,23 @@ export class Tables {
   }
 
   sessionLives(id: string, at: Moment): boolean {
-    return this.#sql(`SELECT 1 FROM session WHERE id = ? AND ${LIVE}`).get(id, at.bootId, at.nowMs) !== undefined;
+    return (
+      this.#sql(`SELECT 1 FROM session WHERE id = ? AND ${LIVE}`).get(id, at.bootId, at.nowMs) !==
+      undefined
+    );
   }
 
-  addSession(session: { id: string; holderId: string; ttlMs: number; expiresMs: number; bootId: string }): void {
+  addSession(session: {
+    id: string;
+    holderId: string;
+    ttlMs: number;
+    expiresMs: number;
+    bootId: string;
+  }): void {
     const { id, holderId, ttlMs, bootId, expiresMs } = session;
-    this.#sql("INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)").run(
-      id,
-      holderId,
-      ttlMs,
-      bootId,
-      expiresMs,
-    );
+    this.#sql(
+      "INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)",
+    ).run(id, holderId, ttlMs, bootId, expiresMs);
   }
 
   /** Prolongs a live session to its own ttl from now. Answers that ttl, or undefined for a dead one. */
@@ -94,7 +99,9 @@ export class Tables {
       record: decodeRecord(String(row.record)),
       freedMs: Number(row.freed_ms),
       sessionEnd:
-        row.boot_id == null ? undefined : { bootId: String(row.boot_id), expiresMs: Number(row.expires_ms) },
+        row.boot_id == null
+          ? undefined
+          : { bootId: String(row.boot_id), expiresMs: Number(row.expires_ms) },
     };
   }
 
@@ -155,13 +162,18 @@ export class Tables {
   }
 
   revoked(session: string): LeaseRef[] {
-    return this.#sql("SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?")
+    return this.#sql(
+      "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
+    )
       .all(session)
       .map((row) => ({ resource: String(row.resource), token: parseToken(String(row.token)) }));
   }
 
   /** The held leases from `from` on (exclusive) and below `below`, in order. */
-  held(range: { prefix: string; after?: string | undefined; limit: number }, at: Moment): LeaseView[] {
+  held(
+    range: { prefix: string; after?: string | undefined; limit: number },
+    at: Moment,
+  ): LeaseView[] {
     const below = firstBehind(range.prefix);
     const rows = this.#sql(
       `SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, session.expires_ms
@@ -204,7 +216,8 @@ export function lookAgainInMs(
 ): number {
   if (row === undefined) return 0;
   const end = row.session === null ? undefined : row.sessionEnd;
-  if (end !== undefined && end.bootId === at.bootId && end.expiresMs > at.nowMs) return end.expiresMs - at.nowMs;
+  if (end !== undefined && end.bootId === at.bootId && end.expiresMs > at.nowMs)
+    return end.expiresMs - at.nowMs;
   if (head === undefined || head === attempt) return 0;
   const freedMs = end === undefined ? row.freedMs : end.expiresMs;
   return Math.max(0, freedMs + HEAD_START_MS - at.nowMs);

@@ -130,7 +130,8 @@ export class Subscription {
       else if (this.#changed) settle(resolve);
       else {
         this.#waiting = () => settle(resolve);
-        if (delayMs < Number.POSITIVE_INFINITY) timer = this.#clock.setTimer(() => settle(resolve), delayMs);
+        if (delayMs < Number.POSITIVE_INFINITY)
+          timer = this.#clock.setTimer(() => settle(resolve), delayMs);
         signal.addEventListener("abort", stop, { once: true });
       }
     });

@@ -4,7 +4,7 @@
 
 import type { Clock, Random } from "../../core/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import type { Connection } from "./driver.ts";
+import type { Connection, Statement } from "./driver.ts";
 import { failure, isBusy } from "./failures.ts";
 import { identityOf } from "./file.ts";
 
@@ -34,6 +34,8 @@ export interface WriterParts {
 export class Writer {
   readonly #parts: WriterParts;
   readonly #identity: string | undefined;
+  readonly #begin: Statement;
+  readonly #commit: Statement;
   #jobs: Job[] = [];
   #scheduled = false;
   #closed = false;
@@ -41,6 +43,8 @@ export class Writer {
   constructor(parts: WriterParts) {
     this.#parts = parts;
     this.#identity = identityOf(parts.file);
+    this.#begin = parts.connection.prepare("BEGIN IMMEDIATE");
+    this.#commit = parts.connection.prepare("COMMIT");
   }
 
   /** Runs the work inside a transaction. Resolves when it is on the disk. */
@@ -48,7 +52,13 @@ export class Writer {
     if (this.#closed) return Promise.reject(this.#closedError());
     return new Promise<T>((resolve, reject) => {
       const giveUpAt = this.#parts.clock.now() + limitMs;
-      this.#jobs.push({ work, giveUpAt, limitMs, resolve: resolve as (value: unknown) => void, reject });
+      this.#jobs.push({
+        work,
+        giveUpAt,
+        limitMs,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      });
       this.#schedule();
     });
   }
@@ -69,7 +79,7 @@ export class Writer {
     if (this.#closed || this.#jobs.length === 0) return;
     try {
       this.#checkIdentity();
-      this.#parts.connection.exec("BEGIN IMMEDIATE");
+      this.#begin.run();
     } catch (error) {
       if (isBusy(error)) this.#tryLater();
       else for (const job of this.#jobs.splice(0)) job.reject(failure(error, this.#parts.file));
@@ -81,13 +91,13 @@ export class Writer {
   }
 
   #transact(batch: readonly Job[]): void {
-    const { connection, file } = this.#parts;
+    const { file } = this.#parts;
     let committing = false;
     let answers: unknown[];
     try {
       answers = batch.map((job) => job.work());
       committing = true;
-      connection.exec("COMMIT");
+      this.#commit.run();
     } catch (error) {
       this.#rollBack();
       for (const job of batch) job.reject(failure(error, file, committing));

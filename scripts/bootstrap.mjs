@@ -1,0 +1,52 @@
+// The door of every npm script: checks Node, installs and builds what is needed, then runs the job.
+// It uses only Node's built-ins, because in a fresh clone there is nothing else yet.
+import { readFileSync } from "node:fs";
+
+const [job = "", ...args] = process.argv.slice(2);
+
+const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+const [major, minor] = manifest.engines.node.match(/\d+/g).map(Number);
+const [ownMajor, ownMinor] = process.versions.node.split(".").map(Number);
+if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
+  console.error(
+    `Tenure needs Node.js ${major}.${minor} or newer; this is ${process.versions.node}. Install a newer one from https://nodejs.org and run the same command again.`,
+  );
+  process.exit(1);
+}
+
+// Loaded only now: these files may use what an older Node cannot read.
+const { endLike, run, tool } = await import("./run.mjs");
+const { setUp, SetupError } = await import("./setup.mjs");
+
+/** Every job: what it needs built, and the arguments for node. `command` is called after the set-up. */
+const jobs = {
+  start: { build: "if-needed", command: () => ["dist/cli/demo.js"] },
+  test: { build: "if-needed", command: () => ["scripts/test.mjs"] },
+  "test:long": { build: "if-needed", command: () => ["scripts/test.mjs", "--long"] },
+  check: { build: "if-needed", command: () => ["scripts/checks.mjs"] },
+  bench: { build: "if-needed", command: () => ["--expose-gc", "--import", "tsx", "bench/main.ts"] },
+  build: { build: "always" },
+  coverage: {
+    build: "if-needed",
+    command: () => [tool("vitest"), "run", "--project", "unit", "--coverage"],
+  },
+  format: { build: "no", command: () => [tool("@biomejs/biome", "biome"), "check", "--write"] },
+};
+
+if (!Object.hasOwn(jobs, job)) {
+  console.error(`Expected one of ${Object.keys(jobs).join(", ")}, got "${job}".`);
+  process.exit(1);
+}
+
+try {
+  await setUp(jobs[job]);
+} catch (error) {
+  console.error(error instanceof SetupError ? error.message : error);
+  // The test job always closes with this line, also when it could not begin.
+  if (job.startsWith("test")) console.log("0 passed, 1 failed, 0 skipped");
+  process.exit(1);
+}
+if (jobs[job].command) {
+  const nodeArgs = [...jobs[job].command(), ...args];
+  endLike(await run(process.execPath, nodeArgs, { outliveSignals: true }));
+}

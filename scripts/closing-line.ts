@@ -1,0 +1,164 @@
+// The vitest reporter: one line per finished file, failures in full at the end, and the counts that the
+// closing line is made of. A skip must say why, by ctx.skip(note) or "[reason: ...]" in its title or that of a
+// suite around it; a skip without a reason counts as a failure, so that no test goes quiet unnoticed.
+import { writeFileSync } from "node:fs";
+import { relative } from "node:path";
+import type { Reporter, SerializedError, TestCase, TestModule, Vitest } from "vitest/node";
+
+interface Counts {
+  passed: number;
+  failed: number;
+  readonly skipped: { name: string; reason: string }[];
+}
+
+const slowTestMs = 5_000;
+
+/** With TENURE_SUMMARY_FILE set the counts go into that file; without it the closing line is printed here. */
+export class ClosingLine implements Reporter {
+  #vitest: Vitest | undefined;
+
+  onInit(vitest: Vitest): void {
+    this.#vitest = vitest;
+  }
+
+  onTestCaseResult(testCase: TestCase): void {
+    const durationMs = testCase.diagnostic()?.duration ?? 0;
+    if (durationMs < slowTestMs) return;
+    say(`      ${testCase.result().state} in ${inSeconds(durationMs)}: ${testCase.fullName}`);
+  }
+
+  onTestModuleEnd(testModule: TestModule): void {
+    const counts = this.#count([testModule]);
+    const word = counts.failed > 0 ? "FAIL" : "ok  ";
+    const numbers = `${counts.passed} passed`
+      .concat(counts.failed > 0 ? `, ${counts.failed} failed` : "")
+      .concat(counts.skipped.length > 0 ? `, ${counts.skipped.length} skipped` : "");
+    const duration = inSeconds(testModule.diagnostic().duration);
+    say(
+      `${word}  ${testModule.project.name.padEnd(8)} ${fileOf(testModule)}: ${numbers} (${duration})`,
+    );
+  }
+
+  onUserConsoleLog(log: { content: string; type: "stdout" | "stderr" }): void {
+    process[log.type].write(log.content);
+  }
+
+  onTestRunEnd(
+    testModules: readonly TestModule[],
+    unhandledErrors: readonly SerializedError[],
+    reason: "passed" | "interrupted" | "failed",
+  ): void {
+    const counts = this.#count(testModules);
+    for (const testModule of testModules) this.#printFailures(testModule);
+    for (const error of unhandledErrors) this.#print("error outside any test", error);
+    counts.failed += unhandledErrors.length;
+    if (reason === "interrupted") {
+      say("FAIL  the run was interrupted");
+      counts.failed += 1;
+    }
+    // A reasonless skip is a failure that vitest itself does not know of.
+    if (counts.failed > 0) process.exitCode = 1;
+    this.#close(counts, testModules);
+  }
+
+  #close(counts: Counts, testModules: readonly TestModule[]): void {
+    const file = process.env.TENURE_SUMMARY_FILE;
+    if (file === undefined) {
+      for (const { name, reason } of counts.skipped) say(`skipped: ${name}: ${reason}`);
+      say(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped.length} skipped`);
+      return;
+    }
+    const projects: Record<string, number> = {};
+    for (const testModule of testModules) {
+      const name = testModule.project.name;
+      projects[name] = (projects[name] ?? 0) + this.#count([testModule]).passed;
+    }
+    writeFileSync(file, JSON.stringify({ ...counts, projects }));
+  }
+
+  #count(testModules: readonly TestModule[]): Counts {
+    const counts: Counts = { passed: 0, failed: 0, skipped: [] };
+    for (const testModule of testModules) {
+      counts.failed += errorsOutsideTests(testModule).length;
+      for (const testCase of testModule.children.allTests()) {
+        if (this.#wasFilteredOut(testCase)) continue;
+        const { state } = testCase.result();
+        if (state === "passed") counts.passed += 1;
+        else if (state === "skipped" && faultOfSkip(testCase) === undefined) {
+          counts.skipped.push({ name: nameOf(testCase), reason: reasonOf(testCase) ?? "" });
+        } else counts.failed += 1;
+      }
+    }
+    return counts;
+  }
+
+  /** `-t pattern` marks the other tests as skipped; nobody asked for those, so they do not count. */
+  #wasFilteredOut(testCase: TestCase): boolean {
+    const pattern = this.#vitest?.config.testNamePattern;
+    if (pattern === undefined || testCase.result().state !== "skipped") return false;
+    return !pattern.test(testCase.fullName.replaceAll(" > ", " "));
+  }
+
+  #printFailures(testModule: TestModule): void {
+    for (const { name, error } of errorsOutsideTests(testModule))
+      this.#print(name, error, testModule);
+    for (const testCase of testModule.children.allTests()) {
+      const result = testCase.result();
+      if (result.state === "failed") {
+        for (const error of result.errors) this.#print(nameOf(testCase), error, testModule);
+      } else if (result.state !== "passed" && !this.#wasFilteredOut(testCase)) {
+        const fault = result.state === "pending" ? "it never finished" : faultOfSkip(testCase);
+        if (fault !== undefined) say(`\nFAIL  ${nameOf(testCase)}\n${fault}`);
+      }
+    }
+  }
+
+  #print(name: string, error: SerializedError, testModule?: TestModule): void {
+    say(`\nFAIL  ${name}`);
+    this.#vitest?.logger.printError(error, testModule ? { project: testModule.project } : {});
+  }
+}
+
+/** Errors of loading a file and of hooks around suites: no single test has them. */
+function errorsOutsideTests(testModule: TestModule): { name: string; error: SerializedError }[] {
+  const file = fileOf(testModule);
+  const found = testModule.errors().map((error) => ({ name: file, error }));
+  for (const suite of testModule.children.allSuites()) {
+    for (const error of suite.errors()) found.push({ name: `${file} > ${suite.fullName}`, error });
+  }
+  return found;
+}
+
+function reasonOf(testCase: TestCase): string | undefined {
+  const result = testCase.result();
+  const note = result.state === "skipped" ? result.note?.trim() : undefined;
+  return note || /\[reason:\s*([^\]]*\S)\s*\]/.exec(testCase.fullName)?.[1];
+}
+
+/** Why a skip is not acceptable, or undefined when it is. */
+function faultOfSkip(testCase: TestCase): string | undefined {
+  const reason = reasonOf(testCase);
+  if (reason === undefined) {
+    return "It was skipped without a reason. Use ctx.skip(note), or put [reason: ...] into the title.";
+  }
+  if (process.env.TENURE_REQUIRE_ENGINES === "1" && reason.startsWith("missing engine")) {
+    return `It was skipped (${reason}), and TENURE_REQUIRE_ENGINES=1 asks for every engine.`;
+  }
+  return undefined;
+}
+
+function nameOf(testCase: TestCase): string {
+  return `${fileOf(testCase.module)} > ${testCase.fullName}`;
+}
+
+function fileOf(testModule: TestModule): string {
+  return relative(process.cwd(), testModule.moduleId);
+}
+
+function inSeconds(durationMs: number): string {
+  return `${(durationMs / 1000).toFixed(1)} s`;
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

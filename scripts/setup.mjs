@@ -1,0 +1,157 @@
+// Makes a clone ready: installs and builds, each only when its inputs changed since the last time.
+// `npm install --no-save` rather than `npm ci`: it obeys the lockfile and never writes it, but also serves a
+// platform whose optional binaries the lockfile does not list. Lockfile drift is refused here instead.
+import { createHash } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { isBuiltin } from "node:module";
+import { dirname, join } from "node:path";
+import { withFolderLock } from "./folder-lock.mjs";
+import { npm, root, run, seconds, tool } from "./run.mjs";
+
+const startedAt = performance.now();
+const installStamp = join(root, "node_modules", ".tenure-install");
+const buildStamp = join(root, "node_modules", ".tenure-build");
+
+/** An error whose message is meant for the person at the terminal; it is printed without a stack. */
+export class SetupError extends Error {}
+
+/** Installs and builds what is missing or old. `build`: "no", "if-needed" or "always". */
+export async function setUp({ build }) {
+  if (isInstalled() && (build === "no" || (build === "if-needed" && isBuilt()))) return;
+  const onWait = (pid) => say(`waiting for another set-up in this clone (process ${pid})`);
+  await withFolderLock(join(root, ".bootstrap-lock"), onWait, async () => {
+    // Asked again under the lock: the other process may just have done our work.
+    if (!isInstalled()) await install();
+    if (build === "always" || (build === "if-needed" && !isBuilt())) await compile();
+  });
+}
+
+function say(text) {
+  console.log(`[${seconds(startedAt).padStart(7)}] ${text}`);
+}
+
+// ---- install
+
+function installKey() {
+  return hash(["package-lock.json"], process.versions.modules);
+}
+
+function isInstalled() {
+  return readStamp(installStamp) === installKey();
+}
+
+async function install() {
+  refuseLockfileDrift();
+  const key = installKey();
+  const args = ["install", "--no-save", "--no-audit", "--no-fund"];
+  // Where Node brings its own SQLite nothing needs compiling, and so no compiler has to be there.
+  const hasSqlite = isBuiltin("node:sqlite");
+  if (hasSqlite) args.push("--ignore-scripts");
+  say(
+    hasSqlite
+      ? "installing packages"
+      : "installing packages; Node 20 has no SQLite of its own, so better-sqlite3 is compiled: about 1.5 minutes, once",
+  );
+  // From scratch, as `npm ci` would: npm neither mends a half-written package nor recompiles for another Node.
+  rmSync(join(root, "node_modules"), { recursive: true, force: true });
+  const heartbeat = setInterval(() => say("still installing"), 15_000);
+  const result = await npm(args, { capture: true });
+  clearInterval(heartbeat);
+  if (result.signal) throw new SetupError(`npm install was stopped by ${result.signal}.`);
+  if (result.error || result.code !== 0) throw new SetupError(explainInstall(result));
+  writeStamp(installStamp, key);
+  say("installed");
+}
+
+function explainInstall({ error, output }) {
+  if (error?.code === "ENOENT") {
+    return "npm was not found. It comes with Node.js: install Node.js 20.19 or newer and make sure `npm` is in PATH.";
+  }
+  const tail = output.trimEnd().split("\n").slice(-40).join("\n");
+  let advice =
+    "npm install failed; its last lines are above. Mend that, then run the same command again.";
+  // The compile comes first: its own download attempts leave network errors in the output, too.
+  if (/gyp ERR!/.test(output)) {
+    advice =
+      "better-sqlite3 could not be compiled. Install python3, make and a C++ compiler (Debian: apt-get install python3 make g++), or use Node.js 22.13 or newer, which needs no compiler; then run the same command again.";
+  } else if (/ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|ERR_SOCKET_TIMEOUT/.test(output)) {
+    advice =
+      "The npm registry could not be reached. Check the network, a proxy, and `npm config get registry`; then run the same command again.";
+  } else if (/ENOSPC/.test(output)) {
+    advice = "The disk is full. Free some space, then run the same command again.";
+  }
+  return `${error ? error.message : tail}\n\n${advice}`;
+}
+
+function refuseLockfileDrift() {
+  const manifest = readJson("package.json");
+  const locked = readJson("package-lock.json").packages[""];
+  for (const kind of ["dependencies", "devDependencies", "peerDependencies"]) {
+    const wanted = JSON.stringify(Object.entries(manifest[kind] ?? {}).sort());
+    if (wanted !== JSON.stringify(Object.entries(locked[kind] ?? {}).sort())) {
+      throw new SetupError(
+        `package-lock.json does not match ${kind} of package.json. Run \`npm install\`, and commit both files.`,
+      );
+    }
+  }
+}
+
+// ---- build
+
+function buildKey() {
+  const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts"))
+    .map((name) => join("src", name));
+  return hash([...sources.sort(), "tsconfig.json", "tsconfig.build.json"], installKey());
+}
+
+function isBuilt() {
+  return existsSync(join(root, "dist")) && readStamp(buildStamp) === buildKey();
+}
+
+async function compile() {
+  say("building");
+  // Built aside and swapped in, so that a removed source leaves no output and a failed build leaves the old one.
+  const [next, old, dist] = ["dist.next", "dist.old", "dist"].map((name) => join(root, name));
+  const key = buildKey();
+  for (const folder of [next, old]) rmSync(folder, { recursive: true, force: true });
+  const args = [tool("typescript", "tsc"), "-p", "tsconfig.build.json", "--outDir", next];
+  const { code, output } = await run(process.execPath, args, { capture: true });
+  if (code !== 0)
+    throw new SetupError(`${output.trimEnd()}\n\nThe build failed; the errors are above.`);
+  rmSync(buildStamp, { force: true });
+  if (existsSync(dist)) renameSync(dist, old);
+  renameSync(next, dist);
+  rmSync(old, { recursive: true, force: true });
+  writeStamp(buildStamp, key);
+  say("built");
+}
+
+// ---- stamps
+
+function hash(files, extra) {
+  const sum = createHash("sha256").update(extra);
+  for (const file of files) sum.update(`\0${file}\0`).update(readFileSync(join(root, file)));
+  return sum.digest("hex");
+}
+
+function readStamp(path) {
+  return existsSync(path) ? readFileSync(path, "utf8") : undefined;
+}
+
+function writeStamp(path, key) {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, key);
+}
+
+function readJson(name) {
+  return JSON.parse(readFileSync(join(root, name), "utf8"));
+}

@@ -1,0 +1,66 @@
+// Runs the unit and stores projects on other Node versions: `node scripts/test-on-node.mjs 22 24`.
+// npm carries the binaries. The package `node` only runs a script that installs the package of the platform,
+// so that one is taken directly. better-sqlite3 was compiled for our own Node and does not load there; the
+// code then uses node:sqlite, which is what this run is for.
+import { existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { npm, root, run } from "./run.mjs";
+import { runVitest } from "./vitest-run.mjs";
+
+/** Gives back one summary per version, in order. */
+export async function testOnNode(majors, env = {}) {
+  const summaries = [];
+  for (const major of majors) {
+    const node = await nodeBinary(major);
+    const version = (await run(node, ["--version"], { capture: true })).output.trim();
+    console.log(`\nNode ${version}: projects unit and stores`);
+    const summary = await runVitest(["--project", "unit", "--project", "stores"], { node, env });
+    const { passed, failed, skipped } = summary;
+    console.log(`Node ${version}: ${passed} passed, ${failed} failed, ${skipped.length} skipped`);
+    if (passed === 0) summary.failed = Math.max(1, failed);
+    for (const skip of skipped) skip.name = `Node ${version}: ${skip.name}`;
+    summaries.push(summary);
+  }
+  return summaries;
+}
+
+/** The path of a binary of that major version, installed into a cache on first use. */
+async function nodeBinary(major) {
+  const platform = process.platform === "win32" ? "win" : process.platform;
+  const prefix = platform === "darwin" && process.arch === "arm64" ? "node-bin" : "node";
+  const name = `${prefix}-${platform}-${process.arch}`;
+  const folder = join(root, "node_modules", ".cache", `node-${major}`);
+  const binary = join(
+    folder,
+    "node_modules",
+    name,
+    "bin",
+    platform === "win" ? "node.exe" : "node",
+  );
+  if (existsSync(binary)) return binary;
+  console.log(`\ninstalling ${name}@${major}`);
+  mkdirSync(folder, { recursive: true });
+  const result = await npm(
+    [
+      "install",
+      "--no-save",
+      "--no-package-lock",
+      "--ignore-scripts",
+      "--prefix",
+      folder,
+      `${name}@${major}`,
+    ],
+    { capture: true },
+  );
+  if (result.code === 0 && existsSync(binary)) return binary;
+  console.error(result.error?.message ?? result.output);
+  throw new Error(`${name}@${major} could not be installed; npm's words are above.`);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const majors = process.argv.slice(2);
+  if (majors.length === 0) throw new Error("Expected Node major versions, for example: 22 24");
+  const summaries = await testOnNode(majors);
+  process.exitCode = summaries.every((summary) => summary.failed === 0) ? 0 : 1;
+}

@@ -1,0 +1,58 @@
+// The conformance suite for stores: what every store must do, as tests with the invariants' numbers in their names. Run
+// it on a store of your own with the test runner that you use.
+
+import { ambiguity, durability } from "./store-suite/durability.ts";
+import { grants } from "./store-suite/grants.ts";
+import { Bench, type Runner, type StoreUnderTest } from "./store-suite/harness.ts";
+import { reading } from "./store-suite/reading.ts";
+import { releases } from "./store-suite/releases.ts";
+import { sessions } from "./store-suite/sessions.ts";
+import { order, waiting } from "./store-suite/waiting.ts";
+
+type Topic = Record<string, (bench: Bench, skip: (reason: string) => never) => Promise<void>>;
+
+/** Declares all tests. A test that the store cannot take part in is skipped with a reason, never passed in silence. */
+export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
+  const topics: Record<string, Topic> = {
+    grants,
+    sessions,
+    releases,
+    waiting,
+    reading,
+    ambiguity,
+    durability,
+  };
+  runner.describe(`${subject.name} keeps the store contract`, () => {
+    for (const [topic, tests] of Object.entries(topics)) declare(runner, subject, topic, tests);
+    if (subject.guarantees.fifo) declare(runner, subject, "order", order);
+    runner.test("says of itself what the suite was told", async () => {
+      await withBench(subject, async (bench) => {
+        const { guarantees } = await bench.store();
+        for (const name of ["fifo", "durable"] as const) {
+          if (guarantees[name] !== subject.guarantees[name])
+            throw new Error(`guarantees.${name} differs`);
+        }
+      });
+    });
+  });
+}
+
+function declare(runner: Runner, subject: StoreUnderTest, topic: string, tests: Topic): void {
+  runner.describe(topic, () => {
+    for (const [name, body] of Object.entries(tests)) {
+      runner.test(name, (skip) => withBench(subject, (bench) => body(bench, skip)));
+    }
+  });
+}
+
+async function withBench(
+  subject: StoreUnderTest,
+  body: (bench: Bench) => Promise<void>,
+): Promise<void> {
+  const bench = new Bench(await subject.create(), subject.ttlMs);
+  try {
+    await body(bench);
+  } finally {
+    await bench.close();
+  }
+}

@@ -1,0 +1,155 @@
+// Granting: one holder at a time (S4), tokens that only rise (S1), and the same answer to the same attempt.
+
+import { type Bench, expect, expectTrue } from "./harness.ts";
+
+export const grants: Record<string, (bench: Bench) => Promise<void>> = {
+  "a free resource is granted and then busy for everyone else, who learn its holder": async (
+    bench,
+  ) => {
+    const one = await bench.session(await bench.store(), "one");
+    const two = await bench.session(await bench.store(), "two");
+    await one.take("r");
+    expect(
+      await two.ask("r"),
+      { kind: "busy", holderId: "holder of one" },
+      "a held resource is busy",
+    );
+    expect(
+      (await one.ask("r")).kind,
+      "busy",
+      "a second attempt of the same session is busy too: no re-entry",
+    );
+  },
+
+  "S1: tokens strictly increase over release, expiry, revocation and the end of a session": async (
+    bench,
+  ) => {
+    const store = await bench.store();
+    const tokens: bigint[] = [];
+    const one = await bench.session(store, "one");
+    tokens.push(await one.take("r"));
+    await one.release("r", tokens[0] ?? 0n);
+    tokens.push(await one.take("r"));
+    await bench.expire(store);
+    const two = await bench.session(store, "two");
+    tokens.push(await two.take("r"));
+    await store.revoke({ resource: "r", token: tokens.at(-1) ?? 0n, limitMs: 1_000 });
+    const three = await bench.session(store, "three");
+    tokens.push(await three.take("r"));
+    await three.end();
+    const four = await bench.session(await bench.store(), "four");
+    tokens.push(await four.take("r"));
+    const rising = tokens.every(
+      (token, index) => index === 0 || token > (tokens[index - 1] ?? token),
+    );
+    expectTrue(
+      rising && (tokens[0] ?? 0n) > 0n,
+      `tokens must be above 0 and rise with every grant, got ${tokens}`,
+    );
+  },
+
+  "S4: of many who ask at once exactly one is granted": async (bench) => {
+    const stores = await Promise.all([bench.store(), bench.store(), bench.store(), bench.store()]);
+    const clients = await Promise.all(
+      stores.map((store, index) => bench.session(store, `s${index}`)),
+    );
+    for (let round = 0; round < 10; round += 1) {
+      const asked = clients.flatMap((client) => [
+        client.ask(`race ${round}`),
+        client.ask(`race ${round}`),
+      ]);
+      const granted = (await Promise.all(asked)).filter((outcome) => outcome.kind === "granted");
+      expect(granted.length, 1, `round ${round}: exactly one grant`);
+    }
+  },
+
+  "S4: a resource stays busy until its session has expired by the store's clock, and is free then":
+    async (bench) => {
+      const store = await bench.store();
+      const one = await bench.session(store, "one");
+      const first = await one.take("r");
+      const two = await bench.session(store, "two", bench.ttlMs * 4);
+      await bench.harness.sleep(bench.ttlMs / 3);
+      expect((await two.ask("r")).kind, "busy", "still within the ttl");
+      await bench.expire(store);
+      expectTrue((await two.take("r")) > first, "after the ttl the next holder has a larger token");
+    },
+
+  "S3: the store never lets go earlier than the ttl after the request that confirmed the session was sent":
+    async (bench) => {
+      const store = await bench.store();
+      const two = await bench.session(await bench.store(), "two", bench.ttlMs * 4);
+      const sentAt = bench.harness.now();
+      const one = await bench.session(store, "one");
+      await one.take("r");
+      for (;;) {
+        const outcome = await two.ask("r");
+        if (outcome.kind === "granted") break;
+        await bench.harness.sleep(1);
+      }
+      const heldMs = bench.harness.now() - sentAt;
+      expectTrue(
+        heldMs >= one.ttlMs,
+        `granted to another ${heldMs} ms after sending, the ttl was ${one.ttlMs} ms`,
+      );
+    },
+
+  "S1, L3: the same attempt asked again gets the same grant, so a lost answer can be asked for":
+    async (bench) => {
+      const one = await bench.session(await bench.store(), "one");
+      const attempt = one.newAttempt();
+      const first = await one.take("r", { attempt });
+      expect(await one.take("r", { attempt }), first, "the same attempt, the same token");
+      expect((await one.holder("r"))?.token, first, "and the resource is held once");
+    },
+
+  "S5: a repeated request for a grant that has ended grants nothing": async (bench) => {
+    const one = await bench.session(await bench.store(), "one");
+    const attempt = one.newAttempt();
+    const token = await one.take("r", { attempt });
+    await one.release("r", token);
+    expect(
+      (await one.ask("r", { attempt })).kind,
+      "ended",
+      "a late duplicate must not hold what nobody knows of",
+    );
+    expect(await one.holder("r"), undefined, "the resource stays free");
+  },
+
+  "an unknown or expired session is granted nothing": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    await bench.expire(store);
+    expect((await one.ask("r")).kind, "gone", "an expired session");
+    const stranger = await bench.session(store, "two");
+    await stranger.end();
+    expect((await stranger.ask("r")).kind, "gone", "an ended session");
+  },
+
+  "names that differ in one byte are different resources": async (bench) => {
+    const one = await bench.session(await bench.store(), "one");
+    const names = [
+      "a",
+      "A",
+      "a/",
+      "a/b",
+      "a b",
+      "a\u00e9",
+      "ae\u0301",
+      "a'; DROP TABLE lease; --",
+      'a"',
+      "a%",
+      "a_",
+      "a{b}",
+    ];
+    names.push("\u{1f512}", "a\n", "a\\", "../a", ".", "x".repeat(512));
+    for (const name of names) await one.take(name);
+    for (const name of names) {
+      expect(
+        (await one.ask(name)).kind,
+        "busy",
+        `"${name.slice(0, 20)}" is held under exactly its own name`,
+      );
+    }
+  },
+};

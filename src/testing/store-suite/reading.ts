@@ -1,0 +1,97 @@
+// Reading, listing and watching: what others see of a lease, and that nobody is shown what is over.
+
+import type { LeaseView } from "../../stores/store.ts";
+import { type Bench, expect, expectTrue, LIMIT_MS } from "./harness.ts";
+
+export const reading: Record<string, (bench: Bench) => Promise<void>> = {
+  "a read tells holder, token, value and what is left, with its evidence": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    const value = { address: "10.0.0.7:9000", tags: ["a", null, 1.5], text: "\u{1f512}" };
+    const token = await one.take("r", { value });
+    for (const consistency of ["linearizable", "stale"] as const) {
+      const answer = await (await bench.store()).read({
+        resource: "r",
+        consistency,
+        limitMs: LIMIT_MS,
+      });
+      expect(answer.holder?.holderId, "holder of one", "who");
+      expect(answer.holder?.token, token, "with which token");
+      expect(answer.holder?.value, value, "and what it published, unchanged");
+      const left = answer.holder?.expiresInMs ?? -1;
+      const most = one.ttlMs + store.guarantees.expiryLagMs;
+      expectTrue(left > 0 && left <= most, `between 0 and ${most} ms are left, got ${left}`);
+      expect(answer.evidence.consistency, consistency, "the answer says how far it can be trusted");
+    }
+  },
+
+  "nobody is shown as holder who has released or expired": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    expect(await one.holder("r"), undefined, "never held");
+    const token = await one.take("r");
+    await one.release("r", token);
+    expect(await one.holder("r"), undefined, "released");
+    await one.take("r");
+    await bench.expire(store);
+    expect(await one.holder("r"), undefined, "expired");
+  },
+
+  "a listing has the held leases with the prefix, page by page, in order": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one", bench.ttlMs * 20);
+    for (const name of ["job/2", "job/1", "job/3", "jobs", "joc", "job", "job/\u{1f512}"])
+      await one.take(name);
+    const free = await one.take("job/free");
+    await one.release("job/free", free);
+    const seen: string[] = [];
+    let after: string | undefined;
+    do {
+      const page = await store.list({ prefix: "job/", after, limit: 2, limitMs: LIMIT_MS });
+      expectTrue(page.leases.length <= 2, "no page is larger than asked for");
+      seen.push(...page.leases.map((view) => view.resource));
+      after = page.next;
+    } while (after !== undefined);
+    expect(seen, ["job/1", "job/2", "job/3", "job/\u{1f512}"], "exactly those, once each");
+    const all = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
+    expect(all.leases.length, 7, "an empty prefix means all");
+  },
+
+  "a watch shows what is held, then grants, releases and expiry as they come": async (bench) => {
+    const store = await bench.store();
+    const keeper = await bench.session(store, "keeper", bench.ttlMs * 50);
+    const first = await keeper.take("w/first");
+    await keeper.take("elsewhere");
+    const stop = new AbortController();
+    const events: string[] = [];
+    const watching = collect(
+      (await bench.store()).watch({ prefix: "w/", signal: stop.signal }),
+      events,
+    );
+    await bench.harness.sleep(30);
+    await keeper.release("w/first", first);
+    await bench.harness.sleep(150);
+    const mortal = await bench.session(store, "mortal");
+    await mortal.take("w/second");
+    await bench.harness.sleep(150);
+    await bench.expire(store);
+    await bench.harness.sleep(150);
+    stop.abort();
+    await bench.harness.sleep(1);
+    await watching;
+    const expected = [
+      "w/first held by keeper",
+      "w/first free",
+      "w/second held by mortal",
+      "w/second free",
+    ];
+    expect(events, expected, "everything under the prefix, in order, nothing else");
+  },
+};
+
+async function collect(views: AsyncIterable<LeaseView>, events: string[]): Promise<void> {
+  for await (const view of views) {
+    const who = view.holder?.sessionId;
+    events.push(`${view.resource} ${who === undefined ? "free" : `held by ${who}`}`);
+  }
+}

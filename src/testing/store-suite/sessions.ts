@@ -1,0 +1,130 @@
+// Sessions: one renewal for all leases, nothing that is over ever comes back, and a verdict for each lease.
+
+import { type Bench, expect, expectTrue, LIMIT_MS } from "./harness.ts";
+
+export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
+  "L3: renewals keep every lease of the session beyond its ttl": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    const names = Array.from({ length: 50 }, (_, index) => `r${index}`);
+    for (const name of names) await one.take(name);
+    for (let beat = 0; beat < 6; beat += 1) {
+      await bench.harness.sleep(bench.ttlMs / 3);
+      expect((await one.renew()).kind, "renewed", `renewal ${beat}`);
+    }
+    const two = await bench.session(await bench.store(), "two");
+    for (const name of names) expect((await two.ask(name)).kind, "busy", `${name} is still held`);
+  },
+
+  "a renewal answers with the ttl that counts, and names no lease that is still held": async (
+    bench,
+  ) => {
+    const one = await bench.session(await bench.store(), "one");
+    await one.take("r");
+    const outcome = await one.renew();
+    expect(outcome, { kind: "renewed", ttlMs: one.ttlMs, gone: [] }, "renewed, nothing gone");
+  },
+
+  "S5: an expired session is never revived by a late renewal, not even before anyone takes its leases":
+    async (bench) => {
+      const store = await bench.store();
+      const one = await bench.session(store, "one");
+      await one.take("r");
+      await bench.expire(store);
+      expect((await one.renew()).kind, "gone", "too late");
+      const two = await bench.session(store, "two");
+      await two.take("r");
+      expect((await one.renew()).kind, "gone", "and after the takeover");
+      expect((await two.holder("r"))?.holderId, "holder of two", "the successor is untouched");
+    },
+
+  "S4: taking one lease of a dead session ends it for all its leases": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    await one.take("a");
+    await one.take("b");
+    await bench.expire(store);
+    const two = await bench.session(store, "two");
+    await two.take("a");
+    expect((await one.renew()).kind, "gone", "the old holder's next renewal must fail");
+    await two.take("b");
+  },
+
+  "S5: a revoked lease is free at once, and only that one is reported by the renewals": async (
+    bench,
+  ) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    const a = await one.take("a");
+    await one.take("b");
+    const outcome = await (await bench.store()).revoke({
+      resource: "a",
+      token: a,
+      limitMs: LIMIT_MS,
+    });
+    expect(outcome.kind, "revoked", "a third party may end it");
+    const two = await bench.session(store, "two");
+    await two.take("a");
+    const renewal = await one.renew();
+    expect(
+      renewal,
+      { kind: "renewed", ttlMs: one.ttlMs, gone: [{ resource: "a", token: a }] },
+      "a is gone, b is not",
+    );
+    expect((await two.ask("b")).kind, "busy", "b is still held");
+  },
+
+  "S5: a revocation with an older token changes nothing": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    const old = await one.take("r");
+    await one.release("r", old);
+    const current = await one.take("r");
+    expect(
+      (await store.revoke({ resource: "r", token: old, limitMs: LIMIT_MS })).kind,
+      "notHeld",
+      "too old",
+    );
+    expect((await one.holder("r"))?.token, current, "the newer grant stands");
+    expect(
+      (await store.revoke({ resource: "free", token: 1n, limitMs: LIMIT_MS })).kind,
+      "notHeld",
+      "nothing to revoke",
+    );
+  },
+
+  "ending a session frees all its leases and disturbs no other": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    const other = await bench.session(store, "other");
+    await one.take("a");
+    await one.take("b");
+    await other.take("c");
+    await one.end();
+    await one.end();
+    const two = await bench.session(store, "two");
+    await two.take("a");
+    await two.take("b");
+    expect((await two.ask("c")).kind, "busy", "the other session's lease is untouched");
+    expect((await one.renew()).kind, "gone", "an ended session stays ended");
+  },
+
+  "S4: two sessions of one holder are two holders": async (bench) => {
+    const store = await bench.store();
+    const first = await bench.session(store, "one");
+    const twin = await bench.session(store, "one again");
+    const token = await first.take("r");
+    expect((await twin.ask("r")).kind, "busy", "the same process, another session");
+    expect(await twin.release("r", token), "notHeld", "and it cannot release what is not its own");
+  },
+
+  "renewing costs one request however many leases there are": async (bench) => {
+    const one = await bench.session(await bench.store(), "one", bench.ttlMs * 20);
+    await Promise.all(Array.from({ length: 1_000 }, (_, index) => one.take(`many/${index}`)));
+    const outcome = await one.renew();
+    expectTrue(
+      outcome.kind === "renewed" && outcome.gone.length === 0,
+      "one request renews a thousand leases",
+    );
+  },
+};

@@ -1,0 +1,174 @@
+// Waiting: woken when it is worthwhile (L1, L2), in order where the store keeps one, and never held up by the dead.
+
+import { HEAD_START_MS } from "../../stores/store.ts";
+import { type Bench, type Client, expect, expectTrue } from "./harness.ts";
+
+/** Waits in line and takes the resource when it is its turn; tells when it has it. */
+async function waitFor(client: Client, resource: string): Promise<bigint> {
+  const attempt = client.newAttempt();
+  for (;;) {
+    const outcome = await client.ask(resource, { attempt, queue: true });
+    if (outcome.kind === "granted") return outcome.token;
+    expect(outcome.kind, "busy", `${client.sessionId} waits for "${resource}"`);
+    await client.untilFree(resource, attempt);
+  }
+}
+
+export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
+  "L2: a release wakes the waiter of another client": async (bench) => {
+    const one = await bench.session(await bench.store(), "one", bench.ttlMs * 20);
+    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
+    const token = await one.take("r");
+    const waiter = waitFor(two, "r");
+    await bench.harness.sleep(20);
+    await one.release("r", token);
+    const woken = bench.harness.sleep(bench.ttlMs).then(() => undefined);
+    const got = await Promise.race([waiter, woken]);
+    expectTrue(
+      got !== undefined && got > token,
+      "the waiter holds long before any ttl could have woken it",
+    );
+  },
+
+  "L1: a crash wakes the waiter when the dead session's ttl is over": async (bench) => {
+    const store = await bench.store();
+    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
+    const one = await bench.session(store, "one");
+    const token = await one.take("r");
+    const waiter = waitFor(two, "r");
+    await bench.expire(store);
+    await bench.harness.sleep(HEAD_START_MS);
+    expectTrue((await waiter) > token, "nobody renewed, so the waiter holds");
+  },
+
+  "a resource that became free before the wait began is not waited for": async (bench) => {
+    const one = await bench.session(await bench.store(), "one");
+    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
+    const token = await one.take("r");
+    const attempt = two.newAttempt();
+    expect((await two.ask("r", { attempt, queue: true })).kind, "busy", "held");
+    await one.release("r", token);
+    const waiter = two.untilFree("r", attempt);
+    await bench.harness.sleep(1);
+    await waiter;
+  },
+
+  "a withdrawn waiter leaves its place to the next": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one", bench.ttlMs * 20);
+    const token = await one.take("r");
+    const quitter = await bench.session(await bench.store(), "quitter", bench.ttlMs * 20);
+    const attempt = quitter.newAttempt();
+    await quitter.ask("r", { attempt, queue: true });
+    const next = await bench.session(await bench.store(), "next", bench.ttlMs * 20);
+    const waiter = waitFor(next, "r");
+    await quitter.withdraw("r", attempt);
+    await one.release("r", token);
+    await bench.harness.sleep(10);
+    expectTrue((await waiter) > token, "the next in line holds");
+  },
+
+  "an aborted wait rejects with the signal's reason": async (bench) => {
+    const one = await bench.session(await bench.store(), "one");
+    const two = await bench.session(await bench.store(), "two");
+    await one.take("r");
+    const attempt = two.newAttempt();
+    await two.ask("r", { attempt, queue: true });
+    const reason = new Error("enough");
+    const stop = new AbortController();
+    const wait = two.untilFree("r", attempt, stop.signal).then(
+      () => "resolved",
+      (error: unknown) => (error === reason ? "rejected with the reason" : String(error)),
+    );
+    stop.abort(reason);
+    expect(await wait, "rejected with the reason", "the caller's own reason comes back");
+  },
+
+  "closing the store ends its waits": async (bench) => {
+    const one = await bench.session(await bench.store(), "one");
+    const store = await bench.store();
+    const two = await bench.session(store, "two");
+    await one.take("r");
+    const attempt = two.newAttempt();
+    await two.ask("r", { attempt, queue: true });
+    const wait = two.untilFree("r", attempt).then(
+      () => "resolved",
+      () => "rejected",
+    );
+    await store.close();
+    expect(await wait, "rejected", "nothing hangs");
+  },
+};
+
+/** Only for stores that promise an order. */
+export const order: Record<string, (bench: Bench) => Promise<void>> = {
+  "waiters are served in the order in which they came": async (bench) => {
+    const long = bench.ttlMs * 50;
+    const one = await bench.session(await bench.store(), "one", long);
+    const first = await one.take("r");
+    const served: string[] = [];
+    const waiters: Promise<void>[] = [];
+    for (const name of ["a", "b", "c", "d", "e"]) {
+      const client = await bench.session(await bench.store(), name, long);
+      const attempt = client.newAttempt();
+      expect((await client.ask("r", { attempt, queue: true })).kind, "busy", `${name} is in line`);
+      waiters.push(serve(client, attempt, served));
+    }
+    await one.release("r", first);
+    for (let turn = 0; turn < 5; turn += 1) await bench.harness.sleep(20);
+    await Promise.all(waiters);
+    expect(served.join(""), "abcde", "in order of arrival");
+  },
+
+  "someone who just comes along does not overtake those who wait": async (bench) => {
+    const long = bench.ttlMs * 50;
+    const one = await bench.session(await bench.store(), "one", long);
+    const token = await one.take("r");
+    const waiter = await bench.session(await bench.store(), "waiter", long);
+    const attempt = waiter.newAttempt();
+    await waiter.ask("r", { attempt, queue: true });
+    await one.release("r", token);
+    expect((await one.ask("r")).kind, "busy", "free, but it is another's turn");
+    await waiter.take("r", { attempt, queue: true });
+  },
+
+  "L1: a stuck first waiter holds the rest up for no longer than its head start": async (bench) => {
+    const long = bench.ttlMs * 50;
+    const one = await bench.session(await bench.store(), "one", long);
+    const token = await one.take("r");
+    const stuck = await bench.session(await bench.store(), "stuck", long);
+    await stuck.ask("r", { queue: true });
+    const next = await bench.session(await bench.store(), "next", long);
+    const waiter = waitFor(next, "r");
+    await bench.harness.sleep(5);
+    await one.release("r", token);
+    await bench.harness.sleep(HEAD_START_MS + 20);
+    expectTrue((await waiter) > token, "the second in line holds");
+  },
+
+  "a dead first waiter is passed over at once": async (bench) => {
+    const store = await bench.store();
+    const dead = await bench.session(store, "dead");
+    const long = bench.ttlMs * 50;
+    const one = await bench.session(await bench.store(), "one", long);
+    const token = await one.take("r");
+    await dead.ask("r", { queue: true });
+    const next = await bench.session(await bench.store(), "next", long);
+    const attempt = next.newAttempt();
+    await next.ask("r", { attempt, queue: true });
+    await bench.expire(store);
+    await one.release("r", token);
+    expectTrue((await next.take("r", { attempt, queue: true })) > token, "the dead have no turn");
+  },
+};
+
+async function serve(client: Client, attempt: string, served: string[]): Promise<void> {
+  for (;;) {
+    await client.untilFree("r", attempt);
+    const outcome = await client.ask("r", { attempt, queue: true });
+    if (outcome.kind !== "granted") continue;
+    served.push(client.sessionId);
+    await client.release("r", outcome.token);
+    return;
+  }
+}

@@ -1,0 +1,97 @@
+// Goal: what npm would publish is what we promise, no more and no less. Method: compare package.json with the
+// built files and with the list npm itself makes, and import every export by its public name.
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+interface Manifest {
+  readonly exports: Record<string, string | { types: string; default: string }>;
+  readonly dependencies?: Record<string, string>;
+  readonly optionalDependencies?: Record<string, string>;
+  readonly peerDependencies: Record<string, string>;
+  readonly peerDependenciesMeta: Record<string, { optional: boolean }>;
+}
+
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
+const entries = Object.entries(manifest.exports).flatMap(([name, target]) =>
+  typeof target === "string" ? [] : [{ name, ...target }],
+);
+
+/** The paths npm would put into the package. Run through a shell, since npm is a script on some platforms. */
+function packedFiles(): string[] {
+  const output = execFileSync("npm pack --dry-run --json --ignore-scripts", {
+    cwd: root,
+    encoding: "utf8",
+    shell: true,
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const [pack] = JSON.parse(output) as { files: { path: string }[] }[];
+  return (pack?.files ?? []).map((file) => file.path);
+}
+
+describe("exports", () => {
+  test("every export is listed by name, never by a pattern", () => {
+    expect(entries.length).toBeGreaterThan(0);
+    expect(Object.keys(manifest.exports).filter((name) => name.includes("*"))).toEqual([]);
+  });
+
+  test.each(entries)(
+    "$name has its built file and its types, at the place of its name",
+    (entry) => {
+      const path = entry.name === "." ? "index" : entry.name.slice(2);
+      const places = [`./dist/${path}.js`, `./dist/${path}/index.js`];
+      expect(places).toContain(entry.default);
+      expect(entry.types).toBe(entry.default.replace(/\.js$/, ".d.ts"));
+      expect(existsSync(join(root, entry.default)), entry.default).toBe(true);
+      expect(existsSync(join(root, entry.types)), entry.types).toBe(true);
+    },
+  );
+
+  test.each(entries)("$name can be imported by its public name and exports something", (entry) => {
+    // In a process of its own: the real resolution of node, not that of the test runner.
+    const name = join("tenure", entry.name).replaceAll("\\", "/");
+    const script = `import(${JSON.stringify(name)}).then((m) => console.log(JSON.stringify(Object.keys(m))))`;
+    const output = execFileSync(process.execPath, ["-e", script], { cwd: root, encoding: "utf8" });
+    const names = JSON.parse(output) as string[];
+    expect(names.length).toBeGreaterThan(0);
+    expect(names).not.toContain("default");
+  });
+});
+
+describe("the packed files", () => {
+  const files = packedFiles();
+
+  test("contain every export and the pages a user reads first", () => {
+    const wanted = entries.flatMap((entry) => [entry.default.slice(2), entry.types.slice(2)]);
+    for (const path of [...wanted, "package.json", "README.md", "CHANGELOG.md", "LICENSE"]) {
+      expect(files).toContain(path);
+    }
+  });
+
+  test("contain no test, no source map and nothing outside dist but those pages", () => {
+    expect(files.filter((path) => /\.test\b|\.test-d\b|\.map$/.test(path))).toEqual([]);
+    const pages = ["package.json", "README.md", "CHANGELOG.md", "LICENSE"];
+    const others = files.filter((path) => !/^dist\/.+\.(js|d\.ts)$/.test(path));
+    expect(others.sort()).toEqual(pages.sort());
+  });
+
+  test("mention no path of the machine they were built on", () => {
+    const dist = files.filter((path) => path.startsWith("dist/"));
+    expect(dist.length).toBeGreaterThan(0);
+    expect(
+      dist.filter((path) => readFileSync(join(root, path), "utf8").includes(root.slice(0, -1))),
+    ).toEqual([]);
+  });
+});
+
+test("there are no runtime dependencies, and every peer is optional", () => {
+  expect(manifest.dependencies ?? {}).toEqual({});
+  expect(manifest.optionalDependencies ?? {}).toEqual({});
+  for (const peer of Object.keys(manifest.peerDependencies)) {
+    expect(manifest.peerDependenciesMeta[peer], peer).toEqual({ optional: true });
+  }
+});

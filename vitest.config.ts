@@ -1,0 +1,40 @@
+// Three test projects: unit (no server, no waiting), stores (the conformance suite on each store) and
+// process (real processes, real time). process runs last and one file at a time, because it measures time.
+// Coverage is asked of src/core only: it is pure, so an unreached branch there is a missing test.
+import { defineConfig, type ViteUserConfig } from "vitest/config";
+import { ClosingLine } from "./scripts/closing-line.ts";
+
+const config: ViteUserConfig = defineConfig({
+  test: {
+    reporters: [new ClosingLine()],
+    projects: [
+      {
+        extends: true,
+        test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"] },
+      },
+      {
+        extends: true,
+        test: { name: "stores", include: ["test/stores/**/*.test.ts"], testTimeout: 30_000 },
+      },
+      {
+        extends: true,
+        test: {
+          name: "process",
+          include: ["test/process/**/*.test.ts"],
+          testTimeout: 120_000,
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+    coverage: {
+      provider: "v8",
+      include: ["src/core/**/*.ts"],
+      exclude: ["**/*.test.ts"],
+      reporter: ["text"],
+      thresholds: { branches: 95 },
+    },
+  },
+});
+
+export default config;
