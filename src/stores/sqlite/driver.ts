@@ -82,12 +82,13 @@ const BY_NAME: Record<string, number> = {
   SQLITE_NOTADB: SQLITE.notadb,
 };
 
-/** The primary result code of an error, from either library; undefined when it is not SQLite's. */
+/** The primary result code of an error, from either library, 1 for those without a name here; undefined: not SQLite's. */
 export function sqliteCode(error: unknown): number | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   const { errcode, code } = error as { errcode?: unknown; code?: unknown };
   if (typeof errcode === "number") return errcode & 0xff;
   if (typeof code !== "string") return undefined;
   const primary = Object.keys(BY_NAME).find((name) => code === name || code.startsWith(`${name}_`));
-  return primary === undefined ? undefined : BY_NAME[primary];
+  if (primary !== undefined) return BY_NAME[primary];
+  return code.startsWith("SQLITE_") ? 1 : undefined;
 }

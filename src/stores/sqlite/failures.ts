@@ -43,8 +43,15 @@ export function failure(error: unknown, file: string, committing = false): Tenur
         `${file} is damaged or not a SQLite file. Nothing was changed. Move it away, or name another file.`,
         { cause: error },
       );
-    default:
+    case undefined:
       return error instanceof Error ? error : new Error(String(error));
+    default:
+      return new StoreUnusableError(
+        `SQLite refused a request on ${file}: ${(error as Error).message}.`,
+        {
+          cause: error,
+        },
+      );
   }
 }
 

@@ -39,6 +39,8 @@ export class Writer {
   #jobs: Job[] = [];
   #scheduled = false;
   #closed = false;
+  /** How many of the next jobs get a transaction of their own. */
+  #alone = 0;
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
@@ -85,7 +87,8 @@ export class Writer {
       else for (const job of this.#jobs.splice(0)) job.reject(failure(error, this.#parts.file));
       return;
     }
-    const batch = this.#jobs.splice(0, BATCH_MAX);
+    const batch = this.#jobs.splice(0, this.#alone > 0 ? 1 : BATCH_MAX);
+    this.#alone = Math.max(0, this.#alone - batch.length);
     this.#transact(batch);
     if (this.#jobs.length > 0) this.#schedule();
   }
@@ -100,6 +103,12 @@ export class Writer {
       this.#commit.run();
     } catch (error) {
       this.#rollBack();
+      if (!committing && batch.length > 1) {
+        // One of them is at fault, and the others must not suffer for it: each tries again by itself.
+        this.#jobs.unshift(...batch);
+        this.#alone = batch.length;
+        return;
+      }
       for (const job of batch) job.reject(failure(error, file, committing));
       return;
     }

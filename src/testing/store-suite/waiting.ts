@@ -30,6 +30,22 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     );
   },
 
+  "L2: a release wakes a waiter that shares the client": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one", bench.ttlMs * 20);
+    const two = await bench.session(store, "two", bench.ttlMs * 20);
+    const token = await one.take("r");
+    const waiter = waitFor(two, "r");
+    await bench.harness.sleep(5);
+    await one.release("r", token);
+    const woken = bench.harness.sleep(bench.ttlMs).then(() => undefined);
+    const got = await Promise.race([waiter, woken]);
+    expectTrue(
+      got !== undefined && got > token,
+      "the waiter holds long before any ttl could have woken it",
+    );
+  },
+
   "L1: a crash wakes the waiter when the dead session's ttl is over": async (bench) => {
     const store = await bench.store();
     const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
