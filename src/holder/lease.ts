@@ -90,7 +90,7 @@ export class Lease implements SessionMember, AsyncDisposable {
 
   /**
    * The token, if the holder may act at this very moment; throws LeaseLostError or LeaseInDoubtError otherwise. Call it
-   * right before every act. Costs two clock reads and allocates nothing.
+   * right before every act. Costs two clock reads and allocates nothing besides the two numbers read.
    */
   check(): bigint {
     // The clock is read before the session's instant: reading it may find a jump, which ends the session.

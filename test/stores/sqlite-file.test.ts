@@ -214,10 +214,30 @@ describe("a reboot", () => {
     const clock = host("boot two", 20_000);
     const after = await open(clock);
     expect(await hold(after, "two", "r", 60_000)).toBe("busy");
+    const seen = await after.read({
+      resource: "r",
+      consistency: "linearizable",
+      limitMs: LIMIT_MS,
+    });
+    expect(seen.holder?.expiresInMs).toBe(1_010);
     clock.at += 1_000;
     expect(await ask(after, "two", "r")).toBe("busy");
     clock.at += 20;
     expect(await ask(after, "two", "r")).toBe(2n);
+  });
+
+  test("a reader sees the leases of the boot before without anyone asking for them", async () => {
+    const before = await open(host("boot one", 5_000_000));
+    await hold(before, "one", "r", 1_000);
+    await before.close();
+    const after = await open(host("boot two", 20_000));
+    await after.openSession({ sessionId: "two", holderId: "two", ttlMs: 1_000, limitMs: LIMIT_MS });
+    const seen = await after.read({
+      resource: "r",
+      consistency: "linearizable",
+      limitMs: LIMIT_MS,
+    });
+    expect(seen.holder?.holderId).toBe("one");
   });
 
   test("S5: a holder of another boot cannot renew: it is told that its session is gone", async () => {

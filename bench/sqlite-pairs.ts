@@ -1,0 +1,112 @@
+// SQLite acquire + release against the least that could do the same: two durable upserts with the same library and
+// settings, on the same disk, in the same run.
+
+import { join } from "node:path";
+import { connect } from "tenure";
+import { sqliteStore } from "tenure/stores/sqlite";
+import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
+import { atLeast, inTempFolder, median, type Row, type Section, spread } from "./support.ts";
+
+const ROUNDS = 7;
+const ROUND_MS = 1_000;
+const UPSERT = `INSERT INTO lease (resource, holder, token, expires) VALUES (?, ?, 1, ?)
+  ON CONFLICT (resource) DO UPDATE SET holder = excluded.holder, token = token + 1, expires = excluded.expires`;
+
+export async function sqlitePairs(): Promise<Section> {
+  return inTempFolder(async (folder) => {
+    const driver = await loadDriver();
+    const floor = driver.open(join(folder, "floor.db"));
+    prepareFloor(floor);
+    const upsert = floor.prepare(UPSERT);
+    const tenure = await connect(
+      sqliteStore({ file: join(folder, "tenure.db"), driver: driver.name }),
+    );
+    const floorRates: number[] = [];
+    const ourRates: number[] = [];
+    const crowdRates: number[] = [];
+    for (let round = -1; round < ROUNDS; round += 1) {
+      const floorRate = await rate(async () => {
+        upsert.run("bench", "me", 1);
+        upsert.run("bench", "", 2);
+      });
+      const ourRate = await rate(async () => {
+        const lease = await tenure.acquire("bench");
+        await lease.release();
+      });
+      const crowdRate = await crowd((index) => tenure.acquire(`crowd/${index}`));
+      // The first round warms up the disk cache and the compiler.
+      if (round < 0) continue;
+      floorRates.push(floorRate);
+      ourRates.push(ourRate);
+      crowdRates.push(crowdRate);
+    }
+    await tenure.close();
+    floor.close();
+    return {
+      title: `SQLite acquire + release (${driver.name})`,
+      method: METHOD,
+      rows: rows(floorRates, ourRates, crowdRates),
+    };
+  });
+}
+
+const METHOD = `${ROUNDS} interleaved rounds of ${ROUND_MS} ms; WAL, synchronous FULL for both; median, (min-max).`;
+
+function rows(floorRates: number[], ourRates: number[], crowdRates: number[]): Row[] {
+  const ratios = ourRates.map((ours, index) => ours / (floorRates[index] ?? Number.NaN));
+  const perSecond = (value: number): string => `${Math.round(value)} pairs/s`;
+  return [
+    {
+      what: `floor: two bare upserts (${spread(floorRates, 0)})`,
+      measured: perSecond(median(floorRates)),
+    },
+    {
+      what: `acquire + release, one at a time (${spread(ourRates, 0)})`,
+      measured: perSecond(median(ourRates)),
+    },
+    atLeast(
+      `ratio to the floor (${spread(ratios)})`,
+      median(ratios),
+      0.7,
+      (value) => `${value.toFixed(2)}x`,
+    ),
+    {
+      what: `acquire + release, 64 in flight (${spread(crowdRates, 0)})`,
+      measured: `${perSecond(median(crowdRates))}, ${(median(crowdRates) / median(floorRates)).toFixed(1)}x the floor (they share commits)`,
+    },
+  ];
+}
+
+function prepareFloor(floor: Connection): void {
+  floor.exec("PRAGMA journal_mode = WAL");
+  floor.exec("PRAGMA synchronous = FULL");
+  floor.exec(
+    "CREATE TABLE lease (resource TEXT PRIMARY KEY, holder TEXT, token INT, expires INT) WITHOUT ROWID",
+  );
+}
+
+async function rate(once: () => Promise<void>): Promise<number> {
+  const start = performance.now();
+  let pairs = 0;
+  while (performance.now() - start < ROUND_MS) {
+    await once();
+    pairs += 1;
+  }
+  return (pairs * 1000) / (performance.now() - start);
+}
+
+async function crowd(
+  acquire: (index: number) => Promise<{ release(): Promise<unknown> }>,
+): Promise<number> {
+  const end = performance.now() + ROUND_MS;
+  let pairs = 0;
+  const one = async (index: number): Promise<void> => {
+    while (performance.now() < end) {
+      const lease = await acquire(index);
+      await lease.release();
+      pairs += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 64 }, (_, index) => one(index)));
+  return (pairs * 1000) / ROUND_MS;
+}
