@@ -1,0 +1,116 @@
+// Every TypeScript snippet in README, CONTRIBUTING and docs is type-checked and run, each in a folder and process of its
+// own, against the built package under its public name. A snippet that is wrong is a broken promise.
+
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, describe, expect, test } from "vitest";
+import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL("../..", import.meta.url));
+// Inside the package: only there does its own name resolve to it.
+const folder = mkdtempSync(join(root, ".docs-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Snippet {
+  readonly page: string;
+  readonly line: number;
+  readonly code: string;
+}
+
+function snippetsOf(page: string): Snippet[] {
+  const text = readFileSync(join(root, page), "utf8");
+  return [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((match) => ({
+    page,
+    line: text.slice(0, match.index).split("\n").length,
+    code: match[1] ?? "",
+  }));
+}
+
+const pages = [
+  "README.md",
+  "CONTRIBUTING.md",
+  ...readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => join("docs", name)),
+];
+const snippets = pages.flatMap(snippetsOf);
+const files = snippets.map((snippet, index) => {
+  const place = join(folder, `snippet-${index}`);
+  mkdirSync(place);
+  const isTest = snippet.code.includes('from "vitest"');
+  const file = join(place, isTest ? "snippet.test.ts" : "snippet.ts");
+  writeFileSync(file, `${snippet.code}\nexport {};\n`);
+  // Keeps vitest from finding the project's own configuration further up.
+  if (isTest) writeFileSync(join(place, "vitest.config.mjs"), "export default {};\n");
+  return { ...snippet, place, file, isTest };
+});
+
+describe("the documentation", () => {
+  test("has snippets to check on the pages that promise some", () => {
+    for (const page of ["README.md", "CONTRIBUTING.md", join("docs", "guarantees.md")]) {
+      expect(snippets.some((snippet) => snippet.page === page)).toBe(true);
+    }
+  });
+
+  test("has only links to files that exist", () => {
+    const broken = pages.flatMap((page) => {
+      const text = readFileSync(join(root, page), "utf8");
+      const targets = [...text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(
+        (match) => match[1] ?? "",
+      );
+      const local = targets.filter((target) => !/^[a-z]+:/.test(target));
+      return local
+        .filter((target) => !exists(join(root, page, "..", target)))
+        .map((target) => `${page}: ${target}`);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test("type-checks", async () => {
+    const config = {
+      extends: "../tsconfig.json",
+      compilerOptions: { isolatedDeclarations: false, declaration: false, noUnusedLocals: false },
+      include: ["**/*.ts"],
+      exclude: [],
+    };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+    const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+    const { stdout } = await run(process.execPath, [tsc, "-p", folder]).catch(
+      (error: unknown) => error as { stdout: string },
+    );
+    expect(stdout).toBe("");
+  });
+
+  for (const snippet of files) {
+    test(`runs: ${snippet.page}, line ${snippet.line}`, async (context) => {
+      if (snippet.code.includes('"better-sqlite3"') && !(await hasBetterSqlite3())) {
+        return context.skip("better-sqlite3 is not built for this Node, which has node:sqlite");
+      }
+      const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
+      const args = snippet.isTest
+        ? [vitest, "run", "--root", snippet.place, "--reporter", "dot"]
+        : ["--import", "tsx", snippet.file];
+      const { stderr } = await run(process.execPath, args, { cwd: snippet.place });
+      expect(stderr).toBe("");
+    });
+  }
+});
+
+async function hasBetterSqlite3(): Promise<boolean> {
+  return loadDriver("better-sqlite3").then(
+    () => true,
+    () => false,
+  );
+}
+
+function exists(path: string): boolean {
+  try {
+    return readFileSync(path).length >= 0;
+  } catch (error) {
+    return (error as { code?: string }).code === "EISDIR";
+  }
+}
