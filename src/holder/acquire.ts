@@ -13,7 +13,7 @@ import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenMemory } from "./token-memory.ts";
 import type { Turns } from "./turns.ts";
-import { pause, withLimit } from "./waits.ts";
+import { orAborted, pause, withLimit } from "./waits.ts";
 
 export interface AcquireParts {
   readonly store: Store;
@@ -192,7 +192,8 @@ class Acquisition {
     const { store, clock, tokens } = this.#parts;
     const { resource, actsInDoubt } = this.#request;
     tokens.accept(resource, token);
-    await session.settled().catch(() => undefined);
+    if (session.inDoubt)
+      await orAborted(session.settled(), this.#ending()).catch(() => this.#throwIfOver());
     // The answer may have come after the session's end, which no yes of the store can undo.
     if (!session.look(clock.now())) return undefined;
     return new Lease({ store, clock, session, resource, token, attempt, actsInDoubt });

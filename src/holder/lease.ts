@@ -4,6 +4,7 @@
 import type { Clock } from "../core/clock.ts";
 import {
   DrainingError,
+  InvalidArgumentError,
   LeaseInDoubtError,
   LeaseLostError,
   type LossReason,
@@ -17,7 +18,7 @@ import {
   stepLease,
 } from "../core/lease-machine.ts";
 import type { Store } from "../stores/store.ts";
-import { runUnder } from "./context.ts";
+import { currentLease, runUnder } from "./context.ts";
 import { giveBack } from "./give-back.ts";
 import { checkHandover, type Handover, type HandoverOptions, untilSucceeded } from "./handover.ts";
 import type { Session, SessionMember } from "./session.ts";
@@ -129,17 +130,20 @@ export class Lease implements SessionMember, AsyncDisposable {
   }
 
   /**
-   * Takes no new work, waits for work in flight, then frees the resource. Never rejects and never hides the result of
-   * the work; calling it again gives the same answer.
+   * Takes no new work, waits for work in flight, then frees the resource. Never hides the result of the work, and
+   * rejects only when called by the very work it would wait for; calling it again gives the same answer.
    */
   release(options: ReleaseOptions = {}): Promise<ReleaseResult> {
+    const drainMs = options.drainMs ?? Number.POSITIVE_INFINITY;
+    if (currentLease() === this && drainMs === Number.POSITIVE_INFINITY)
+      return Promise.reject(waitsForItself());
     this.#release ??= new Promise((resolve) => {
       this.#finish = resolve;
       this.#session.look(this.#clock.now());
       if (this.#loss !== undefined) resolve("lost");
       else this.#feed({ type: "drain" });
     });
-    this.#limitDrain(options.drainMs ?? Number.POSITIVE_INFINITY);
+    this.#limitDrain(drainMs);
     return this.#release;
   }
 
@@ -229,4 +233,11 @@ interface Loss {
   readonly detail: string;
   readonly confirmedAt: Date;
   readonly cause: unknown;
+}
+
+function waitsForItself(): InvalidArgumentError {
+  return new InvalidArgumentError(
+    "release() was called inside run() or withLease() of the same lease: it would wait for itself. " +
+      "Return from the work instead, or give drainMs.",
+  );
 }

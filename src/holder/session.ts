@@ -38,6 +38,9 @@ export interface OpenedSession {
   readonly grantedTtlMs: number;
 }
 
+/** A request that was lost may still arrive for this many ttls: far longer than any connection keeps one. */
+const LATE_TTLS = 10;
+
 const NEVER = Number.NEGATIVE_INFINITY;
 
 export class Session {
@@ -58,7 +61,10 @@ export class Session {
   #state: SessionState;
   #users = 0;
   #attempts = 0;
-  #withdrawn: { readonly resource: string; readonly attempt: string }[] = [];
+  readonly #withdrawn = new Map<
+    string,
+    { readonly resource: string; readonly attempt: string; readonly until: number }
+  >();
   #waiters: { resolve: () => void; reject: (reason: Error) => void }[] = [];
   #doubtCause: unknown;
 
@@ -125,9 +131,10 @@ export class Session {
     if (this.#members.get(member.resource) === member) this.#members.delete(member.resource);
   }
 
-  /** The fate of this attempt is unknown and nobody wants it: every renewal from now on gives it back. */
+  /** The fate of this attempt is unknown and nobody wants it: the renewals give it back until no request can be late. */
   withdrawLater(resource: string, attempt: string): void {
-    this.#withdrawn.push({ resource, attempt });
+    const until = this.#parts.clock.now() + LATE_TTLS * this.timing.ttlMs;
+    this.#withdrawn.set(attempt, { resource, attempt, until });
   }
 
   /** The store does not know this session any more. */
@@ -196,7 +203,7 @@ export class Session {
   async #renew(limitMs: number): Promise<void> {
     const { store, clock, random } = this.#parts;
     const { sessionId } = this;
-    const withdrawn = this.#withdrawn;
+    const withdrawn = this.#stillWithdrawn();
     const sentAt = clock.now();
     let outcome: RenewOutcome;
     try {
@@ -215,6 +222,13 @@ export class Session {
     this.confirmedAt = wallAt(clock, sentAt);
     this.#feed({ type: "renewed", now: clock.now(), sentAt, grantedTtlMs: outcome.ttlMs });
     for (const ref of outcome.gone) this.#loseOne(ref);
+  }
+
+  #stillWithdrawn(): { readonly resource: string; readonly attempt: string }[] {
+    const now = this.#parts.clock.now();
+    for (const [attempt, { until }] of this.#withdrawn)
+      if (now >= until) this.#withdrawn.delete(attempt);
+    return [...this.#withdrawn.values()];
   }
 
   #loseOne(ref: LeaseRef): void {

@@ -2,7 +2,7 @@
 // are renewed by one request, and the caller does nothing for it.
 
 import type { Clock, Random } from "../core/clock.ts";
-import { StoreUnavailableError } from "../core/errors.ts";
+import { ClosedError, StoreUnavailableError } from "../core/errors.ts";
 import { checkTiming, type Timing } from "../core/timing.ts";
 import type { Store } from "../stores/store.ts";
 import { Session } from "./session.ts";
@@ -20,6 +20,7 @@ export class Sessions {
   readonly #parts: SessionsParts;
   readonly #current = new Map<string, Session>();
   readonly #opening = new Map<string, Promise<Session>>();
+  #closed = false;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
@@ -37,7 +38,17 @@ export class Sessions {
     }
     const session = await opening;
     this.#current.set(key, session);
-    return session;
+    if (!this.#closed) return session;
+    session.close(false);
+    throw new ClosedError("This Tenure");
+  }
+
+  /** Ends every session. Those that work still runs under are left to their ttl. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const sessions = this.all();
+    for (const session of sessions) session.close([...session.members].length > 0);
+    await Promise.all(sessions.map((session) => session.ending));
   }
 
   /** Every session that has not ended. */

@@ -44,3 +44,13 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     signal?.addEventListener("abort", stop, { once: true });
   });
 }
+
+/** The promise's own outcome, or the signal's reason if that comes first. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
+  });
+}

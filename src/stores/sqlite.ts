@@ -4,7 +4,7 @@
 import { resolve } from "node:path";
 import type { HostClock } from "../core/clock.ts";
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
-import { encodeRecord } from "../core/record.ts";
+import { decodeRecord, encodeRecord } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { changes } from "./shared/changes.ts";
 import { type Connection, type DriverName, loadDriver } from "./sqlite/driver.ts";
@@ -129,15 +129,19 @@ class SqliteStore implements Store {
       const held = row.session === session;
       return held ? { kind: "granted", token: row.token } : { kind: "ended" };
     }
-    if (lookAgainInMs(row, this.#tables.head(resource, at), attempt, at) > 0) {
+    const head = this.#tables.head(resource, at);
+    if (lookAgainInMs(row, head, attempt, at) > 0) {
       if (request.queue) this.#tables.joinQueue({ resource, session, attempt });
-      return { kind: "busy", holderId: row?.session == null ? undefined : row.record.holderId };
+      return {
+        kind: "busy",
+        holderId: row?.session == null ? undefined : decodeRecord(row.record).holderId,
+      };
     }
     // Taking from a session that is over begins with its death: its next renewal must fail (S4).
     if (row?.session != null) this.#tables.endSession(row.session);
     const record = encodeRecord({ holderId, sessionId: session, attempt, value });
     const token = this.#tables.grant({ resource, session, attempt, record });
-    if (request.queue) this.#tables.leaveQueue(attempt);
+    if (head !== undefined) this.#tables.leaveQueue(attempt);
     return { kind: "granted", token };
   }
 

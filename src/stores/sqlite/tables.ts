@@ -1,7 +1,7 @@
 // Every SQL statement of the store, with a name. Tokens leave SQLite as text, because neither library gives integers
 // above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
 
-import { decodeRecord, type LeaseRecord } from "../../core/record.ts";
+import { decodeRecord } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
 import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../store.ts";
 import type { Connection, Row, Statement } from "./driver.ts";
@@ -11,7 +11,8 @@ export interface LeaseRow {
   readonly token: bigint;
   readonly session: string | null;
   readonly attempt: string;
-  readonly record: LeaseRecord;
+  /** As core/record.ts encodes it. */
+  readonly record: string;
   readonly freedMs: number;
   /** Undefined when the session is gone from the file. */
   readonly sessionEnd?: { readonly bootId: string; readonly expiresMs: number } | undefined;
@@ -24,19 +25,59 @@ export interface Moment {
 
 const LIVE = "session.boot_id = ? AND session.expires_ms > ?";
 
+const SQL = {
+  sessionLives: `SELECT 1 FROM session WHERE id = ? AND ${LIVE}`,
+  addSession:
+    "INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)",
+  prolong: `UPDATE session SET expires_ms = ? + ttl_ms + ? WHERE id = ? AND ${LIVE} RETURNING ttl_ms`,
+  endSession: "DELETE FROM session WHERE id = ?",
+  endWaiters: "DELETE FROM waiter WHERE session = ?",
+  endRevocations: "DELETE FROM revocation WHERE session = ?",
+  adopt: "UPDATE session SET boot_id = ?, expires_ms = ? + ttl_ms + ? WHERE boot_id <> ?",
+  sweepSessions: "DELETE FROM session WHERE boot_id = ? AND expires_ms <= ?",
+  sweepWaiters: "DELETE FROM waiter WHERE session NOT IN (SELECT id FROM session)",
+  sweepRevocations: "DELETE FROM revocation WHERE session NOT IN (SELECT id FROM session)",
+  lease: `
+    SELECT CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms,
+           session.boot_id, session.expires_ms
+    FROM lease LEFT JOIN session ON session.id = lease.session WHERE lease.resource = ?`,
+  // The grant itself: the counter goes up in the same statement that names the new holder (S1).
+  grant: `
+    INSERT INTO lease (resource, token, session, attempt, record, freed_ms)
+    VALUES (?, (SELECT token FROM floor) + 1, ?, ?, ?, 0)
+    ON CONFLICT (resource) DO UPDATE SET
+      token = token + 1, session = excluded.session, attempt = excluded.attempt, record = excluded.record
+    RETURNING CAST(token AS TEXT) AS token`,
+  // Conditional on session and token: a late release of an older term matches no row (S5).
+  release:
+    "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND token = ?",
+  withdraw:
+    "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND attempt = ?",
+  joinQueue:
+    "INSERT INTO waiter (resource, session, attempt) VALUES (?, ?, ?) ON CONFLICT (attempt) DO NOTHING",
+  leaveQueue: "DELETE FROM waiter WHERE attempt = ?",
+  head: `
+    SELECT waiter.attempt FROM waiter JOIN session ON session.id = waiter.session
+    WHERE waiter.resource = ? AND ${LIVE} ORDER BY waiter.place LIMIT 1`,
+  addRevocation: "INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)",
+  revoked: "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
+  held: `
+    SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, session.expires_ms
+    FROM lease JOIN session ON session.id = lease.session
+    WHERE lease.resource >= ? AND (? IS NULL OR lease.resource > ?) AND (? IS NULL OR lease.resource < ?) AND ${LIVE}
+    ORDER BY lease.resource LIMIT ?`,
+} as const;
+
 export class Tables {
-  readonly #connection: Connection;
-  readonly #cache = new Map<string, Statement>();
+  readonly #sql: Readonly<Record<keyof typeof SQL, Statement>>;
 
   constructor(connection: Connection) {
-    this.#connection = connection;
+    const prepared = Object.entries(SQL).map(([name, text]) => [name, connection.prepare(text)]);
+    this.#sql = Object.fromEntries(prepared) as Record<keyof typeof SQL, Statement>;
   }
 
   sessionLives(id: string, at: Moment): boolean {
-    return (
-      this.#sql(`SELECT 1 FROM session WHERE id = ? AND ${LIVE}`).get(id, at.bootId, at.nowMs) !==
-      undefined
-    );
+    return this.#sql.sessionLives.get(id, at.bootId, at.nowMs) !== undefined;
   }
 
   addSession(session: {
@@ -47,22 +88,19 @@ export class Tables {
     bootId: string;
   }): void {
     const { id, holderId, ttlMs, bootId, expiresMs } = session;
-    this.#sql(
-      "INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)",
-    ).run(id, holderId, ttlMs, bootId, expiresMs);
+    this.#sql.addSession.run(id, holderId, ttlMs, bootId, expiresMs);
   }
 
   /** Prolongs a live session to its own ttl from now. Answers that ttl, or undefined for a dead one. */
   prolong(id: string, at: Moment, stepMs: number): number | undefined {
-    const sql = `UPDATE session SET expires_ms = ? + ttl_ms + ? WHERE id = ? AND ${LIVE} RETURNING ttl_ms`;
-    const ttlMs = this.#sql(sql).get(at.nowMs, stepMs, id, at.bootId, at.nowMs)?.ttl_ms;
-    return ttlMs === undefined ? undefined : Number(ttlMs);
+    const row = this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, at.nowMs);
+    return row === undefined ? undefined : Number(row.ttl_ms);
   }
 
   endSession(id: string): void {
-    this.#sql("DELETE FROM session WHERE id = ?").run(id);
-    this.#sql("DELETE FROM waiter WHERE session = ?").run(id);
-    this.#sql("DELETE FROM revocation WHERE session = ?").run(id);
+    this.#sql.endSession.run(id);
+    this.#sql.endWaiters.run(id);
+    this.#sql.endRevocations.run(id);
   }
 
   /**
@@ -70,140 +108,84 @@ export class Tables {
    * should the file be shared between hosts after all, the other holder has stopped by then.
    */
   adoptForeignSessions(at: Moment, stepMs: number): void {
-    this.#sql("UPDATE session SET boot_id = ?, expires_ms = ? + ttl_ms + ? WHERE boot_id <> ?").run(
-      at.bootId,
-      at.nowMs,
-      stepMs,
-      at.bootId,
-    );
+    this.#sql.adopt.run(at.bootId, at.nowMs, stepMs, at.bootId);
   }
 
   /** Forgets sessions that are over, with all that hangs on them. Leases are free by that already. */
   sweep(at: Moment): void {
-    this.#sql("DELETE FROM session WHERE boot_id = ? AND expires_ms <= ?").run(at.bootId, at.nowMs);
-    this.#sql("DELETE FROM waiter WHERE session NOT IN (SELECT id FROM session)").run();
-    this.#sql("DELETE FROM revocation WHERE session NOT IN (SELECT id FROM session)").run();
+    this.#sql.sweepSessions.run(at.bootId, at.nowMs);
+    this.#sql.sweepWaiters.run();
+    this.#sql.sweepRevocations.run();
   }
 
   lease(resource: string): LeaseRow | undefined {
-    const row = this.#sql(
-      `SELECT CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms,
-              session.boot_id, session.expires_ms
-       FROM lease LEFT JOIN session ON session.id = lease.session WHERE lease.resource = ?`,
-    ).get(resource);
+    const row = this.#sql.lease.get(resource);
     if (row === undefined) return undefined;
     return {
       token: parseToken(String(row.token)),
       session: row.session === null ? null : String(row.session),
       attempt: String(row.attempt),
-      record: decodeRecord(String(row.record)),
+      record: String(row.record),
       freedMs: Number(row.freed_ms),
       sessionEnd:
-        row.boot_id == null
+        row.boot_id === null
           ? undefined
           : { bootId: String(row.boot_id), expiresMs: Number(row.expires_ms) },
     };
   }
 
-  /** The grant itself: the counter goes up in the same statement that names the new holder (S1). */
   grant(grant: { resource: string; session: string; attempt: string; record: string }): bigint {
-    const row = this.#sql(
-      `INSERT INTO lease (resource, token, session, attempt, record, freed_ms)
-       VALUES (?, (SELECT token FROM floor) + 1, ?, ?, ?, 0)
-       ON CONFLICT (resource) DO UPDATE SET
-         token = token + 1, session = excluded.session, attempt = excluded.attempt, record = excluded.record
-       RETURNING CAST(token AS TEXT) AS token`,
-    ).get(grant.resource, grant.session, grant.attempt, grant.record);
+    const row = this.#sql.grant.get(grant.resource, grant.session, grant.attempt, grant.record);
     return parseToken(String(row?.token));
   }
 
-  /** Conditional on session and token: a late release of an older term matches no row (S5). */
   release(ref: LeaseRef, session: string, nowMs: number): boolean {
-    return this.#changed(
-      "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND token = ?",
-      [nowMs, ref.resource, session, ref.token],
-    );
+    return Number(this.#sql.release.run(nowMs, ref.resource, session, ref.token).changes) > 0;
   }
 
   withdraw(attempt: { resource: string; attempt: string }, session: string, nowMs: number): void {
     this.leaveQueue(attempt.attempt);
-    this.#sql(
-      "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND attempt = ?",
-    ).run(nowMs, attempt.resource, session, attempt.attempt);
+    this.#sql.withdraw.run(nowMs, attempt.resource, session, attempt.attempt);
   }
 
   joinQueue(waiter: { resource: string; session: string; attempt: string }): void {
-    this.#sql(
-      "INSERT INTO waiter (resource, session, attempt) VALUES (?, ?, ?) ON CONFLICT (attempt) DO NOTHING",
-    ).run(waiter.resource, waiter.session, waiter.attempt);
+    this.#sql.joinQueue.run(waiter.resource, waiter.session, waiter.attempt);
   }
 
   leaveQueue(attempt: string): void {
-    this.#sql("DELETE FROM waiter WHERE attempt = ?").run(attempt);
+    this.#sql.leaveQueue.run(attempt);
   }
 
   /** The waiter whose turn it is: the first one whose session lives. */
   head(resource: string, at: Moment): string | undefined {
-    const row = this.#sql(
-      `SELECT waiter.attempt FROM waiter JOIN session ON session.id = waiter.session
-       WHERE waiter.resource = ? AND ${LIVE} ORDER BY waiter.place LIMIT 1`,
-    ).get(resource, at.bootId, at.nowMs);
+    const row = this.#sql.head.get(resource, at.bootId, at.nowMs);
     return row === undefined ? undefined : String(row.attempt);
   }
 
   revoke(ref: LeaseRef, session: string, nowMs: number): boolean {
     if (!this.release(ref, session, nowMs)) return false;
-    this.#sql("INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)").run(
-      session,
-      ref.resource,
-      ref.token,
-    );
+    this.#sql.addRevocation.run(session, ref.resource, ref.token);
     return true;
   }
 
   revoked(session: string): LeaseRef[] {
-    return this.#sql(
-      "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
-    )
-      .all(session)
-      .map((row) => ({ resource: String(row.resource), token: parseToken(String(row.token)) }));
+    const rows = this.#sql.revoked.all(session);
+    return rows.map((row) => ({
+      resource: String(row.resource),
+      token: parseToken(String(row.token)),
+    }));
   }
 
-  /** The held leases from `from` on (exclusive) and below `below`, in order. */
+  /** The held leases with the prefix, behind `after`, in order; a negative limit means all. */
   held(
     range: { prefix: string; after?: string | undefined; limit: number },
     at: Moment,
   ): LeaseView[] {
-    const below = firstBehind(range.prefix);
-    const rows = this.#sql(
-      `SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, session.expires_ms
-       FROM lease JOIN session ON session.id = lease.session
-       WHERE lease.resource >= ? AND (? IS NULL OR lease.resource > ?) AND (? IS NULL OR lease.resource < ?) AND ${LIVE}
-       ORDER BY lease.resource LIMIT ?`,
-    ).all(
-      range.prefix,
-      range.after ?? null,
-      range.after ?? null,
-      below ?? null,
-      below ?? null,
-      at.bootId,
-      at.nowMs,
-      range.limit,
-    );
+    const after = range.after ?? null;
+    const below = firstBehind(range.prefix) ?? null;
+    const bounds = [range.prefix, after, after, below, below] as const;
+    const rows = this.#sql.held.all(...bounds, at.bootId, at.nowMs, range.limit);
     return rows.map((row) => ({ resource: String(row.resource), holder: holderOf(row, at) }));
-  }
-
-  #changed(sql: string, values: (string | number | bigint)[]): boolean {
-    return Number(this.#sql(sql).run(...values).changes) > 0;
-  }
-
-  #sql(text: string): Statement {
-    let statement = this.#cache.get(text);
-    if (statement === undefined) {
-      statement = this.#connection.prepare(text);
-      this.#cache.set(text, statement);
-    }
-    return statement;
   }
 }
 
@@ -223,7 +205,7 @@ export function lookAgainInMs(
   return Math.max(0, freedMs + HEAD_START_MS - at.nowMs);
 }
 
-export function holderOf(row: Row, at: Moment): HolderView {
+function holderOf(row: Row, at: Moment): HolderView {
   const { holderId, sessionId, value } = decodeRecord(String(row.record));
   const token = parseToken(String(row.token));
   return { holderId, sessionId, token, value, expiresInMs: Number(row.expires_ms) - at.nowMs };

@@ -1,0 +1,44 @@
+// Goal: retries spread out, never come at once, never wait beyond their cap. Method: properties over any backoff, any
+// count of failures and any draw.
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { backoffMs } from "./backoff.ts";
+
+const backoff = fc
+  .record({ baseMs: fc.integer({ min: 1, max: 1_000 }), more: fc.integer({ min: 0, max: 60_000 }) })
+  .map(({ baseMs, more }) => ({ baseMs, capMs: baseMs + more }));
+const failures = fc.integer({ min: 1, max: 10_000 });
+const draw = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+
+test("a wait lies between half of its full length and all of it, and below the cap", () => {
+  fc.assert(
+    fc.property(backoff, failures, draw, (settings, count, chance) => {
+      const full = Math.min(settings.capMs, settings.baseMs * 2 ** (count - 1));
+      const waitMs = backoffMs(settings, count, chance);
+      expect(waitMs).toBeGreaterThanOrEqual(full / 2);
+      expect(waitMs).toBeLessThanOrEqual(full);
+      expect(waitMs).toBeLessThanOrEqual(settings.capMs);
+    }),
+  );
+});
+
+test("with the same draw a later failure never waits for less", () => {
+  fc.assert(
+    fc.property(backoff, failures, draw, (settings, count, chance) => {
+      const next = backoffMs(settings, count + 1, chance);
+      expect(next).toBeGreaterThanOrEqual(backoffMs(settings, count, chance));
+    }),
+  );
+});
+
+test("two draws give two waits, so that a crowd spreads out", () => {
+  const settings = { baseMs: 100, capMs: 1_000 };
+  expect([0, 0.25, 0.5, 0.75].map((chance) => backoffMs(settings, 1, chance))).toEqual([
+    50, 62.5, 75, 87.5,
+  ]);
+});
+
+test("a count below one is taken as the first failure", () => {
+  const settings = { baseMs: 100, capMs: 1_000 };
+  for (const count of [0, -5]) expect(backoffMs(settings, count, 0)).toBe(50);
+});

@@ -1,0 +1,132 @@
+// Goal: S3, the holder stops before the store can let another in, whatever the network did and however the two clocks
+// ran within the stated bound. Method: true time as the judge, two clocks with their own rates and offsets, random
+// instants of sending, handling and answering; the deadline is taken through the session machine as the holder does.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { validTiming } from "../../test/support/holder-timings.ts";
+import { attemptLimitMs, safeUntil } from "./deadline.ts";
+import { openSession, stepSession } from "./session-machine.ts";
+import type { Timing } from "./timing.ts";
+
+/** Rounding of 64-bit floats at the sizes used here. */
+const ROUNDING_MS = 1e-6;
+
+/** One request in true time, and the two clocks that measure it. */
+const exchange = fc.record({
+  timing: validTiming,
+  sentAt: fc.double({ min: 0, max: 1e6, noNaN: true }),
+  toStoreMs: fc.double({ min: 0, max: 1e5, noNaN: true }),
+  toHolderMs: fc.double({ min: 0, max: 1e5, noNaN: true }),
+  /** How fast the store's clock runs; the holder's is set against it. */
+  storeRate: fc.double({ min: 0.5, max: 2, noNaN: true }),
+  /** What the holder's clock shows more (or less) over one ttl of the store, as a part of clockErrorMs. */
+  disagreement: fc.oneof(fc.constantFrom(-1, 1), fc.double({ min: -1, max: 1, noNaN: true })),
+  holderOffset: fc.double({ min: -1e6, max: 1e6, noNaN: true }),
+});
+
+type Exchange = typeof exchange extends fc.Arbitrary<infer T> ? T : never;
+
+/** The store's end and the two clocks, all as functions of true time. */
+function play(drawn: Exchange): {
+  readonly storeEndsAt: number;
+  readonly holderShows: (trueAt: number) => number;
+  readonly trueAt: (holderShows: number) => number;
+} {
+  const { timing, storeRate, disagreement, holderOffset } = drawn;
+  const ttlMs = timing.ttlMs;
+  const holderRate = (storeRate * (ttlMs + disagreement * timing.clockErrorMs)) / ttlMs;
+  return {
+    storeEndsAt: drawn.sentAt + drawn.toStoreMs + ttlMs / storeRate,
+    holderShows: (trueAt) => holderOffset + trueAt * holderRate,
+    trueAt: (shown) => (shown - holderOffset) / holderRate,
+  };
+}
+
+function grantedUntil(drawn: Exchange): number | undefined {
+  const { holderShows } = play(drawn);
+  const { sentAt, toStoreMs, toHolderMs, timing } = drawn;
+  const answer = {
+    sentAt: holderShows(sentAt),
+    now: holderShows(sentAt + toStoreMs + toHolderMs),
+    grantedTtlMs: timing.ttlMs,
+  };
+  const { state } = openSession(answer, timing);
+  return state.kind === "ended" ? undefined : state.safeUntil;
+}
+
+describe("safeUntil", () => {
+  test("S3: it is never later, by true time, than the store's own expiry", () => {
+    fc.assert(
+      fc.property(exchange, (drawn) => {
+        const until = grantedUntil(drawn);
+        if (until === undefined) return;
+        const { storeEndsAt, trueAt } = play(drawn);
+        expect(trueAt(until)).toBeLessThanOrEqual(storeEndsAt + ROUNDING_MS);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("S3: an act begun at the last moment arrives within one round trip, before the store's expiry", () => {
+    fc.assert(
+      fc.property(exchange, (drawn) => {
+        const until = grantedUntil(drawn);
+        if (until === undefined) return;
+        const { storeEndsAt, trueAt } = play(drawn);
+        const arrives = trueAt(until + drawn.timing.roundTripMs);
+        expect(arrives).toBeLessThanOrEqual(storeEndsAt + ROUNDING_MS);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("S3: a renewal counts from its own sending, however late its answer comes", () => {
+    fc.assert(
+      fc.property(exchange, fc.double({ min: 0, max: 1, noNaN: true }), (drawn, part) => {
+        const { timing, sentAt } = drawn;
+        const opened = { sentAt, now: sentAt, grantedTtlMs: timing.ttlMs };
+        const { state } = openSession(opened, timing);
+        if (state.kind === "ended") return;
+        const renewalSentAt = sentAt + Math.min(timing.renewEveryMs, timing.ttlMs / 2);
+        const now = renewalSentAt + (state.safeUntil - renewalSentAt) * part;
+        const renewed = {
+          type: "renewed",
+          sentAt: renewalSentAt,
+          grantedTtlMs: timing.ttlMs,
+          now,
+        } as const;
+        const after = stepSession(state, renewed, timing).state;
+        if (after.kind === "ended") expect(now).toBeGreaterThanOrEqual(state.safeUntil);
+        else expect(after.safeUntil).toBe(renewalSentAt + timing.ttlMs - timing.marginMs);
+      }),
+    );
+  });
+
+  test("the ttl that the store granted counts, not the one that was asked for", () => {
+    const timing: Timing = {
+      ttlMs: 10_000,
+      renewEveryMs: 3_000,
+      clockErrorMs: 100,
+      roundTripMs: 900,
+      marginMs: 1_000,
+    };
+    expect(safeUntil({ sentAt: 500, grantedTtlMs: 9_000 }, timing.marginMs)).toBe(8_500);
+    const { state } = openSession({ sentAt: 500, grantedTtlMs: 9_000, now: 510 }, timing);
+    expect(state).toMatchObject({ kind: "confirmed", safeUntil: 8_500 });
+  });
+});
+
+describe("attemptLimitMs", () => {
+  test("an attempt gets a healthy round trip at most, never reaches past the end, never is negative", () => {
+    const instant = fc.integer({ min: 0, max: 100_000 });
+    fc.assert(
+      fc.property(instant, instant, instant, (now, until, roundTripMs) => {
+        const limitMs = attemptLimitMs(now, until, roundTripMs);
+        expect(limitMs).toBeGreaterThanOrEqual(0);
+        expect(limitMs).toBeLessThanOrEqual(roundTripMs);
+        expect(now + limitMs).toBeLessThanOrEqual(Math.max(now, until));
+        if (until - now >= roundTripMs) expect(limitMs).toBe(roundTripMs);
+      }),
+    );
+  });
+});

@@ -1,0 +1,259 @@
+// Goal: a session never outlives its deadline, never comes back, doubts after a failure. Method: random events on a
+// clock that only goes forward, every step compared with the rules. L3 has a file of its own.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { validTiming } from "../../test/support/holder-timings.ts";
+import {
+  openSession,
+  renewalBackoff,
+  type SessionCommand,
+  type SessionEvent,
+  type SessionState,
+  type SessionStep,
+  stepSession,
+} from "./session-machine.ts";
+import { planTiming, type Timing } from "./timing.ts";
+
+interface Happening {
+  readonly type: SessionEvent["type"];
+  /** As parts of one ttl: how long after the last event, and how long ago the answered request was sent. */
+  readonly after: number;
+  readonly sentAgo: number;
+  readonly grantedPart: number;
+  readonly draw: number;
+  readonly flag: boolean;
+}
+
+const part = fc.double({ min: 0, max: 1, noNaN: true });
+const happenings: fc.Arbitrary<Happening[]> = fc.array(
+  fc.record({
+    // The first four come often, the others end everything.
+    type: fc.oneof(
+      { weight: 9, arbitrary: fc.constantFrom("renewed", "renewalFailed", "looked") },
+      { weight: 3, arbitrary: fc.constant("renewalDue") },
+      { weight: 1, arbitrary: fc.constantFrom("refused", "clockJumped", "closed") },
+    ) as fc.Arbitrary<SessionEvent["type"]>,
+    after: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 0.4, noNaN: true }), part),
+    sentAgo: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 0.2, noNaN: true }), part),
+    grantedPart: fc.constantFrom(0.5, 0.9, 1, 1, 1, 2),
+    draw: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+    flag: fc.boolean(),
+  }),
+  { maxLength: 30 },
+);
+
+interface Seen {
+  readonly before: SessionState;
+  readonly event: SessionEvent;
+  readonly now: number;
+  readonly step: SessionStep;
+}
+
+/** Feeds the events one after another and hands every step to `judge`. */
+function walk(timing: Timing, drawn: readonly Happening[], judge: (seen: Seen) => void): void {
+  let now = 1_000;
+  let { state } = openSession({ sentAt: now, now, grantedTtlMs: timing.ttlMs }, timing);
+  for (const happening of drawn) {
+    now += Math.round(happening.after * timing.ttlMs);
+    const event = eventOf(happening, now, timing);
+    const step = stepSession(state, event, timing);
+    judge({ before: state, event, now, step });
+    state = step.state;
+  }
+}
+
+function eventOf(happening: Happening, now: number, timing: Timing): SessionEvent {
+  const { type, draw, flag } = happening;
+  switch (type) {
+    case "renewalDue":
+      return { type, now, wanted: flag };
+    case "renewed": {
+      const sentAt = now - Math.round(happening.sentAgo * timing.ttlMs);
+      return { type, now, sentAt, grantedTtlMs: Math.round(happening.grantedPart * timing.ttlMs) };
+    }
+    case "renewalFailed":
+      return { type, now, draw };
+    case "looked":
+      return { type, now };
+    case "closed":
+      return { type, inUse: flag };
+    case "refused":
+    case "clockJumped":
+      return { type };
+  }
+}
+
+function check(judge: (seen: Seen, timing: Timing) => void): void {
+  fc.assert(
+    fc.property(validTiming, happenings, (timing, drawn) =>
+      walk(timing, drawn, (seen) => judge(seen, timing)),
+    ),
+    { numRuns: 1_000 },
+  );
+}
+
+function did(step: SessionStep, what: SessionCommand["do"]): number {
+  return step.commands.filter((command) => command.do === what).length;
+}
+
+describe("the end of a session", () => {
+  test("S6: what has ended never comes back, and nothing more is done", () => {
+    check(({ before, step }) => {
+      if (before.kind !== "ended") return;
+      expect(step.state).toBe(before);
+      expect(step.commands).toEqual([]);
+    });
+  });
+
+  test("everyone is told of the end exactly once, in the step that ends it", () => {
+    check(({ before, step }) => {
+      const ends = before.kind !== "ended" && step.state.kind === "ended";
+      expect(did(step, "end")).toBe(ends ? 1 : 0);
+      if (ends) expect(step.commands).toHaveLength(1);
+    });
+  });
+
+  test("S6: any event at or after safeUntil ends it, also a yes of the store", () => {
+    check(({ before, event, now, step }) => {
+      if (before.kind === "ended" || !("now" in event) || now < before.safeUntil) return;
+      expect(step.state).toMatchObject({ kind: "ended", reason: "expired" });
+    });
+  });
+
+  test("a session that has time left ends only for a stated reason", () => {
+    check(({ before, event, now, step }, timing) => {
+      if (before.kind === "ended" || now >= before.safeUntil) return;
+      const alwaysEnds = ["refused", "clockJumped", "closed"].includes(event.type);
+      const unwanted = event.type === "renewalDue" && !event.wanted;
+      // A granted ttl that is over before its answer came gives no time at all.
+      const empty =
+        event.type === "renewed" &&
+        event.sentAt > before.sentAt &&
+        now >= event.sentAt + event.grantedTtlMs - timing.marginMs;
+      expect(step.state.kind === "ended").toBe(alwaysEnds || unwanted || empty);
+    });
+  });
+
+  test("the store is told to forget it only when no lease can need it", () => {
+    check(({ event, step }) => {
+      for (const command of step.commands) {
+        if (command.do !== "end") continue;
+        const unused = event.type === "renewalDue" && !event.wanted;
+        const closed = event.type === "closed" && !event.inUse;
+        expect(command.giveUp).toBe((unused || closed) && command.reason === "released");
+      }
+    });
+  });
+
+  test.each([
+    [{ type: "refused" }, "expired", /the store says/],
+    [{ type: "clockJumped" }, "expired", /the clock jumped/],
+    [{ type: "closed", inUse: true }, "released", /was closed/],
+    [{ type: "looked", now: 1e9 }, "expired", /no renewal was confirmed in time/],
+  ] as const)("the end by %o is told as %s", (event, reason, detail) => {
+    const timing = planTiming();
+    const { state } = openSession({ sentAt: 0, now: 0, grantedTtlMs: timing.ttlMs }, timing);
+    const ended = stepSession(state, event, timing).state;
+    expect(ended).toMatchObject({ kind: "ended", reason });
+    expect(ended.kind === "ended" && ended.detail).toMatch(detail);
+  });
+
+  test("a session whose opening took longer than its time is ended from the start", () => {
+    fc.assert(
+      fc.property(validTiming, fc.integer({ min: 0, max: 50_000 }), (timing, tookMs) => {
+        const opened = { sentAt: 0, now: tookMs, grantedTtlMs: timing.ttlMs };
+        const late = tookMs >= timing.ttlMs - timing.marginMs;
+        expect(openSession(opened, timing).state.kind).toBe(late ? "ended" : "confirmed");
+      }),
+    );
+  });
+});
+
+describe("the deadline and doubt", () => {
+  test("S3: safeUntil moves only by a confirmation, to that request's sending plus what was granted", () => {
+    check(({ before, event, step }, timing) => {
+      if (before.kind === "ended" || step.state.kind === "ended") return;
+      if (step.state.safeUntil === before.safeUntil && step.state.sentAt === before.sentAt) return;
+      expect(event.type).toBe("renewed");
+      if (event.type !== "renewed") return;
+      expect(event.sentAt).toBeGreaterThan(before.sentAt);
+      const until = event.sentAt + event.grantedTtlMs - timing.marginMs;
+      expect(step.state.safeUntil).toBe(until);
+      expect(step.commands).toContainEqual({ do: "lookAt", at: until });
+    });
+  });
+
+  test("the late answer to an older request changes nothing", () => {
+    check(({ before, event, now, step }) => {
+      if (before.kind === "ended" || event.type !== "renewed") return;
+      if (now >= before.safeUntil || event.sentAt > before.sentAt) return;
+      expect(step).toEqual({ state: before, commands: [] });
+    });
+  });
+
+  test("S6: doubt begins with the first failure, and only a confirmation ends it", () => {
+    check(({ before, event, step }) => {
+      const was = before.kind === "doubt";
+      const is = step.state.kind === "doubt";
+      expect(did(step, "enterDoubt")).toBe(!was && is ? 1 : 0);
+      if (!was && is) expect(event.type).toBe("renewalFailed");
+      if (event.type === "renewalFailed") expect(step.state.kind).not.toBe("confirmed");
+      const confirmed = was && step.state.kind === "confirmed";
+      expect(did(step, "leaveDoubt")).toBe(confirmed ? 1 : 0);
+      if (confirmed) expect(event.type).toBe("renewed");
+    });
+  });
+
+  test("failures in a row are counted, and a confirmation starts the count anew", () => {
+    check(({ before, event, step }) => {
+      if (step.state.kind !== "doubt" || event.type !== "renewalFailed") return;
+      const earlier = before.kind === "doubt" ? before.failures : 0;
+      expect(step.state.failures).toBe(earlier + 1);
+    });
+  });
+});
+
+describe("renewals", () => {
+  test("every step that leaves it alive after an answer plans the next renewal, never in the past", () => {
+    check(({ before, event, step }, timing) => {
+      for (const command of step.commands) {
+        if (command.do !== "renewAfter") continue;
+        expect(command.delayMs).toBeGreaterThanOrEqual(0);
+        expect(command.delayMs).toBeLessThanOrEqual(timing.renewEveryMs);
+      }
+      if (step.state.kind === "ended" || step.state === before) return;
+      if (event.type === "renewed" || event.type === "renewalFailed") {
+        expect(did(step, "renewAfter")).toBe(1);
+      }
+    });
+  });
+
+  test("a renewal that is due is sent once, with at most a healthy round trip and never past the end", () => {
+    check(({ before, event, now, step }, timing) => {
+      expect(did(step, "renew")).toBe(
+        event.type === "renewalDue" && before.kind !== "ended" && step.state.kind !== "ended"
+          ? 1
+          : 0,
+      );
+      for (const command of step.commands) {
+        if (command.do !== "renew" || before.kind === "ended") continue;
+        expect(command.limitMs).toBeLessThanOrEqual(timing.roundTripMs);
+        expect(now + command.limitMs).toBeLessThanOrEqual(before.safeUntil);
+      }
+    });
+  });
+
+  test("a confirmed session renews a third of the ttl after the last confirmed sending", () => {
+    const timing = planTiming({ ttlMs: 9_000 });
+    const { commands } = openSession({ sentAt: 100, now: 400, grantedTtlMs: 9_000 }, timing);
+    expect(commands).toContainEqual({ do: "renewAfter", delayMs: 2_700 });
+    const slow = openSession({ sentAt: 100, now: 5_000, grantedTtlMs: 9_000 }, timing);
+    expect(slow.commands).toContainEqual({ do: "renewAfter", delayMs: 0 });
+  });
+
+  test("retries come quickly at first and never further apart than half the usual pace", () => {
+    expect(renewalBackoff(planTiming())).toEqual({ baseMs: 50, capMs: 10_000 / 6 });
+    const fast = planTiming({ ttlMs: 90, clockErrorMs: 1, roundTripMs: 5 });
+    expect(renewalBackoff(fast)).toEqual({ baseMs: 7.5, capMs: 15 });
+  });
+});

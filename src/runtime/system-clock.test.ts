@@ -1,0 +1,312 @@
+// Goal: time that the monotonic clock did not count is always reported, and nothing else is. Method: a made-up machine
+// with its three clocks (monotonic, wall, boot) that can sleep, be set, be slowed and be interrupted between two
+// readings; the real timers only where their own punctuality is the subject.
+import { performance } from "node:perf_hooks";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { SystemClock } from "./system-clock.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** A machine whose clocks are numbers. `interrupt` stops the process before a later reading of any of them. */
+class Machine {
+  mono = 5_000;
+  wall = 1_700_000_000_000;
+  boot = 86_400_000;
+  readings = 0;
+  readonly #interruptions = new Map<number, number>();
+
+  readonly clock: SystemClock;
+  jumps = 0;
+
+  constructor(prepare: (machine: Machine) => void = () => undefined) {
+    prepare(this);
+    this.clock = new SystemClock({
+      monotonicMs: () => this.#read(() => this.mono),
+      // Date.now() shows whole milliseconds, /proc/uptime hundredths of a second.
+      wallMs: () => this.#read(() => Math.floor(this.wall)),
+      hostClock: {
+        stepMs: 10,
+        bootId: "made-up",
+        now: () => this.#read(() => Math.floor(this.boot / 10) * 10),
+      },
+    });
+    this.clock.onJump(() => {
+      this.jumps += 1;
+    });
+  }
+
+  /** Time passes for all three. */
+  pass(ms: number): void {
+    this.mono += ms;
+    this.wall += ms;
+    this.boot += ms;
+  }
+
+  /** A suspended machine: the monotonic clock stands still. */
+  sleep(ms: number): void {
+    this.wall += ms;
+    this.boot += ms;
+  }
+
+  interrupt(readingsFromNow: number, ms: number): void {
+    this.#interruptions.set(this.readings + readingsFromNow, ms);
+  }
+
+  /** Lets a timer of the clock fire, which compares all clocks. */
+  timer(): Promise<void> {
+    return new Promise((resolve) => {
+      this.clock.setTimer(resolve, 0, { keepAlive: true });
+    });
+  }
+
+  #read(value: () => number): number {
+    this.readings += 1;
+    this.pass(this.#interruptions.get(this.readings) ?? 0);
+    return value();
+  }
+}
+
+describe("what is a jump", () => {
+  test("S3: a suspend is reported by the very next now(), before it answers", () => {
+    const machine = new Machine();
+    machine.pass(1_000);
+    expect(machine.clock.now()).toBe(6_000);
+    expect(machine.jumps).toBe(0);
+    machine.sleep(60_000);
+    expect(machine.clock.now()).toBe(6_000);
+    expect(machine.jumps).toBe(1);
+  });
+
+  test("a suspend is reported once, and the next one again", () => {
+    const machine = new Machine();
+    for (const expected of [1, 2, 3]) {
+      machine.sleep(5_000);
+      for (let reading = 0; reading < 5; reading += 1) machine.clock.now();
+      machine.pass(10_000);
+      machine.clock.now();
+      expect(machine.jumps).toBe(expected);
+    }
+  });
+
+  test("S3: every suspend above the tolerances is reported by the next now()", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 61, max: 10 * HOUR_MS }),
+        fc.integer({ max: HOUR_MS, min: 0 }),
+        (asleep, awake) => {
+          const machine = new Machine();
+          machine.pass(awake);
+          machine.clock.now();
+          machine.sleep(asleep);
+          machine.clock.now();
+          expect(machine.jumps).toBe(1);
+        },
+      ),
+    );
+  });
+
+  test("many short suspends add up until they are reported", () => {
+    const machine = new Machine();
+    for (let nap = 0; nap < 10; nap += 1) {
+      machine.sleep(10);
+      machine.pass(1_000);
+      machine.clock.now();
+    }
+    expect(machine.jumps).toBeGreaterThanOrEqual(1);
+  });
+
+  test("the monotonic clock going back is a jump", () => {
+    const machine = new Machine();
+    machine.pass(1_000);
+    machine.clock.now();
+    machine.mono -= 1;
+    machine.clock.now();
+    expect(machine.jumps).toBe(1);
+  });
+
+  test("S3: a wall clock set back by exactly the length of the sleep is caught by the next timer", async () => {
+    const machine = new Machine();
+    machine.sleep(30_000);
+    machine.wall -= 30_000;
+    machine.clock.now();
+    expect(machine.jumps).toBe(0);
+    await machine.timer();
+    expect(machine.jumps).toBe(1);
+  });
+
+  test("a suspend is reported before the timer that woke late calls back", async () => {
+    const machine = new Machine();
+    const seen: number[] = [];
+    const fired = new Promise<void>((resolve) => {
+      machine.clock.setTimer(() => resolve(void seen.push(machine.jumps)), 0, { keepAlive: true });
+    });
+    machine.sleep(60_000);
+    await fired;
+    expect(seen).toEqual([1]);
+  });
+});
+
+describe("what is no jump", () => {
+  test.each([HOUR_MS, -HOUR_MS, 51, -51])(
+    "a wall clock set by %i ms alone is no jump",
+    async (step) => {
+      const machine = new Machine();
+      for (let times = 0; times < 3; times += 1) {
+        machine.wall += step;
+        machine.clock.now();
+        machine.pass(500);
+        machine.clock.now();
+        await machine.timer();
+      }
+      expect(machine.jumps).toBe(0);
+    },
+  );
+
+  test("a wall clock that is slewed for a day is no jump", () => {
+    const machine = new Machine();
+    for (let minute = 0; minute < 24 * 60; minute += 1) {
+      machine.pass(60_000);
+      // 500 parts in a million, the fastest that NTP slews.
+      machine.wall += 30 * (minute % 2 === 0 ? 1 : -3);
+      machine.clock.now();
+    }
+    expect(machine.jumps).toBe(0);
+  });
+
+  test("a wall clock that is set does not hide the suspend after it", () => {
+    const machine = new Machine();
+    machine.wall -= HOUR_MS;
+    machine.clock.now();
+    machine.sleep(60_000);
+    machine.clock.now();
+    expect(machine.jumps).toBe(1);
+  });
+
+  test("being interrupted between any two readings invents no jump", () => {
+    const move = fc.record({
+      passMs: fc.integer({ min: 0, max: 10_000 }),
+      setWallMs: fc.constantFrom(0, 0, 200, -200, HOUR_MS, -HOUR_MS),
+      interruptAt: fc.integer({ min: 1, max: 6 }),
+      interruptMs: fc.constantFrom(0, 0, 40, 5_000, HOUR_MS),
+    });
+    fc.assert(
+      fc.property(fc.array(move, { maxLength: 30 }), (moves) => {
+        const machine = new Machine();
+        for (const { passMs, setWallMs, interruptAt, interruptMs } of moves) {
+          machine.pass(passMs);
+          machine.wall += setWallMs;
+          machine.interrupt(interruptAt, interruptMs);
+          machine.clock.now();
+        }
+        expect(machine.jumps).toBe(0);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("a stop of the process is no jump: now() shows all of it", () => {
+    const machine = new Machine();
+    const before = machine.clock.now();
+    machine.pass(HOUR_MS);
+    expect(machine.clock.now() - before).toBe(HOUR_MS);
+    expect(machine.jumps).toBe(0);
+  });
+});
+
+describe("the start of the clock", () => {
+  // KNOWN BUG: the constructor reads the monotonic clock before the boot clock, so an interruption in between makes the
+  // boot offset too large and hides every later suspend of up to that length for good.
+  test.each([1, 2, 3])(
+    "S3: an interruption before reading %i at the start does not hide a later suspend",
+    async (reading) => {
+      const machine = new Machine((made) => made.interrupt(reading, 60_000));
+      machine.clock.now();
+      const jumpsAtStart = machine.jumps;
+      machine.sleep(30_000);
+      machine.clock.now();
+      await machine.timer();
+      expect(machine.jumps).toBeGreaterThan(jumpsAtStart);
+    },
+  );
+});
+
+describe("listeners", () => {
+  test("a listener that was removed hears nothing, and the others go on", () => {
+    const machine = new Machine();
+    let heard = 0;
+    const remove = machine.clock.onJump(() => {
+      heard += 1;
+    });
+    remove();
+    machine.sleep(60_000);
+    machine.clock.now();
+    expect({ heard, jumps: machine.jumps }).toEqual({ heard: 0, jumps: 1 });
+  });
+
+  test("a listener may remove itself and others while it is called", () => {
+    const machine = new Machine();
+    const removals: (() => void)[] = [];
+    let heard = 0;
+    for (let count = 0; count < 3; count += 1) {
+      removals.push(
+        machine.clock.onJump(() => {
+          heard += 1;
+          for (const remove of removals) remove();
+        }),
+      );
+    }
+    machine.sleep(60_000);
+    machine.clock.now();
+    machine.sleep(60_000);
+    machine.clock.now();
+    expect({ heard, jumps: machine.jumps }).toEqual({ heard: 3, jumps: 2 });
+  });
+});
+
+describe("real timers", () => {
+  const hostClock = { stepMs: 10, bootId: "made-up", now: () => performance.now() };
+  const clock = new SystemClock({
+    monotonicMs: () => performance.now(),
+    wallMs: () => Date.now(),
+    hostClock,
+  });
+
+  test("a timer never fires early, not even by a fraction of a millisecond", async () => {
+    const delays = [0, 0.1, 0.5, 0.9, 1, 1.5, 2, 2.999, 3, 4.2, 5];
+    const early = await Promise.all(
+      [...delays, ...delays, ...delays].map(async (delayMs) => {
+        const setAt = clock.now();
+        await new Promise<void>((resolve) => {
+          clock.setTimer(resolve, delayMs, { keepAlive: true });
+        });
+        return Math.min(0, clock.now() - setAt - delayMs);
+      }),
+    );
+    expect(early.filter((byMs) => byMs < 0)).toEqual([]);
+  });
+
+  test("a cancelled timer does not fire, and cancelling twice is harmless", async () => {
+    let fired = 0;
+    const timer = clock.setTimer(() => {
+      fired += 1;
+    }, 0);
+    timer.cancel();
+    timer.cancel();
+    await new Promise<void>((resolve) => {
+      clock.setTimer(resolve, 3, { keepAlive: true });
+    });
+    expect(fired).toBe(0);
+  });
+
+  test("soon() comes after the promises that are ready, and wallNow() shows the wall clock", async () => {
+    const order: string[] = [];
+    const soon = new Promise<void>((resolve) => {
+      clock.soon(() => resolve(void order.push("soon")));
+    });
+    await Promise.resolve().then(() => order.push("promise"));
+    await soon;
+    expect(order).toEqual(["promise", "soon"]);
+    expect(Math.abs(clock.wallNow() - Date.now())).toBeLessThan(1_000);
+  });
+});
