@@ -6,62 +6,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemParts } from "../runtime/system.ts";
-import { Ledger } from "./demo/ledger.ts";
+import { Ledger, type LedgerRow } from "./demo/ledger.ts";
 import { TIMING, WITHOUT_GUARD } from "./demo/messages.ts";
 import { milliseconds, Narrator, paintFor } from "./demo/narrator.ts";
 import { quietExperiments } from "./demo/quiet.ts";
 import { NAMES, tellStory } from "./demo/story.ts";
 import { Team } from "./demo/team.ts";
-import { judge, table } from "./demo/verdict.ts";
+import { judge, table, type Verdict } from "./demo/verdict.ts";
 
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
-
-const { clock } = systemParts();
-const paint = paintFor(process.stdout);
-const print = (line: string): void => console.log(line);
-const folder = mkdtempSync(join(tmpdir(), "tenure-demo-"));
-const narrator = new Narrator({ clock, names: NAMES, paint, print });
-const team = new Team({ clock, folder, onSeen: (seen) => narrator.tell(seen) });
-
-/** Settles only when something from outside ends the demo: the exit code for a signal, or an error nobody caught. */
-const interrupted = new Promise<number>((resolve, reject) => {
-  for (const [signal, number] of Object.entries(SIGNALS)) {
-    process.on(signal, () => {
-      console.error(`\nStopped by ${signal}.`);
-      resolve(128 + number);
-    });
-  }
-  process.stdout.on("error", reject);
-  process.on("uncaughtException", reject);
-  process.on("unhandledRejection", reject);
-});
-
-async function play(): Promise<number> {
-  const guarded = process.env[WITHOUT_GUARD] !== "1";
-  print(`Tenure: one process acts at a time, and the late acts of a former holder are harmless.`);
-  print(
-    `The lease lasts ${milliseconds(TIMING.ttlMs)} unless renewed, in a SQLite file in ${folder}.`,
-  );
-  if (!guarded)
-    print(paint("red", `The guard is OFF (${WITHOUT_GUARD}=1): expect stale writes to get in.`));
-  const measured = await tellStory({ team, narrator, clock });
-  const verdict = judge({ seen: team.seen, rows: await readLedger(), measured });
-  print(`\n${table(verdict, paint)}\n`);
-  print(verdict.passed ? paint("green", praise(verdict.staleTried)) : paint("red", blame(guarded)));
-  print(NEXT);
-  return verdict.passed ? 0 : 1;
-}
-
-function praise(staleTried: number): string {
-  return `Passed: each of the ${staleTried} late writes was refused by the ledger itself.`;
-}
-
-function blame(guarded: boolean): string {
-  const why = guarded
-    ? "see the lines in red above"
-    : "the guard is off, and this is what it prevents";
-  return `Failed: ${why}.`;
-}
 
 const NEXT = `
 Next:
@@ -69,7 +22,66 @@ Next:
   npm run bench        what a lease costs
   less docs/walk.md    how it works, file by file`;
 
-async function readLedger(): Promise<ReturnType<Ledger["rows"]>> {
+const { clock } = systemParts();
+const paint = paintFor(process.stdout);
+const print = (line: string): void => console.log(line);
+
+/** Settles only when something from outside ends the demo: the exit code for a signal, or an error nobody caught. */
+function interruption(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    for (const [signal, number] of Object.entries(SIGNALS)) {
+      process.on(signal, () => {
+        console.error(`\nStopped by ${signal}.`);
+        resolve(128 + number);
+      });
+    }
+    process.stdout.on("error", reject);
+    process.on("uncaughtException", reject);
+    process.on("unhandledRejection", reject);
+  });
+}
+
+/** Plays, judges, prints; answers the exit code. Whatever happens, no process and no file of the demo outlives it. */
+async function playIn(folder: string, interrupted: Promise<number>): Promise<number> {
+  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
+  // The last resort, when even the tidy end below fails.
+  process.on("exit", removeFolder);
+  const narrator = new Narrator({ clock, names: NAMES, paint, print });
+  const team = new Team({ clock, folder, onSeen: (seen) => narrator.tell(seen) });
+  try {
+    return await Promise.race([play(folder, team, narrator), interrupted]);
+  } finally {
+    await team.kill();
+    removeFolder();
+  }
+}
+
+async function play(folder: string, team: Team, narrator: Narrator): Promise<number> {
+  const guarded = process.env[WITHOUT_GUARD] !== "1";
+  print("Tenure: one process acts at a time, and the late acts of a former holder are harmless.");
+  print(
+    `The lease lasts ${milliseconds(TIMING.ttlMs)} unless renewed, in a SQLite file in ${folder}.`,
+  );
+  if (!guarded) {
+    print(paint("red", `The guard is OFF (${WITHOUT_GUARD}=1): expect stale writes to get in.`));
+  }
+  const measured = await tellStory({ team, narrator, clock });
+  const verdict = judge({ seen: team.seen, rows: await readLedger(folder), measured });
+  print(`\n${table(verdict, paint)}\n`);
+  print(closing(verdict, guarded));
+  print(NEXT);
+  return verdict.passed ? 0 : 1;
+}
+
+function closing({ passed, staleTried }: Verdict, guarded: boolean): string {
+  if (passed) {
+    return paint("green", `Passed: the ledger itself refused all ${staleTried} late writes.`);
+  }
+  const why = guarded ? "see what is red above" : "the guard is off, and this is what it prevents";
+  return paint("red", `Failed: ${why}.`);
+}
+
+async function readLedger(folder: string): Promise<LedgerRow[]> {
   const ledger = await Ledger.open(folder, false);
   try {
     return ledger.rows();
@@ -80,18 +92,13 @@ async function readLedger(): Promise<ReturnType<Ledger["rows"]>> {
 
 async function main(): Promise<number> {
   quietExperiments();
-  // Whatever happens below: the last resort when even the tidy end fails.
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  const interrupted = interruption();
   try {
-    return await Promise.race([play(), interrupted]);
+    return await playIn(mkdtempSync(join(tmpdir(), "tenure-demo-")), interrupted);
   } catch (error) {
-    console.error(
-      `The demo could not finish: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    const reason = error instanceof Error ? error.message : String(error);
+    console.error(`The demo could not finish: ${reason}`);
     return 1;
-  } finally {
-    await team.kill();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 

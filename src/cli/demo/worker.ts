@@ -85,6 +85,7 @@ class Worker {
     const { signal } = this.#ending;
     for (let count = 1; !signal.aborted; count += 1) {
       if (this.#stallNote !== undefined) {
+        await lease.settled();
         this.#writeLate(lease, this.#stallNote);
         return;
       }
