@@ -151,7 +151,13 @@ export class Session {
   settled(): Promise<void> {
     if (this.#state.kind === "confirmed") return Promise.resolve();
     if (this.#state.kind === "ended") return Promise.reject(new Error(this.#state.detail));
-    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }));
+    const { clock } = this.#parts;
+    // Renewals do not keep the process alive, but someone who awaits their outcome does.
+    const timer = clock.setTimer(() => this.look(clock.now()), this.safeUntil - clock.now(), {
+      keepAlive: true,
+    });
+    const outcome = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
+    return outcome.finally(() => timer.cancel());
   }
 
   #feed(event: SessionEvent): void {

@@ -310,7 +310,7 @@ class MemoryStore implements Store {
         const at = lookAgainAt();
         if (at === undefined) finish(resolve);
         else if (at < Number.POSITIVE_INFINITY)
-          timer = this.#clock.setTimer(look, Math.max(0, at - this.#clock.now()));
+          timer = this.#clock.setTimer(look, at - this.#clock.now(), { keepAlive: true });
       };
       const stop = (): void => finish(() => reject(ending.reason));
       const unlisten = this.#backend.onChange(look);

@@ -89,7 +89,8 @@ export class Waker {
 
   #lookIn(delayMs: number): void {
     this.#timer?.cancel();
-    this.#timer = this.#clock.setTimer(() => this.#look(), delayMs);
+    // Somebody is waiting, so the process has something to do.
+    this.#timer = this.#clock.setTimer(() => this.#look(), delayMs, { keepAlive: true });
   }
 
   #idleMs(): number {
