@@ -2,7 +2,7 @@
 // are handed in. Stores are loaded when they are asked for, so that nobody pays for one they do not use.
 
 import { InvalidArgumentError } from "./core/errors.ts";
-import { type AcquireOptions, Tenure } from "./holder/tenure.ts";
+import { type AcquireOptions, checkOptions, Tenure } from "./holder/tenure.ts";
 import { defaultHolderId, systemParts } from "./runtime/system.ts";
 import type { MemoryBackend } from "./stores/memory.ts";
 import type { OpenStore } from "./stores/store.ts";
@@ -27,22 +27,24 @@ export async function connect(
   target: string | OpenStore,
   options: ConnectOptions = {},
 ): Promise<Tenure> {
+  const {
+    holderId = defaultHolderId(),
+    defaults = {},
+    keepProcessAlive: keepAlive = false,
+  } = options;
+  // Before the store is opened: a bad number must not leave a file behind.
+  checkOptions({ holderId, defaults });
   const open = typeof target === "function" ? target : await fromUrl(target);
   const parts = systemParts();
   const store = await open(parts);
-  try {
-    return new Tenure({
-      store,
-      clock: parts.clock,
-      random: parts.random,
-      holderId: options.holderId ?? defaultHolderId(),
-      defaults: options.defaults ?? {},
-      keepAlive: options.keepProcessAlive ?? false,
-    });
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
+  return new Tenure({
+    store,
+    clock: parts.clock,
+    random: parts.random,
+    holderId,
+    defaults,
+    keepAlive,
+  });
 }
 
 const sharedMemory = new Map<string, MemoryBackend>();

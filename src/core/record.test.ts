@@ -111,7 +111,6 @@ describe("reading what a stranger wrote", () => {
     expect(() => decodeRecord(text)).toThrow(/version 2; this Tenure reads version 1. Upgrade/);
   });
 
-  // KNOWN BUG: String() throws a TypeError on an object whose own toString is not a function.
   test("a version that cannot be turned into text is refused like any other", () => {
     expect(refusal('{"v":{"toString":1}}')).toBeInstanceOf(StoreUnusableError);
   });
@@ -158,8 +157,6 @@ describe("checks before writing", () => {
     expect(() => checkHolderId("é".repeat(129))).toThrow(InvalidArgumentError);
   });
 
-  // KNOWN BUG: the name of a resource may not hold half a surrogate pair, but a holder id may; written as UTF-8 it
-  // comes back as another id.
   test("a holder id with half of a surrogate pair is refused", () => {
     expect(() => checkHolderId("host\ud800")).toThrow(InvalidArgumentError);
   });

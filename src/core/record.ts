@@ -2,7 +2,7 @@
 // it is written and after it is read. Whatever came from a backend is treated as if a stranger had written it.
 
 import { InvalidArgumentError, StoreUnusableError } from "./errors.ts";
-import { utf8Length } from "./text.ts";
+import { hasLoneSurrogate, utf8Length } from "./text.ts";
 
 /** Larger values slow every grant; publish an address here, not a document. */
 export const VALUE_BYTES_MAX = 4096;
@@ -40,7 +40,7 @@ export function decodeRecord(text: string): LeaseRecord {
   const fields = raw as Record<string, unknown>;
   if (fields.v !== 1) {
     throw new StoreUnusableError(
-      `A lease record has version ${String(fields.v)}; this Tenure reads version 1. Upgrade it on every host.`,
+      `A lease record has version ${JSON.stringify(fields.v)}; this Tenure reads version 1. Upgrade it on every host.`,
     );
   }
   const { holderId, sessionId, attempt } = fields;
@@ -80,9 +80,14 @@ export function encodeValue(value: unknown): string | undefined {
 }
 
 export function checkHolderId(holderId: unknown): string {
-  if (typeof holderId !== "string" || holderId === "" || holderId.includes("\0")) {
+  if (
+    typeof holderId !== "string" ||
+    holderId === "" ||
+    holderId.includes("\0") ||
+    hasLoneSurrogate(holderId)
+  ) {
     throw new InvalidArgumentError(
-      "`holderId` must be a string that is not empty and has no NUL character.",
+      "`holderId` must be a string that is not empty and has no NUL character and no half of a surrogate pair.",
     );
   }
   if (utf8Length(holderId) > HOLDER_BYTES_MAX) {

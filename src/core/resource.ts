@@ -2,7 +2,7 @@
 // guard may rely on it.
 
 import { InvalidArgumentError } from "./errors.ts";
-import { utf8Length } from "./text.ts";
+import { hasLoneSurrogate, utf8Length } from "./text.ts";
 
 export const RESOURCE_BYTES_MAX = 512;
 
@@ -42,10 +42,4 @@ function checkText(text: string, what: string): string {
     );
   }
   return text;
-}
-
-function hasLoneSurrogate(text: string): boolean {
-  return /(?:[\uD800-\uDBFF](?![\uDC00-\uDFFF]))|(?:(?<![\uD800-\uDBFF])[\uDC00-\uDFFF])/.test(
-    text,
-  );
 }

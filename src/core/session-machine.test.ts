@@ -72,7 +72,7 @@ function eventOf(happening: Happening, now: number, timing: Timing): SessionEven
       return { type, now, sentAt, grantedTtlMs: Math.round(happening.grantedPart * timing.ttlMs) };
     }
     case "renewalFailed":
-      return { type, now, draw };
+      return { type, now, draw, sentAt: now };
     case "looked":
       return { type, now };
     case "closed":
@@ -189,6 +189,16 @@ describe("the deadline and doubt", () => {
       if (now >= before.safeUntil || event.sentAt > before.sentAt) return;
       expect(step).toEqual({ state: before, commands: [] });
     });
+  });
+
+  test("the failure of a renewal that is older than the confirmed one is no doubt", () => {
+    const timing = planTiming({ ttlMs: 10_000 });
+    const { state } = openSession({ sentAt: 5_000, now: 5_001, grantedTtlMs: 10_000 }, timing);
+    const failed = { type: "renewalFailed", now: 5_100, draw: 0 } as const;
+    const older = stepSession(state, { ...failed, sentAt: 4_999 }, timing);
+    expect(older).toEqual({ state, commands: [] });
+    const newer = stepSession(state, { ...failed, sentAt: 5_050 }, timing);
+    expect(newer.state.kind).toBe("doubt");
   });
 
   test("S6: doubt begins with the first failure, and only a confirmation ends it", () => {

@@ -31,7 +31,12 @@ export type SessionEvent =
       readonly sentAt: number;
       readonly grantedTtlMs: number;
     }
-  | { readonly type: "renewalFailed"; readonly now: number; readonly draw: number }
+  | {
+      readonly type: "renewalFailed";
+      readonly now: number;
+      readonly sentAt: number;
+      readonly draw: number;
+    }
   | { readonly type: "refused" }
   | { readonly type: "looked"; readonly now: number }
   | { readonly type: "clockJumped" }
@@ -83,6 +88,9 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
         state,
         commands: [
           { do: "renew", limitMs: attemptLimitMs(event.now, state.safeUntil, timing.roundTripMs) },
+          // The next one does not wait for the answer to this one: where a round trip may take longer than the interval,
+          // that is what lets one renewal be lost (L3).
+          { do: "renewAfter", delayMs: timing.renewEveryMs },
         ],
       };
     case "renewed":
@@ -93,6 +101,8 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
       if (event.sentAt <= state.sentAt) return { state, commands: [] };
       return confirm(event, timing, state.kind === "doubt" ? [{ do: "leaveDoubt" }] : []);
     case "renewalFailed":
+      // A newer renewal than this one has been confirmed meanwhile.
+      if (event.sentAt < state.sentAt) return { state, commands: [] };
       return doubt(state, event, timing);
     case "refused":
       return end("expired", "the store says that the session is gone");
@@ -129,12 +139,14 @@ function confirm(
 
 function doubt(
   state: Extract<SessionState, { readonly safeUntil: number }>,
-  event: { readonly now: number; readonly draw: number },
+  event: { readonly now: number; readonly sentAt: number; readonly draw: number },
   timing: Timing,
 ): SessionStep {
   if (event.now >= state.safeUntil) return outOfTime();
   const failures = state.kind === "doubt" ? state.failures + 1 : 1;
-  const delayMs = backoffMs(renewalBackoff(timing), failures, event.draw);
+  // Never later than the renewal that was due next anyway: the availability inequality counts on that one (L3).
+  const dueInMs = Math.max(0, event.sentAt + timing.renewEveryMs - event.now);
+  const delayMs = Math.min(dueInMs, backoffMs(renewalBackoff(timing), failures, event.draw));
   return {
     state: { kind: "doubt", sentAt: state.sentAt, safeUntil: state.safeUntil, failures },
     commands: [

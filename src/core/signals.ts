@@ -1,28 +1,67 @@
 // Abort signals that follow others. AbortSignal.any would do, but on Node 20 it leaves an entry behind on every signal it
-// followed, and ours follow some that live as long as the process.
+// followed, and ours follow some that live as long as the process. However many follow one signal, it gets one listener,
+// so that a hundred waiters do not look like a leak.
 
 /** A signal that follows others until it is let go. */
 export interface LinkedSignal {
   readonly signal: AbortSignal;
-  /** Lets go of the signals it follows: some of them live as long as the process. */
+  /** Lets go of the signals it follows. */
   unlink(): void;
 }
+
+/** All who follow one signal, behind its one listener. */
+interface Crowd {
+  readonly members: Set<(reason: unknown) => void>;
+  disperse(): void;
+}
+
+const followers = new WeakMap<AbortSignal, Crowd>();
 
 /** Aborts with the first of the given signals. */
 export function linkSignals(...followed: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
-  const unlinks: (() => void)[] = [];
-  for (const signal of followed) {
-    if (signal === undefined) continue;
-    const follow = (): void => controller.abort(signal.reason);
-    if (signal.aborted) follow();
-    signal.addEventListener("abort", follow, { once: true });
-    unlinks.push(() => signal.removeEventListener("abort", follow));
-  }
+  const follow = (reason: unknown): void => controller.abort(reason);
+  const unlinks = followed.map((signal) =>
+    signal === undefined ? undefined : followSignal(signal, follow),
+  );
   return {
     signal: controller.signal,
     unlink: () => {
-      for (const unlink of unlinks) unlink();
+      for (const unlink of unlinks) unlink?.();
     },
   };
+}
+
+function followSignal(
+  signal: AbortSignal,
+  follow: (reason: unknown) => void,
+): (() => void) | undefined {
+  if (signal.aborted) {
+    follow(signal.reason);
+    return undefined;
+  }
+  const crowd = followers.get(signal) ?? gather(signal);
+  crowd.members.add(follow);
+  return () => {
+    crowd.members.delete(follow);
+    if (crowd.members.size === 0) crowd.disperse();
+  };
+}
+
+function gather(signal: AbortSignal): Crowd {
+  const members: Crowd["members"] = new Set();
+  const tell = (): void => {
+    crowd.disperse();
+    for (const follow of [...members]) follow(signal.reason);
+  };
+  const crowd: Crowd = {
+    members,
+    disperse: () => {
+      signal.removeEventListener("abort", tell);
+      if (followers.get(signal) === crowd) followers.delete(signal);
+    },
+  };
+  followers.set(signal, crowd);
+  signal.addEventListener("abort", tell, { once: true });
+  return crowd;
 }

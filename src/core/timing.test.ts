@@ -164,8 +164,6 @@ describe("what a caller leaves out", () => {
     expect(planTiming({ ttlMs: 500, clockErrorMs: 5, roundTripMs: 50 }).marginMs).toBe(55);
   });
 
-  // KNOWN BUG: a mend with a new ttlMs leaves out the bounds it was computed with, so their defaults grow with the ttl
-  // and break the numbers again; and the bounds proposed below 3 s are not checked against the rest.
   test("the mend of any refusal, added to what the caller wrote, is accepted", () => {
     fc.assert(
       fc.property(anyOptions, (asked) => {
@@ -184,7 +182,6 @@ describe("what a caller leaves out", () => {
     );
   });
 
-  // KNOWN BUG: the mend raises the ttl past 24 h where only a smaller roundTripMs or clockErrorMs could help.
   test("a mend never asks for a ttl that would be refused as too long", () => {
     const asked = { ttlMs: TTL_MAX_MS, roundTripMs: TTL_MAX_MS / 2, renewEveryMs: 1_000 };
     const fault = faultOf(() => planTiming(asked));

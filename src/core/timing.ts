@@ -80,18 +80,18 @@ export function planTiming(asked: TimingOptions = {}): Timing {
     roundTripMs,
     marginMs: bounds.marginMs ?? clockErrorMs + roundTripMs,
   };
-  return checkTiming(timing);
+  return checkTiming(timing, asked);
 }
 
 /** Both inequalities, on numbers that are complete. Also asked again with the ttl that a store really granted. */
-export function checkTiming(timing: Timing): Timing {
+export function checkTiming(timing: Timing, asked: TimingOptions = timing): Timing {
   const needed = timing.clockErrorMs + timing.roundTripMs;
   if (timing.marginMs < needed) {
+    const rule = "marginMs >= clockErrorMs + roundTripMs";
     throw broken(
-      "safety",
-      needed - timing.marginMs,
+      { inequality: "safety", shortByMs: needed - timing.marginMs, rule },
       timing,
-      "marginMs >= clockErrorMs + roundTripMs",
+      asked,
     );
   }
   const used = 2 * timing.renewEveryMs + timing.roundTripMs;
@@ -99,7 +99,7 @@ export function checkTiming(timing: Timing): Timing {
   // A ttl divided by three is not exact; a billionth of a millisecond is no fault.
   if (used > usable + 1e-9) {
     const rule = "2 * renewEveryMs + roundTripMs <= ttlMs - marginMs";
-    throw broken("availability", used - usable, timing, rule);
+    throw broken({ inequality: "availability", shortByMs: used - usable, rule }, timing, asked);
   }
   return timing;
 }
@@ -181,11 +181,12 @@ function checkNumbers(asked: TimingOptions): TimingOptions {
   return asked;
 }
 
-function needsBounds(ttlMs: number, bounds: TimingOptions): TimingError {
-  const mend = {
-    clockErrorMs: bounds.clockErrorMs ?? Math.max(1, ttlMs / 100),
-    roundTripMs: bounds.roundTripMs ?? ttlMs / 10,
+function needsBounds(ttlMs: number, asked: TimingOptions): TimingError {
+  const proposed = {
+    clockErrorMs: asked.clockErrorMs ?? ttlMs / 100,
+    roundTripMs: asked.roundTripMs ?? ttlMs / 10,
   };
+  const mend = { ...proposed, ...mendOf({ ...asked, ttlMs, ...proposed }) };
   return new TimingError(
     `A ttlMs of ${ttlMs} is below ${EXPLICIT_BELOW_MS}: give clockErrorMs and roundTripMs yourself, from what you ` +
       `measured (for example ${describe(mend)}), or raise ttlMs to ${EXPLICIT_BELOW_MS}.`,
@@ -193,13 +194,24 @@ function needsBounds(ttlMs: number, bounds: TimingOptions): TimingError {
   );
 }
 
+/** What is still wrong with the proposed numbers, mended. */
+function mendOf(proposed: TimingOptions): Partial<Timing> {
+  try {
+    planTiming(proposed);
+    return {};
+  } catch (error) {
+    if (error instanceof TimingError) return error.mend;
+    throw error;
+  }
+}
+
 function broken(
-  inequality: Inequality,
-  shortByMs: number,
+  fault: { readonly inequality: Inequality; readonly shortByMs: number; readonly rule: string },
   timing: Timing,
-  rule: string,
+  asked: TimingOptions,
 ): TimingError {
-  const mend = smallestMend(timing);
+  const { inequality, shortByMs, rule } = fault;
+  const mend = smallestMend(timing, asked);
   return new TimingError(
     `These numbers break the ${inequality} inequality ${rule} by ${shown(shortByMs)} ms: ` +
       `${describe(timing)}. The smallest change that mends it: ${describe(mend)}.`,
@@ -207,19 +219,44 @@ function broken(
   );
 }
 
-/** Raise the margin to what safety needs, then renew more often; only when that is impossible, raise the ttl. */
-function smallestMend(timing: Timing): Partial<Timing> {
+/**
+ * Raise the margin to what safety needs, then renew more often; only when that is impossible, raise the ttl; and when no
+ * ttl is long enough, shorten the bounds. A new ttl comes with the numbers that the caller left out, because their
+ * defaults would grow with it.
+ */
+function smallestMend(timing: Timing, asked: TimingOptions): Partial<Timing> {
   const marginMs = Math.max(timing.marginMs, timing.clockErrorMs + timing.roundTripMs);
   const room = timing.ttlMs - marginMs - timing.roundTripMs;
   const margin = marginMs === timing.marginMs ? {} : { marginMs };
   if (room >= 2 * timing.renewEveryMs) return margin;
   const renewEveryMs = Math.floor(room / 2);
   if (renewEveryMs >= 1) return { ...margin, renewEveryMs };
-  const keptRenewal = Math.max(1, timing.renewEveryMs);
+  const longer = longEnough({ ...timing, marginMs });
+  const mended = longer.ttlMs <= TTL_MAX_MS ? longer : longEnough(shortened(timing));
+  const names = Object.keys(mended) as (keyof Timing)[];
+  const needed = names.filter((name) => mended[name] !== timing[name] || asked[name] === undefined);
+  return Object.fromEntries(needed.map((name) => [name, mended[name]]));
+}
+
+function longEnough(timing: Timing): Timing {
+  const renewEveryMs = Math.max(1, timing.renewEveryMs);
+  const ttlMs = Math.ceil(2 * renewEveryMs + timing.roundTripMs + timing.marginMs);
+  return { ...timing, renewEveryMs, ttlMs };
+}
+
+/** Bounds that fit the longest ttl with room to spare. */
+function shortened(timing: Timing): Timing {
+  const [renewEveryMs, clockErrorMs, roundTripMs] = [
+    timing.renewEveryMs,
+    timing.clockErrorMs,
+    timing.roundTripMs,
+  ].map((ms) => Math.min(ms, TTL_MAX_MS / 6)) as [number, number, number];
   return {
-    ...margin,
-    renewEveryMs: keptRenewal,
-    ttlMs: Math.ceil(2 * keptRenewal + timing.roundTripMs + marginMs),
+    ...timing,
+    renewEveryMs,
+    clockErrorMs,
+    roundTripMs,
+    marginMs: clockErrorMs + roundTripMs,
   };
 }
 

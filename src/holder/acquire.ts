@@ -192,6 +192,7 @@ class Acquisition {
     const { store, clock, tokens } = this.#parts;
     const { resource, actsInDoubt } = this.#request;
     tokens.accept(resource, token);
+    this.#throwIfOver();
     if (session.inDoubt)
       await orAborted(session.settled(), this.#ending()).catch(() => this.#throwIfOver());
     // The answer may have come after the session's end, which no yes of the store can undo.

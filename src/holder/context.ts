@@ -4,13 +4,33 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Lease } from "./lease.ts";
 
-const storage = new AsyncLocalStorage<Lease>();
+/** One call of `run()`, inside others perhaps. */
+interface Frame {
+  readonly lease: Lease;
+  readonly outer: Frame | undefined;
+  running: boolean;
+}
 
-export function runUnder<T>(lease: Lease, work: () => T): T {
-  return storage.run(lease, work);
+const storage = new AsyncLocalStorage<Frame>();
+
+export async function runUnder<T>(lease: Lease, work: () => T | Promise<T>): Promise<T> {
+  const frame: Frame = { lease, outer: storage.getStore(), running: true };
+  try {
+    return await storage.run(frame, work);
+  } finally {
+    frame.running = false;
+  }
 }
 
 /** The lease of the innermost `lease.run()` around this code, or undefined outside of any. */
 export function currentLease(): Lease | undefined {
-  return storage.getStore();
+  return storage.getStore()?.lease;
+}
+
+/** Whether this code is part of work that is in flight under the lease: waiting for that work would wait for itself. */
+export function isInsideWorkOf(lease: Lease): boolean {
+  for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer) {
+    if (frame.lease === lease && frame.running) return true;
+  }
+  return false;
 }

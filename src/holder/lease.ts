@@ -18,7 +18,7 @@ import {
   stepLease,
 } from "../core/lease-machine.ts";
 import type { Store } from "../stores/store.ts";
-import { currentLease, runUnder } from "./context.ts";
+import { isInsideWorkOf, runUnder } from "./context.ts";
 import { giveBack } from "./give-back.ts";
 import { checkHandover, type Handover, type HandoverOptions, untilSucceeded } from "./handover.ts";
 import type { Session, SessionMember } from "./session.ts";
@@ -135,7 +135,7 @@ export class Lease implements SessionMember, AsyncDisposable {
    */
   release(options: ReleaseOptions = {}): Promise<ReleaseResult> {
     const drainMs = options.drainMs ?? Number.POSITIVE_INFINITY;
-    if (currentLease() === this && drainMs === Number.POSITIVE_INFINITY)
+    if (drainMs === Number.POSITIVE_INFINITY && isInsideWorkOf(this))
       return Promise.reject(waitsForItself());
     this.#release ??= new Promise((resolve) => {
       this.#finish = resolve;

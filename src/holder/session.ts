@@ -124,6 +124,8 @@ export class Session {
   }
 
   join(member: SessionMember): void {
+    // The store granted the resource anew, so whoever of this session had it before has lost it and was not told yet.
+    this.#members.get(member.resource)?.lose("revoked", "a third party revoked it");
     this.#members.set(member.resource, member);
   }
 
@@ -218,7 +220,7 @@ export class Session {
       );
     } catch (cause) {
       this.#doubtCause = cause;
-      this.#feed({ type: "renewalFailed", now: clock.now(), draw: random.next() });
+      this.#feed({ type: "renewalFailed", now: clock.now(), sentAt, draw: random.next() });
       return;
     }
     if (outcome.kind === "gone") {

@@ -2,7 +2,7 @@
 // are renewed by one request, and the caller does nothing for it.
 
 import type { Clock, Random } from "../core/clock.ts";
-import { ClosedError, StoreUnavailableError } from "../core/errors.ts";
+import { StoreUnavailableError } from "../core/errors.ts";
 import { checkTiming, type Timing } from "../core/timing.ts";
 import type { Store } from "../stores/store.ts";
 import { Session } from "./session.ts";
@@ -20,32 +20,31 @@ export class Sessions {
   readonly #parts: SessionsParts;
   readonly #current = new Map<string, Session>();
   readonly #opening = new Map<string, Promise<Session>>();
-  #closed = false;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
   }
 
   /** The live session with this timing; opens one where there is none. Callers at the same time share the opening. */
-  async live(timing: Timing): Promise<Session> {
+  live(timing: Timing): Promise<Session> {
     const key = keyOf(timing);
     const current = this.#current.get(key);
-    if (current?.look(this.#parts.clock.now())) return current;
+    if (current?.look(this.#parts.clock.now())) return Promise.resolve(current);
     let opening = this.#opening.get(key);
     if (opening === undefined) {
-      opening = this.#open(timing).finally(() => this.#opening.delete(key));
+      opening = this.#open(timing)
+        .then((session) => {
+          this.#current.set(key, session);
+          return session;
+        })
+        .finally(() => this.#opening.delete(key));
       this.#opening.set(key, opening);
     }
-    const session = await opening;
-    this.#current.set(key, session);
-    if (!this.#closed) return session;
-    session.close(false);
-    throw new ClosedError("This Tenure");
+    return opening;
   }
 
   /** Ends every session. Those that work still runs under are left to their ttl. */
   async close(): Promise<void> {
-    this.#closed = true;
     const sessions = this.all();
     for (const session of sessions) session.close([...session.members].length > 0);
     await Promise.all(sessions.map((session) => session.ending));
@@ -61,17 +60,27 @@ export class Sessions {
     const sessionId = random.id();
     const limitMs = timing.roundTripMs;
     const request = { sessionId, holderId, ttlMs: timing.ttlMs, limitMs };
-    const sentAt = clock.now();
-    const opened = await withLimit(clock, limitMs, "opening of a session", () =>
-      store.openSession(request),
-    );
-    // What counts is the ttl that the store granted; a shorter one may not leave room for a lost renewal.
-    checkTiming({ ...timing, ttlMs: opened.ttlMs });
-    const session = new Session(
-      { ...this.#parts, timing },
-      { sessionId, sentAt, grantedTtlMs: opened.ttlMs },
-    );
-    if (session.end === undefined) return session;
+    let jumped = false;
+    const stopListening = clock.onJump(() => {
+      jumped = true;
+    });
+    try {
+      const sentAt = clock.now();
+      const opened = await withLimit(clock, limitMs, "opening of a session", () =>
+        store.openSession(request),
+      );
+      // What counts is the ttl that the store granted; a shorter one may not leave room for a lost renewal.
+      checkTiming({ ...timing, ttlMs: opened.ttlMs });
+      const session = new Session(
+        { ...this.#parts, timing },
+        { sessionId, sentAt, grantedTtlMs: opened.ttlMs },
+      );
+      // A jump since the sending makes `sentAt` worthless. The session itself listens only from here on.
+      if (jumped) session.close(false);
+      if (session.end === undefined) return session;
+    } finally {
+      stopListening();
+    }
     throw new StoreUnavailableError(
       "The store took so long to open a session that its time was over.",
       {

@@ -73,13 +73,14 @@ export class Tenure implements AsyncDisposable {
   readonly #turns = new Turns();
   readonly #tokens = new TokenMemory();
   readonly #closing = new AbortController();
+  readonly #acquiring = new Set<Promise<unknown>>();
   #closed: Promise<void> | undefined;
 
   constructor(parts: TenureParts) {
+    checkOptions(parts);
     this.#parts = parts;
-    this.holderId = checkHolderId(parts.holderId);
+    this.holderId = parts.holderId;
     this.#sessions = new Sessions(parts);
-    this.#plan({});
   }
 
   /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
@@ -212,7 +213,13 @@ export class Tenure implements AsyncDisposable {
     };
     const closing = this.#closing.signal;
     const shared = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens, closing };
-    return acquire({ store, clock, random, holderId, ...shared }, request);
+    const acquiring = acquire({ store, clock, random, holderId, ...shared }, request);
+    this.#acquiring.add(acquiring);
+    try {
+      return await acquiring;
+    } finally {
+      this.#acquiring.delete(acquiring);
+    }
   }
 
   #plan(options: TimingOptions): Timing {
@@ -238,15 +245,27 @@ export class Tenure implements AsyncDisposable {
 
   async #close(drainMs: number): Promise<void> {
     this.#closing.abort(new ClosedError("This Tenure"));
-    const sessions = this.#sessions.all();
-    const leases = sessions
-      .flatMap((session) => [...session.members])
-      .filter((member) => member instanceof Lease);
+    // Whoever is still acquiring ends first, and gives back what the store may have granted meanwhile.
+    await Promise.allSettled(this.#acquiring);
+    const members = this.#sessions.all().flatMap((session) => [...session.members]);
+    const leases = members.filter((member) => member instanceof Lease);
     await Promise.all(leases.map((lease) => lease.release({ drainMs })));
-    for (const session of sessions) session.close([...session.members].length > 0);
-    await Promise.all(sessions.map((session) => session.ending));
+    await this.#sessions.close();
     await this.#parts.store.close().catch(() => undefined);
   }
+}
+
+/** Everything of the options that can be judged before a store is opened. */
+export function checkOptions(options: {
+  readonly holderId: string;
+  readonly defaults: AcquireOptions;
+}): void {
+  const { defaults } = options;
+  checkHolderId(options.holderId);
+  planTiming(defaults);
+  checkDoubt(defaults.whileInDoubt);
+  encodeValue(defaults.value);
+  if (defaults.waitMs !== undefined) checkWait(defaults.waitMs);
 }
 
 function checkWait(waitMs: unknown): number {

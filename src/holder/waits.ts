@@ -19,9 +19,9 @@ export function withLimit<T>(
       reject(new StoreUnavailableError(message, { applied: "unknown" }));
     };
     const timer = clock.setTimer(giveUp, limitMs + GRACE_MS, { keepAlive: true });
-    request()
-      .finally(() => timer.cancel())
-      .then(resolve, reject);
+    // Asked inside an async function, so that a store that throws is as good as one that rejects.
+    const asked = (async () => request())();
+    asked.finally(() => timer.cancel()).then(resolve, reject);
   });
 }
 

@@ -215,8 +215,6 @@ describe("what is no jump", () => {
 });
 
 describe("the start of the clock", () => {
-  // KNOWN BUG: the constructor reads the monotonic clock before the boot clock, so an interruption in between makes the
-  // boot offset too large and hides every later suspend of up to that length for good.
   test.each([1, 2, 3])(
     "S3: an interruption before reading %i at the start does not hide a later suspend",
     async (reading) => {

@@ -28,9 +28,13 @@ export class SystemClock implements Clock {
   constructor(sources: ClockSources) {
     this.#sources = sources;
     this.#jumpMs = 2 * sources.hostClock.stepMs + 10;
+    // The monotonic clock is read last: an interruption before that makes the offsets too small, which can only be taken
+    // for a jump later. Too large they would hide one.
+    const boot = sources.hostClock.now();
+    const wall = sources.wallMs();
     this.#last = sources.monotonicMs();
-    this.#wallOffset = sources.wallMs() - this.#last;
-    this.#bootOffset = sources.hostClock.now() - this.#last;
+    this.#wallOffset = wall - this.#last;
+    this.#bootOffset = boot - this.#last;
   }
 
   now(): number {

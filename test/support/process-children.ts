@@ -28,7 +28,7 @@ export interface StartOptions {
 }
 
 /** A worker that says nothing for so long hangs. */
-const SILENCE_MAX_MS = 30_000;
+const SILENCE_MAX_MS = 20_000;
 const DIST = fileURLToPath(new URL("../../dist/index.js", import.meta.url));
 
 export class Child {
@@ -146,7 +146,9 @@ export interface Crew {
 /** Call once at the top of a test file. */
 export function crew(): Crew {
   if (!existsSync(DIST)) {
-    throw new Error(`The workers use the built package, and ${DIST} is missing. Run npm run build.`);
+    throw new Error(
+      `The workers use the built package, and ${DIST} is missing. Run npm run build.`,
+    );
   }
   const children: Child[] = [];
   const folders: string[] = [];

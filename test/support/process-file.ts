@@ -1,23 +1,22 @@
 // Looks into a store file from outside, past our own code: who waits, what the tables say, whether the file is whole.
 // Also the small arithmetic on measured times that several process tests share.
 import Database from "better-sqlite3";
+import type { Crew } from "./process-children.ts";
 
 export function hostMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** Runs one query on a connection of its own. */
-export function query(file: string, sql: string): Record<string, unknown>[] {
+/** A connection of the test's own: runs one query and gives back its rows. Closed after the test. */
+export function peek(crew: Crew, file: string): (sql: string) => Record<string, unknown>[] {
   const database = new Database(file, { timeout: 5_000 });
-  try {
-    return database.prepare(sql).all() as Record<string, unknown>[];
-  } finally {
-    database.close();
-  }
+  crew.afterwards(() => database.close());
+  return (sql) => database.prepare(sql).all() as Record<string, unknown>[];
 }
 
-export function count(file: string, from: string): number {
-  return Number(query(file, `SELECT count(*) AS count FROM ${from}`)[0]?.count);
+/** The one number that a query asks for. */
+export function numberOf(rows: readonly Record<string, unknown>[]): number {
+  return Number(Object.values(rows[0] ?? {})[0]);
 }
 
 /** Looks again and again until the answer is yes: for facts that no process reports by itself. */

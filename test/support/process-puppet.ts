@@ -34,8 +34,11 @@ export class Puppet {
     return this.call("connect", { url: `sqlite:${file}`, options });
   }
 
-  async acquire(resource: string, options: object = {}): Promise<Held> {
-    return toHeld(await this.call("acquire", { resource, options }));
+  acquire(resource: string, options: object = {}): Promise<Held> {
+    const held = this.call("acquire", { resource, options }).then(toHeld);
+    // A test may fail before it awaits this; then that failure is the one to report.
+    held.catch(() => undefined);
+    return held;
   }
 
   async tryAcquire(resource: string, options: object = {}): Promise<Held | undefined> {
@@ -76,7 +79,7 @@ export class Puppet {
 }
 
 /** An error that happened in a worker. */
-export class PuppetError extends Error {
+class PuppetError extends Error {
   readonly failure: Failure;
   readonly at: number;
 
@@ -88,7 +91,9 @@ export class PuppetError extends Error {
 }
 
 /** The failure of a command that must not succeed. */
-export async function failed(command: Promise<unknown>): Promise<Failure & { readonly at: number }> {
+export async function failed(
+  command: Promise<unknown>,
+): Promise<Failure & { readonly at: number }> {
   let answer: unknown;
   try {
     answer = await command;
@@ -96,7 +101,9 @@ export async function failed(command: Promise<unknown>): Promise<Failure & { rea
     if (error instanceof PuppetError) return { ...error.failure, at: error.at };
     throw error;
   }
-  throw new Error(`Expected a failure, got ${JSON.stringify(answer, (_key, value) => String(value))}.`);
+  throw new Error(
+    `Expected a failure, got ${JSON.stringify(answer, (_key, value) => String(value))}.`,
+  );
 }
 
 /** A worker that is connected to the file. */
@@ -112,5 +119,9 @@ export async function puppet(
 }
 
 function toHeld(answer: Told): Held {
-  return { token: BigInt(String(answer.token)), at: answer.at, safeUntil: Number(answer.safeUntil) };
+  return {
+    token: BigInt(String(answer.token)),
+    at: answer.at,
+    safeUntil: Number(answer.safeUntil),
+  };
 }

@@ -1,0 +1,300 @@
+// Goal: waiting: who gets the resource, when, in which order, and what is left behind by whoever gives up. Method: two
+// or more processes on one memory backend and one manual clock; requests are counted, the queue is looked into.
+import { describe, expect, test } from "vitest";
+import {
+  down,
+  flush,
+  Gate,
+  hang,
+  makeWorld,
+  outcome,
+  RENEW_EVERY_MS,
+  SAFE_MS,
+  TIMING,
+} from "../../test/support/holder-world.ts";
+import { AcquireTimeoutError, StoreUnavailableError, StoreUnusableError } from "../core/errors.ts";
+import type { Lease } from "./lease.ts";
+
+describe("waiting", () => {
+  test("L2: a waiter holds as soon as the resource is released, with no timer in between", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const held = await one.tenure.acquire("settlement");
+    const waiting = two.tenure.acquire("settlement", { waitMs: 60_000 });
+    await clock.advance(20_000);
+    expect(await outcome(waiting)).toBe("pending");
+    const releasedAt = clock.now();
+    await held.release();
+    expect((await waiting).check()).toBe(2n);
+    expect(clock.now()).toBe(releasedAt);
+  });
+
+  test("L1: after a crash a waiter holds when the ttl is over, and the dead holder has stopped before", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const crashedAt = clock.now();
+    const dead = await one.tenure.acquire("settlement");
+    one.store.hookAll(hang);
+    const waiting = two.tenure.acquire("settlement", { waitMs: 60_000 });
+    await clock.advance(TIMING.ttlMs - 1);
+    expect(await outcome(waiting)).toBe("pending");
+    expect(dead.signal.aborted).toBe(true);
+    await clock.advance(1);
+    expect((await waiting).token).toBe(2n);
+    expect(clock.now()).toBe(crashedAt + TIMING.ttlMs);
+  });
+
+  test("waiters of several processes are served in the order in which they came", async () => {
+    const { clock, join } = makeWorld();
+    const held = await (await join("holder")).tenure.acquire("settlement");
+    const order: string[] = [];
+    const waits: Promise<void>[] = [];
+    for (const name of ["first", "second", "third", "fourth"]) {
+      const { tenure } = await join(name);
+      const waiting = tenure.withLease(
+        "settlement",
+        { waitMs: 60_000 },
+        () => void order.push(name),
+      );
+      waits.push(waiting);
+      await flush();
+    }
+    await clock.advance(1_000);
+    await held.release();
+    await Promise.all(waits);
+    expect(order).toEqual(["first", "second", "third", "fourth"]);
+  });
+
+  test("a waiter outlives the end of its session: it takes a new one and holds", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const held = await one.tenure.acquire("settlement", { ttlMs: 60_000 });
+    const waiting = two.tenure.acquire("settlement", { waitMs: 60_000 });
+    await flush();
+    two.store.hooks.renew = down;
+    await clock.advance(SAFE_MS + 100);
+    two.store.hooks.renew = undefined;
+    await clock.advance(1_000);
+    expect(two.store.calls.openSession).toBe(2);
+    await held.release();
+    const lease = await waiting;
+    expect(lease.check()).toBe(2n);
+  });
+
+  test("a store that is down when the wait begins is asked again until it answers", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    store.hookAll(down);
+    const waiting = tenure.acquire("settlement", { waitMs: 60_000 });
+    await clock.advance(10_000);
+    expect(await outcome(waiting)).toBe("pending");
+    // Bounded: the pauses double up to a second.
+    expect(store.calls.openSession).toBeLessThan(25);
+    store.unhook();
+    await clock.advance(1_000);
+    expect((await waiting).check()).toBe(1n);
+  });
+});
+
+describe("giving up", () => {
+  test("when waitMs is over the error tells who held it, and no place in the queue is left", async () => {
+    const { clock, backend, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.tenure.acquire("settlement");
+    const waiting = two.tenure.acquire("settlement", { waitMs: 5_000 });
+    await clock.advance(4_999);
+    expect(await outcome(waiting)).toBe("pending");
+    expect(backend.entries.get("settlement")?.queue).toHaveLength(1);
+    await clock.advance(1);
+    const { error } = (await outcome(waiting)) as { error: AcquireTimeoutError };
+    expect(error).toBeInstanceOf(AcquireTimeoutError);
+    expect(error).toMatchObject({ resource: "settlement", waitMs: 5_000, heldBy: "one" });
+    expect(backend.entries.get("settlement")?.queue).toEqual([]);
+  });
+
+  test("a waitMs of 0 asks once and does not queue", async () => {
+    const { backend, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.tenure.acquire("settlement");
+    await expect(two.tenure.acquire("settlement", { waitMs: 0 })).rejects.toMatchObject({
+      code: "ACQUIRE_TIMEOUT",
+      waitMs: 0,
+    });
+    expect(backend.entries.get("settlement")?.queue).toEqual([]);
+    expect(two.store.calls.grant).toBe(1);
+  });
+
+  test("a wait that ends while the store is down tells that, not that somebody held it", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    store.hookAll(down);
+    const waiting = tenure.acquire("ledger", { waitMs: 3_000 }).catch((error: unknown) => error);
+    await clock.advance(3_000);
+    expect(await waiting).toBeInstanceOf(StoreUnavailableError);
+  });
+
+  test("an abort while waiting rejects with its reason and leaves no place in the queue", async () => {
+    const { backend, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const held = await one.tenure.acquire("settlement");
+    const controller = new AbortController();
+    const waiting = two.tenure.acquire("settlement", { signal: controller.signal });
+    await flush();
+    expect(backend.entries.get("settlement")?.queue).toHaveLength(1);
+    const reason = new Error("the user left");
+    controller.abort(reason);
+    expect(await outcome(waiting)).toEqual({ error: reason });
+    expect(backend.entries.get("settlement")?.queue).toEqual([]);
+    await held.release();
+    expect((await one.tenure.tryAcquire("settlement"))?.token).toBe(2n);
+  });
+
+  test("an abort in the line of this process, or in a pause between tries, ends the wait as well", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    await tenure.acquire("settlement");
+    void tenure.acquire("settlement", { waitMs: 1_000 }).catch(() => undefined);
+    await flush();
+    const controller = new AbortController();
+    const inLine = tenure.acquire("settlement", { signal: controller.signal });
+    store.hooks.grant = down;
+    const inPause = tenure.acquire("ledger", { signal: controller.signal });
+    await flush();
+    controller.abort("enough");
+    expect(await outcome(inLine)).toEqual({ error: "enough" });
+    expect(await outcome(inPause)).toEqual({ error: "enough" });
+    await clock.advance(1_000);
+  });
+
+  test("a signal that has already aborted asks the store nothing", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const waiting = tenure.acquire("settlement", { signal: AbortSignal.abort("too late") });
+    expect(await outcome(waiting)).toEqual({ error: "too late" });
+    expect(store.calls).toMatchObject({ openSession: 0, grant: 0 });
+  });
+
+  test("an abort while the request is under way rejects with its reason, and the grant is given back", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const answered = new Gate();
+    store.hooks.grant = (_, forward) =>
+      forward().then((answer) => answered.opened.then(() => answer));
+    const controller = new AbortController();
+    const acquiring = tenure.acquire("settlement", { signal: controller.signal });
+    await flush();
+    controller.abort("enough");
+    answered.open();
+    await clock.advance(100);
+    expect(await outcome(acquiring)).toEqual({ error: "enough" });
+    expect((await tenure.read("settlement")).holder).toBeUndefined();
+  });
+
+  test("whoever gives up leaves no listener on the signal and no timer", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.tenure.acquire("settlement");
+    const listeners = new Set<unknown>();
+    const { signal } = new AbortController();
+    const add = signal.addEventListener.bind(signal);
+    const remove = signal.removeEventListener.bind(signal);
+    signal.addEventListener = ((type: string, listener: () => void) => {
+      listeners.add(listener);
+      add(type, listener);
+    }) as typeof signal.addEventListener;
+    signal.removeEventListener = ((type: string, listener: () => void) => {
+      listeners.delete(listener);
+      remove(type, listener);
+    }) as typeof signal.removeEventListener;
+    const waiting = two.tenure.acquire("settlement", { signal, waitMs: 1_000 });
+    await flush();
+    expect(listeners.size).toBeGreaterThan(0);
+    await clock.advance(1_000);
+    expect(await outcome(waiting)).toMatchObject({ error: { code: "ACQUIRE_TIMEOUT" } });
+    expect(listeners.size).toBe(0);
+  });
+});
+
+describe("many waiters in one process", () => {
+  test("a hundred are served in order, and the store sees two requests for each at most", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const order: number[] = [];
+    const held = await tenure.acquire("settlement");
+    const waits = Array.from({ length: 100 }, (_, place) =>
+      tenure.withLease("settlement", { waitMs: 60_000 }, () => void order.push(place)),
+    );
+    await flush();
+    // One asks and waits at the store, the others stand in line here.
+    expect(store.calls).toMatchObject({ grant: 2, untilFree: 1 });
+    await held.release();
+    await Promise.all(waits);
+    expect(order).toEqual(Array.from({ length: 100 }, (_, place) => place));
+    expect(store.calls.grant).toBeLessThanOrEqual(1 + 2 * 100);
+    expect(store.calls.openSession).toBe(1);
+  });
+
+  test("a hundred waiters on a hundred resources make Node warn of no leak", async () => {
+    const { join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const warnings: Error[] = [];
+    const listen = (warning: Error): void => void warnings.push(warning);
+    process.on("warning", listen);
+    const leases: Lease[] = [];
+    for (let row = 0; row < 100; row += 1) leases.push(await one.tenure.acquire(`row/${row}`));
+    const waits = leases.map(({ resource }) => two.tenure.acquire(resource));
+    await flush();
+    for (const lease of leases) await lease.release();
+    await Promise.all(waits);
+    // Node reports a warning in the next turn of its loop.
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("warning", listen);
+    expect(warnings.map((warning) => warning.message)).toEqual([]);
+  });
+});
+
+describe("tryAcquire", () => {
+  test("a busy resource is undefined, no error, and no place in the queue", async () => {
+    const { backend, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const held = await one.tenure.acquire("settlement");
+    expect(await two.tenure.tryAcquire("settlement")).toBeUndefined();
+    expect(await one.tenure.tryAcquire("settlement")).toBeUndefined();
+    expect(backend.entries.get("settlement")?.queue).toEqual([]);
+    await held.release();
+    expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
+  });
+
+  test("it does not overtake whoever in this process waits already", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    const held = await tenure.acquire("settlement");
+    const waiting = tenure.acquire("settlement");
+    await flush();
+    expect(await tenure.tryAcquire("settlement")).toBeUndefined();
+    await held.release();
+    expect((await waiting).token).toBe(2n);
+  });
+
+  test.each(["openSession", "grant"] as const)(
+    "S7: a store whose %s fails is StoreUnavailableError after two tries, never undefined",
+    async (method) => {
+      const { clock, join } = makeWorld();
+      const { tenure, store } = await join("one");
+      store.hooks[method] = down;
+      const trying = tenure.tryAcquire("settlement").catch((error: unknown) => error);
+      await clock.advance(RENEW_EVERY_MS);
+      expect(await trying).toBeInstanceOf(StoreUnavailableError);
+      expect(store.calls[method]).toBe(2);
+    },
+  );
+
+  test("an error that no retry can mend comes back at once", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const broken = new StoreUnusableError("the file is damaged");
+    store.hooks.grant = () => Promise.reject(broken);
+    expect(await outcome(tenure.acquire("settlement"))).toEqual({ error: broken });
+    expect(store.calls.grant).toBe(1);
+  });
+});

@@ -1,0 +1,340 @@
+// Goal: doubt, loss and revocation: each is told at once, to the right leases, with the facts, and what is lost stays
+// lost (S6, S7). Method: a store that goes down, hangs, answers late, forgets or revokes, on a manual clock.
+import { describe, expect, test } from "vitest";
+import {
+  down,
+  flush,
+  Gate,
+  GRACE_MS,
+  hang,
+  makeWorld,
+  outcome,
+  RENEW_EVERY_MS,
+  SAFE_MS,
+} from "../../test/support/holder-world.ts";
+import { LeaseInDoubtError, LeaseLostError, StoreUnavailableError } from "../core/errors.ts";
+import { ManualClock } from "../testing/manual-clock.ts";
+
+describe("doubt", () => {
+  test("S6: a renewal that fails puts the lease in doubt, and the next that succeeds settles it", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    const { signal } = lease;
+    store.hooks.renew = down;
+    await clock.advance(RENEW_EVERY_MS - 1);
+    expect(lease.check()).toBe(1n);
+    await clock.advance(1);
+    expect(() => lease.check()).toThrow(LeaseInDoubtError);
+    const settled = lease.settled();
+    expect(await outcome(settled)).toBe("pending");
+    store.hooks.renew = undefined;
+    await clock.advance(100);
+    await settled;
+    expect(lease.check()).toBe(1n);
+    expect(signal.aborted).toBe(false);
+  });
+
+  test("the error in doubt carries what made the renewal fail", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    store.hooks.renew = down;
+    await clock.advance(RENEW_EVERY_MS);
+    const error = (await outcome(lease.run(() => 1))) as { error: LeaseInDoubtError };
+    expect(error.error).toMatchObject({ code: "LEASE_IN_DOUBT", retryable: true });
+    expect(error.error.cause).toBeInstanceOf(StoreUnavailableError);
+  });
+
+  test("a renewal that hangs counts as failed after a healthy round trip", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    store.hooks.renew = hang;
+    await clock.advance(RENEW_EVERY_MS + 900);
+    expect(lease.check()).toBe(1n);
+    await clock.advance(GRACE_MS);
+    expect(() => lease.check()).toThrow(LeaseInDoubtError);
+  });
+
+  test("L3: one lost renewal loses nothing, whether it is refused, hangs or only its answer is lost", async () => {
+    const losses = [
+      down,
+      hang,
+      (_: unknown, forward: () => Promise<unknown>) => forward().then(hang),
+    ];
+    for (const lose of losses) {
+      const { clock, join } = makeWorld();
+      const { tenure, store } = await join("one");
+      const lease = await tenure.acquire("settlement");
+      store.hooks.renew = (_, forward) => {
+        store.hooks.renew = undefined;
+        return lose(_, forward) as ReturnType<typeof forward>;
+      };
+      await clock.advance(60_000);
+      expect(lease.check()).toBe(1n);
+      expect(lease.signal.aborted).toBe(false);
+    }
+  });
+
+  test('S6: with whileInDoubt "act" work goes on in doubt, and still not beyond safeUntil', async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement", { whileInDoubt: "act" });
+    const careful = await tenure.acquire("ledger");
+    store.hooks.renew = down;
+    await clock.advance(RENEW_EVERY_MS);
+    expect(() => careful.check()).toThrow(LeaseInDoubtError);
+    expect(await lease.run(() => "done")).toBe("done");
+    await clock.advance(SAFE_MS - RENEW_EVERY_MS - 1);
+    expect(lease.check()).toBe(1n);
+    await clock.advance(1);
+    expect(() => lease.check()).toThrow(LeaseLostError);
+  });
+
+  test("settled() resolves at once without doubt, and rejects with the loss when doubt ends in it", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    await lease.settled();
+    store.hooks.renew = down;
+    await clock.advance(RENEW_EVERY_MS);
+    const settled = lease.settled().catch((error: unknown) => error);
+    await clock.advance(SAFE_MS);
+    expect(await settled).toBeInstanceOf(LeaseLostError);
+    expect(await settled).toMatchObject({ reason: "expired" });
+  });
+
+  test("retries come within the window, faster at first, and not in a storm", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    await tenure.acquire("settlement");
+    store.hooks.renew = down;
+    await clock.advance(RENEW_EVERY_MS + 200);
+    expect(store.calls.renew).toBeGreaterThanOrEqual(3);
+    await clock.advance(SAFE_MS);
+    expect(store.calls.renew).toBeLessThan(15);
+  });
+});
+
+describe("loss", () => {
+  test("S7: a store that is gone past safeUntil loses the lease as expired, with the last confirmation", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    const { signal } = lease;
+    await clock.advance(2 * RENEW_EVERY_MS);
+    const confirmedAt = new Date(clock.wallNow());
+    store.hooks.renew = down;
+    await clock.advance(SAFE_MS - 1);
+    expect(signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(signal.reason).toMatchObject({ reason: "expired", confirmedAt, token: 1n });
+    expect((signal.reason as LeaseLostError).cause).toBeInstanceOf(StoreUnavailableError);
+  });
+
+  test("S6: what is lost is not revived by renewals that succeed later", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lost = await tenure.acquire("settlement");
+    store.hooks.renew = down;
+    clock.stall(SAFE_MS);
+    expect(() => lost.check()).toThrow(LeaseLostError);
+    store.hooks.renew = undefined;
+    await clock.advance(60_000);
+    expect(() => lost.check()).toThrow(LeaseLostError);
+    // The session is not used again either: another one is opened.
+    const next = await tenure.acquire("settlement");
+    expect(next.check()).toBe(2n);
+    expect(() => lost.check()).toThrow(LeaseLostError);
+  });
+
+  test("S6: a yes of the store that arrives after safeUntil comes too late", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    const { signal } = lease;
+    const answered = new Gate();
+    store.hooks.renew = async (_, forward) => {
+      const answer = await forward();
+      await answered.opened;
+      return answer;
+    };
+    await clock.advance(RENEW_EVERY_MS);
+    // The process is stopped: the answer waits in its socket, and is read before any timer runs.
+    clock.stall(SAFE_MS - RENEW_EVERY_MS);
+    answered.open();
+    await flush();
+    expect(signal.reason).toMatchObject({ reason: "expired" });
+    expect(() => lease.check()).toThrow(LeaseLostError);
+  });
+
+  test("a session that the store has forgotten loses all its leases at the next renewal", async () => {
+    const { clock, backend, join } = makeWorld();
+    const { tenure } = await join("one");
+    const leases = [await tenure.acquire("a"), await tenure.acquire("b")];
+    backend.sessions.clear();
+    await clock.advance(RENEW_EVERY_MS);
+    for (const lease of leases) {
+      expect(() => lease.check()).toThrow(/the store says that the session is gone/);
+      expect(lease.signal.reason).toMatchObject({ reason: "expired" });
+    }
+  });
+
+  test("a session of another ttl lives on when one is lost", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure } = await join("one");
+    const short = await tenure.acquire("short");
+    const long = await tenure.acquire("long", { ttlMs: 60_000 });
+    clock.stall(SAFE_MS);
+    expect(() => short.check()).toThrow(LeaseLostError);
+    expect(long.check()).toBe(1n);
+  });
+});
+
+describe("revocation", () => {
+  test("the next renewal tells it, to the revoked lease and to no other", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const revoked = await one.tenure.acquire("a");
+    const kept = await one.tenure.acquire("b");
+    const { signal } = revoked;
+    expect(await two.tenure.revoke("a")).toMatchObject({ holderId: "one", token: 1n });
+    await clock.advance(RENEW_EVERY_MS - 1);
+    expect(signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+    expect(() => revoked.check()).toThrow(/a third party revoked it/);
+    expect(kept.check()).toBe(1n);
+    expect(kept.signal.aborted).toBe(false);
+  });
+
+  test("S6: a revoked lease is told of it also when the same holder already has the next one", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const first = await one.tenure.acquire("a");
+    const { signal } = first;
+    await two.tenure.revoke("a");
+    const second = await one.tenure.acquire("a");
+    await clock.advance(RENEW_EVERY_MS);
+    expect(second.check()).toBe(2n);
+    expect(() => first.check()).toThrow(LeaseLostError);
+    expect(signal.reason).toMatchObject({ reason: "revoked" });
+  });
+
+  test("S5: an old revocation does not hit the same holder's next lease on the resource", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.tenure.acquire("a");
+    await two.tenure.revoke("a");
+    const second = await one.tenure.acquire("a");
+    await clock.advance(4 * RENEW_EVERY_MS);
+    expect(second.check()).toBe(2n);
+    expect(second.signal.aborted).toBe(false);
+  });
+
+  test("releasing a revoked lease answers lost and takes nothing from its successor", async () => {
+    const { join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const revoked = await one.tenure.acquire("a");
+    await two.tenure.revoke("a");
+    const successor = await two.tenure.acquire("a");
+    expect(await revoked.release()).toBe("lost");
+    expect((await two.tenure.read("a")).holder?.token).toBe(successor.token);
+  });
+});
+
+describe("a clock that jumped", () => {
+  test("S3: every lease of every session is lost at once, with no timer in between", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure } = await join("one");
+    const leases = [
+      await tenure.acquire("a"),
+      await tenure.acquire("b"),
+      await tenure.acquire("c", { ttlMs: 60_000, whileInDoubt: "act" }),
+    ];
+    const signals = leases.map((lease) => lease.signal);
+    clock.jump();
+    for (const signal of signals) expect(signal.reason).toMatchObject({ reason: "expired" });
+    for (const lease of leases) expect(() => lease.check()).toThrow(/the clock jumped/);
+  });
+
+  test("after a jump the next acquisition opens a new session and holds again", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const before = await tenure.acquire("a");
+    clock.jump();
+    const next = await tenure.acquire("b");
+    expect(next.check()).toBe(1n);
+    expect(store.calls.openSession).toBe(2);
+    expect(await before.release()).toBe("lost");
+  });
+
+  test("S3: a jump while the session is being opened makes that session worthless", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const answered = new Gate();
+    const opened: string[] = [];
+    store.hooks.openSession = async (request, forward) => {
+      opened.push(request.sessionId);
+      const answer = await forward();
+      await answered.opened;
+      return answer;
+    };
+    const acquiring = tenure.acquire("settlement");
+    await flush();
+    clock.jump();
+    answered.open();
+    await clock.advance(100);
+    await acquiring;
+    expect((await tenure.read("settlement")).holder?.sessionId).not.toBe(opened[0]);
+  });
+
+  test("S3: also when the jump is found by the first reading of the clock after the answer", async () => {
+    class SleepyClock extends ManualClock {
+      slept = false;
+
+      override now(): number {
+        if (this.slept) {
+          this.slept = false;
+          this.jump();
+        }
+        return super.now();
+      }
+    }
+    const clock = new SleepyClock();
+    const { join } = makeWorld(clock);
+    const { tenure, store } = await join("one");
+    const opened: string[] = [];
+    store.hooks.openSession = async (request, forward) => {
+      opened.push(request.sessionId);
+      const answer = await forward();
+      if (opened.length === 1) clock.slept = true;
+      return answer;
+    };
+    const acquiring = tenure.acquire("settlement");
+    await clock.advance(100);
+    expect((await acquiring).check()).toBe(1n);
+    expect((await tenure.read("settlement")).holder?.sessionId).not.toBe(opened[0]);
+  });
+
+  test("S3: a jump while the grant is under way hands out no lease on the old session", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const answered = new Gate();
+    store.hooks.grant = async (_, forward) => {
+      store.hooks.grant = undefined;
+      const answer = await forward();
+      await answered.opened;
+      return answer;
+    };
+    const acquiring = tenure.acquire("settlement");
+    await flush();
+    clock.jump();
+    answered.open();
+    await clock.advance(100);
+    const lease = await acquiring;
+    expect(store.calls.openSession).toBe(2);
+    expect(lease.check()).toBeGreaterThan(1n);
+  });
+});

@@ -1,0 +1,199 @@
+// Goal: release() never rejects, never hides a result, never takes anything from a successor, and the resource becomes
+// free as soon as the store can be told. Method: a store that loses the question, the answer, or both.
+import { describe, expect, test } from "vitest";
+import {
+  down,
+  flush,
+  Gate,
+  hang,
+  loseReply,
+  makeWorld,
+  outcome,
+  RENEW_EVERY_MS,
+  SAFE_MS,
+} from "../../test/support/holder-world.ts";
+import { LeaseLostError, StoreUnavailableError } from "../core/errors.ts";
+
+describe("release", () => {
+  test("calling it again gives the same answer and asks the store once", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    const answers = await Promise.all([lease.release(), lease.release(), lease.release()]);
+    expect(answers).toEqual(["released", "released", "released"]);
+    expect(await lease.release({ drainMs: 5 })).toBe("released");
+    expect(store.calls.release).toBe(1);
+  });
+
+  test("a lost lease answers lost and asks the store nothing", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    clock.stall(SAFE_MS);
+    expect(await lease.release()).toBe("lost");
+    expect(store.calls.release).toBe(0);
+  });
+
+  test("S5: a release whose answer is lost is asked again, and is released once", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    store.hooks.release = (_, forward) => {
+      store.hooks.release = undefined;
+      return loseReply(forward);
+    };
+    const released = lease.release();
+    await clock.advance(1_000);
+    expect(await released).toBe("released");
+    expect(store.calls.release).toBe(2);
+  });
+
+  test("S5: the repeated release takes nothing from a successor who came in between", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const lease = await one.tenure.acquire("settlement");
+    one.store.hooks.release = (_, forward) => {
+      one.store.hooks.release = undefined;
+      return loseReply(forward);
+    };
+    const released = lease.release();
+    await flush();
+    const successor = await two.tenure.acquire("settlement");
+    await clock.advance(1_000);
+    expect(await released).toBe("released");
+    expect((await two.tenure.read("settlement")).holder?.token).toBe(successor.token);
+    expect(successor.check()).toBe(2n);
+  });
+
+  test("a store that stays down makes it unconfirmed, within a bounded time", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    store.hooks.release = hang;
+    const released = lease.release();
+    await clock.advance(3 * (900 + 50) + 500);
+    expect(await outcome(released)).toEqual({ value: "unconfirmed" });
+    expect(store.calls.release).toBe(3);
+  });
+
+  test("an unconfirmed release is carried by the next renewal", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const lease = await one.tenure.acquire("settlement");
+    const kept = await one.tenure.acquire("ledger");
+    one.store.hooks.release = down;
+    const released = lease.release();
+    await clock.advance(500);
+    expect(await released).toBe("unconfirmed");
+    expect(await two.tenure.tryAcquire("settlement")).toBeUndefined();
+    await clock.advance(RENEW_EVERY_MS);
+    expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
+    expect(kept.check()).toBe(1n);
+  });
+
+  test("S5: renewals that repeat an old withdrawal take nothing from the holder's next lease", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    await tenure.acquire("ledger");
+    store.hooks.release = down;
+    const released = lease.release();
+    await clock.advance(500);
+    expect(await released).toBe("unconfirmed");
+    await clock.advance(RENEW_EVERY_MS);
+    const next = await tenure.acquire("settlement");
+    await clock.advance(5 * RENEW_EVERY_MS);
+    expect(next.check()).toBe(2n);
+    expect((await tenure.read("settlement")).holder?.token).toBe(2n);
+  });
+
+  test("an unconfirmed release of the last lease ends the session, which frees it as well", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const lease = await one.tenure.acquire("settlement");
+    one.store.hooks.release = down;
+    const released = lease.release();
+    await clock.advance(RENEW_EVERY_MS);
+    expect(await released).toBe("unconfirmed");
+    expect(one.store.calls.endSession).toBe(1);
+    expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
+  });
+
+  test("a lease that runs out while the store is being told is reported lost", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    await clock.advance(RENEW_EVERY_MS - 1);
+    store.hooks.renew = hang;
+    store.hooks.release = hang;
+    clock.stall(SAFE_MS - RENEW_EVERY_MS);
+    const released = lease.release();
+    await clock.advance(60_000);
+    expect(await released).toBe("lost");
+    expect(clock.timers).toBe(0);
+  });
+});
+
+describe("withLease", () => {
+  test("the result of the work comes back, and the lease is released", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    expect(await tenure.withLease("settlement", (lease) => lease.check())).toBe(1n);
+    expect(await tenure.withLease("settlement", { waitMs: 5 }, async (lease) => lease.token)).toBe(
+      2n,
+    );
+    expect((await tenure.read("settlement")).holder).toBeUndefined();
+  });
+
+  test("the error of the work comes back, also when the release fails", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    store.hooks.release = down;
+    const error = new Error("no such table");
+    const failed = tenure
+      .withLease("ledger", () => Promise.reject(error))
+      .catch((cause: unknown) => cause);
+    await clock.advance(1_000);
+    expect(await failed).toBe(error);
+  });
+
+  test("the result comes back when the release fails, and when the lease was lost under the work", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    store.hooks.release = down;
+    const unconfirmed = tenure.withLease("settlement", () => "first");
+    await clock.advance(1_000);
+    expect(await unconfirmed).toBe("first");
+    const gate = new Gate();
+    const lost = tenure.withLease("ledger", async (lease) => {
+      await gate.opened;
+      expect(() => lease.check()).toThrow(LeaseLostError);
+      return "second";
+    });
+    await flush();
+    clock.jump();
+    gate.open();
+    expect(await lost).toBe("second");
+  });
+
+  test("without a function as the last argument it says so and acquires nothing", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const missing = tenure.withLease("settlement", {}, undefined as never);
+    await expect(missing).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    expect(store.calls.openSession).toBe(0);
+  });
+
+  test("an acquisition that fails is the error, and the work never starts", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    store.hookAll(down);
+    let started = 0;
+    const failed = tenure
+      .withLease("settlement", { waitMs: 2_000 }, () => ++started)
+      .catch((cause: unknown) => cause);
+    await clock.advance(2_000);
+    expect(await failed).toBeInstanceOf(StoreUnavailableError);
+    expect(started).toBe(0);
+  });
+});

@@ -1,0 +1,48 @@
+// Goal: S1 seen from a process: a token that does not rise is refused, for as many resources as memory allows. Method:
+// random tokens against the plain rule, and more resources than are remembered.
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { TokenRegressionError } from "../core/errors.ts";
+import { TokenMemory } from "./token-memory.ts";
+
+test("S1: a token is accepted if and only if it is above all accepted before it", () => {
+  fc.assert(
+    fc.property(fc.array(fc.bigInt({ min: 1n, max: 20n }), { maxLength: 30 }), (tokens) => {
+      const memory = new TokenMemory();
+      let highest = 0n;
+      for (const token of tokens) {
+        if (token > highest) {
+          memory.accept("a", token);
+          highest = token;
+        } else {
+          expect(() => memory.accept("a", token)).toThrow(TokenRegressionError);
+        }
+      }
+    }),
+  );
+});
+
+test("the error tells what was offered and what had been seen", () => {
+  const memory = new TokenMemory();
+  memory.accept("a", 2n ** 100n);
+  expect(() => memory.accept("a", 7n)).toThrow(
+    expect.objectContaining({ offered: 7n, highest: 2n ** 100n, resource: "a" }),
+  );
+});
+
+test("resources do not share their tokens", () => {
+  const memory = new TokenMemory();
+  memory.accept("a", 9n);
+  memory.accept("b", 1n);
+});
+
+test("it remembers the ten thousand resources that were used last", () => {
+  const memory = new TokenMemory();
+  for (let row = 0; row < 10_000; row += 1) memory.accept(`row/${row}`, 5n);
+  memory.accept("row/0", 6n);
+  memory.accept("one more", 1n);
+  expect(() => memory.accept("row/0", 6n)).toThrow(TokenRegressionError);
+  expect(() => memory.accept("row/2", 5n)).toThrow(TokenRegressionError);
+  // The one used longest ago made room.
+  memory.accept("row/1", 1n);
+});
