@@ -169,6 +169,32 @@ describe("loss", () => {
     expect(() => lease.check()).toThrow(LeaseLostError);
   });
 
+  // KNOWN BUG: the late answer to an older renewal moves confirmedAt back, and the late failure of one leaves its cause.
+  test("answers that overtake each other leave the newest confirmation, and no cause of a doubt that is over", async () => {
+    const { clock, join } = makeWorld();
+    const slow = { ttlMs: 10_000, renewEveryMs: 1_000, clockErrorMs: 100, roundTripMs: 3_000 };
+    const { tenure, store } = await join("one", slow);
+    const startedAt = clock.wallNow();
+    const [first, third] = [new Gate(), new Gate()];
+    store.hooks.renew = async (_, forward) => {
+      const renewal = store.calls.renew;
+      const answer = await forward();
+      if (renewal === 1) await first.opened;
+      if (renewal === 3) await third.opened.then(down);
+      return answer;
+    };
+    const lease = await tenure.acquire("settlement");
+    await clock.advance(4_000);
+    first.open();
+    third.open();
+    await flush();
+    expect(lease.check()).toBe(1n);
+    clock.jump();
+    const { confirmedAt, cause } = lease.signal.reason as LeaseLostError;
+    expect(confirmedAt).toEqual(new Date(startedAt + 4_000));
+    expect(cause).toBeUndefined();
+  });
+
   test("a session that the store has forgotten loses all its leases at the next renewal", async () => {
     const { clock, backend, join } = makeWorld();
     const { tenure } = await join("one");
@@ -290,33 +316,37 @@ describe("a clock that jumped", () => {
     expect((await tenure.read("settlement")).holder?.sessionId).not.toBe(opened[0]);
   });
 
-  test("S3: also when the jump is found by the first reading of the clock after the answer", async () => {
-    class SleepyClock extends ManualClock {
-      slept = false;
+  // KNOWN BUG: a jump that the session's constructor itself finds meets a session without a state, and a TypeError.
+  test.each([1, 2, 3, 4, 5])(
+    "S3: also when the jump is found by reading %i of the clock after the answer",
+    async (reading) => {
+      // Like the real clock, it finds a jump only when it is read.
+      class SleepyClock extends ManualClock {
+        readings = Number.POSITIVE_INFINITY;
 
-      override now(): number {
-        if (this.slept) {
-          this.slept = false;
-          this.jump();
+        override now(): number {
+          this.readings -= 1;
+          if (this.readings === 0) this.jump();
+          return super.now();
         }
-        return super.now();
       }
-    }
-    const clock = new SleepyClock();
-    const { join } = makeWorld(clock);
-    const { tenure, store } = await join("one");
-    const opened: string[] = [];
-    store.hooks.openSession = async (request, forward) => {
-      opened.push(request.sessionId);
-      const answer = await forward();
-      if (opened.length === 1) clock.slept = true;
-      return answer;
-    };
-    const acquiring = tenure.acquire("settlement");
-    await clock.advance(100);
-    expect((await acquiring).check()).toBe(1n);
-    expect((await tenure.read("settlement")).holder?.sessionId).not.toBe(opened[0]);
-  });
+      const clock = new SleepyClock();
+      const { join } = makeWorld(clock);
+      const { tenure, store } = await join("one");
+      const opened: string[] = [];
+      store.hooks.openSession = async (request, forward) => {
+        opened.push(request.sessionId);
+        const answer = await forward();
+        if (opened.length === 1) clock.readings = reading;
+        return answer;
+      };
+      const acquiring = tenure.acquire("settlement");
+      await clock.advance(100);
+      const lease = await acquiring;
+      expect(lease.check()).toBeGreaterThanOrEqual(1n);
+      expect((await tenure.read("settlement")).holder?.sessionId).not.toBe(opened[0]);
+    },
+  );
 
   test("S3: a jump while the grant is under way hands out no lease on the old session", async () => {
     const { clock, join } = makeWorld();

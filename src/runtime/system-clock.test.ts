@@ -227,6 +227,19 @@ describe("the start of the clock", () => {
       expect(machine.jumps).toBeGreaterThan(jumpsAtStart);
     },
   );
+
+  // KNOWN BUG: read last, the monotonic clock makes the boot offset too small by the interruption, and the first timer
+  // takes the difference for a suspend. Reading it before and after, and again if that took long, would do neither.
+  test.each([1, 2, 3, 4])(
+    "an interruption before reading %i at the start invents no jump",
+    async (reading) => {
+      const machine = new Machine((made) => made.interrupt(reading, 60_000));
+      machine.pass(1_000);
+      machine.clock.now();
+      await machine.timer();
+      expect(machine.jumps).toBe(0);
+    },
+  );
 });
 
 describe("listeners", () => {

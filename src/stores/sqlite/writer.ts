@@ -33,7 +33,7 @@ export interface WriterParts {
 
 export class Writer {
   readonly #parts: WriterParts;
-  readonly #identity: string | undefined;
+  readonly #identity: string;
   readonly #begin: Statement;
   readonly #commit: Statement;
   #jobs: Job[] = [];
@@ -145,7 +145,7 @@ export class Writer {
     const { file } = this.#parts;
     if (identityOf(file) === this.#identity) return;
     throw new StoreUnavailableError(
-      `${file} was deleted or replaced while it was open. Stop all processes that use it before you do that.`,
+      `${file} (or its -wal or -shm file) was deleted or replaced while it was open. Stop all processes that use it before you do that.`,
       { applied: "no" },
     );
   }
