@@ -1,0 +1,45 @@
+// Goal: a process that used up its time with computing knows it at its next check. Method: a worker blocks its event
+// loop until the lease is over and calls check() in the same turn, when no timer and no signal had a chance to tell.
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { crew } from "../support/process-children.ts";
+import { numberOf, peek, until } from "../support/process-file.ts";
+import { type Failure, puppet } from "../support/process-puppet.ts";
+
+const TIMING = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };
+const processes = crew();
+
+test("S6: after the event loop was blocked past safeUntil the first check() throws, before any timer ran", async () => {
+  const file = join(processes.folder(), "tenure.db");
+  const [holder, waiter] = [await puppet(processes, file), await puppet(processes, file)];
+  const first = await holder.acquire("settlement", TIMING);
+  const taken = waiter.acquire("settlement", { ...TIMING, waitMs: 30_000 });
+  const look = peek(processes, file);
+  await until("it waits", () => numberOf(look("SELECT count(*) FROM waiter")) === 1);
+  const verdict = await holder.call("blockPastEnd", { resource: "settlement" });
+  const error = verdict.error as Failure | undefined;
+  expect([error?.name, error?.code, error?.reason]).toEqual([
+    "LeaseLostError",
+    "LEASE_LOST",
+    "expired",
+  ]);
+  expect([verdict.timerRan, verdict.abortedBefore, verdict.abortedAfter]).toEqual([
+    false,
+    false,
+    true,
+  ]);
+  expect((await taken).token).toBeGreaterThan(first.token);
+});
+
+test("S1: the process that blocked itself may come back, with a token above its successor's", async () => {
+  const file = join(processes.folder(), "tenure.db");
+  const [holder, waiter] = [await puppet(processes, file), await puppet(processes, file)];
+  const first = await holder.acquire("settlement", TIMING);
+  const taken = waiter.acquire("settlement", { ...TIMING, waitMs: 30_000 });
+  await holder.call("blockPastEnd", { resource: "settlement" });
+  const second = await taken;
+  await waiter.release("settlement");
+  const third = await holder.acquire("settlement", TIMING);
+  expect([second.token > first.token, third.token > second.token]).toEqual([true, true]);
+  expect(await holder.check("settlement")).toBe(third.token);
+});

@@ -1,0 +1,151 @@
+// Goal: a disk without room refuses clearly and loses nothing. Method: the file lives on a tmpfs of a few megabytes that
+// the test mounts, fills to the last byte, empties again and makes read-only. Mounting needs root; without it these
+// tests are skipped and say so.
+import { execFileSync } from "node:child_process";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { expect, type TestContext, test } from "vitest";
+import { crew } from "../support/process-children.ts";
+import { numberOf, peek } from "../support/process-file.ts";
+import { failed, type Puppet, puppet } from "../support/process-puppet.ts";
+
+const TIMING = { ttlMs: 3_000, renewEveryMs: 500, clockErrorMs: 30, roundTripMs: 300 };
+const processes = crew();
+
+function run(program: string, ...args: string[]): void {
+  execFileSync(program, args, { stdio: "pipe" });
+}
+
+/** A file system of this size, unmounted after the test. */
+function smallDisk(ctx: TestContext, size: string): string {
+  const folder = join(processes.folder(), "disk");
+  mkdirSync(folder);
+  try {
+    run("mount", "-t", "tmpfs", "-o", `size=${size}`, "tmpfs", folder);
+  } catch (error) {
+    const [reason] = (error as Error).message.trim().split("\n").slice(-1);
+    ctx.skip(`mounting a small tmpfs is not possible here: ${reason}`);
+  }
+  processes.afterwards(() => run("umount", "-l", folder));
+  return folder;
+}
+
+/** Takes every free byte of the disk; gives back what frees them again. */
+function fill(folder: string): () => void {
+  const file = join(folder, "ballast");
+  const ballast = openSync(file, "w");
+  try {
+    for (const size of [65_536, 4_096, 1]) {
+      const block = Buffer.alloc(size, 1);
+      try {
+        for (;;) writeSync(ballast, block);
+      } catch (error) {
+        expect((error as { code?: unknown }).code).toBe("ENOSPC");
+      }
+    }
+  } finally {
+    closeSync(ballast);
+  }
+  return () => rmSync(file);
+}
+
+/** Asks until the disk has no room even for one more page of the log; the pages that are left may still take some. */
+async function untilRefused(
+  asker: Puppet,
+): Promise<{ error: Awaited<ReturnType<typeof failed>>; granted: number }> {
+  for (let granted = 0; granted < 200; granted += 1) {
+    try {
+      await asker.tryAcquire(`more/${granted}`, TIMING);
+    } catch {
+      return { error: await failed(asker.tryAcquire(`more/${granted}`, TIMING)), granted };
+    }
+  }
+  throw new Error("A full disk took 200 grants.");
+}
+
+test("S1, S7: on a full disk grants fail with applied no, and every lease and token is intact when there is room again", async (ctx) => {
+  const folder = smallDisk(ctx, "2m");
+  const file = join(folder, "tenure.db");
+  const [holder, other] = [await puppet(processes, file), await puppet(processes, file)];
+  const held = await holder.acquire("settlement", TIMING);
+  const before = await other.acquire("other", TIMING);
+  await other.release("other");
+  const empty = fill(folder);
+
+  const { error } = await untilRefused(other);
+  expect([error.name, error.applied]).toEqual(["StoreUnavailableError", "no"]);
+  expect(error.message).toMatch(/disk of .*tenure\.db is full/i);
+  const again = await failed(other.tryAcquire("other", TIMING));
+  expect([again.name, again.applied]).toEqual(["StoreUnavailableError", "no"]);
+
+  empty();
+  await holder.call("settled", { resource: "settlement" });
+  expect(await holder.check("settlement")).toBe(held.token);
+  const after = await other.acquire("other", TIMING);
+  expect(after.token).toBeGreaterThan(before.token);
+  const look = peek(processes, file);
+  expect(look("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+  expect(numberOf(look("SELECT token FROM lease WHERE resource = 'settlement'"))).toBe(
+    Number(held.token),
+  );
+});
+
+test("S6: on a disk that stays full the holder stops at safeUntil, and its successor comes with a larger token", async (ctx) => {
+  const timing = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };
+  const folder = smallDisk(ctx, "2m");
+  const file = join(folder, "tenure.db");
+  const [holder, other] = [await puppet(processes, file), await puppet(processes, file)];
+  const held = await holder.acquire("settlement", timing);
+  const empty = fill(folder);
+  await untilRefused(other);
+  await holder.lost(held);
+  const error = await failed(holder.check("settlement"));
+  expect([error.name, error.reason, error.cause?.code]).toEqual([
+    "LeaseLostError",
+    "expired",
+    "STORE_UNAVAILABLE",
+  ]);
+  empty();
+  const next = await other.acquire("settlement", { ...timing, waitMs: 10_000 });
+  expect(next.token).toBeGreaterThan(held.token);
+});
+
+test("a disk without room for a new file is refused, and opens when there is room", async (ctx) => {
+  const folder = smallDisk(ctx, "1m");
+  const empty = fill(folder);
+  const file = join(folder, "tenure.db");
+  const error = await failed(puppet(processes, file));
+  expect(error.name).toMatch(/^Store(Unavailable|Unusable)Error$/);
+  expect(error.message).toMatch(/full|no space/i);
+  empty();
+  const late = await puppet(processes, file);
+  expect((await late.acquire("settlement", TIMING)).token).toBe(1n);
+});
+
+test("a read-only disk is refused with StoreUnusableError, and nothing on it is created or changed", async (ctx) => {
+  const folder = smallDisk(ctx, "2m");
+  const file = join(folder, "tenure.db");
+  const first = await puppet(processes, file);
+  const { token } = await first.acquire("settlement", TIMING);
+  await first.call("close", {});
+  const before = readFileSync(file);
+  run("mount", "-o", "remount,ro", folder);
+  for (const name of [file, join(folder, "new.db")]) {
+    const error = await failed(puppet(processes, name));
+    expect([error.name, error.code]).toEqual(["StoreUnusableError", "STORE_UNUSABLE"]);
+    expect(error.message).toContain(name);
+  }
+  expect(readdirSync(folder)).toEqual(["tenure.db"]);
+  expect(readFileSync(file).equals(before)).toBe(true);
+  run("mount", "-o", "remount,rw", folder);
+  const second = await puppet(processes, file);
+  expect((await second.acquire("settlement", TIMING)).token).toBeGreaterThan(token);
+});

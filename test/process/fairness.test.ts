@@ -1,0 +1,43 @@
+// Goal: nobody starves. Method: four processes write as fast as they can for three seconds, once each on a resource of
+// its own (then they compete for SQLite's write lock only), once all on the same (then they also compete for the lease).
+// Plain busy_timeout fails here: it lets one of two saturating writers wait for seconds.
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { crew } from "../support/process-children.ts";
+import { ms } from "../support/process-file.ts";
+
+const SATURATOR = new URL("./workers/saturator.mjs", import.meta.url);
+const WRITERS = 4;
+const FOR_MS = 3_000;
+const LEAST_SHARE = 0.1;
+const processes = crew();
+
+async function shares(what: string, resourceOf: (writer: number) => string): Promise<number[]> {
+  const file = join(processes.folder(), "tenure.db");
+  const options = { ttlMs: 10_000, waitMs: 20_000 };
+  const writers = Array.from({ length: WRITERS }, (_, writer) =>
+    processes.start(SATURATOR, { file, options, forMs: FOR_MS, resource: resourceOf(writer) }),
+  );
+  await Promise.all(writers.map((writer) => writer.heard("ready")));
+  for (const writer of writers) writer.say({ do: "go" });
+  const told = await Promise.all(writers.map((writer) => writer.heard("done")));
+  const grants = told.map((done) => Number(done.grants));
+  const sum = grants.reduce((total, own) => total + own, 0);
+  const longest = Math.max(...told.map((done) => Number(done.longestMs)));
+  const parts = grants.map((own) => own / sum);
+  console.log(
+    `      ${what}: ${sum} grants in ${FOR_MS / 1000} s, shares ` +
+      `${parts.map((part) => `${(100 * part).toFixed(0)} %`).join(", ")}, longest wait ${ms(longest)}`,
+  );
+  return parts;
+}
+
+test("each of four saturating writers gets at least a tenth of the commits, each on its own resource", async () => {
+  const parts = await shares("own resources", (writer) => `part/${writer}`);
+  expect(Math.min(...parts)).toBeGreaterThanOrEqual(LEAST_SHARE);
+});
+
+test("each of four saturating writers gets at least a tenth of the grants of one resource", async () => {
+  const parts = await shares("one resource", () => "settlement");
+  expect(Math.min(...parts)).toBeGreaterThanOrEqual(LEAST_SHARE);
+});

@@ -1,0 +1,109 @@
+// Goal: the first moment of a file is safe too. Method: 16 processes open a file that does not exist yet, all at once
+// and several times; then the file is looked at from outside. Also what the file looks like to other users, and that a
+// place which cannot be written is left as it is.
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { crew } from "../support/process-children.ts";
+import { numberOf, peek } from "../support/process-file.ts";
+import { failed, puppet } from "../support/process-puppet.ts";
+
+const OPENER = new URL("./workers/opener.mjs", import.meta.url);
+const OPENERS = 16;
+const ROUNDS = 3;
+/** Root may write anywhere, so refusals are tried as somebody else; the number need not have a name. */
+const NOBODY = 65_534;
+const processes = crew();
+
+async function openTogether(file: string): Promise<void> {
+  const openers = Array.from({ length: OPENERS }, (_, index) =>
+    processes.start(OPENER, { file, resource: index % 2 === 0 ? "shared" : `own/${index}` }),
+  );
+  await Promise.all(openers.map((opener) => opener.heard("ready")));
+  for (const opener of openers) opener.say({ do: "go" });
+  const told = await Promise.all(openers.map((opener) => opener.heard("opened")));
+  expect(told.map((answer) => answer.error)).toEqual(openers.map(() => undefined));
+  // Half of them wanted the same resource: none of its tokens came twice.
+  const shared = told
+    .filter((_, index) => index % 2 === 0)
+    .map((answer) => BigInt(String(answer.token)));
+  expect(new Set(shared).size).toBe(OPENERS / 2);
+}
+
+test("16 processes that open a new file at the same moment all succeed, and there is one schema", async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const file = join(processes.folder(), "tenure.db");
+    await openTogether(file);
+    const look = peek(processes, file);
+    const tables = look(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    );
+    expect(tables.map((row) => row.name)).toEqual([
+      "floor",
+      "lease",
+      "revocation",
+      "session",
+      "waiter",
+    ]);
+    expect(numberOf(look("SELECT count(*) FROM floor"))).toBe(1);
+    expect(numberOf(look("SELECT count(*) FROM lease"))).toBe(1 + OPENERS / 2);
+    expect(look("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+  }
+});
+
+test("the file and its side files are for their owner only, whatever the umask", async () => {
+  const folder = processes.folder();
+  const umask = process.umask(0);
+  try {
+    const holder = await puppet(processes, join(folder, "tenure.db"));
+    await holder.acquire("settlement");
+  } finally {
+    process.umask(umask);
+  }
+  const modes = readdirSync(folder).map((name) => [
+    name,
+    statSync(join(folder, name)).mode & 0o777,
+  ]);
+  expect(modes.sort()).toEqual([
+    ["tenure.db", 0o600],
+    ["tenure.db-shm", 0o600],
+    ["tenure.db-wal", 0o600],
+  ]);
+});
+
+/** A folder of somebody who is not root, and the workers to run as that user. */
+function ownFolder(): { folder: string; uid: number | undefined } {
+  const folder = join(processes.folder(), "own");
+  mkdirSync(folder);
+  if (process.getuid?.() !== 0) return { folder, uid: undefined };
+  chmodSync(join(folder, ".."), 0o755);
+  chownSync(folder, NOBODY, NOBODY);
+  return { folder, uid: NOBODY };
+}
+
+test("a file that may not be written is refused with StoreUnusableError and left as it is", async () => {
+  const { folder, uid } = ownFolder();
+  const file = join(folder, "tenure.db");
+  const first = await puppet(processes, file, {}, { uid });
+  const { token } = await first.acquire("settlement");
+  await first.call("close", {});
+  const before = readFileSync(file);
+  chmodSync(file, 0o400);
+  const error = await failed(puppet(processes, file, {}, { uid }));
+  expect([error.name, error.code]).toEqual(["StoreUnusableError", "STORE_UNUSABLE"]);
+  expect(error.message).toContain(file);
+  expect(readFileSync(file).equals(before)).toBe(true);
+  expect(readdirSync(folder)).toEqual(["tenure.db"]);
+  chmodSync(file, 0o600);
+  const second = await puppet(processes, file, {}, { uid });
+  expect((await second.acquire("settlement")).token).toBeGreaterThan(token);
+});
+
+test("a folder that may not be written is refused with StoreUnusableError, and nothing is created", async () => {
+  const { folder, uid } = ownFolder();
+  chmodSync(folder, 0o500);
+  const error = await failed(puppet(processes, join(folder, "tenure.db"), {}, { uid }));
+  expect([error.name, error.code]).toEqual(["StoreUnusableError", "STORE_UNUSABLE"]);
+  expect(readdirSync(folder)).toEqual([]);
+  chmodSync(folder, 0o700);
+});

@@ -1,0 +1,76 @@
+// Goal: however many processes want it, one at a time has it. Method: 16 processes acquire one resource 200 times each
+// and write begin and end into one append-only book while they hold it. Afterwards the book must read like the diary of
+// a single process: begin, end, begin, end, with tokens that only rise and times that never overlap.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { crew } from "../support/process-children.ts";
+
+const ENTRIES = new URL("./workers/entries.mjs", import.meta.url);
+const PROCESSES = 16;
+const TURNS = 200;
+const processes = crew();
+
+interface Entry {
+  readonly what: string;
+  readonly token: bigint;
+  readonly pid: string;
+  readonly at: bigint;
+}
+
+function read(book: string): Entry[] {
+  const lines = readFileSync(book, "utf8").trimEnd().split("\n");
+  return lines.map((line) => {
+    const [what = "", token = "", pid = "", at = ""] = line.split(" ");
+    return { what, token: BigInt(token), pid, at: BigInt(at) };
+  });
+}
+
+/** One line for everything that two holders at once, or a token that fell, would leave in the book. */
+function faultsIn(entries: readonly Entry[]): string[] {
+  const faults: string[] = [];
+  let last: Entry | undefined;
+  for (const [index, entry] of entries.entries()) {
+    const say = (fault: string): number =>
+      faults.push(`line ${index + 1}: ${fault} (${entry.what} ${entry.token} by ${entry.pid})`);
+    if (last !== undefined && entry.at < last.at) say("goes back in time");
+    if (entry.what === "begin") {
+      if (last?.what === "begin") say(`begins while ${last.pid} holds`);
+      if (last !== undefined && entry.token <= last.token) say(`token not above ${last.token}`);
+    } else if (last?.what !== "begin" || last.token !== entry.token || last.pid !== entry.pid) {
+      say("ends what it did not begin last");
+    }
+    last = entry;
+  }
+  return faults;
+}
+
+test("S1, S4: of 16 processes with 200 acquisitions each, never two hold at once, and tokens strictly increase", async () => {
+  const folder = processes.folder();
+  const book = join(folder, "book");
+  const file = join(folder, "tenure.db");
+  const options = { ttlMs: 10_000, waitMs: 100_000 };
+  const workers = Array.from({ length: PROCESSES }, () =>
+    processes.start(ENTRIES, { file, book, turns: TURNS, options }),
+  );
+  await Promise.all(workers.map((worker) => worker.heard("ready")));
+  const startedAt = performance.now();
+  for (const worker of workers) worker.say({ do: "go" });
+  const exits = await Promise.all(workers.map((worker) => worker.exited));
+  const tookMs = performance.now() - startedAt;
+
+  expect(workers.map((worker) => worker.errors).join("")).toBe("");
+  expect(exits.map((exit) => exit.code)).toEqual(workers.map(() => 0));
+  const entries = read(book);
+  expect(faultsIn(entries)).toEqual([]);
+  const begins = entries.filter((entry) => entry.what === "begin");
+  expect(begins).toHaveLength(PROCESSES * TURNS);
+  for (const worker of workers) {
+    expect(begins.filter((entry) => entry.pid === String(worker.pid))).toHaveLength(TURNS);
+  }
+  const handovers = begins.filter((entry, index) => entry.pid !== begins[index - 1]?.pid).length;
+  console.log(
+    `      ${begins.length} grants in ${(tookMs / 1000).toFixed(1)} s, ${(begins.length / (tookMs / 1000)).toFixed(0)} a second, ` +
+      `${handovers} of them from one process to another (${(tookMs / handovers).toFixed(1)} ms each)`,
+  );
+});
