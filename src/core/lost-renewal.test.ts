@@ -115,6 +115,8 @@ describe("lost renewals", () => {
 
   // Opened promptly, because the first renewal cannot be sent before the opening is answered: an opening slower than two
   // intervals leaves less time than the inequality counts on.
+  // KNOWN BUG: an attempt may not reach past the deadline that is known when it is sent, but with several under way an
+  // earlier one can move that deadline, and the attempt is given up although its answer would come in time.
   test("L3: one lost renewal loses nothing with any numbers that planTiming accepts", () => {
     const slow: Timing = {
       ttlMs: 10_000,
@@ -123,6 +125,11 @@ describe("lost renewals", () => {
       roundTripMs: 3_000,
       marginMs: 3_100,
     };
+    // Request 6 is sent before the answer to 4 has moved the deadline, and answered after the deadline of its sending.
+    const overtaken: [Timing, Weather] = [
+      { ttlMs: 48, renewEveryMs: 3, clockErrorMs: 0, roundTripMs: 21, marginMs: 21 },
+      { trips: [0, 0, 0, 0, 0.296, 0, 0.858, 0.99], lost: new Set([5]), draw: 0 },
+    ];
     const trips = Array.from({ length: REQUESTS }, () => 0.9);
     const weather = { trips, lost: new Set([2]), draw: 0.5 };
     fc.assert(
@@ -132,7 +139,7 @@ describe("lost renewals", () => {
         // It may still be in doubt after the last request that this world sends, but it is not lost.
         expect(run(timing, { ...lost, trips }).state.kind).not.toBe("ended");
       }),
-      { numRuns: 1_000, examples: [[slow, weather]] },
+      { numRuns: 1_000, examples: [[slow, weather], overtaken] },
     );
   });
 
