@@ -4,7 +4,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { partOf, validTiming } from "../../test/support/holder-timings.ts";
-import { attemptLimitMs, safeUntil } from "./deadline.ts";
+import { safeUntil } from "./deadline.ts";
 import { openSession, stepSession } from "./session-machine.ts";
 import type { Timing } from "./timing.ts";
 
@@ -116,20 +116,5 @@ describe("safeUntil", () => {
     expect(safeUntil({ sentAt: 500, grantedTtlMs: 9_000 }, timing.marginMs)).toBe(8_500);
     const { state } = openSession({ sentAt: 500, grantedTtlMs: 9_000, now: 510 }, timing);
     expect(state).toMatchObject({ kind: "confirmed", safeUntil: 8_500 });
-  });
-});
-
-describe("attemptLimitMs", () => {
-  test("an attempt gets a healthy round trip at most, never reaches past the end, never is negative", () => {
-    const instant = fc.integer({ min: 0, max: 100_000 });
-    fc.assert(
-      fc.property(instant, instant, instant, (now, until, roundTripMs) => {
-        const limitMs = attemptLimitMs(now, until, roundTripMs);
-        expect(limitMs).toBeGreaterThanOrEqual(0);
-        expect(limitMs).toBeLessThanOrEqual(roundTripMs);
-        expect(now + limitMs).toBeLessThanOrEqual(Math.max(now, until));
-        if (until - now >= roundTripMs) expect(limitMs).toBe(roundTripMs);
-      }),
-    );
   });
 });

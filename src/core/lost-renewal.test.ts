@@ -115,8 +115,6 @@ describe("lost renewals", () => {
 
   // Opened promptly, because the first renewal cannot be sent before the opening is answered: an opening slower than two
   // intervals leaves less time than the inequality counts on.
-  // KNOWN BUG: an attempt may not reach past the deadline that is known when it is sent, but with several under way an
-  // earlier one can move that deadline, and the attempt is given up although its answer would come in time.
   test("L3: one lost renewal loses nothing with any numbers that planTiming accepts", () => {
     const slow: Timing = {
       ttlMs: 10_000,

