@@ -62,13 +62,10 @@ export class SystemClock implements Clock {
     };
     const fire = (): void => {
       const now = monotonicMs();
-      if (now < dueAt) {
-        timer = arm();
-        return;
-      }
       // The wall clock may have been set by just the length of the sleep, so timers ask the boot clock regardless.
       this.#compare(now);
-      callback();
+      if (now < dueAt) timer = arm();
+      else callback();
     };
     let timer = arm();
     return { cancel: () => clearTimeout(timer) };
