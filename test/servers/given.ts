@@ -11,7 +11,7 @@ export interface OwnOptions {
   readonly own?: true | undefined;
 }
 
-const GIVEN_MAX_MS = 5_000;
+const GIVEN_MAX_MS = 2_000;
 const known = new Map<EngineName, Promise<Engine>>();
 
 export function variableOf(name: EngineName): string {
@@ -31,7 +31,7 @@ export async function givenServer(
   const answers = (limitMs = 1_000): Promise<boolean> => answersAt(url, limitMs);
   await until(`${variable}=${withoutPassword(url)} answers`, answers, GIVEN_MAX_MS);
   const { hostname: host, port } = new URL(url);
-  const refuse = (): never => {
+  const refuse = async (): Promise<never> => {
     throw new CannotRunError(refusal(variable));
   };
   return {

@@ -10,11 +10,12 @@ const engines: readonly EngineName[] = ["redis", "etcd", "postgres", "zookeeper"
 
 export async function setup(project: TestProject): Promise<void> {
   const files = project.vitest.state.getPaths().map((path) => readFileSync(path, "utf8"));
-  const missing: Record<string, string> = {};
+  // Each project has its own set-up, and one failed attempt per run is enough.
+  const missing = JSON.parse(process.env.TENURE_MISSING_ENGINES ?? "{}") as Record<string, string>;
   for (const name of engines) {
     // A file that gets its server through another module is not seen here; it installs when it starts.
     const isWanted = files.some((text) => text.includes(`servers/${name}.ts"`));
-    if (!isWanted || process.env[variableOf(name)]) continue;
+    if (!isWanted || process.env[variableOf(name)] || missing[name] !== undefined) continue;
     try {
       await installEngine(name);
     } catch (error) {
@@ -23,5 +24,6 @@ export async function setup(project: TestProject): Promise<void> {
       missing[name] = error.reason;
     }
   }
+  process.env.TENURE_MISSING_ENGINES = JSON.stringify(missing);
   project.provide("missingEngines", missing);
 }

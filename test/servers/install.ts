@@ -10,7 +10,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { withFolderLock } from "../../scripts/folder-lock.mjs";
 import {
@@ -22,12 +22,14 @@ import {
   packageOf,
 } from "./engine.ts";
 
-const LOCK_FOLDER = "/run/lock/tenure-install";
+const LOCK_FOLDER = "run/lock/tenure-install";
 const APT_MAX_MS = 600_000;
-const BUSY_RETRY_MS = 2_000;
+const BUSY_RETRY_MS = 500;
 
-/** Which machine may install. Handed in by tests. */
+/** What an install depends on; tests hand in another one. */
 export interface Machine {
+  /** Where its system files are: "/". */
+  readonly root: string;
   readonly isRoot: boolean;
   /** The path of apt-get. */
   readonly apt: string | undefined;
@@ -35,8 +37,9 @@ export interface Machine {
   readonly allowed: boolean;
 }
 
-export function thisMachine(): Machine {
+function thisMachine(): Machine {
   return {
+    root: "/",
     isRoot: process.getuid?.() === 0,
     apt: inPath("apt-get"),
     allowed: process.env.TENURE_TEST_INSTALL !== "no",
@@ -57,12 +60,12 @@ export async function installEngine(
   const obstacle = obstacleOf(machine);
   if (machine.apt === undefined || obstacle !== undefined) throw missing(name, `${obstacle}`);
   const apt = machine.apt;
-  return alone(say, async () => {
+  return alone(join(machine.root, LOCK_FOLDER), say, async () => {
     const meanwhile = await findEngine(name);
     if (meanwhile !== undefined) return meanwhile;
     say(`installing ${packageOf[name]} for the tests (apt-get)`);
     const begunAt = performance.now();
-    await withoutDaemons(() => install(apt, name));
+    await withoutDaemons(machine.root, () => install(apt, name));
     const engine = await findEngine(name);
     if (engine === undefined)
       throw missing(name, "it was installed, but is not where Debian has it");
@@ -75,9 +78,9 @@ export async function installEngine(
 let previous: Promise<unknown> = Promise.resolve();
 
 /** One at a time: in this process by a queue, since the folder's lock is between processes only. */
-function alone<T>(say: (line: string) => void, work: () => Promise<T>): Promise<T> {
+function alone<T>(folder: string, say: (line: string) => void, work: () => Promise<T>): Promise<T> {
   const onWait = (pid: number): void => say(`waiting for process ${pid}, which installs an engine`);
-  const mine = previous.then(() => withFolderLock(LOCK_FOLDER, onWait, work));
+  const mine = previous.then(() => withFolderLock(folder, onWait, work));
   previous = mine.catch(() => undefined);
   return mine;
 }
@@ -106,11 +109,8 @@ async function install(apt: string, name: EngineName): Promise<void> {
     ended = await attempt();
   }
   if (!ended.ok) {
-    const errors = ended.output.split("\n").filter((line) => /^[EW]:/.test(line));
-    throw missing(
-      name,
-      `apt-get could not install it: ${errors.slice(-2).join(" ") || "see apt-get"}`,
-    );
+    const error = /^E:.*/m.exec(ended.output)?.[0] ?? "it did not say why";
+    throw missing(name, `apt-get could not install it: ${error.slice(0, 200)}`);
   }
 }
 
@@ -154,28 +154,31 @@ const MARK =
   "# Left by the tests of tenure while they install an engine; remove it if you find it.\n";
 const WHILE_INSTALLING = [
   // Asked by every package before it starts its daemon; 101 means no.
-  { path: "/usr/sbin/policy-rc.d", text: `#!/bin/sh\n${MARK}exit 101\n` },
+  { path: "usr/sbin/policy-rc.d", text: `#!/bin/sh\n${MARK}exit 101\n` },
   {
-    path: "/etc/postgresql-common/createcluster.d/tenure-tests.conf",
+    path: "etc/postgresql-common/createcluster.d/tenure-tests.conf",
     text: `${MARK}create_main_cluster = false\n`,
   },
 ];
 
 /** Runs `work` while packages are told to start nothing; a policy that is already there stays as it is. */
-async function withoutDaemons(work: () => Promise<void>): Promise<void> {
-  const ours = WHILE_INSTALLING.filter(
+async function withoutDaemons(root: string, work: () => Promise<void>): Promise<void> {
+  const ours = WHILE_INSTALLING.map(({ path, text }) => ({ path: join(root, path), text })).filter(
     ({ path }) => !existsSync(path) || readFileSync(path, "utf8").includes(MARK),
   );
-  const made = ours.flatMap(({ path }) => mkdirSync(dirname(path), { recursive: true }) ?? []);
   for (const { path, text } of ours) {
+    mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, text);
     chmodSync(path, 0o755);
   }
   try {
     await work();
   } finally {
-    for (const { path } of ours) rmSync(path, { force: true });
-    for (const folder of made) removeIfEmpty(folder);
+    for (const { path } of ours) {
+      rmSync(path, { force: true });
+      // Two folders up, where no package has put anything into them meanwhile.
+      for (const folder of [dirname(path), dirname(dirname(path))]) removeIfEmpty(folder);
+    }
   }
 }
 
@@ -183,6 +186,6 @@ function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // The package has put something there meanwhile.
+    // It has something in it, or it was not ours to remove.
   }
 }

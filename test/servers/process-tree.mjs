@@ -2,11 +2,13 @@
 // leaves the backends running. Plain JavaScript, because watchdog.mjs runs it without a compiler. On a system
 // without /proc a tree is its root, and nothing more is known of it.
 import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 
 const TICKS_PER_SECOND = 100;
+const SIGNAL_MAX_MS = 5_000;
 
 /**
- * @param {number} pid
+ * @param {number | string} pid or "<pid>/task/<thread>"
  * @returns {{ state: string, parent: number, cpuSeconds: number, startedAt: string } | undefined}
  */
 function statOf(pid) {
@@ -64,12 +66,55 @@ export function cpuSecondsOf(pid) {
   return treeOf(pid).reduce((sum, member) => sum + (statOf(member)?.cpuSeconds ?? 0), 0);
 }
 
-/** Sends the signal to all of the tree. The root is stopped first, so that it starts no new child meanwhile. */
-export function signalTree(pid, signal) {
-  if (signal !== "SIGCONT") send(pid, "SIGSTOP");
-  const tree = treeOf(pid);
-  for (const member of tree) send(member, signal);
-  return tree;
+/** SIGSTOP to the whole tree; resolves when none of its threads runs any more. */
+export async function stopTree(pid) {
+  let stopped = [];
+  for (;;) {
+    // A child may be born until its parent has stopped: look again until no new one is there.
+    const tree = treeOf(pid);
+    if (tree.every((member) => stopped.includes(member))) return tree;
+    for (const member of tree) send(member, "SIGSTOP");
+    await Promise.all(tree.map(hasStopped));
+    stopped = tree;
+  }
+}
+
+export function continueTree(pid) {
+  for (const member of treeOf(pid).reverse()) send(member, "SIGCONT");
+}
+
+/** SIGKILL to the whole tree; resolves when none of it runs. */
+export async function killTree(pid) {
+  // Stopped first: children that are born while their parent dies would be nobody's.
+  const tree = await stopTree(pid);
+  for (const member of tree) send(member, "SIGKILL");
+  const giveUpAt = performance.now() + SIGNAL_MAX_MS;
+  while (tree.some(isRunning)) {
+    if (performance.now() > giveUpAt)
+      throw new Error(`Process ${pid} and its children do not die.`);
+    await sleep(1);
+  }
+}
+
+/**
+ * The signal only asks: the thread that is to take it must be scheduled first, and until then the others go on and
+ * answer. On a busy machine that takes milliseconds.
+ */
+async function hasStopped(pid) {
+  const giveUpAt = performance.now() + SIGNAL_MAX_MS;
+  while (!threadStatesOf(pid).every((state) => "TtZX".includes(state))) {
+    if (performance.now() > giveUpAt) throw new Error(`Process ${pid} does not stop.`);
+    await sleep(1);
+  }
+}
+
+function threadStatesOf(pid) {
+  try {
+    const threads = readdirSync(`/proc/${pid}/task`);
+    return threads.map((thread) => statOf(`${pid}/task/${thread}`)?.state ?? "X");
+  } catch {
+    return [];
+  }
 }
 
 function send(pid, signal) {

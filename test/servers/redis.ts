@@ -28,6 +28,8 @@ export interface RedisServer extends RunningServer {
   readonly ca: string | undefined;
   /** Runs one command on a connection of its own; an error reply is thrown. */
   command(...words: readonly string[]): Promise<RedisReply>;
+  /** Runs commands one after the other on the same connection, for WAIT and the like; gives back the last reply. */
+  commands(list: readonly (readonly string[])[]): Promise<RedisReply>;
 }
 
 export interface RedisPair extends AsyncDisposable {
@@ -107,23 +109,24 @@ function argumentsOf(
 function withCommand<S extends RunningServer>(server: S, address: Address): S & RedisServer {
   const password = decodeURIComponent(new URL(server.url).password);
   const login = password === "" ? [] : [["AUTH", password]];
-  const command = async (...words: readonly string[]): Promise<RedisReply> => {
-    const commands = [...login, words];
+  const commands = async (list: readonly (readonly string[])[]): Promise<RedisReply> => {
+    const all = [...login, ...list];
     const lastReply = (answer: Buffer): ParsedReply | undefined => {
       let reply: ParsedReply | undefined = { value: null, end: 0 };
-      for (const _ of commands) {
+      for (const _ of all) {
         reply = parseReply(answer, reply.end);
         if (reply === undefined || reply.error !== undefined) return reply;
       }
       return reply;
     };
-    const question = commands.map(encodeCommand).join("");
+    const question = all.map(encodeCommand).join("");
     const reply = await ask(address, question, lastReply, COMMAND_MAX_MS);
-    if (reply === undefined) throw new Error(`${server.name} did not answer ${words[0]}.`);
+    if (reply === undefined) throw new Error(`${server.name} did not answer ${list.join(", ")}.`);
     if (reply.error !== undefined) throw new Error(reply.error);
     return reply.value;
   };
-  return Object.assign(server, { command, ca: address.ca });
+  const command = (...words: readonly string[]): Promise<RedisReply> => commands([words]);
+  return Object.assign(server, { command, commands, ca: address.ca });
 }
 
 /** Also a server that asks for a password answers; one that still loads its data does not. */

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "./ask.ts";
 import { launch, removeFolder, type User } from "./launch.ts";
 import { PortTakenError } from "./ports.ts";
-import { cpuSecondsOf, isRunning, signalTree } from "./process-tree.mjs";
+import { continueTree, cpuSecondsOf, killTree, stopTree } from "./process-tree.mjs";
 
 export interface RunningServer extends AsyncDisposable {
   /** The engine, and in a group the member: "redis", "etcd s1". */
@@ -30,9 +30,9 @@ export interface RunningServer extends AsyncDisposable {
   stop(): Promise<void>;
   /** SIGKILL, to all of its processes; resolves when none is left. The data stays. */
   kill(): Promise<void>;
-  /** SIGSTOP, to all of its processes: connections stay open, and nothing answers. */
-  pause(): void;
-  resume(): void;
+  /** SIGSTOP, to all of its processes: connections stay open, and once it resolves nothing answers. */
+  pause(): Promise<void>;
+  resume(): Promise<void>;
   /** Starts it again, on the same port and data; resolves when it answers. */
   start(): Promise<void>;
   /** CPU time of all its processes since the latest start. */
@@ -98,6 +98,8 @@ export class OwnServer implements RunningServer {
     const begunAt = performance.now();
     const child = await launch(command, { folder, user, logFile: this.#logFile() });
     this.#process = child;
+    // A program that is done may end without ending its servers: the watchdog does that.
+    child.unref();
     this.#exited = new Promise((resolve) => {
       child.once("exit", () => {
         this.#process = undefined;
@@ -122,7 +124,8 @@ export class OwnServer implements RunningServer {
   async stop(): Promise<void> {
     const child = this.#process;
     if (child?.pid === undefined) return;
-    signalTree(child.pid, "SIGCONT");
+    child.ref();
+    continueTree(child.pid);
     child.kill(this.#plan.stopSignal ?? "SIGTERM");
     const limit = new AbortController();
     const inTime = sleep(STOP_MAX_MS, undefined, { signal: limit.signal }).catch(() => undefined);
@@ -132,21 +135,20 @@ export class OwnServer implements RunningServer {
   }
 
   async kill(): Promise<void> {
-    const pid = this.#process?.pid;
-    if (pid === undefined) return;
-    const killed = signalTree(pid, "SIGKILL");
+    const child = this.#process;
+    if (child?.pid === undefined) return;
+    child.ref();
+    // All of them: while a child lives, the data may still be in use.
+    await killTree(child.pid);
     await this.#exited;
-    // Its children are not ours to wait for; while one of them lives, the data may still be in use.
-    const areGone = async (): Promise<boolean> => !killed.some(isRunning);
-    await until(`all processes of ${this.name} are gone`, areGone, STOP_MAX_MS);
   }
 
-  pause(): void {
-    signalTree(this.#livingPid(), "SIGSTOP");
+  async pause(): Promise<void> {
+    await stopTree(this.#livingPid());
   }
 
-  resume(): void {
-    signalTree(this.#livingPid(), "SIGCONT");
+  async resume(): Promise<void> {
+    continueTree(this.#livingPid());
   }
 
   cpuSeconds(): number {

@@ -2,10 +2,7 @@
 // closes when it exits, is interrupted, or is killed with SIGKILL, and then every server still registered is
 // killed and its folder removed. launch.ts starts one per process and talks with it.
 import { rmSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
-import { isRunning, signalTree, startedAt } from "./process-tree.mjs";
-
-const GONE_MAX_MS = 5_000;
+import { isRunning, killTree, startedAt } from "./process-tree.mjs";
 
 /** Folder to the processes that live in it: pid and when it began. */
 const watched = new Map();
@@ -21,14 +18,11 @@ process.on("message", ({ id, folder, pid, forget }) => {
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => undefined);
 
 process.on("disconnect", async () => {
-  const killed = [];
-  for (const processes of watched.values()) {
-    for (const [pid, began] of processes) {
-      if (isRunning(pid) && startedAt(pid) === began) killed.push(...signalTree(pid, "SIGKILL"));
-    }
-  }
-  const giveUpAt = performance.now() + GONE_MAX_MS;
-  while (killed.some(isRunning) && performance.now() < giveUpAt) await sleep(10);
+  await Promise.allSettled([...watched.values()].flatMap((processes) => [...processes].map(end)));
   for (const folder of watched.keys()) rmSync(folder, { recursive: true, force: true });
   process.exit();
 });
+
+async function end([pid, began]) {
+  if (isRunning(pid) && startedAt(pid) === began) await killTree(pid);
+}
