@@ -1,87 +1,38 @@
 // Goal: the proxy does to a connection what the tests of faults believe it does. Method: a server of our own that
-// echoes, clients on real sockets, and no assumption about time but that loopback answers within a second.
+// echoes, clients on real sockets, and no assumption about time but that loopback answers in the end.
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Echo, type EchoClient, endOf, joinEcho, startEcho } from "./echo.ts";
 import { startProxy, type TcpProxy } from "./proxy.ts";
 
-type End = "closed" | "reset" | "refused";
-
-/** A client that remembers what happened to it. */
-interface Client {
-  readonly socket: Socket;
-  readonly ended: Promise<End>;
-  received(): string;
-  /** Resolves when that many bytes have come. */
-  has(bytes: number): Promise<string>;
-}
-
+/** Long enough that something wrong would have arrived. */
 const SILENCE_MS = 100;
 
-let server: Server;
-let accepted: Socket[];
-let serverReceived: string;
+let echo: Echo;
 let proxy: TcpProxy;
 
 beforeEach(async () => {
-  accepted = [];
-  serverReceived = "";
-  server = createServer({ allowHalfOpen: true }, (socket) => {
-    accepted.push(socket);
-    socket.on("error", () => undefined);
-    socket.on("data", (chunk) => {
-      serverReceived += chunk;
-      socket.write(chunk);
-    });
-    socket.on("end", () => socket.end());
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  proxy = await startProxy({ url: `echo://127.0.0.1:${(server.address() as AddressInfo).port}/x` });
+  echo = await startEcho();
+  proxy = await startProxy(echo);
 });
 
 afterEach(async () => {
   await proxy[Symbol.asyncDispose]();
-  for (const socket of accepted) socket.destroy();
-  server.close();
+  await echo[Symbol.asyncDispose]();
 });
 
-function join(port = proxy.port): Client {
-  const socket = connect({ port, host: "127.0.0.1", noDelay: true });
-  let received = "";
-  socket.on("data", (chunk) => {
-    received += chunk;
-  });
-  const has = async (bytes: number): Promise<string> => {
-    while (received.length < bytes) await once(socket, "data");
-    return received;
-  };
-  return { socket, ended: endOf(socket), received: () => received, has };
-}
+const join = (): EchoClient => joinEcho(proxy.port);
 
-function endOf(socket: Socket | undefined): Promise<End> {
-  let fault: string | undefined;
-  socket?.on("error", (error: NodeJS.ErrnoException) => {
-    fault = error.code;
-  });
-  return new Promise((resolve) => {
-    socket?.on("close", () => {
-      if (fault === undefined) resolve("closed");
-      else resolve(fault === "ECONNREFUSED" ? "refused" : "reset");
-    });
-  });
-}
-
-async function joined(): Promise<Client> {
+async function joined(): Promise<EchoClient> {
   const client = join();
   client.socket.write("hello");
   await client.has(5);
   return client;
 }
 
-async function serverHas(text: string): Promise<void> {
-  await expect.poll(() => serverReceived, { interval: 2 }).toBe(text);
+async function becomes<T>(value: () => T, expected: T): Promise<void> {
+  await expect.poll(value, { interval: 2, timeout: 10_000 }).toBe(expected);
 }
 
 describe("forwarding", () => {
@@ -117,25 +68,25 @@ describe("forwarding", () => {
     client.socket.end("last");
     expect(await client.ended).toBe("closed");
     expect(client.received()).toBe("hellolast");
-    await expect.poll(() => proxy.counts().open).toBe(0);
+    await becomes(() => proxy.counts().open, 0);
   });
 
   test("a reset by the server reaches the client", async () => {
     const client = await joined();
-    accepted[0]?.resetAndDestroy();
+    echo.accepted[0]?.resetAndDestroy();
     expect(await client.ended).toBe("reset");
   });
 
   test("a reset by the client reaches the server", async () => {
     const client = await joined();
-    const end = endOf(accepted[0]);
+    const end = endOf(echo.accepted[0]);
     client.socket.resetAndDestroy();
     expect(await end).toBe("reset");
-    await expect.poll(() => proxy.counts().open).toBe(0);
+    await becomes(() => proxy.counts().open, 0);
   });
 
   test("a server that is not there is a reset for the client", async () => {
-    server.close();
+    echo.close();
     const client = join();
     expect(await client.ended).toBe("reset");
   });
@@ -146,12 +97,12 @@ describe("cut", () => {
     const client = await joined();
     proxy.cut();
     client.socket.write("lost");
-    accepted[0]?.write("lost too");
+    echo.accepted[0]?.write("lost too");
     await sleep(SILENCE_MS);
-    expect(serverReceived).toBe("hello");
+    expect(echo.received()).toBe("hello");
     expect(client.received()).toBe("hello");
     expect(client.socket.readyState).toBe("open");
-    expect(accepted[0]?.readyState).toBe("open");
+    expect(echo.accepted[0]?.readyState).toBe("open");
     expect(proxy.counts().requests.droppedBytes).toBe(4);
     expect(proxy.counts().replies.droppedBytes).toBe(8);
   });
@@ -161,9 +112,9 @@ describe("cut", () => {
     proxy.cut();
     client.socket.destroy();
     await sleep(SILENCE_MS);
-    expect(accepted[0]?.readyState).toBe("open");
+    expect(echo.accepted[0]?.readyState).toBe("open");
     await proxy.heal();
-    await endOf(accepted[0]);
+    await endOf(echo.accepted[0]);
   });
 
   test("a connection made during the cut is accepted, and the server does not see it", async () => {
@@ -172,7 +123,7 @@ describe("cut", () => {
     client.socket.write("lost");
     await once(client.socket, "connect");
     await sleep(SILENCE_MS);
-    expect(accepted).toHaveLength(0);
+    expect(echo.accepted).toHaveLength(0);
     expect(client.socket.readyState).toBe("open");
     await proxy.heal();
     expect(await client.ended).toBe("reset");
@@ -182,7 +133,7 @@ describe("cut", () => {
     const [talker, listener] = [await joined(), await joined()];
     proxy.cut();
     talker.socket.write("lost");
-    await expect.poll(() => proxy.counts().requests.droppedBytes, { interval: 2 }).toBe(4);
+    await becomes(() => proxy.counts().requests.droppedBytes, 4);
     await proxy.heal();
     expect(await talker.ended).toBe("reset");
     listener.socket.write("still");
@@ -193,17 +144,17 @@ describe("cut", () => {
     const client = await joined();
     proxy.cut("requests");
     client.socket.write("lost");
-    accepted[0]?.write("push");
+    echo.accepted[0]?.write("push");
     expect(await client.has(9)).toBe("hellopush");
     await sleep(SILENCE_MS);
-    expect(serverReceived).toBe("hello");
+    expect(echo.received()).toBe("hello");
   });
 
   test("of replies only: requests still arrive", async () => {
     const client = await joined();
     proxy.cut("replies");
     client.socket.write("done");
-    await serverHas("hellodone");
+    await becomes(echo.received, "hellodone");
     await sleep(SILENCE_MS);
     expect(client.received()).toBe("hello");
   });
@@ -217,7 +168,7 @@ describe("hold", () => {
     await sleep(SILENCE_MS);
     client.socket.write("two");
     await sleep(SILENCE_MS);
-    expect(serverReceived).toBe("hello");
+    expect(echo.received()).toBe("hello");
     await proxy.heal();
     expect(await client.has(11)).toBe("helloonetwo");
   });
@@ -227,7 +178,7 @@ describe("hold", () => {
     const client = join();
     client.socket.write("late");
     await sleep(SILENCE_MS);
-    expect(accepted).toHaveLength(0);
+    expect(echo.accepted).toHaveLength(0);
     await proxy.heal();
     expect(await client.has(4)).toBe("late");
   });
@@ -271,12 +222,12 @@ describe("the rest", () => {
     proxy.duplicate();
     client.socket.write("ab");
     expect(await client.has(9)).toBe("helloabab");
-    expect(serverReceived).toBe("helloabab");
+    expect(echo.received()).toBe("helloabab");
   });
 
   test("reset breaks both sides of every connection, and new ones are welcome", async () => {
     const client = await joined();
-    const end = endOf(accepted[0]);
+    const end = endOf(echo.accepted[0]);
     proxy.reset();
     expect(await client.ended).toBe("reset");
     expect(await end).toBe("reset");
