@@ -68,14 +68,17 @@ export function cpuSecondsOf(pid) {
 
 /** SIGSTOP to the whole tree; resolves when none of its threads runs any more. */
 export async function stopTree(pid) {
-  let stopped = [];
+  const stopped = new Set();
   for (;;) {
-    // A child may be born until its parent has stopped: look again until no new one is there.
-    const tree = treeOf(pid);
-    if (tree.every((member) => stopped.includes(member))) return tree;
-    for (const member of tree) send(member, "SIGSTOP");
-    await Promise.all(tree.map(hasStopped));
-    stopped = tree;
+    // Parents first, and their children only when they have stopped: no child is born behind our back, and a parent
+    // that waits for its child to begin (vfork) is not kept waiting for ever by a child that we stopped.
+    const next = treeOf(pid).filter(
+      (member) => !stopped.has(member) && (member === pid || stopped.has(statOf(member)?.parent)),
+    );
+    if (next.length === 0) return;
+    for (const member of next) send(member, "SIGSTOP");
+    await Promise.all(next.map(hasStopped));
+    for (const member of next) stopped.add(member);
   }
 }
 
@@ -85,8 +88,10 @@ export function continueTree(pid) {
 
 /** SIGKILL to the whole tree; resolves when none of it runs. */
 export async function killTree(pid) {
-  // Stopped first: children that are born while their parent dies would be nobody's.
-  const tree = await stopTree(pid);
+  // Stopped first: children that are born while their parent dies would be nobody's. One that cannot be stopped
+  // can still be killed.
+  await stopTree(pid).catch(() => undefined);
+  const tree = treeOf(pid);
   for (const member of tree) send(member, "SIGKILL");
   const giveUpAt = performance.now() + SIGNAL_MAX_MS;
   while (tree.some(isRunning)) {

@@ -11,7 +11,8 @@ process.on("message", ({ id, folder, pid, forget }) => {
   if (forget) watched.delete(folder);
   else if (pid === undefined) watched.set(folder, new Map());
   else watched.get(folder)?.set(pid, startedAt(pid));
-  process.send({ id });
+  // The other side may be gone by now: that is no fault, and what to do then comes below.
+  process.send({ id }, () => undefined);
 });
 
 // A terminal's ^C and a service manager's stop are for the tests; the channel tells when they are over.
@@ -19,10 +20,18 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => u
 
 process.on("disconnect", async () => {
   await Promise.allSettled([...watched.values()].flatMap((processes) => [...processes].map(end)));
-  for (const folder of watched.keys()) rmSync(folder, { recursive: true, force: true });
+  for (const folder of watched.keys()) remove(folder);
   process.exit();
 });
 
 async function end([pid, began]) {
   if (isRunning(pid) && startedAt(pid) === began) await killTree(pid);
+}
+
+function remove(folder) {
+  try {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+  } catch {
+    // There is nobody left to tell, and other folders to remove.
+  }
 }

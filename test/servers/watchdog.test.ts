@@ -3,7 +3,7 @@
 // be left in that folder, nor any process that works in it.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,6 +14,7 @@ import { needEngine } from "./given.ts";
 import { isRunning, treeOf } from "./process-tree.mjs";
 
 const PROGRAM = fileURLToPath(new URL("./held.ts", import.meta.url));
+const WATCHDOG = fileURLToPath(new URL("./watchdog.mjs", import.meta.url));
 const GONE_MAX_MS = 10_000;
 let folder: string;
 let child: ChildProcess | undefined;
@@ -94,6 +95,21 @@ describe.skipIf(process.platform !== "linux")("[reason: it reads /proc] the watc
     program.kill("SIGKILL");
     await nothingIsLeft();
     await until("all are gone", async () => !tree.some(isRunning), GONE_MAX_MS);
+  });
+
+  test("does its duty also for a process that ends before it has the answer", async () => {
+    const made = join(folder, "made");
+    mkdirSync(made);
+    const dog = spawn(process.execPath, [WATCHDOG], {
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
+    });
+    dog.send({ id: 0, folder: join(folder, "never made") });
+    await once(dog, "message");
+    for (let id = 1; id < 20; id += 1) dog.send({ id, folder: made });
+    dog.disconnect();
+    const [code] = await once(dog, "exit");
+    expect(code).toBe(0);
+    await nothingIsLeft();
   });
 
   test("leaves nothing of a process that is killed while it starts a server", async () => {
