@@ -1,0 +1,320 @@
+// The PostgreSQL store: session rows and lease rows, judged by the database's clock alone. Read it beside memory.ts, which says
+// the same without a server; what happens inside one request is in postgres/functions.ts.
+
+import type { Clock } from "../core/clock.ts";
+import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
+import { decodeRecord, encodeRecord } from "../core/record.ts";
+import { linkSignals } from "../core/signals.ts";
+import { formatToken, parseToken } from "../core/token.ts";
+import type { PgLink, SqlValue } from "./postgres/link.ts";
+import { type LibraryName, openLink } from "./postgres/open-link.ts";
+import type { PgClient, PgPool } from "./postgres/pg-link.ts";
+import type { PostgresJs } from "./postgres/postgresjs-link.ts";
+import { heldIn, readOne, waitMsOf } from "./postgres/reading.ts";
+import { Requests } from "./postgres/requests.ts";
+import { channelOf, checkSchema } from "./postgres/schema.ts";
+import { type Server, setUp } from "./postgres/setup.ts";
+import { Waker } from "./postgres/waker.ts";
+import { changes } from "./shared/changes.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  OpenStore,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "./store.ts";
+
+export { migrationSql } from "./postgres/schema.ts";
+
+export interface PostgresOptions {
+  /** postgres://user:password@host:port/database. Exactly one of url, pool and sql. */
+  readonly url?: string | undefined;
+  /** Your own Pool (or one connected Client) of pg. It is not closed with the store. */
+  readonly pool?: PgPool | PgClient | undefined;
+  /** Your own instance of postgres.js. It is not closed with the store. */
+  readonly sql?: PostgresJs | undefined;
+  /** Which library opens the url. @default pg where it is installed, else postgres */
+  readonly library?: LibraryName | undefined;
+  /** All processes that compete must name the same. @default "tenure" */
+  readonly schema?: string | undefined;
+  /** Whether a missing schema is made; needs the right to create. Off: run migrationSql() yourself. @default true */
+  readonly createSchema?: boolean | undefined;
+  /**
+   * How waiters are woken. On: one more connection per process that waits. Off: they look ten times a second. A URL: that
+   * connection goes there, past a pooler in transaction mode, which would swallow the notifications. @default true
+   */
+  readonly listen?: boolean | string | undefined;
+  /** After this many milliseconds an unreachable server is an error instead of a hanging start. @default 10_000 */
+  readonly connectLimitMs?: number | undefined;
+}
+
+const CONNECT_LIMIT_MS = 10_000;
+/** For requests of watches, which have no limit of their own. */
+const WATCH_LIMIT_MS = 5_000;
+const WATCH_PAUSE_MS = 1_000;
+/** How long the database counts a watch as alive, and how often that is renewed. */
+const WATCH_TTL_S = 30;
+const WATCH_RENEW_MS = 10_000;
+const CLOSE_LIMIT_MS = 1_000;
+
+export function postgresStore(options: PostgresOptions): OpenStore {
+  const { url, pool, sql, library, listen = true, createSchema = true } = options ?? {};
+  if ([url, pool, sql].filter((target) => target !== undefined).length !== 1) {
+    throw new InvalidArgumentError(
+      'postgresStore() needs exactly one of url ("postgres://host/database"), pool (of pg) and sql (of postgres.js).',
+    );
+  }
+  const schema = checkSchema(options.schema ?? "tenure");
+  const connectLimitMs = options.connectLimitMs ?? CONNECT_LIMIT_MS;
+  const listenUrl = typeof listen === "string" ? listen : undefined;
+  return async (parts) => {
+    const link = await openLink({ url, pool, sql, library, listenUrl, connectLimitMs });
+    const { clock, random } = parts;
+    const requests = new Requests({ link, clock, random, schema });
+    try {
+      const { address } = link;
+      const asked = { schema, createSchema, address, limitMs: connectLimitMs };
+      const server = await setUp(requests, asked);
+      return new PostgresStore({ link, requests, schema, listens: listen !== false, server }, parts);
+    } catch (error) {
+      await closeInTime(link, clock);
+      throw error;
+    }
+  };
+}
+
+interface PostgresParts {
+  readonly link: PgLink;
+  readonly requests: Requests;
+  readonly schema: string;
+  readonly listens: boolean;
+  readonly server: Server;
+}
+
+class PostgresStore implements Store {
+  readonly guarantees: Guarantees;
+  readonly #link: PgLink;
+  readonly #requests: Requests;
+  readonly #parts: StoreParts;
+  readonly #waker: Waker;
+  readonly #closing = new AbortController();
+
+  constructor({ link, requests, schema, listens, server }: PostgresParts, parts: StoreParts) {
+    this.#link = link;
+    this.#requests = requests;
+    this.#parts = parts;
+    const { clock, random } = parts;
+    const channel = channelOf(schema);
+    const tell = (payload: string): Promise<unknown> =>
+      this.#row("SELECT pg_notify($1::text, $2::text)::text AS done", [channel, payload], WATCH_LIMIT_MS);
+    this.#waker = new Waker({ link, clock, random, channel, listens, tell });
+    this.guarantees = {
+      store: "postgres",
+      tokenSource: "the timeline and a counter in the resource's row, raised by the granting statement",
+      tokenFalls: server.durable
+        ? "when the schema is dropped, or the database replaced by an older copy without a new timeline"
+        : "when the server crashes: its setting fsync is off",
+      expiryClock: "the database server's clock",
+      ttlStepMs: 1,
+      expiryLagMs: 1,
+      wakeUp: listens && link.listen !== undefined ? "push" : "poll",
+      fifo: true,
+      durable: server.durable,
+    };
+  }
+
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const { sessionId, holderId, limitMs } = request;
+    const ttlMs = Math.ceil(request.ttlMs);
+    const values = [sessionId, holderId, String(ttlMs), lockLimit(limitMs)];
+    await this.#row(CALL.openSession, values, limitMs);
+    return { ttlMs };
+  }
+
+  async grant(request: GrantRequest): Promise<GrantOutcome> {
+    const { resource, attempt, sessionId, holderId, value, limitMs } = request;
+    const record = encodeRecord({ holderId, sessionId, attempt, value });
+    const queue = String(request.queue);
+    const values = [resource, sessionId, attempt, record, queue, lockLimit(limitMs)];
+    const row = await this.#row(CALL.grant, values, limitMs);
+    switch (row.kind) {
+      case "granted":
+        return { kind: "granted", token: parseToken(String(row.granted)) };
+      case "busy": {
+        const held = row.held_record;
+        return { kind: "busy", holderId: held == null ? undefined : decodeRecord(held).holderId };
+      }
+      default:
+        return { kind: row.kind === "ended" ? "ended" : "gone" };
+    }
+  }
+
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId, withdrawn, limitMs } = request;
+    const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
+    const row = await this.#row(CALL.renew, values, limitMs);
+    if (row.ttl == null) return { kind: "gone" };
+    const gone = JSON.parse(row.gone ?? "[]") as { resource: string; token: string }[];
+    return {
+      kind: "renewed",
+      ttlMs: Number(row.ttl),
+      gone: gone.map(({ resource, token }) => ({ resource, token: parseToken(token) })),
+    };
+  }
+
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    const { resource, sessionId, token, limitMs } = request;
+    const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
+    const row = await this.#row(CALL.release, values, limitMs);
+    return { kind: row.kind === "released" ? "released" : "notHeld" };
+  }
+
+  async withdraw(request: AttemptRequest): Promise<void> {
+    const { resource, sessionId, attempt, limitMs } = request;
+    await this.#row(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
+  }
+
+  async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+    await this.#row(CALL.endSession, [sessionId, lockLimit(limitMs)], limitMs);
+  }
+
+  async revoke({ resource, token, limitMs }: RevokeRequest): Promise<RevokeOutcome> {
+    const values = [resource, formatToken(token), lockLimit(limitMs)];
+    const row = await this.#row(CALL.revoke, values, limitMs);
+    return { kind: row.kind === "revoked" ? "revoked" : "notHeld" };
+  }
+
+  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
+    // Heard first, looked at then: a release between the two is not missed.
+    const subscription = this.#waker.subscribe(request.resource);
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        subscription.looks();
+        // Where looking fails, asking will too, and tell why.
+        const waitMs = await waitMsOf(this.#requests, request).catch(() => 0);
+        signal.throwIfAborted();
+        if (waitMs <= 0) return;
+        await subscription.next(Math.min(waitMs, this.#waker.lookMs), signal);
+      }
+    } finally {
+      subscription.close();
+      unlink();
+    }
+  }
+
+  async read({ resource, consistency, limitMs }: ReadRequest): Promise<ReadAnswer> {
+    const { view, standby } = await readOne(this.#requests, resource, limitMs);
+    if (standby && consistency === "linearizable") {
+      throw new StoreUnavailableError(
+        `PostgreSQL at ${this.#link.address} is a standby now and may be behind: connect to the primary, or read with consistency "stale".`,
+        { applied: "no", resource },
+      );
+    }
+    return { ...view, evidence: { consistency, ageMs: standby ? undefined : 0 } };
+  }
+
+  async list(request: ListRequest): Promise<ListPage> {
+    const range = { ...request, limit: request.limit + 1 };
+    const held = await heldIn(this.#requests, range, request.limitMs);
+    const leases = held.slice(0, request.limit);
+    return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
+  }
+
+  async *watch({ prefix, signal: stop }: WatchRequest): AsyncIterable<LeaseView> {
+    const seen = new Map<string, bigint>();
+    const { clock, random } = this.#parts;
+    const { signal, unlink } = linkSignals(stop, this.#closing.signal);
+    const subscription = this.#waker.subscribe(undefined);
+    const watcher = random.id();
+    let renewAt = clock.now();
+    try {
+      while (!signal.aborted) {
+        subscription.looks();
+        let waitMs = WATCH_PAUSE_MS;
+        try {
+          if (clock.now() >= renewAt) {
+            renewAt = clock.now() + WATCH_RENEW_MS;
+            await this.#row(CALL.watch, [watcher, String(WATCH_TTL_S)], WATCH_LIMIT_MS);
+          }
+          const held = await heldIn(this.#requests, { prefix, limit: undefined }, WATCH_LIMIT_MS);
+          yield* changes(seen, held);
+          const ends = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
+          // One more than the rest: a look at the very end would still show the lease.
+          waitMs = Math.min(WATCH_PAUSE_MS, this.#waker.lookMs, Math.min(...ends) + 1);
+        } catch (error) {
+          // A watch outlives an outage of the database; what changed meanwhile is seen then.
+          if (!(error instanceof StoreUnavailableError)) throw error;
+        }
+        await subscription.next(waitMs, signal).catch(() => undefined);
+      }
+    } finally {
+      subscription.close();
+      unlink();
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    const message = `The store on PostgreSQL at ${this.#link.address} is closed.`;
+    const reason = new StoreUnavailableError(message, { applied: "no" });
+    this.#closing.abort(reason);
+    this.#requests.close(reason);
+    this.#waker.close();
+    await closeInTime(this.#link, this.#parts.clock);
+  }
+
+  #row(text: string, values: readonly SqlValue[], limitMs: number): ReturnType<Requests["row"]> {
+    return this.#requests.row(text, values, limitMs);
+  }
+}
+
+const CALL = {
+  openSession: 'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint)::text AS done',
+  grant: `SELECT kind, granted, held_record
+    FROM "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint)`,
+  renew: 'SELECT ttl, gone FROM "{schema}".renew($1::text, $2::text::json, $3::text::bigint)',
+  release: 'SELECT kind FROM "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS kind',
+  withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint)::text AS done',
+  endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint)::text AS done',
+  revoke: 'SELECT kind FROM "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS kind',
+  watch: `INSERT INTO "{schema}".watcher AS w (id, until)
+    VALUES ($1::text, clock_timestamp() + $2::text::integer * interval '1 s')
+    ON CONFLICT (id) DO UPDATE SET until = excluded.until RETURNING w.id`,
+} as const;
+
+/** What the server may wait for a row. 0 would mean for ever. */
+function lockLimit(limitMs: number): string {
+  return String(Math.max(1, Math.ceil(limitMs)));
+}
+
+/** A link that is cut off may never say that it is closed. */
+function closeInTime(link: PgLink, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.setTimer(resolve, CLOSE_LIMIT_MS);
+    void link
+      .close()
+      .catch(() => undefined)
+      .then(() => {
+        timer.cancel();
+        resolve();
+      });
+  });
+}
