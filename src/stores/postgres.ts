@@ -91,7 +91,10 @@ export function postgresStore(options: PostgresOptions): OpenStore {
       const { address } = link;
       const asked = { schema, createSchema, address, limitMs: connectLimitMs };
       const server = await setUp(requests, asked);
-      return new PostgresStore({ link, requests, schema, listens: listen !== false, server }, parts);
+      return new PostgresStore(
+        { link, requests, schema, listens: listen !== false, server },
+        parts,
+      );
     } catch (error) {
       await closeInTime(link, clock);
       throw error;
@@ -122,11 +125,16 @@ class PostgresStore implements Store {
     const { clock, random } = parts;
     const channel = channelOf(schema);
     const tell = (payload: string): Promise<unknown> =>
-      this.#row("SELECT pg_notify($1::text, $2::text)::text AS done", [channel, payload], WATCH_LIMIT_MS);
+      this.#row(
+        "SELECT pg_notify($1::text, $2::text)::text AS done",
+        [channel, payload],
+        WATCH_LIMIT_MS,
+      );
     this.#waker = new Waker({ link, clock, random, channel, listens, tell });
     this.guarantees = {
       store: "postgres",
-      tokenSource: "the timeline and a counter in the resource's row, raised by the granting statement",
+      tokenSource:
+        "the timeline and a counter in the resource's row, raised by the granting statement",
       tokenFalls: server.durable
         ? "when the schema is dropped, or the database replaced by an older copy without a new timeline"
         : "when the server crashes: its setting fsync is off",
@@ -287,14 +295,18 @@ class PostgresStore implements Store {
 }
 
 const CALL = {
-  openSession: 'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint)::text AS done',
+  openSession:
+    'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint)::text AS done',
   grant: `SELECT kind, granted, held_record
     FROM "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint)`,
   renew: 'SELECT ttl, gone FROM "{schema}".renew($1::text, $2::text::json, $3::text::bigint)',
-  release: 'SELECT kind FROM "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS kind',
-  withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint)::text AS done',
+  release:
+    'SELECT kind FROM "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS kind',
+  withdraw:
+    'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint)::text AS done',
   endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint)::text AS done',
-  revoke: 'SELECT kind FROM "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS kind',
+  revoke:
+    'SELECT kind FROM "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS kind',
   watch: `INSERT INTO "{schema}".watcher AS w (id, until)
     VALUES ($1::text, clock_timestamp() + $2::text::integer * interval '1 s')
     ON CONFLICT (id) DO UPDATE SET until = excluded.until RETURNING w.id`,

@@ -53,7 +53,10 @@ const unreachable = unavailable(
 /** By SQLSTATE, or by the first two characters of one; and by the codes of Node and of postgres.js. */
 const READINGS: Readonly<Record<string, Reading>> = {
   "28": wrongLogin,
-  "3D000": unusable(({ address }, cause) => `PostgreSQL at ${address}: ${cause.message}. Check the database in the URL.`),
+  "3D000": unusable(
+    ({ address }, cause) =>
+      `PostgreSQL at ${address}: ${cause.message}. Check the database in the URL.`,
+  ),
   "3F000": missing,
   "42P01": missing,
   "42883": missing,
@@ -68,15 +71,27 @@ const READINGS: Readonly<Record<string, Reading>> = {
     ({ address }) =>
       `PostgreSQL at ${address} is read-only: a standby, or default_transaction_read_only is on. Connect to the primary.`,
   ),
-  "40": unavailable("no", (_where, cause) => `PostgreSQL kept refusing a request for conflicts: ${cause.message}.`),
-  "55P03": unavailable("no", (_where, cause) => `A row stayed locked for the whole time limit: ${cause.message}.`),
+  "40": unavailable(
+    "no",
+    (_where, cause) => `PostgreSQL kept refusing a request for conflicts: ${cause.message}.`,
+  ),
+  "55P03": unavailable(
+    "no",
+    (_where, cause) => `A row stayed locked for the whole time limit: ${cause.message}.`,
+  ),
   "53": unavailable(
     "no",
     ({ address }, cause) =>
       `PostgreSQL at ${address} is out of resources: ${cause.message}. Check max_connections, disk and memory.`,
   ),
-  "57014": unavailable("no", (_where, cause) => `PostgreSQL cancelled a request: ${cause.message}. Check statement_timeout.`),
-  "57P03": unavailable("no", ({ address }, cause) => `PostgreSQL at ${address} is not ready: ${cause.message}.`),
+  "57014": unavailable(
+    "no",
+    (_where, cause) => `PostgreSQL cancelled a request: ${cause.message}. Check statement_timeout.`,
+  ),
+  "57P03": unavailable(
+    "no",
+    ({ address }, cause) => `PostgreSQL at ${address} is not ready: ${cause.message}.`,
+  ),
   "57": interrupted,
   "08": interrupted,
   "40003": interrupted,
@@ -101,7 +116,9 @@ export function failure(error: unknown, where: Circumstance): Error {
   if (reading !== undefined) return reading(where, cause);
   if (/does not support SSL|SSL connection|tls/i.test(cause.message)) return badTls(where, cause);
   if (isSqlState(cause)) {
-    return new StoreUnusableError(`PostgreSQL refused a request: ${cause.message} (${code}).`, { cause });
+    return new StoreUnusableError(`PostgreSQL refused a request: ${cause.message} (${code}).`, {
+      cause,
+    });
   }
   const message = `The connection to PostgreSQL at ${where.address} failed: ${cause.message}.`;
   return new StoreUnavailableError(message, { applied: where.sent ? "unknown" : "no", cause });

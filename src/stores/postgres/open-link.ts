@@ -11,7 +11,12 @@ import {
   type PgLibrary,
   type PgPool,
 } from "./pg-link.ts";
-import { type PostgresJs, type PostgresJsLibrary, sqlFromUrl, sqlFromUser } from "./postgresjs-link.ts";
+import {
+  type PostgresJs,
+  type PostgresJsLibrary,
+  sqlFromUrl,
+  sqlFromUser,
+} from "./postgresjs-link.ts";
 
 export type LibraryName = "pg" | "postgres";
 
@@ -34,7 +39,8 @@ export async function openLink(options: LinkOptions): Promise<PgLink> {
       ? linkFromPool(pool, library, listenUrl)
       : linkFromClient(pool, library, listenUrl);
   }
-  if (sql !== undefined) return sqlFromUser(sql, await loadPostgresJs().catch(() => undefined), listenUrl);
+  if (sql !== undefined)
+    return sqlFromUser(sql, await loadPostgresJs().catch(() => undefined), listenUrl);
   if (url === undefined) throw new InvalidArgumentError("postgresStore() needs url, pool or sql.");
   const settings = { url, address: addressOf(url), connectLimitMs, listenUrl };
   const loaded = await loadFirst(options.library);

@@ -96,7 +96,11 @@ export function linkFromUrl(
 }
 
 /** The user's own pool. Its settings also open the listening connection, so that none of the pool is taken away. */
-export function linkFromPool(pool: PgPool, library: PgLibrary | undefined, listenUrl?: string): PgLink {
+export function linkFromPool(
+  pool: PgPool,
+  library: PgLibrary | undefined,
+  listenUrl?: string,
+): PgLink {
   const { Client, options } = pool as { Client?: PgLibrary["Client"]; options?: object };
   const open = library?.Client ?? Client;
   const settings = listenUrl === undefined ? options : { connectionString: listenUrl };
@@ -113,7 +117,11 @@ export function linkFromPool(pool: PgPool, library: PgLibrary | undefined, liste
 }
 
 /** One connection of the user's: requests take turns, since pg deprecates a queue inside the client. */
-export function linkFromClient(client: PgClient, library: PgLibrary | undefined, listenUrl?: string): PgLink {
+export function linkFromClient(
+  client: PgClient,
+  library: PgLibrary | undefined,
+  listenUrl?: string,
+): PgLink {
   let turn: Promise<unknown> = Promise.resolve();
   const canListen = library !== undefined && listenUrl !== undefined;
   return {
@@ -198,7 +206,9 @@ async function listenWith(client: OwnedClient, channel: string, hearing: Hearing
   };
   client.on("error", broke);
   client.on("end", broke);
-  client.on("notification", (message: { payload?: string }) => hearing.heard(message.payload ?? ""));
+  client.on("notification", (message: { payload?: string }) =>
+    hearing.heard(message.payload ?? ""),
+  );
   const close = (): void => {
     isClosed = true;
     client.unref?.();

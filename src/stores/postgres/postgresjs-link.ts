@@ -41,7 +41,12 @@ export function sqlFromUrl(
   let sql = library(options.url, settings);
   let answers = 0;
   const ear = (hooks: object): PostgresJs =>
-    library(options.listenUrl ?? options.url, { ...settings, idle_timeout: null, max: 1, ...hooks });
+    library(options.listenUrl ?? options.url, {
+      ...settings,
+      idle_timeout: null,
+      max: 1,
+      ...hooks,
+    });
   return {
     library: "postgres",
     address: options.address,
@@ -71,9 +76,7 @@ export function sqlFromUser(
   const ear = (hooks: object): PostgresJs => {
     const own = { ...hooks, max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false };
     if (library === undefined) throw new Error("The library postgres is not installed.");
-    return listenUrl === undefined
-      ? library({ ...sql.options, ...own })
-      : library(listenUrl, own);
+    return listenUrl === undefined ? library({ ...sql.options, ...own }) : library(listenUrl, own);
   };
   return {
     library: "postgres",

@@ -116,7 +116,8 @@ export class Waker {
     const round = this.#round;
     if (ear === undefined) return;
     const isNeeded = this.#subscriptions.size > 0;
-    if (!isNeeded && this.#parts.clock.now() > this.#lastNeededAt + LINGER_MS) return this.#shut("off");
+    if (!isNeeded && this.#parts.clock.now() > this.#lastNeededAt + LINGER_MS)
+      return this.#shut("off");
     try {
       await this.#inTime(ear.ping(), BEAT_LIMIT_MS);
     } catch {
