@@ -4,14 +4,11 @@
 
 import type { Call, Ear, Hearing, PgLink, Row } from "./link.ts";
 
-interface Emitter {
-  on(event: string, listener: (argument: never) => void): unknown;
-  removeListener(event: string, listener: (argument: never) => void): unknown;
-}
-
 /** What is used of a `Client` of pg. */
-export interface PgClient extends Emitter {
+export interface PgClient {
   query(statement: { text: string; values?: string[] }): Promise<{ rows: object[] }>;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  removeListener(event: "error", listener: (error: Error) => void): unknown;
 }
 
 interface PooledClient extends PgClient {
@@ -24,13 +21,17 @@ export interface PgPool {
   readonly totalCount: number;
 }
 
-interface OwnedClient extends PgClient {
+interface OwnedClient {
   connect(): Promise<unknown>;
+  query(statement: { text: string }): Promise<unknown>;
+  on(event: "error" | "end", listener: () => void): unknown;
+  on(event: "notification", listener: (message: { payload?: string }) => void): unknown;
   end(): Promise<void>;
   unref?(): void;
 }
 
-interface OwnedPool extends PgPool, Emitter {
+interface OwnedPool extends PgPool {
+  on(event: "error", listener: () => void): unknown;
   end(): Promise<void>;
 }
 
