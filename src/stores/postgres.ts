@@ -125,11 +125,7 @@ class PostgresStore implements Store {
     const { clock, random } = parts;
     const channel = channelOf(schema);
     const tell = (payload: string): Promise<unknown> =>
-      this.#row(
-        "SELECT pg_notify($1::text, $2::text)::text AS done",
-        [channel, payload],
-        WATCH_LIMIT_MS,
-      );
+      this.#ask(CALL.notify, [channel, payload], WATCH_LIMIT_MS);
     this.#waker = new Waker({ link, clock, random, channel, listens, tell });
     this.guarantees = {
       store: "postgres",
@@ -151,7 +147,7 @@ class PostgresStore implements Store {
     const { sessionId, holderId, limitMs } = request;
     const ttlMs = Math.ceil(request.ttlMs);
     const values = [sessionId, holderId, String(ttlMs), lockLimit(limitMs)];
-    await this.#row(CALL.openSession, values, limitMs);
+    await this.#ask(CALL.openSession, values, limitMs);
     return { ttlMs };
   }
 
@@ -160,52 +156,47 @@ class PostgresStore implements Store {
     const record = encodeRecord({ holderId, sessionId, attempt, value });
     const queue = String(request.queue);
     const values = [resource, sessionId, attempt, record, queue, lockLimit(limitMs)];
-    const row = await this.#row(CALL.grant, values, limitMs);
-    switch (row.kind) {
-      case "granted":
-        return { kind: "granted", token: parseToken(String(row.granted)) };
-      case "busy": {
-        const held = row.held_record;
-        return { kind: "busy", holderId: held == null ? undefined : decodeRecord(held).holderId };
-      }
-      default:
-        return { kind: row.kind === "ended" ? "ended" : "gone" };
-    }
+    const answer = await this.#ask(CALL.grant, values, limitMs);
+    if (answer === "gone" || answer === "ended") return { kind: answer };
+    if (answer.startsWith("granted "))
+      return { kind: "granted", token: parseToken(answer.slice(8)) };
+    const held = answer.slice("busy ".length);
+    return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
   }
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
-    const row = await this.#row(CALL.renew, values, limitMs);
-    if (row.ttl == null) return { kind: "gone" };
-    const gone = JSON.parse(row.gone ?? "[]") as { resource: string; token: string }[];
-    return {
-      kind: "renewed",
-      ttlMs: Number(row.ttl),
-      gone: gone.map(({ resource, token }) => ({ resource, token: parseToken(token) })),
+    const answer = await this.#ask(CALL.renew, values, limitMs);
+    if (answer === "gone") return { kind: "gone" };
+    const { ttlMs, gone } = JSON.parse(answer) as {
+      ttlMs: string;
+      gone: { resource: string; token: string }[];
     };
+    const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
+    return { kind: "renewed", ttlMs: Number(ttlMs), gone: lost };
   }
 
   async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
     const { resource, sessionId, token, limitMs } = request;
     const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
-    const row = await this.#row(CALL.release, values, limitMs);
-    return { kind: row.kind === "released" ? "released" : "notHeld" };
+    const answer = await this.#ask(CALL.release, values, limitMs);
+    return { kind: answer === "released" ? "released" : "notHeld" };
   }
 
   async withdraw(request: AttemptRequest): Promise<void> {
     const { resource, sessionId, attempt, limitMs } = request;
-    await this.#row(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
+    await this.#ask(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
   }
 
   async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
-    await this.#row(CALL.endSession, [sessionId, lockLimit(limitMs)], limitMs);
+    await this.#ask(CALL.endSession, [sessionId, lockLimit(limitMs)], limitMs);
   }
 
   async revoke({ resource, token, limitMs }: RevokeRequest): Promise<RevokeOutcome> {
     const values = [resource, formatToken(token), lockLimit(limitMs)];
-    const row = await this.#row(CALL.revoke, values, limitMs);
-    return { kind: row.kind === "revoked" ? "revoked" : "notHeld" };
+    const answer = await this.#ask(CALL.revoke, values, limitMs);
+    return { kind: answer === "revoked" ? "revoked" : "notHeld" };
   }
 
   async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
@@ -260,7 +251,7 @@ class PostgresStore implements Store {
         try {
           if (clock.now() >= renewAt) {
             renewAt = clock.now() + WATCH_RENEW_MS;
-            await this.#row(CALL.watch, [watcher, String(WATCH_TTL_S)], WATCH_LIMIT_MS);
+            await this.#ask(CALL.watch, [watcher, String(WATCH_TTL_S)], WATCH_LIMIT_MS);
           }
           const held = await heldIn(this.#requests, { prefix, limit: undefined }, WATCH_LIMIT_MS);
           yield* changes(seen, held);
@@ -289,27 +280,26 @@ class PostgresStore implements Store {
     await closeInTime(this.#link, this.#parts.clock);
   }
 
-  #row(text: string, values: readonly SqlValue[], limitMs: number): ReturnType<Requests["row"]> {
-    return this.#requests.row(text, values, limitMs);
+  async #ask(text: string, values: readonly SqlValue[], limitMs: number): Promise<string> {
+    const { answer } = await this.#requests.row(text, values, limitMs);
+    return answer ?? "";
   }
 }
 
 const CALL = {
   openSession:
-    'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint)::text AS done',
-  grant: `SELECT kind, granted, held_record
-    FROM "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint)`,
-  renew: 'SELECT ttl, gone FROM "{schema}".renew($1::text, $2::text::json, $3::text::bigint)',
+    'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
+  grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
+  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
   release:
-    'SELECT kind FROM "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS kind',
-  withdraw:
-    'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint)::text AS done',
-  endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint)::text AS done',
-  revoke:
-    'SELECT kind FROM "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS kind',
+    'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
+  withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
+  endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint) AS answer',
+  revoke: 'SELECT "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS answer',
+  notify: "SELECT pg_notify($1::text, $2::text)::text AS answer",
   watch: `INSERT INTO "{schema}".watcher AS w (id, until)
     VALUES ($1::text, clock_timestamp() + $2::text::integer * interval '1 s')
-    ON CONFLICT (id) DO UPDATE SET until = excluded.until RETURNING w.id`,
+    ON CONFLICT (id) DO UPDATE SET until = excluded.until RETURNING w.id AS answer`,
 } as const;
 
 /** What the server may wait for a row. 0 would mean for ever. */

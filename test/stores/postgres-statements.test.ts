@@ -161,7 +161,7 @@ describe("at the same moment", () => {
     await withConsole(async (renewal) => {
       await renewal.query("BEGIN");
       // Judged alive, and not committed yet, when its old end passes.
-      await renewal.query(`SELECT * FROM ${schema}.renew('old', '[]', 5000)`);
+      await renewal.query(`SELECT ${schema}.renew('old', '[]', 5000)`);
       await renewal.query(
         `UPDATE ${schema}.session SET expires = clock_timestamp() + interval '1 min' WHERE id = 'old'`,
       );
@@ -265,7 +265,7 @@ describe("at the same moment", () => {
     await withConsole(async (client) => {
       await client.query("SET synchronous_commit = off");
       await client.query("BEGIN");
-      await client.query(`SELECT * FROM ${schema}.acquire('r', 's', 'a', '{}', false, 5000)`);
+      await client.query(`SELECT ${schema}.acquire('r', 's', 'a', '{}', false, 5000)`);
       const shown = await client.query("SHOW synchronous_commit");
       expect(shown.rows).toEqual([{ synchronous_commit: "on" }]);
       await client.query("COMMIT");

@@ -52,7 +52,9 @@ CREATE TABLE IF NOT EXISTS "{schema}".lease (
   -- The newest attempt that was granted, also after its end.
   attempt text COLLATE "C" NOT NULL,
   record text NOT NULL,
-  freed timestamptz NOT NULL
+  freed timestamptz NOT NULL,
+  -- Whether somebody may be waiting: never false while somebody is.
+  queued boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50);
 
 CREATE TABLE IF NOT EXISTS "{schema}".waiter (
