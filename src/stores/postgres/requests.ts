@@ -18,6 +18,7 @@ const CONFLICT_WAIT_MS = 5;
 
 export class Requests {
   readonly #parts: RequestParts;
+  readonly #statements = new Map<string, string>();
   readonly #underWay = new Set<(error: Error) => void>();
   #closed: StoreUnavailableError | undefined;
 
@@ -27,8 +28,8 @@ export class Requests {
 
   /** One statement; `{schema}` in it stands for the name. Without values it may be several statements. */
   async run(text: string, values: readonly SqlValue[], limitMs: number): Promise<readonly Row[]> {
-    const { clock, random, schema } = this.#parts;
-    const statement = text.replaceAll("{schema}", schema);
+    const { clock, random } = this.#parts;
+    const statement = this.#named(text);
     const giveUpAt = clock.now() + limitMs;
     for (let tries = 1; ; tries += 1) {
       try {
@@ -53,6 +54,14 @@ export class Requests {
     this.#closed = reason;
     const lost = new StoreUnavailableError(reason.message, { applied: "unknown" });
     for (const reject of [...this.#underWay]) reject(lost);
+  }
+
+  #named(text: string): string {
+    const known = this.#statements.get(text);
+    if (known !== undefined) return known;
+    const statement = text.replaceAll("{schema}", this.#parts.schema);
+    this.#statements.set(text, statement);
+    return statement;
   }
 
   #once(text: string, values: readonly SqlValue[], limitMs: number): Promise<readonly Row[]> {
