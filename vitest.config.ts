@@ -11,7 +11,11 @@ const config: ViteUserConfig = defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"] },
+        test: {
+          name: "unit",
+          include: ["src/**/*.test.ts", "test/*.test.ts"],
+          testTimeout: 30_000,
+        },
       },
       {
         extends: true,

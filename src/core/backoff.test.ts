@@ -2,13 +2,14 @@
 // count of failures and any draw.
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { anyDraw } from "../../test/support/holder-timings.ts";
 import { backoffMs } from "./backoff.ts";
 
 const backoff = fc
   .record({ baseMs: fc.integer({ min: 1, max: 1_000 }), more: fc.integer({ min: 0, max: 60_000 }) })
   .map(({ baseMs, more }) => ({ baseMs, capMs: baseMs + more }));
 const failures = fc.integer({ min: 1, max: 10_000 });
-const draw = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+const draw = anyDraw;
 
 test("a wait lies between half of its full length and all of it, and below the cap", () => {
   fc.assert(

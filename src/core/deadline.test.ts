@@ -3,8 +3,8 @@
 // instants of sending, handling and answering; the deadline is taken through the session machine as the holder does.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { validTiming } from "../../test/support/holder-timings.ts";
-import { attemptLimitMs, safeUntil } from "./deadline.ts";
+import { partOf, validTiming } from "../../test/support/holder-timings.ts";
+import { safeUntil } from "./deadline.ts";
 import { openSession, stepSession } from "./session-machine.ts";
 import type { Timing } from "./timing.ts";
 
@@ -14,14 +14,17 @@ const ROUNDING_MS = 1e-6;
 /** One request in true time, and the two clocks that measure it. */
 const exchange = fc.record({
   timing: validTiming,
-  sentAt: fc.double({ min: 0, max: 1e6, noNaN: true }),
-  toStoreMs: fc.double({ min: 0, max: 1e5, noNaN: true }),
-  toHolderMs: fc.double({ min: 0, max: 1e5, noNaN: true }),
+  sentAt: fc.integer({ min: 0, max: 1_000_000 }),
+  toStoreMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20_000 })),
+  toHolderMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20_000 })),
   /** How fast the store's clock runs; the holder's is set against it. */
-  storeRate: fc.double({ min: 0.5, max: 2, noNaN: true }),
+  storeRate: partOf(1.5).map((more) => 0.5 + more),
   /** What the holder's clock shows more (or less) over one ttl of the store, as a part of clockErrorMs. */
-  disagreement: fc.oneof(fc.constantFrom(-1, 1), fc.double({ min: -1, max: 1, noNaN: true })),
-  holderOffset: fc.double({ min: -1e6, max: 1e6, noNaN: true }),
+  disagreement: fc.oneof(
+    fc.constantFrom(-1, 1),
+    partOf(2).map((more) => more - 1),
+  ),
+  holderOffset: fc.integer({ min: -1_000_000, max: 1_000_000 }),
 });
 
 type Exchange = typeof exchange extends fc.Arbitrary<infer T> ? T : never;
@@ -82,7 +85,7 @@ describe("safeUntil", () => {
 
   test("S3: a renewal counts from its own sending, however late its answer comes", () => {
     fc.assert(
-      fc.property(exchange, fc.double({ min: 0, max: 1, noNaN: true }), (drawn, part) => {
+      fc.property(exchange, partOf(1), (drawn, part) => {
         const { timing, sentAt } = drawn;
         const opened = { sentAt, now: sentAt, grantedTtlMs: timing.ttlMs };
         const { state } = openSession(opened, timing);
@@ -113,20 +116,5 @@ describe("safeUntil", () => {
     expect(safeUntil({ sentAt: 500, grantedTtlMs: 9_000 }, timing.marginMs)).toBe(8_500);
     const { state } = openSession({ sentAt: 500, grantedTtlMs: 9_000, now: 510 }, timing);
     expect(state).toMatchObject({ kind: "confirmed", safeUntil: 8_500 });
-  });
-});
-
-describe("attemptLimitMs", () => {
-  test("an attempt gets a healthy round trip at most, never reaches past the end, never is negative", () => {
-    const instant = fc.integer({ min: 0, max: 100_000 });
-    fc.assert(
-      fc.property(instant, instant, instant, (now, until, roundTripMs) => {
-        const limitMs = attemptLimitMs(now, until, roundTripMs);
-        expect(limitMs).toBeGreaterThanOrEqual(0);
-        expect(limitMs).toBeLessThanOrEqual(roundTripMs);
-        expect(now + limitMs).toBeLessThanOrEqual(Math.max(now, until));
-        if (until - now >= roundTripMs) expect(limitMs).toBe(roundTripMs);
-      }),
-    );
   });
 });

@@ -12,8 +12,3 @@ export interface Confirmation {
 export function safeUntil(confirmation: Confirmation, marginMs: number): number {
   return confirmation.sentAt + confirmation.grantedTtlMs - marginMs;
 }
-
-/** How long one renewal may take before it counts as failed: a healthy round trip, and never past the end. */
-export function attemptLimitMs(now: number, until: number, roundTripMs: number): number {
-  return Math.max(0, Math.min(roundTripMs, until - now));
-}

@@ -106,6 +106,25 @@ describe("reading what a stranger wrote", () => {
     expect(refusal(text)).toBeInstanceOf(StoreUnusableError);
   });
 
+  test("a record with one field missing or of another type is refused", () => {
+    const whole = { ...who, v: 1 };
+    expect(refusal(JSON.stringify(whole))).toBeUndefined();
+    for (const name of Object.keys(whole)) {
+      for (const value of [
+        undefined,
+        null,
+        7,
+        true,
+        ["1"],
+        { name: "1" },
+        ...(name === "v" ? ["1"] : []),
+      ]) {
+        const text = JSON.stringify({ ...whole, [name]: value });
+        expect(refusal(text), text).toBeInstanceOf(StoreUnusableError);
+      }
+    }
+  });
+
   test("a record of a newer version tells to upgrade", () => {
     const text = JSON.stringify({ ...who, v: 2 });
     expect(() => decodeRecord(text)).toThrow(/version 2; this Tenure reads version 1. Upgrade/);

@@ -2,7 +2,7 @@
 // clock that only goes forward, every step compared with the rules. L3 has a file of its own.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { validTiming } from "../../test/support/holder-timings.ts";
+import { anyDraw, partOf, validTiming } from "../../test/support/holder-timings.ts";
 import {
   openSession,
   renewalBackoff,
@@ -24,7 +24,6 @@ interface Happening {
   readonly flag: boolean;
 }
 
-const part = fc.double({ min: 0, max: 1, noNaN: true });
 const happenings: fc.Arbitrary<Happening[]> = fc.array(
   fc.record({
     // The first four come often, the others end everything.
@@ -33,10 +32,10 @@ const happenings: fc.Arbitrary<Happening[]> = fc.array(
       { weight: 3, arbitrary: fc.constant("renewalDue") },
       { weight: 1, arbitrary: fc.constantFrom("refused", "clockJumped", "closed") },
     ) as fc.Arbitrary<SessionEvent["type"]>,
-    after: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 0.4, noNaN: true }), part),
-    sentAgo: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 0.2, noNaN: true }), part),
+    after: fc.oneof(fc.constant(0), partOf(0.4), partOf(1)),
+    sentAgo: fc.oneof(fc.constant(0), partOf(0.2), partOf(1)),
     grantedPart: fc.constantFrom(0.5, 0.9, 1, 1, 1, 2),
-    draw: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+    draw: anyDraw,
     flag: fc.boolean(),
   }),
   { maxLength: 30 },
@@ -238,17 +237,17 @@ describe("renewals", () => {
     });
   });
 
-  test("a renewal that is due is sent once, with at most a healthy round trip and never past the end", () => {
-    check(({ before, event, now, step }, timing) => {
+  test("a renewal that is due is sent once, and counts as failed after a healthy round trip at the latest", () => {
+    check(({ before, event, step }, timing) => {
       expect(did(step, "renew")).toBe(
         event.type === "renewalDue" && before.kind !== "ended" && step.state.kind !== "ended"
           ? 1
           : 0,
       );
       for (const command of step.commands) {
-        if (command.do !== "renew" || before.kind === "ended") continue;
+        if (command.do !== "renew") continue;
         expect(command.limitMs).toBeLessThanOrEqual(timing.roundTripMs);
-        expect(now + command.limitMs).toBeLessThanOrEqual(before.safeUntil);
+        expect(command.limitMs).toBeGreaterThanOrEqual(0);
       }
     });
   });

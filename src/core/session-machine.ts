@@ -8,7 +8,7 @@
 
 import { assertNever } from "./assert.ts";
 import { type Backoff, backoffMs } from "./backoff.ts";
-import { attemptLimitMs, safeUntil } from "./deadline.ts";
+import { safeUntil } from "./deadline.ts";
 import type { LossReason } from "./errors.ts";
 import type { Timing } from "./timing.ts";
 
@@ -87,7 +87,7 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
       return {
         state,
         commands: [
-          { do: "renew", limitMs: attemptLimitMs(event.now, state.safeUntil, timing.roundTripMs) },
+          { do: "renew", limitMs: timing.roundTripMs },
           // The next one does not wait for the answer to this one: where a round trip may take longer than the interval,
           // that is what lets one renewal be lost (L3).
           { do: "renewAfter", delayMs: timing.renewEveryMs },

@@ -59,7 +59,7 @@ export class TimingError extends TenureError {
   }
 }
 
-export const DEFAULT_TTL_MS = 10_000;
+const DEFAULT_TTL_MS = 10_000;
 
 /** Fills in the defaults, checks every number and both inequalities; throws what is wrong. */
 export function planTiming(asked: TimingOptions = {}): Timing {

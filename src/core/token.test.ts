@@ -110,6 +110,8 @@ describe("the rule of every guard", () => {
       fc.property(token, token, (highest, offered) => {
         expect(admits(highest, offered)).toBe(offered >= highest);
         expect(admits(highest, highest)).toBe(true);
+        expect(admits(highest, highest + 1n)).toBe(true);
+        expect(admits(highest, highest - 1n)).toBe(false);
         expect(admits(undefined, offered)).toBe(true);
       }),
     );

@@ -48,7 +48,6 @@ describe("close", () => {
     expect(store.closed).toBe(1);
   });
 
-  // KNOWN BUG: close() first waits for acquisitions under way, and until then its leases take new work.
   test("S6: from the call on no lease takes new work, also while an acquisition waits for a dead store", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");

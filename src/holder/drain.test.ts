@@ -134,6 +134,20 @@ describe("work that outlives the drain", () => {
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
+  test("the first reason stands: a loss after the overrun does not change what the signal says", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    hangingWork(lease);
+    const released = lease.release({ drainMs: 100 });
+    await clock.advance(200);
+    // Nobody has asked for the signal or the error until now.
+    clock.jump();
+    expect(lease.signal.reason).toMatchObject({ reason: "released" });
+    expect(() => lease.check()).toThrow(/its work outlived the drain/);
+    expect(await released).toBe("lost");
+  });
+
   test("work that settles between its signal and the end is released", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");

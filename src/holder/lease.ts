@@ -164,6 +164,16 @@ export class Lease implements SessionMember, AsyncDisposable {
     this.#feed({ type: "lost", reason, detail });
   }
 
+  /** @internal Its own release took effect although the answer is still under way, or somebody revoked it. */
+  supersede(): void {
+    if (this.#state.kind !== "releasing") {
+      this.lose("revoked", "a third party revoked it");
+      return;
+    }
+    this.#finish?.("released");
+    this.#feed({ type: "releaseAnswered" });
+  }
+
   #whyNot(now: number): Error {
     this.#session.look(now);
     if (this.#loss !== undefined) return this.#toError(this.#loss);

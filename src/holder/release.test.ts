@@ -65,7 +65,7 @@ describe("release", () => {
     expect(successor.check()).toBe(2n);
   });
 
-  // KNOWN BUG: the session takes the next lease on the resource as proof that the one before was revoked.
+  // The next lease on a resource is no proof that the one before was revoked.
   test("a release whose answer is late is released, also when the holder has the next lease by then", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");

@@ -20,6 +20,8 @@ export interface SessionMember {
   readonly resource: string;
   readonly token: bigint;
   lose(reason: LossReason, detail: string): void;
+  /** A newer grant of the same resource proves that this one is over. */
+  supersede(): void;
 }
 
 export interface SessionParts {
@@ -73,9 +75,10 @@ export class Session {
     this.sessionId = opened.sessionId;
     this.timing = parts.timing;
     this.confirmedAt = wallAt(parts.clock, opened.sentAt);
-    this.#stopListening = parts.clock.onJump(() => this.#feed({ type: "clockJumped" }));
+    // Read before listening: a jump that this reading finds is for Sessions, which has been listening since the sending.
     const first = openSession({ ...opened, now: parts.clock.now() }, parts.timing);
     this.#state = first.state;
+    this.#stopListening = parts.clock.onJump(() => this.#feed({ type: "clockJumped" }));
     this.#apply(first);
   }
 
@@ -124,8 +127,8 @@ export class Session {
   }
 
   join(member: SessionMember): void {
-    // The store granted the resource anew, so whoever of this session had it before has lost it and was not told yet.
-    this.#members.get(member.resource)?.lose("revoked", "a third party revoked it");
+    // The store granted the resource anew, so whoever of this session had it before has it no more.
+    this.#members.get(member.resource)?.supersede();
     this.#members.set(member.resource, member);
   }
 
@@ -219,16 +222,19 @@ export class Session {
         store.renew({ sessionId, withdrawn, limitMs }),
       );
     } catch (cause) {
+      // Known before the leases are told, and forgotten when the failure came too late to matter.
       this.#doubtCause = cause;
       this.#feed({ type: "renewalFailed", now: clock.now(), sentAt, draw: random.next() });
+      if (this.#state.kind === "confirmed") this.#doubtCause = undefined;
       return;
     }
     if (outcome.kind === "gone") {
       this.refuse();
       return;
     }
-    this.confirmedAt = wallAt(clock, sentAt);
     this.#feed({ type: "renewed", now: clock.now(), sentAt, grantedTtlMs: outcome.ttlMs });
+    const newest = this.#state.kind === "confirmed" && this.#state.sentAt === sentAt;
+    if (newest) this.confirmedAt = wallAt(clock, sentAt);
     for (const ref of outcome.gone) this.#loseOne(ref);
   }
 

@@ -235,6 +235,12 @@ export class Tenure implements AsyncDisposable {
     });
   }
 
+  async #releaseAll(drainMs: number): Promise<void> {
+    const members = this.#sessions.all().flatMap((session) => [...session.members]);
+    const leases = members.filter((member) => member instanceof Lease);
+    await Promise.all(leases.map((lease) => lease.release({ drainMs })));
+  }
+
   #limited<T>(what: string, request: () => Promise<T>): Promise<T> {
     return withLimit(this.#parts.clock, REQUEST_LIMIT_MS, what, request);
   }
@@ -245,11 +251,11 @@ export class Tenure implements AsyncDisposable {
 
   async #close(drainMs: number): Promise<void> {
     this.#closing.abort(new ClosedError("This Tenure"));
-    // Whoever is still acquiring ends first, and gives back what the store may have granted meanwhile.
+    // Leases take no new work from this moment on. Whoever is still acquiring gives back what the store may grant yet;
+    // what slipped through before it looked is released as well.
+    const released = this.#releaseAll(drainMs);
     await Promise.allSettled(this.#acquiring);
-    const members = this.#sessions.all().flatMap((session) => [...session.members]);
-    const leases = members.filter((member) => member instanceof Lease);
-    await Promise.all(leases.map((lease) => lease.release({ drainMs })));
+    await Promise.all([released, this.#releaseAll(drainMs)]);
     await this.#sessions.close();
     await this.#parts.store.close().catch(() => undefined);
   }

@@ -13,6 +13,8 @@ export interface ClockSources {
 
 /** Wall and monotonic may drift apart this far (slewing, 1 ms steps) before the boot clock is asked. */
 const WALL_TOLERANCE_MS = 50;
+/** Readings this close together count as one instant. */
+const READ_TOGETHER_MS = 5;
 /** setTimeout turns larger delays into 1 ms. */
 const DELAY_MAX_MS = 2 ** 31 - 1;
 
@@ -28,13 +30,10 @@ export class SystemClock implements Clock {
   constructor(sources: ClockSources) {
     this.#sources = sources;
     this.#jumpMs = 2 * sources.hostClock.stepMs + 10;
-    // The monotonic clock is read last: an interruption before that makes the offsets too small, which can only be taken
-    // for a jump later. Too large they would hide one.
-    const boot = sources.hostClock.now();
-    const wall = sources.wallMs();
-    this.#last = sources.monotonicMs();
-    this.#wallOffset = wall - this.#last;
-    this.#bootOffset = boot - this.#last;
+    const start = readTogether(sources);
+    this.#last = start.monotonic;
+    this.#wallOffset = start.wall - start.monotonic;
+    this.#bootOffset = start.boot - start.monotonic;
   }
 
   now(): number {
@@ -51,14 +50,27 @@ export class SystemClock implements Clock {
   }
 
   setTimer(callback: () => void, delayMs: number, options?: TimerOptions): Timer {
+    const { monotonicMs } = this.#sources;
+    const dueAt = monotonicMs() + delayMs;
+    // setTimeout counts whole milliseconds, may come a fraction early, and cannot count beyond 24 days.
+    const arm = (): NodeJS.Timeout => {
+      const timeout = setTimeout(
+        fire,
+        Math.min(Math.max(0, Math.ceil(dueAt - monotonicMs())), DELAY_MAX_MS),
+      );
+      return options?.keepAlive === true ? timeout : timeout.unref();
+    };
     const fire = (): void => {
+      const now = monotonicMs();
+      if (now < dueAt) {
+        timer = arm();
+        return;
+      }
       // The wall clock may have been set by just the length of the sleep, so timers ask the boot clock regardless.
-      this.#compare(this.#sources.monotonicMs());
+      this.#compare(now);
       callback();
     };
-    // setTimeout counts whole milliseconds and may come a fraction early; our timers may not.
-    const timer = setTimeout(fire, Math.min(Math.ceil(Math.max(0, delayMs)) + 1, DELAY_MAX_MS));
-    if (options?.keepAlive !== true) timer.unref();
+    let timer = arm();
     return { cancel: () => clearTimeout(timer) };
   }
 
@@ -83,5 +95,20 @@ export class SystemClock implements Clock {
     if (!slept && !wentBack) return;
     this.#bootOffset = bootOffset;
     for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+/**
+ * The three clocks at one instant, as nearly as can be had. An interruption in between would make the offsets wrong for
+ * good: too large they hide a later sleep, too small they invent one.
+ */
+function readTogether(sources: ClockSources): { monotonic: number; wall: number; boot: number } {
+  for (let tries = 1; ; tries += 1) {
+    const before = sources.monotonicMs();
+    const boot = sources.hostClock.now();
+    const wall = sources.wallMs();
+    const monotonic = sources.monotonicMs();
+    // After many tries the last one has to do; with the monotonic clock read last it can only invent a jump.
+    if (monotonic - before < READ_TOGETHER_MS || tries >= 100) return { monotonic, wall, boot };
   }
 }

@@ -129,7 +129,7 @@ test("S1, L1: 1,000 times kill -9 during a grant lose no token, block nothing lo
       `longest wait for a dead one's resource ${ms(Math.max(...tale.waits))}, at the end ${ms(inheritedMs)}`,
   );
   await expectNoOrphans(file);
-}, 240_000);
+}, 400_000);
 
 /** When every dead session is over, the next one that is opened sweeps them away: only the living remain. */
 async function expectNoOrphans(file: string): Promise<void> {

@@ -50,7 +50,7 @@ test("L1, S1: after SIGKILL of the holder a waiter of another process holds with
   );
   expect(gaps).toHaveLength(CHAINS * KILLS);
   expect(Math.max(...gaps)).toBeLessThanOrEqual(TIMING.ttlMs + 500);
-  // S4: nor does anyone hold before the dead holder's ttl is over, wherever it stood between two renewals.
-  const earliest = TIMING.ttlMs - RENEW_EVERY_MS - TIMING.roundTripMs;
-  expect(Math.min(...gaps)).toBeGreaterThanOrEqual(earliest);
+  // S4: nor does anyone hold before the dead holder's ttl is over, wherever it stood between two renewals; one of them
+  // may have come late on a loaded machine.
+  expect(Math.min(...gaps)).toBeGreaterThanOrEqual(TIMING.ttlMs - 2 * RENEW_EVERY_MS);
 });

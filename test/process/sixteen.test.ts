@@ -73,4 +73,4 @@ test("S1, S4: of 16 processes with 200 acquisitions each, never two hold at once
     `      ${begins.length} grants in ${(tookMs / 1000).toFixed(1)} s, ${(begins.length / (tookMs / 1000)).toFixed(0)} a second, ` +
       `${handovers} of them from one process to another (${(tookMs / handovers).toFixed(1)} ms each)`,
   );
-});
+}, 240_000);

@@ -3,6 +3,16 @@
 import fc from "fast-check";
 import type { Timing } from "../../src/core/timing.ts";
 
+/** A part of one, in thousandths. Doubles would not do: nearly all that fast-check draws are next to nothing. */
+export function partOf(most: number): fc.Arbitrary<number> {
+  return fc
+    .integer({ min: 0, max: Math.round(most * 1_000) })
+    .map((thousandths) => thousandths / 1_000);
+}
+
+/** One draw of `Random.next()`: at least 0, below 1. */
+export const anyDraw: fc.Arbitrary<number> = partOf(0.999);
+
 /** Any timing that keeps both inequalities. A slack of 0 makes the ttl as short as they allow. */
 export const validTiming: fc.Arbitrary<Timing> = fc
   .record({

@@ -28,10 +28,10 @@ type Request<M extends Method> = Parameters<Store[M]>[0];
 type Answer<M extends Method> = ReturnType<Store[M]>;
 
 /** Stands between holder and store for one kind of request. `forward` hands the request on, as often as it is called. */
-export type Hook<M extends Method> = (request: Request<M>, forward: () => Answer<M>) => Answer<M>;
+type Hook<M extends Method> = (request: Request<M>, forward: () => Answer<M>) => Answer<M>;
 
 /** A store that counts what passes and lets a test step in. Hooks may be set and removed at any time. */
-export class WrappedStore implements Store {
+class WrappedStore implements Store {
   readonly hooks: { [M in Method]?: Hook<M> | undefined } = {};
   readonly calls: Record<Method, number> = {
     openSession: 0,

@@ -3,7 +3,7 @@
 
 import { StoreUnusableError } from "../../core/errors.ts";
 
-export type SqlValue = string | number | bigint | null;
+type SqlValue = string | number | bigint | null;
 export type Row = Record<string, SqlValue>;
 
 export interface Statement {

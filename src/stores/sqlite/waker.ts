@@ -7,9 +7,9 @@ import type { Clock, Timer } from "../../core/clock.ts";
 import type { Connection, Statement } from "./driver.ts";
 
 /** After a report from the kernel: when to look, in milliseconds after the look before. */
-const LOOKS_MS = [0, 1, 2, 4, 8, 16, 32, 64];
+const LOOKS_MS = [0, 2, 4, 10, 25, 80];
 /** How often to look when the kernel reports nothing. */
-const IDLE_LOOK_MS = 100;
+const IDLE_LOOK_MS = 250;
 /** The same where the kernel cannot report at all. */
 const BLIND_LOOK_MS = 10;
 
@@ -60,7 +60,9 @@ export class Waker {
     } catch {
       this.#watcher = undefined;
     }
-    this.#lookIn(this.#idleMs());
+    // The pages of a commit may have been written just before the watch began, and be visible only in a moment.
+    this.#looks = 0;
+    this.#lookIn(0);
   }
 
   #goBlind(): void {
@@ -69,11 +71,11 @@ export class Waker {
     this.#lookIn(this.#idleMs());
   }
 
-  /** Reports come in bursts, one per page: the series of looks starts anew only when the last one is over. */
+  /** Every report starts the series of looks anew. They come in bursts, one per page; a series just begun will do. */
   #reported(): void {
-    if (this.#looks < LOOKS_MS.length) return;
+    if (this.#looks === 0) return;
     this.#looks = 0;
-    this.#look();
+    this.#lookIn(0);
   }
 
   #look(): void {
@@ -81,8 +83,8 @@ export class Waker {
     const version = this.#version.get()?.data_version;
     const changed = version !== this.#seen;
     this.#seen = version;
-    if (changed) this.#looks = LOOKS_MS.length;
-    else this.#looks += 1;
+    // Where one commit became visible the next may be under way: its report can have come before this look.
+    this.#looks = changed ? 0 : this.#looks + 1;
     this.#lookIn(LOOKS_MS[this.#looks] ?? this.#idleMs());
     if (changed) this.wakeAll();
   }
