@@ -1,5 +1,6 @@
-// What is read without changing anything: who holds what, and when a waiter should look again. One snapshot of the database
-// each; times leave it as durations.
+// The statement of each request. Those that change something are one call of a function; those that only read are one snapshot
+// of the database. Values travel as text, so that neither client library converts them in its own way, and times leave
+// the database as durations. `{schema}` stands for the name.
 
 import { decodeRecord } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
@@ -7,6 +8,22 @@ import { firstBehind } from "../shared/prefix.ts";
 import type { LeaseView } from "../store.ts";
 import type { Row } from "./link.ts";
 import type { Requests } from "./requests.ts";
+
+export const CALL = {
+  openSession:
+    'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
+  grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
+  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
+  release:
+    'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
+  withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
+  endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint) AS answer',
+  revoke: 'SELECT "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS answer',
+  notify: "SELECT pg_notify($1::text, $2::text)::text AS answer",
+  watch: `INSERT INTO "{schema}".watcher AS w (id, until)
+    VALUES ($1::text, clock_timestamp() + $2::text::integer * interval '1 s')
+    ON CONFLICT (id) DO UPDATE SET until = excluded.until RETURNING w.id AS answer`,
+} as const;
 
 const COLUMNS = `
   l.resource, l.token::text AS token, l.record,
