@@ -48,12 +48,14 @@ export function postgresStore(options: PostgresOptions): OpenStore {
   const connectLimitMs = options.connectLimitMs ?? CONNECT_LIMIT_MS;
   const listenUrl = typeof listen === "string" ? listen : undefined;
   return async (parts) => {
+    const giveUpAt = parts.clock.now() + connectLimitMs;
     const link = await openLink({ url, pool, sql, library, listenUrl, connectLimitMs });
     const { clock, random } = parts;
     const requests = new Requests({ link, clock, random, schema });
     try {
       const { address } = link;
-      const asked = { schema, createSchema, address, limitMs: connectLimitMs };
+      const leftMs = (): number => Math.max(1, giveUpAt - clock.now());
+      const asked = { schema, createSchema, address, leftMs };
       const server = await setUp(requests, asked);
       return new PostgresStore(
         { link, requests, schema, listens: listen !== false, server },

@@ -19,12 +19,17 @@ const SERVER = `
     (EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = '{schema}' AND c.relname = 'meta'))::text AS present, $1::text AS asked`;
 
-export async function setUp(
-  requests: Requests,
-  options: { schema: string; createSchema: boolean; address: string; limitMs: number },
-): Promise<Server> {
-  const { schema, createSchema, address, limitMs } = options;
-  const server = await requests.row(SERVER, [schema], limitMs);
+export interface SetUpOptions {
+  readonly schema: string;
+  readonly createSchema: boolean;
+  readonly address: string;
+  /** What is left of the time for all of it. */
+  leftMs(): number;
+}
+
+export async function setUp(requests: Requests, options: SetUpOptions): Promise<Server> {
+  const { schema, createSchema, address, leftMs } = options;
+  const server = await requests.row(SERVER, [schema], leftMs());
   if (Number(server.version) < OLDEST) {
     throw new StoreUnusableError(
       `PostgreSQL at ${address} is version ${server.shown}; Tenure needs 13 or newer.`,
@@ -51,6 +56,7 @@ export async function setUp(
         `The schema "${schema}" is not in the database at ${address}. Run migrationSql({ schema: "${schema}" }), or set createSchema: true.`,
       );
     }
+    const limitMs = leftMs();
     const lockTimeout = `SELECT set_config('lock_timeout', '${Math.ceil(limitMs)}', true);`;
     await requests.run(`${lockTimeout}\n${migrationSql({ schema })}`, [], limitMs);
   }
@@ -58,14 +64,11 @@ export async function setUp(
   return { durable: server.fsync === "on" };
 }
 
-async function checkVersion(
-  requests: Requests,
-  { schema, limitMs }: { schema: string; limitMs: number },
-): Promise<void> {
+async function checkVersion(requests: Requests, { schema, leftMs }: SetUpOptions): Promise<void> {
   const [row] = await requests.run(
     'SELECT version::text AS version FROM "{schema}".meta WHERE only_row = $1::text::boolean',
     ["true"],
-    limitMs,
+    leftMs(),
   );
   const version = Number(row?.version);
   if (version === SCHEMA_VERSION) return;

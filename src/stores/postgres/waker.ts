@@ -2,7 +2,7 @@
 // opened by the first waiter, proved by a notification of our own (behind a transaction pooler none arrives), watched by
 // a heartbeat, and opened again when it breaks. While there is none, waiters look again by the clock.
 
-import { backoffMs } from "../../core/backoff.ts";
+import { type Backoff, backoffMs } from "../../core/backoff.ts";
 import type { Clock, Random, Timer } from "../../core/clock.ts";
 import type { Ear, PgLink } from "./link.ts";
 
@@ -27,8 +27,8 @@ const BEAT_LIMIT_MS = 2_000;
 /** A connection that nobody needs is kept for the next waiter this long. */
 const LINGER_MS = 30_000;
 const REOPEN_BACKOFF = { baseMs: 50, capMs: 5_000 };
-/** When notifications do not arrive at all, trying again soon is no use. */
-const POOLER_PAUSE_MS = 60_000;
+/** When notifications do not arrive although they are sent, as behind a pooler, trying again soon is no use. */
+const UNPROVED_BACKOFF = { baseMs: 1_000, capMs: 60_000 };
 
 export class Waker {
   readonly #parts: WakerParts;
@@ -75,6 +75,7 @@ export class Waker {
     this.#state = "opening";
     this.#round += 1;
     const round = this.#round;
+    let backoff = REOPEN_BACKOFF;
     const hearing = {
       heard: (payload: string) => this.#heard(payload),
       broke: () => this.#broke(round),
@@ -93,9 +94,10 @@ export class Waker {
         this.#proof = { payload: proof, arrived };
       });
       await this.#parts.tell(proof);
+      backoff = UNPROVED_BACKOFF;
       await this.#inTime(arrival, PROOF_LIMIT_MS);
     } catch {
-      this.#broke(round, this.#ear === undefined ? undefined : POOLER_PAUSE_MS);
+      this.#broke(round, backoff);
       return;
     }
     if (round !== this.#round || this.#ear === undefined) return;
@@ -140,12 +142,12 @@ export class Waker {
   }
 
   /** Waiters go on by the clock, and the connection is opened again, if somebody still waits then. */
-  #broke(round: number, pauseMs?: number): void {
+  #broke(round: number, backoff: Backoff = REOPEN_BACKOFF): void {
     if (this.#closed || round !== this.#round || this.#state === "deaf") return;
     this.#shut("deaf");
     this.#failures += 1;
     const { clock, random } = this.#parts;
-    const delayMs = pauseMs ?? backoffMs(REOPEN_BACKOFF, this.#failures, random.next());
+    const delayMs = backoffMs(backoff, this.#failures, random.next());
     this.#timer = clock.setTimer(() => {
       this.#state = "off";
       if (this.#subscriptions.size > 0) void this.#open();
