@@ -20,8 +20,10 @@ export interface ConnectOptions {
 }
 
 /**
- * `sqlite:./tenure.db`: all processes of this machine, through one file. `memory:`: this process alone;
- * `memory:name` is shared by everyone in the process who uses that name. Or a store: `connect(sqliteStore({ ... }))`.
+ * `sqlite:./tenure.db`: all processes of this machine, through one file. `postgres://user@host/database`: all that reach
+ * that database; `?schema=name`, `?create-schema=0` and `?listen=0` are ours, the rest is the client library's. `memory:`:
+ * this process alone; `memory:name` is shared by everyone in the process who uses that name. Or a store:
+ * `connect(sqliteStore({ ... }))`.
  */
 export async function connect(
   target: string | OpenStore,
@@ -65,9 +67,14 @@ async function fromUrl(url: unknown): Promise<OpenStore> {
       const { sqliteStore } = await import("./stores/sqlite.ts");
       return sqliteStore(sqliteOptions(rest));
     }
+    case "postgres":
+    case "postgresql": {
+      const { postgresStore } = await import("./stores/postgres.ts");
+      return postgresStore(postgresOptions(url));
+    }
     default:
       throw new InvalidArgumentError(
-        `Tenure has no store for "${scheme}:". Known are sqlite: and memory:. Check the spelling, or pass a store.`,
+        `Tenure has no store for "${scheme}:". Known are postgres:, sqlite: and memory:. Check the spelling, or pass a store.`,
       );
   }
 }
@@ -97,4 +104,25 @@ function sqliteOptions(rest: string): { file: string; allowNetworkFileSystem: bo
     }
   }
   return { file, allowNetworkFileSystem: settings.get("allow-network-file-system") === "1" };
+}
+
+/** Our settings are taken out of the URL: the client libraries would pass them on to the server, which knows none. */
+function postgresOptions(url: string): {
+  url: string;
+  schema: string | undefined;
+  createSchema: boolean;
+  listen: boolean;
+} {
+  const [place = "", query = ""] = url.split("?", 2);
+  const settings = new URLSearchParams(query);
+  const take = (name: string): string | undefined => {
+    const value = settings.get(name) ?? undefined;
+    settings.delete(name);
+    return value;
+  };
+  const schema = take("schema");
+  const createSchema = take("create-schema") !== "0";
+  const listen = take("listen") !== "0";
+  const rest = settings.toString();
+  return { url: rest === "" ? place : `${place}?${rest}`, schema, createSchema, listen };
 }

@@ -3,6 +3,7 @@
 
 import { decodeRecord } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
+import { firstBehind } from "../shared/prefix.ts";
 import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../store.ts";
 import type { Connection, Row, Statement } from "./driver.ts";
 
@@ -209,17 +210,4 @@ function holderOf(row: Row, at: Moment): HolderView {
   const { holderId, sessionId, value } = decodeRecord(String(row.record));
   const token = parseToken(String(row.token));
   return { holderId, sessionId, token, value, expiresInMs: Number(row.expires_ms) - at.nowMs };
-}
-
-/** The smallest text that comes behind everything with this prefix, in the order of UTF-8; undefined: there is none. */
-function firstBehind(prefix: string): string | undefined {
-  const points = [...prefix].map((character) => character.codePointAt(0) ?? 0);
-  while (points.length > 0) {
-    const last = points.pop() ?? 0;
-    if (last === 0x10_ffff) continue;
-    // Half surrogates are not text; the next code point behind them is.
-    points.push(last === 0xd7ff ? 0xe000 : last + 1);
-    return String.fromCodePoint(...points);
-  }
-  return undefined;
 }

@@ -1,0 +1,69 @@
+// The door to the PostgreSQL store: its options, and what happens until it is open. The store itself is in postgres/store.ts;
+// what happens inside one request, in the database, is in postgres/functions.ts.
+
+import { InvalidArgumentError } from "../core/errors.ts";
+import { type LibraryName, openLink } from "./postgres/open-link.ts";
+import type { PgClient, PgPool } from "./postgres/pg-link.ts";
+import type { PostgresJs } from "./postgres/postgresjs-link.ts";
+import { Requests } from "./postgres/requests.ts";
+import { checkSchema } from "./postgres/schema.ts";
+import { setUp } from "./postgres/setup.ts";
+import { closeInTime, PostgresStore } from "./postgres/store.ts";
+import type { OpenStore } from "./store.ts";
+
+export { migrationSql } from "./postgres/schema.ts";
+
+export interface PostgresOptions {
+  /** postgres://user:password@host:port/database. Exactly one of url, pool and sql. */
+  readonly url?: string | undefined;
+  /** Your own Pool (or one connected Client) of pg. It is not closed with the store. */
+  readonly pool?: PgPool | PgClient | undefined;
+  /** Your own instance of postgres.js. It is not closed with the store. */
+  readonly sql?: PostgresJs | undefined;
+  /** Which library opens the url. @default pg where it is installed, else postgres */
+  readonly library?: LibraryName | undefined;
+  /** All processes that compete must name the same. @default "tenure" */
+  readonly schema?: string | undefined;
+  /** Whether a missing schema is made; needs the right to create. Off: run migrationSql() yourself. @default true */
+  readonly createSchema?: boolean | undefined;
+  /**
+   * How waiters are woken. On: one more connection per process that waits. Off: they look ten times a second. A URL: that
+   * connection goes there, past a pooler in transaction mode, which would swallow the notifications. @default true
+   */
+  readonly listen?: boolean | string | undefined;
+  /** After this many milliseconds an unreachable server is an error instead of a hanging start. @default 10_000 */
+  readonly connectLimitMs?: number | undefined;
+}
+
+const CONNECT_LIMIT_MS = 10_000;
+
+export function postgresStore(options: PostgresOptions): OpenStore {
+  const { url, pool, sql, library, listen = true, createSchema = true } = options ?? {};
+  if ([url, pool, sql].filter((target) => target !== undefined).length !== 1) {
+    throw new InvalidArgumentError(
+      'postgresStore() needs exactly one of url ("postgres://host/database"), pool (of pg) and sql (of postgres.js).',
+    );
+  }
+  const schema = checkSchema(options.schema ?? "tenure");
+  const connectLimitMs = options.connectLimitMs ?? CONNECT_LIMIT_MS;
+  const listenUrl = typeof listen === "string" ? listen : undefined;
+  return async (parts) => {
+    const giveUpAt = parts.clock.now() + connectLimitMs;
+    const link = await openLink({ url, pool, sql, library, listenUrl, connectLimitMs });
+    const { clock, random } = parts;
+    const requests = new Requests({ link, clock, random, schema });
+    try {
+      const { address } = link;
+      const leftMs = (): number => Math.max(1, giveUpAt - clock.now());
+      const asked = { schema, createSchema, address, leftMs };
+      const server = await setUp(requests, asked);
+      return new PostgresStore(
+        { link, requests, schema, listens: listen !== false, server },
+        parts,
+      );
+    } catch (error) {
+      await closeInTime(link, clock);
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,229 @@
+// The granting and its kin as functions in the database: each request is one statement and so one round trip and one
+// transaction, and inside it every step sees what was committed before it. "Live" always means: not ended, and the
+// database's clock is before its end. Locks are taken in one order: lease, waiter, session; then nothing deadlocks.
+// Answers are one text: a word, and behind it what belongs to it.
+
+import { HEAD_START_MS } from "../store.ts";
+
+const LIVE = "s.ended IS NULL AND s.expires > clock_timestamp()";
+const MS = (interval: string): string => `extract(epoch FROM ${interval}) * 1000`;
+
+/** What every function that writes begins with. */
+const PREPARE = `
+  -- No request waits for a row longer than its caller does. And what is answered is on the disk: a crash begins no new
+  -- timeline, so a grant that it lost would bring its token back (S1).
+  setting := set_config('lock_timeout', p_limit_ms::text, true);
+  IF current_setting('synchronous_commit') = 'off' THEN
+    setting := set_config('synchronous_commit', 'on', true);
+  END IF;`;
+
+/** The counter goes up in the statement that names the holder (S1), above what deleted rows and older timelines had. */
+const TAKE = `
+    token = greatest(x.token, (SELECT f.token FROM "{schema}".floor f), "{schema}".epoch()) + 1,
+    session = p_session, attempt = p_attempt, record = p_record`;
+
+const WATCHED = `EXISTS (SELECT FROM "{schema}".watcher w WHERE w.until > clock_timestamp())`;
+const TELL = `setting := pg_notify('{channel}', 'r' || p_resource)::text;`;
+
+const EPOCH = `
+-- The part of a token that rises when a standby is promoted: a standby may have missed the newest grants. Timeline 1
+-- counts as 0. Asked of the WAL that is written now: the control file tells the old timeline until the next checkpoint.
+CREATE OR REPLACE FUNCTION "{schema}".epoch() RETURNS numeric LANGUAGE sql AS $$
+  SELECT (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1) * 18446744073709551616::numeric
+$$;`;
+
+const LOOK = `
+-- When this attempt may ask for the resource: 0 for now, else how long to wait before looking again.
+CREATE OR REPLACE FUNCTION "{schema}".look(p_resource text, p_attempt text,
+  OUT wait_ms double precision, OUT last_attempt text, OUT held_record text) LANGUAGE plpgsql AS $$
+DECLARE
+  l "{schema}".lease;
+  h "{schema}".session;
+  head text;
+BEGIN
+  wait_ms := 0;
+  SELECT * INTO l FROM "{schema}".lease WHERE resource = p_resource;
+  IF NOT FOUND THEN RETURN; END IF;
+  last_attempt := l.attempt;
+  SELECT * INTO h FROM "{schema}".session WHERE id = l.session;
+  IF FOUND AND h.ended IS NULL AND h.expires > clock_timestamp() THEN
+    wait_ms := greatest(${MS("h.expires - clock_timestamp()")}, 0.001);
+    held_record := l.record;
+    RETURN;
+  END IF;
+  -- The first waiter whose session lives has a head start.
+  SELECT w.attempt INTO head FROM "{schema}".waiter w JOIN "{schema}".session s ON s.id = w.session
+  WHERE w.resource = p_resource AND ${LIVE} ORDER BY w.place LIMIT 1;
+  IF head IS NOT NULL AND head <> p_attempt THEN
+    wait_ms := greatest(0, ${MS(`coalesce(h.ended, h.expires, l.freed) + interval '${HEAD_START_MS} ms' - clock_timestamp()`)});
+  END IF;
+END $$;`;
+
+const ACQUIRE = `
+CREATE OR REPLACE FUNCTION "{schema}".acquire(p_resource text, p_session text, p_attempt text, p_record text,
+  p_queue boolean, p_limit_ms bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  setting text;
+  granted text;
+  watched boolean;
+  seen record;
+  l "{schema}".lease;
+BEGIN${PREPARE}
+  -- The usual case in one step: released, and nobody waits.
+  UPDATE "{schema}".lease AS x SET ${TAKE}
+  WHERE x.resource = p_resource AND x.session IS NULL AND NOT x.queued AND x.attempt <> p_attempt
+    AND EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${LIVE})
+  RETURNING x.token::text, ${WATCHED} INTO granted, watched;
+  IF granted IS NOT NULL THEN
+    IF watched THEN ${TELL} END IF;
+    RETURN 'granted ' || granted;
+  END IF;
+
+  IF NOT EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${LIVE}) THEN
+    RETURN 'gone';
+  END IF;
+  -- A busy answer needs no lock, unless a place in the queue has to be taken.
+  SELECT * INTO seen FROM "{schema}".look(p_resource, p_attempt);
+  IF seen.wait_ms > 0 AND seen.last_attempt <> p_attempt
+    AND (NOT p_queue OR EXISTS (SELECT FROM "{schema}".waiter w WHERE w.attempt = p_attempt)) THEN
+    RETURN concat('busy ', seen.held_record);
+  END IF;
+
+  -- From here on under the row's lock. A row that is missing is made first: whoever deleted it has left its floor then.
+  LOOP
+    SELECT * INTO l FROM "{schema}".lease WHERE resource = p_resource FOR UPDATE;
+    EXIT WHEN FOUND;
+    INSERT INTO "{schema}".lease (resource, token, attempt, record, freed)
+    VALUES (p_resource, 0, '', '', '-infinity') ON CONFLICT DO NOTHING;
+  END LOOP;
+  IF l.attempt = p_attempt THEN
+    RETURN CASE WHEN l.session = p_session THEN 'granted ' || l.token ELSE 'ended' END;
+  END IF;
+  -- Taking from a session that is over begins with its death, judged under its own lock: its next renewal must fail (S4).
+  -- A session that is not dead after this holds, even if it has expired since: a renewal may be under way.
+  UPDATE "{schema}".session AS s SET ended = s.expires
+  WHERE s.id = l.session AND s.ended IS NULL AND s.expires <= clock_timestamp();
+  SELECT * INTO seen FROM "{schema}".look(p_resource, p_attempt);
+  IF seen.wait_ms > 0
+    OR EXISTS (SELECT FROM "{schema}".session s WHERE s.id = l.session AND s.ended IS NULL) THEN
+    IF p_queue THEN
+      INSERT INTO "{schema}".waiter (resource, session, attempt) VALUES (p_resource, p_session, p_attempt)
+      ON CONFLICT (attempt) DO NOTHING;
+      -- In the row itself, so that the release that takes its lock next cannot overlook it.
+      UPDATE "{schema}".lease SET queued = true WHERE resource = p_resource AND NOT queued;
+    END IF;
+    RETURN concat('busy ', seen.held_record);
+  END IF;
+  DELETE FROM "{schema}".waiter WHERE attempt = p_attempt;
+  UPDATE "{schema}".lease AS x SET ${TAKE},
+    queued = EXISTS (SELECT FROM "{schema}".waiter w WHERE w.resource = p_resource)
+  WHERE x.resource = p_resource
+  RETURNING x.token::text, ${WATCHED} INTO granted, watched;
+  IF watched THEN ${TELL} END IF;
+  RETURN 'granted ' || granted;
+END $$;`;
+
+const GIVE_BACK = `
+-- Conditional on session and token: a late release of an older term matches no row (S5).
+CREATE OR REPLACE FUNCTION "{schema}".release(p_resource text, p_session text, p_token numeric, p_limit_ms bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  setting text;
+  heard boolean;
+BEGIN${PREPARE}
+  UPDATE "{schema}".lease AS x SET session = NULL, freed = clock_timestamp()
+  WHERE x.resource = p_resource AND x.session = p_session AND x.token = p_token
+    AND EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${LIVE})
+  RETURNING x.queued OR ${WATCHED} INTO heard;
+  IF heard THEN ${TELL} END IF;
+  RETURN CASE WHEN heard IS NULL THEN 'notHeld' ELSE 'released' END;
+END $$;
+
+CREATE OR REPLACE FUNCTION "{schema}".withdraw(p_resource text, p_session text, p_attempt text, p_limit_ms bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  setting text;
+  was_held boolean;
+BEGIN${PREPARE}
+  UPDATE "{schema}".lease SET session = NULL, freed = clock_timestamp()
+  WHERE resource = p_resource AND session = p_session AND attempt = p_attempt;
+  was_held := FOUND;
+  DELETE FROM "{schema}".waiter WHERE attempt = p_attempt AND session = p_session;
+  IF was_held OR FOUND THEN ${TELL} END IF;
+  RETURN 'withdrawn';
+END $$;
+
+-- Ends a lease that somebody else holds. Its session is told at every renewal.
+CREATE OR REPLACE FUNCTION "{schema}".revoke(p_resource text, p_token numeric, p_limit_ms bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  setting text;
+  holder text;
+BEGIN${PREPARE}
+  SELECT l.session INTO holder FROM "{schema}".lease l
+  WHERE l.resource = p_resource AND l.token = p_token AND l.session IS NOT NULL FOR UPDATE;
+  IF NOT EXISTS (SELECT FROM "{schema}".session s WHERE s.id = holder AND ${LIVE}) THEN RETURN 'notHeld'; END IF;
+  INSERT INTO "{schema}".revocation (session, resource, token) VALUES (holder, p_resource, p_token)
+  ON CONFLICT DO NOTHING;
+  UPDATE "{schema}".lease SET session = NULL, freed = clock_timestamp() WHERE resource = p_resource;
+  ${TELL}
+  RETURN 'revoked';
+END $$;`;
+
+const SESSIONS = `
+CREATE OR REPLACE FUNCTION "{schema}".open_session(p_id text, p_holder text, p_ttl_ms bigint, p_limit_ms bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  setting text;
+BEGIN${PREPARE}
+  -- Sessions that have been over for a while are forgotten, with all that hangs on them. Their leases are free already.
+  DELETE FROM "{schema}".session WHERE id IN (
+    SELECT s.id FROM "{schema}".session s
+    WHERE coalesce(s.ended, s.expires) < clock_timestamp() - interval '1 minute' FOR UPDATE SKIP LOCKED);
+  IF FOUND THEN
+    DELETE FROM "{schema}".waiter w WHERE NOT EXISTS (SELECT FROM "{schema}".session s WHERE s.id = w.session);
+    DELETE FROM "{schema}".revocation r WHERE NOT EXISTS (SELECT FROM "{schema}".session s WHERE s.id = r.session);
+    DELETE FROM "{schema}".watcher w WHERE w.until < clock_timestamp();
+  END IF;
+  INSERT INTO "{schema}".session AS s (id, holder_id, ttl_ms, expires)
+  VALUES (p_id, p_holder, p_ttl_ms, clock_timestamp() + p_ttl_ms * interval '1 ms')
+  ON CONFLICT (id) DO UPDATE SET expires = excluded.expires WHERE s.ended IS NULL;
+  RETURN 'opened';
+END $$;
+
+-- One statement for all leases of a session. An expired or ended session stays so, whatever its row says later (S4).
+CREATE OR REPLACE FUNCTION "{schema}".renew(p_session text, p_withdrawn text, p_limit_ms bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  setting text;
+  ttl text;
+BEGIN${PREPARE}
+  IF p_withdrawn <> '[]' THEN
+    PERFORM "{schema}".withdraw(w->>'resource', p_session, w->>'attempt', p_limit_ms)
+    FROM json_array_elements(p_withdrawn::json) w ORDER BY w->>'resource' COLLATE "C";
+  END IF;
+  UPDATE "{schema}".session AS s SET expires = clock_timestamp() + s.ttl_ms * interval '1 ms'
+  WHERE s.id = p_session AND ${LIVE} RETURNING s.ttl_ms::text INTO ttl;
+  IF ttl IS NULL THEN RETURN 'gone'; END IF;
+  RETURN (SELECT json_build_object('ttlMs', ttl, 'gone',
+      coalesce(json_agg(json_build_object('resource', r.resource, 'token', r.token::text)), '[]'))
+    FROM "{schema}".revocation r WHERE r.session = p_session);
+END $$;
+
+-- Frees all leases of the session by its own end. Everybody is told: which leases they were is written nowhere else.
+CREATE OR REPLACE FUNCTION "{schema}".end_session(p_session text, p_limit_ms bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  setting text;
+BEGIN${PREPARE}
+  DELETE FROM "{schema}".waiter WHERE session = p_session;
+  DELETE FROM "{schema}".revocation WHERE session = p_session;
+  UPDATE "{schema}".session SET ended = clock_timestamp() WHERE id = p_session AND ended IS NULL;
+  IF FOUND THEN setting := pg_notify('{channel}', 'a')::text; END IF;
+  RETURN 'ended';
+END $$;`;
+
+/** `{schema}` and `{channel}` stand for the names. */
+export function functionsSql(): string {
+  return [EPOCH, LOOK, ACQUIRE, GIVE_BACK, SESSIONS].join("\n");
+}

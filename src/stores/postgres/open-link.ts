@@ -1,0 +1,88 @@
+// From what the user gave (a URL, a pool or client of pg, an instance of postgres.js) to a link. The libraries are optional peers
+// and loaded here, when the store is opened; a missing one is named together with the command that installs it.
+
+import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+import { addressOf, type PgLink } from "./link.ts";
+import {
+  linkFromClient,
+  linkFromPool,
+  linkFromUrl,
+  type PgClient,
+  type PgLibrary,
+  type PgPool,
+} from "./pg-link.ts";
+import {
+  type PostgresJs,
+  type PostgresJsLibrary,
+  sqlFromUrl,
+  sqlFromUser,
+} from "./postgresjs-link.ts";
+
+export type LibraryName = "pg" | "postgres";
+
+export interface LinkOptions {
+  readonly url?: string | undefined;
+  readonly pool?: PgPool | PgClient | undefined;
+  readonly sql?: PostgresJs | undefined;
+  readonly library?: LibraryName | undefined;
+  readonly listenUrl: string | undefined;
+  readonly connectLimitMs: number;
+}
+
+const INSTALL = { pg: "npm install pg@8", postgres: "npm install postgres@3" } as const;
+
+export async function openLink(options: LinkOptions): Promise<PgLink> {
+  const { url, pool, sql, listenUrl, connectLimitMs } = options;
+  if (pool !== undefined) {
+    const library = listenUrl === undefined ? undefined : await loadPg();
+    return isPool(pool)
+      ? linkFromPool(pool, library, listenUrl)
+      : linkFromClient(pool, library, listenUrl);
+  }
+  if (sql !== undefined)
+    return sqlFromUser(sql, await loadPostgresJs().catch(() => undefined), listenUrl);
+  if (url === undefined) throw new InvalidArgumentError("postgresStore() needs url, pool or sql.");
+  const settings = { url, address: addressOf(url), connectLimitMs, listenUrl };
+  const loaded = await loadFirst(options.library);
+  return loaded.name === "pg"
+    ? linkFromUrl(loaded.library, settings)
+    : sqlFromUrl(loaded.library, settings);
+}
+
+function isPool(pool: PgPool | PgClient): pool is PgPool {
+  return "totalCount" in pool;
+}
+
+type Loaded =
+  | { readonly name: "pg"; readonly library: PgLibrary }
+  | { readonly name: "postgres"; readonly library: PostgresJsLibrary };
+
+async function loadFirst(wanted: LibraryName | undefined): Promise<Loaded> {
+  const order: LibraryName[] = wanted === undefined ? ["pg", "postgres"] : [wanted];
+  const failures: unknown[] = [];
+  for (const name of order) {
+    try {
+      return name === "pg"
+        ? { name, library: await loadPg() }
+        : { name, library: await loadPostgresJs() };
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  throw new StoreUnusableError(
+    `No PostgreSQL library could be loaded (tried ${order.join(", ")}). ` +
+      `Run ${order.map((name) => `\`${INSTALL[name]}\``).join(" or ")}.`,
+    { cause: failures[0] },
+  );
+}
+
+async function loadPg(): Promise<PgLibrary> {
+  // Named through a variable: the types of an optional peer may not be there.
+  const specifier: string = "pg";
+  return ((await import(specifier)) as { default: PgLibrary }).default;
+}
+
+async function loadPostgresJs(): Promise<PostgresJsLibrary> {
+  const specifier: string = "postgres";
+  return ((await import(specifier)) as { default: PostgresJsLibrary }).default;
+}

@@ -1,0 +1,135 @@
+// The tables in the database, and the text that makes them: idempotent, so that processes that start together may all run it.
+// A lease row is the token counter of its resource and is never deleted by us; if a person deletes or truncates, the
+// triggers keep the highest token as the floor for all rows to come, so tokens still never fall (S1).
+
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { functionsSql } from "./functions.ts";
+
+export const SCHEMA_VERSION = 1;
+
+/** Names are put into statements as they are, so only those pass that need no quoting. */
+export function checkSchema(schema: unknown): string {
+  if (typeof schema === "string" && /^[a-z_][a-z0-9_]{0,62}$/.test(schema)) return schema;
+  throw new InvalidArgumentError(
+    `\`schema\` must be a name of a-z, 0-9 and _ that does not begin with a digit, at most 63 long; got ${JSON.stringify(schema)}.`,
+  );
+}
+
+/** One channel per schema; LISTEN takes 63 bytes. */
+export function channelOf(schema: string): string {
+  return `tenure_${schema}`.slice(0, 63);
+}
+
+const TABLES = `
+CREATE SCHEMA IF NOT EXISTS "{schema}";
+
+CREATE TABLE IF NOT EXISTS "{schema}".meta (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  version integer NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS "{schema}".floor (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  token numeric(39) NOT NULL
+);
+INSERT INTO "{schema}".floor (token) VALUES (0) ON CONFLICT DO NOTHING;
+
+-- What is renewed. It lives until \`expires\` by the database's clock, and never again once it has ended.
+CREATE TABLE IF NOT EXISTS "{schema}".session (
+  id text COLLATE "C" PRIMARY KEY,
+  holder_id text NOT NULL,
+  ttl_ms bigint NOT NULL,
+  expires timestamptz NOT NULL,
+  -- Since when its leases are free; set by endSession and by whoever takes one of them.
+  ended timestamptz
+) WITH (fillfactor = 50);
+
+CREATE TABLE IF NOT EXISTS "{schema}".lease (
+  resource text COLLATE "C" PRIMARY KEY,
+  token numeric(39) NOT NULL,
+  -- Null after a release. While its session lives, the lease is held.
+  session text COLLATE "C",
+  -- The newest attempt that was granted, also after its end.
+  attempt text COLLATE "C" NOT NULL,
+  record text NOT NULL,
+  freed timestamptz NOT NULL,
+  -- Whether somebody may be waiting: never false while somebody is.
+  queued boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 50);
+
+CREATE TABLE IF NOT EXISTS "{schema}".waiter (
+  place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  resource text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  attempt text COLLATE "C" NOT NULL UNIQUE
+);
+CREATE INDEX IF NOT EXISTS waiter_by_resource ON "{schema}".waiter (resource, place);
+
+-- Leases that were revoked, until their session has ended: its renewals tell them.
+CREATE TABLE IF NOT EXISTS "{schema}".revocation (
+  session text COLLATE "C" NOT NULL,
+  resource text COLLATE "C" NOT NULL,
+  token numeric(39) NOT NULL,
+  PRIMARY KEY (session, resource, token)
+);
+
+-- Who wants to hear of every change. While there is nobody, grants notify nobody, which is cheaper.
+CREATE TABLE IF NOT EXISTS "{schema}".watcher (
+  id text COLLATE "C" PRIMARY KEY,
+  until timestamptz NOT NULL
+);
+`;
+
+const TRIGGERS = `
+CREATE OR REPLACE FUNCTION "{schema}".keep_floor() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    UPDATE "{schema}".floor SET token = greatest(token, OLD.token) WHERE token < OLD.token;
+  ELSE
+    UPDATE "{schema}".floor
+    SET token = greatest(token, (SELECT max(lease.token) FROM "{schema}".lease));
+  END IF;
+  RETURN NULL;
+END $$;
+
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
+      WHERE tgrelid = '"{schema}".lease'::regclass AND tgname = 'lease_keeps_floor') THEN
+    CREATE TRIGGER lease_keeps_floor AFTER DELETE ON "{schema}".lease
+      FOR EACH ROW EXECUTE FUNCTION "{schema}".keep_floor();
+    CREATE TRIGGER lease_keeps_floor_truncated BEFORE TRUNCATE ON "{schema}".lease
+      FOR EACH STATEMENT EXECUTE FUNCTION "{schema}".keep_floor();
+  END IF;
+END $$;
+`;
+
+/**
+ * The SQL that makes the schema, for people who keep such things in their own migrations. Run it in one transaction, as a
+ * role that may create; it may be run again. With `role`, that role gets what the store needs, and no more.
+ */
+export function migrationSql(options: { schema?: string; role?: string } = {}): string {
+  const schema = checkSchema(options.schema ?? "tenure");
+  const parts = [
+    `-- Tenure, schema version ${SCHEMA_VERSION}. Processes that start together take turns.`,
+    `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('tenure schema ${schema}'));`,
+    TABLES,
+    TRIGGERS,
+    functionsSql(),
+    `INSERT INTO "{schema}".meta (version) VALUES (${SCHEMA_VERSION}) ON CONFLICT DO NOTHING;`,
+    options.role === undefined ? "" : grantsTo(options.role),
+  ];
+  const text = parts.join("\n").replaceAll("{schema}", schema);
+  return `${text.replaceAll("{channel}", channelOf(schema)).trim()}\n`;
+}
+
+function grantsTo(role: string): string {
+  if (role.includes("\0") || role === "") {
+    throw new InvalidArgumentError("`role` must be the name of a role of the database.");
+  }
+  const name = `"${role.replaceAll('"', '""')}"`;
+  return [
+    `GRANT USAGE ON SCHEMA "{schema}" TO ${name};`,
+    `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO ${name};`,
+    `GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "{schema}" TO ${name};`,
+  ].join("\n");
+}

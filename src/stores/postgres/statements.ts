@@ -1,0 +1,95 @@
+// The statement of each request. Those that change something are one call of a function; those that only read are one snapshot
+// of the database. Values travel as text, so that neither client library converts them in its own way, and times leave
+// the database as durations. `{schema}` stands for the name.
+
+import { decodeRecord } from "../../core/record.ts";
+import { parseToken } from "../../core/token.ts";
+import { firstBehind } from "../shared/prefix.ts";
+import type { LeaseView } from "../store.ts";
+import type { Row } from "./link.ts";
+import type { Requests } from "./requests.ts";
+
+export const CALL = {
+  openSession:
+    'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
+  grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
+  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
+  release:
+    'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
+  withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
+  endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint) AS answer',
+  revoke: 'SELECT "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS answer',
+  notify: "SELECT pg_notify($1::text, $2::text)::text AS answer",
+  watch: `INSERT INTO "{schema}".watcher AS w (id, until)
+    VALUES ($1::text, clock_timestamp() + $2::text::integer * interval '1 s')
+    ON CONFLICT (id) DO UPDATE SET until = excluded.until RETURNING w.id AS answer`,
+} as const;
+
+const COLUMNS = `
+  l.resource, l.token::text AS token, l.record,
+  (extract(epoch FROM s.expires - clock_timestamp()) * 1000)::text AS left_ms`;
+const HELD = `
+  FROM "{schema}".lease l JOIN "{schema}".session s ON s.id = l.session
+  WHERE s.ended IS NULL AND s.expires > clock_timestamp()`;
+
+const LIST = `
+  SELECT ${COLUMNS} ${HELD} AND l.resource >= $1::text AND l.resource > coalesce($2::text, '')
+    AND ($3::text IS NULL OR l.resource < $3::text)
+  ORDER BY l.resource LIMIT $4::text::bigint`;
+
+/** Answers a row in any case, so that a standby is noticed also when nobody holds. */
+const READ = `
+  SELECT one.*, pg_is_in_recovery()::text AS standby FROM (SELECT $1::text AS asked) AS asked
+  LEFT JOIN LATERAL (SELECT ${COLUMNS} ${HELD} AND l.resource = asked.asked) one ON true`;
+
+const LOOK = 'SELECT wait_ms::text AS wait FROM "{schema}".look($1::text, $2::text)';
+
+export interface Range {
+  readonly prefix: string;
+  readonly after?: string | undefined;
+  /** Undefined: all of them. */
+  readonly limit: number | undefined;
+}
+
+/** The held leases with the prefix, behind `after`, in order. */
+export async function heldIn(
+  requests: Requests,
+  range: Range,
+  limitMs: number,
+): Promise<LeaseView[]> {
+  const { prefix, after = null, limit } = range;
+  const below = firstBehind(prefix) ?? null;
+  const most = limit === undefined ? null : String(limit);
+  const rows = await requests.run(LIST, [prefix, after, below, most], limitMs);
+  return rows.map(viewOf);
+}
+
+/** `standby`: the server that answered only follows another one, and may be behind it. */
+export async function readOne(
+  requests: Requests,
+  resource: string,
+  limitMs: number,
+): Promise<{ readonly view: LeaseView; readonly standby: boolean }> {
+  const row = await requests.row(READ, [resource], limitMs);
+  const view = row.resource === null ? { resource } : viewOf(row);
+  return { view, standby: row.standby === "true" };
+}
+
+/** 0: asking for a grant is worthwhile; else how long to wait before looking again. */
+export async function waitMsOf(
+  requests: Requests,
+  wanted: { readonly resource: string; readonly attempt: string; readonly limitMs: number },
+): Promise<number> {
+  const row = await requests.row(LOOK, [wanted.resource, wanted.attempt], wanted.limitMs);
+  return Number(row.wait);
+}
+
+function viewOf(row: Row): LeaseView {
+  const { holderId, sessionId, value } = decodeRecord(String(row.record));
+  const token = parseToken(String(row.token));
+  const expiresInMs = Number(row.left_ms);
+  return {
+    resource: String(row.resource),
+    holder: { holderId, sessionId, token, value, expiresInMs },
+  };
+}

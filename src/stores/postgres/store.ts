@@ -1,0 +1,248 @@
+// The store contract on PostgreSQL: session rows and lease rows, judged by the database's clock alone. Read it beside memory.ts,
+// which says the same without a server. Each request is one call of a function in the database (functions.ts).
+
+import type { Clock } from "../../core/clock.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
+import { decodeRecord, encodeRecord } from "../../core/record.ts";
+import { linkSignals } from "../../core/signals.ts";
+import { formatToken, parseToken } from "../../core/token.ts";
+import { changes } from "../shared/changes.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "../store.ts";
+import type { PgLink, SqlValue } from "./link.ts";
+import type { Requests } from "./requests.ts";
+import { channelOf } from "./schema.ts";
+import type { Server } from "./setup.ts";
+import { CALL, heldIn, readOne, waitMsOf } from "./statements.ts";
+import { Waker } from "./waker.ts";
+
+/** For requests of watches, which have no limit of their own. */
+const WATCH_LIMIT_MS = 5_000;
+const WATCH_PAUSE_MS = 1_000;
+/** How long the database counts a watch as alive, and how often that is renewed. */
+const WATCH_TTL_S = 30;
+const WATCH_RENEW_MS = 10_000;
+const CLOSE_LIMIT_MS = 1_000;
+
+export interface PostgresParts {
+  readonly link: PgLink;
+  readonly requests: Requests;
+  readonly schema: string;
+  readonly listens: boolean;
+  readonly server: Server;
+}
+
+export class PostgresStore implements Store {
+  readonly guarantees: Guarantees;
+  readonly #link: PgLink;
+  readonly #requests: Requests;
+  readonly #parts: StoreParts;
+  readonly #waker: Waker;
+  readonly #closing = new AbortController();
+
+  constructor({ link, requests, schema, listens, server }: PostgresParts, parts: StoreParts) {
+    this.#link = link;
+    this.#requests = requests;
+    this.#parts = parts;
+    const { clock, random } = parts;
+    const channel = channelOf(schema);
+    const tell = (payload: string): Promise<unknown> =>
+      this.#ask(CALL.notify, [channel, payload], WATCH_LIMIT_MS);
+    this.#waker = new Waker({ link, clock, random, channel, listens, tell });
+    this.guarantees = {
+      store: "postgres",
+      tokenSource:
+        "the timeline and a counter in the resource's row, raised by the granting statement",
+      tokenFalls: server.durable
+        ? "when the schema is dropped, or the database replaced by an older copy without a new timeline"
+        : "when the server crashes: its setting fsync is off",
+      expiryClock: "the database server's clock",
+      ttlStepMs: 1,
+      expiryLagMs: 1,
+      wakeUp: listens && link.listen !== undefined ? "push" : "poll",
+      fifo: true,
+      durable: server.durable,
+    };
+  }
+
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const { sessionId, holderId, limitMs } = request;
+    const ttlMs = Math.ceil(request.ttlMs);
+    const values = [sessionId, holderId, String(ttlMs), lockLimit(limitMs)];
+    await this.#ask(CALL.openSession, values, limitMs);
+    return { ttlMs };
+  }
+
+  async grant(request: GrantRequest): Promise<GrantOutcome> {
+    const { resource, attempt, sessionId, holderId, value, limitMs } = request;
+    const record = encodeRecord({ holderId, sessionId, attempt, value });
+    const queue = String(request.queue);
+    const values = [resource, sessionId, attempt, record, queue, lockLimit(limitMs)];
+    const answer = await this.#ask(CALL.grant, values, limitMs);
+    if (answer === "gone" || answer === "ended") return { kind: answer };
+    if (answer.startsWith("granted "))
+      return { kind: "granted", token: parseToken(answer.slice(8)) };
+    const held = answer.slice("busy ".length);
+    return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+  }
+
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId, withdrawn, limitMs } = request;
+    const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
+    const answer = await this.#ask(CALL.renew, values, limitMs);
+    if (answer === "gone") return { kind: "gone" };
+    const { ttlMs, gone } = JSON.parse(answer) as {
+      ttlMs: string;
+      gone: { resource: string; token: string }[];
+    };
+    const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
+    return { kind: "renewed", ttlMs: Number(ttlMs), gone: lost };
+  }
+
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    const { resource, sessionId, token, limitMs } = request;
+    const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
+    const answer = await this.#ask(CALL.release, values, limitMs);
+    return { kind: answer === "released" ? "released" : "notHeld" };
+  }
+
+  async withdraw(request: AttemptRequest): Promise<void> {
+    const { resource, sessionId, attempt, limitMs } = request;
+    await this.#ask(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
+  }
+
+  async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+    await this.#ask(CALL.endSession, [sessionId, lockLimit(limitMs)], limitMs);
+  }
+
+  async revoke({ resource, token, limitMs }: RevokeRequest): Promise<RevokeOutcome> {
+    const values = [resource, formatToken(token), lockLimit(limitMs)];
+    const answer = await this.#ask(CALL.revoke, values, limitMs);
+    return { kind: answer === "revoked" ? "revoked" : "notHeld" };
+  }
+
+  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
+    // Heard first, looked at then: a release between the two is not missed.
+    const subscription = this.#waker.subscribe(request.resource);
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        subscription.looks();
+        // Where looking fails, asking will too, and tell why.
+        const waitMs = await waitMsOf(this.#requests, request).catch(() => 0);
+        signal.throwIfAborted();
+        if (waitMs <= 0) return;
+        await subscription.next(Math.min(waitMs, this.#waker.lookMs), signal);
+      }
+    } finally {
+      subscription.close();
+      unlink();
+    }
+  }
+
+  async read({ resource, consistency, limitMs }: ReadRequest): Promise<ReadAnswer> {
+    const { view, standby } = await readOne(this.#requests, resource, limitMs);
+    if (standby && consistency === "linearizable") {
+      throw new StoreUnavailableError(
+        `PostgreSQL at ${this.#link.address} is a standby now and may be behind: connect to the primary, or read with consistency "stale".`,
+        { applied: "no", resource },
+      );
+    }
+    return { ...view, evidence: { consistency, ageMs: standby ? undefined : 0 } };
+  }
+
+  async list(request: ListRequest): Promise<ListPage> {
+    const range = { ...request, limit: request.limit + 1 };
+    const held = await heldIn(this.#requests, range, request.limitMs);
+    const leases = held.slice(0, request.limit);
+    return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
+  }
+
+  async *watch({ prefix, signal: stop }: WatchRequest): AsyncIterable<LeaseView> {
+    const seen = new Map<string, bigint>();
+    const { clock, random } = this.#parts;
+    const { signal, unlink } = linkSignals(stop, this.#closing.signal);
+    const subscription = this.#waker.subscribe(undefined);
+    const watcher = random.id();
+    let renewAt = clock.now();
+    try {
+      while (!signal.aborted) {
+        subscription.looks();
+        let waitMs = WATCH_PAUSE_MS;
+        try {
+          if (clock.now() >= renewAt) {
+            renewAt = clock.now() + WATCH_RENEW_MS;
+            await this.#ask(CALL.watch, [watcher, String(WATCH_TTL_S)], WATCH_LIMIT_MS);
+          }
+          const held = await heldIn(this.#requests, { prefix, limit: undefined }, WATCH_LIMIT_MS);
+          yield* changes(seen, held);
+          const ends = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
+          // One more than the rest: a look at the very end would still show the lease.
+          waitMs = Math.min(WATCH_PAUSE_MS, this.#waker.lookMs, Math.min(...ends) + 1);
+        } catch (error) {
+          // A watch outlives an outage of the database; what changed meanwhile is seen then.
+          if (!(error instanceof StoreUnavailableError)) throw error;
+        }
+        await subscription.next(waitMs, signal).catch(() => undefined);
+      }
+    } finally {
+      subscription.close();
+      unlink();
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    const message = `The store on PostgreSQL at ${this.#link.address} is closed.`;
+    const reason = new StoreUnavailableError(message, { applied: "no" });
+    this.#closing.abort(reason);
+    this.#requests.close(reason);
+    this.#waker.close();
+    await closeInTime(this.#link, this.#parts.clock);
+  }
+
+  async #ask(text: string, values: readonly SqlValue[], limitMs: number): Promise<string> {
+    const { answer } = await this.#requests.row(text, values, limitMs);
+    return answer ?? "";
+  }
+}
+
+/** What the server may wait for a row. 0 would mean for ever. */
+function lockLimit(limitMs: number): string {
+  return String(Math.max(1, Math.ceil(limitMs)));
+}
+
+/** A link that is cut off may never say that it is closed. */
+export function closeInTime(link: PgLink, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.setTimer(resolve, CLOSE_LIMIT_MS);
+    void link
+      .close()
+      .catch(() => undefined)
+      .then(() => {
+        timer.cancel();
+        resolve();
+      });
+  });
+}

@@ -1,0 +1,222 @@
+// Goal: holders and waiters keep their promises while the network or the server fails. Method: real servers behind a proxy
+// that loses packets silently, and real crashes and promotions. Overlap is judged by this process's own clock.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { connect } from "../../src/connect.ts";
+import type { StoreUnavailableError } from "../../src/core/errors.ts";
+import { systemParts } from "../../src/runtime/system.ts";
+import { type PostgresOptions, postgresStore } from "../../src/stores/postgres.ts";
+import type { Store } from "../../src/stores/store.ts";
+import { startPostgres, startPostgresPair } from "../servers/postgres.ts";
+import { startProxy, TcpProxy } from "../servers/proxy.ts";
+import { useServer } from "../servers/use-server.ts";
+
+const server = useServer(startPostgres, { settings: { max_connections: "200" } });
+const libraries = ["pg", "postgres"] as const;
+let schemas = 0;
+
+function newSchema(): string {
+  schemas += 1;
+  return `cut_${schemas}`;
+}
+
+const timing = { ttlMs: 2_000, renewEveryMs: 500, clockErrorMs: 50, roundTripMs: 350 };
+
+async function openStore(options: PostgresOptions): Promise<Store> {
+  return postgresStore(options)(systemParts());
+}
+
+async function session(store: Store, sessionId: string, ttlMs = 30_000): Promise<void> {
+  await store.openSession({ sessionId, holderId: `holder ${sessionId}`, ttlMs, limitMs: 5_000 });
+}
+
+function asking(sessionId: string, attempt: string, resource = "r", limitMs = 5_000) {
+  return { sessionId, holderId: `holder ${sessionId}`, resource, attempt, queue: true, limitMs };
+}
+
+async function unavailable(request: Promise<unknown>): Promise<StoreUnavailableError> {
+  return request.then(
+    () => Promise.reject(new Error("It was answered.")),
+    (error: StoreUnavailableError) => error,
+  );
+}
+
+/** Cuts the holder off and waits for the next one. How much earlier the first knew, in milliseconds. */
+async function cutOff(library: "pg" | "postgres", schema: string): Promise<number> {
+  await using proxy = await startProxy(server());
+  const first = await connect(postgresStore({ url: proxy.url, library, schema }));
+  const second = await connect(postgresStore({ url: server().url, library, schema }));
+  const lease = await first.acquire("r", timing);
+  const successor = second.acquire("r", { ...timing, waitMs: 20_000 });
+  await sleep(50 + Math.random() * 500);
+  proxy.cut();
+  let lastGood = performance.now();
+  let isOver = false;
+  const acting = (async () => {
+    while (!isOver) {
+      try {
+        lease.check();
+        lastGood = performance.now();
+      } catch {
+        // In doubt, and then lost.
+      }
+      await sleep(1);
+    }
+  })();
+  const next = await successor;
+  const grantedAt = performance.now();
+  isOver = true;
+  await acting;
+  expect(() => lease.check()).toThrow();
+  expect(next.token).toBeGreaterThan(lease.token);
+  await next.release();
+  await Promise.all([first.close().catch(() => undefined), second.close()]);
+  return grantedAt - lastGood;
+}
+
+describe.each(libraries)("a holder cut off silently, through %s", (library) => {
+  test("S3, S4: knows it before the next one is granted, in 10 of 10 trials", async () => {
+    const schemasOf = Array.from({ length: 10 }, newSchema);
+    const leads: number[] = [];
+    for (const half of [schemasOf.slice(0, 5), schemasOf.slice(5)]) {
+      leads.push(...(await Promise.all(half.map((schema) => cutOff(library, schema)))));
+    }
+    expect(leads).toHaveLength(10);
+    expect(leads.filter((lead) => lead <= 0)).toEqual([]);
+  }, 60_000);
+
+  test("S4: a grant whose reply is lost is unknown, and the same attempt finds it", async () => {
+    await using proxy = await startProxy(server());
+    const schema = newSchema();
+    const store = await openStore({ url: proxy.url, library, schema });
+    await session(store, "s");
+    await store.grant(asking("s", "warm", "other"));
+    proxy.cut("replies");
+    const lost = await unavailable(store.grant(asking("s", "a", "r", 400)));
+    expect([lost.code, lost.applied]).toEqual(["STORE_UNAVAILABLE", "unknown"]);
+    await proxy.heal();
+    const again = await store.grant(asking("s", "a"));
+    const direct = await openStore({ url: server().url, library, schema });
+    const read = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
+    const seen = await direct.read(read);
+    expect(again).toEqual({ kind: "granted", token: seen.holder?.token });
+    expect(again).toEqual({ kind: "granted", token: 1n });
+    await Promise.all([store.close(), direct.close()]);
+  });
+
+  test("S7: nothing hangs: every request is over at its limit, and soon works again after the cut", async () => {
+    await using proxy = await startProxy(server());
+    const store = await openStore({ url: proxy.url, library, schema: newSchema() });
+    await session(store, "s");
+    // Many connections are open and idle when the cut comes.
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) => store.grant(asking("s", `w${i}`, `w${i}`))),
+    );
+    // Those connections are dead from here on, without a word; new ones get through.
+    proxy.cut();
+    proxy.refuse();
+    await using fresh = new TcpProxy(server(), proxy.port);
+    await fresh.listen();
+    const begunAt = performance.now();
+    const renewal = { sessionId: "s", withdrawn: [], limitMs: 500 };
+    const read = { resource: "r", consistency: "linearizable", limitMs: 500 } as const;
+    await Promise.all([
+      unavailable(store.renew(renewal)),
+      unavailable(store.grant(asking("s", "a", "r", 500))),
+      unavailable(store.read(read)),
+    ]);
+    expect(performance.now() - begunAt).toBeLessThan(1_500);
+    // The other dead connections are not tried one by one.
+    expect((await store.renew({ ...renewal, limitMs: 2_000 })).kind).toBe("renewed");
+    await store.close();
+  });
+
+  test("L2: a waiter whose listening connection was cut is still woken, and push comes back", async () => {
+    await using proxy = await startProxy(server());
+    const schema = newSchema();
+    const holder = await openStore({ url: server().url, library, schema });
+    const store = await openStore({ url: server().url, library, schema, listen: proxy.url });
+    await Promise.all([session(holder, "h"), session(store, "w")]);
+    for (const fault of ["silent", "reset", "none"] as const) {
+      const held = await holder.grant(asking("h", `h ${fault}`));
+      if (held.kind !== "granted") throw new Error(held.kind);
+      const attempt = `w ${fault}`;
+      await store.grant(asking("w", attempt));
+      const signal = new AbortController().signal;
+      const woken = store.untilFree({ ...asking("w", attempt), signal });
+      await sleep(300);
+      if (fault === "silent") proxy.cut();
+      if (fault === "reset") proxy.reset();
+      const begunAt = performance.now();
+      await holder.release({ resource: "r", sessionId: "h", token: held.token, limitMs: 5_000 });
+      await woken;
+      // The heartbeat, its limit, and one look by the clock; by push, far less.
+      expect(performance.now() - begunAt).toBeLessThan(fault === "silent" ? 4_000 : 1_500);
+      const got = await store.grant(asking("w", attempt));
+      if (got.kind !== "granted") throw new Error(got.kind);
+      await store.release({ resource: "r", sessionId: "w", token: got.token, limitMs: 5_000 });
+      await proxy.heal();
+    }
+    await Promise.all([holder.close(), store.close()]);
+  });
+});
+
+describe("the server itself", () => {
+  test("S1, S7: SIGKILL and restart keep leases and tokens; the holder goes on", async () => {
+    await using own = await startPostgres({
+      settings: { recovery_init_sync_method: "syncfs" },
+    });
+    const tenure = await connect(own.url);
+    const other = await connect(own.url);
+    const lease = await tenure.acquire("r", { ttlMs: 20_000 });
+    await own.kill();
+    await expect(other.tryAcquire("r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await own.start();
+    expect(await other.tryAcquire("r")).toBeUndefined();
+    await lease.settled();
+    expect(lease.check()).toBe(1n);
+    await lease.release();
+    const next = await other.acquire("r", { waitMs: 5_000 });
+    expect(next.token).toBe(2n);
+    await Promise.all([tenure.close(), other.close()]);
+  });
+
+  test("a standby is refused at opening, and a promoted one grants above all tokens of the old primary (S1)", async () => {
+    await using pair = await startPostgresPair();
+    const store = await openStore({ url: pair.primary.url });
+    await session(store, "s");
+    for (const library of libraries) {
+      const refused = openStore({ url: pair.standby.url, library });
+      await expect(refused).rejects.toMatchObject({
+        code: "STORE_UNUSABLE",
+        message: expect.stringContaining("is a standby and cannot grant leases"),
+      });
+    }
+    const tokens: bigint[] = [];
+    const cycle = async (from: Store, sessionId: string, attempt: string): Promise<void> => {
+      const outcome = await from.grant(asking(sessionId, attempt));
+      if (outcome.kind !== "granted") throw new Error(outcome.kind);
+      tokens.push(outcome.token);
+      const { token } = outcome;
+      await from.release({ resource: "r", sessionId, token, limitMs: 5_000 });
+    };
+    await cycle(store, "s", "seen by the standby");
+    const follows = async (): Promise<boolean> =>
+      (await pair.standby.sql("SELECT count(*) FROM tenure.lease").catch(() => "")) === "1";
+    while (!(await follows())) await sleep(50);
+    // From here on the standby misses what the primary grants.
+    await pair.standby.stop();
+    for (let round = 0; round < 5; round += 1) await cycle(store, "s", `missed ${round}`);
+    await store.close();
+    await pair.primary.kill();
+    await pair.standby.start();
+    await pair.promote();
+    const promoted = await openStore({ url: pair.standby.url });
+    await session(promoted, "t");
+    await cycle(promoted, "t", "after");
+    await cycle(promoted, "t", "after that");
+    await promoted.close();
+    expect(tokens).toEqual([1n, 2n, 3n, 4n, 5n, 6n, 2n ** 64n + 1n, 2n ** 64n + 2n]);
+  }, 60_000);
+});
