@@ -1,5 +1,6 @@
 // Three test projects: unit (no server, no waiting), stores (the conformance suite on each store) and
-// process (real processes, real time). process runs last and one file at a time, because it measures time.
+// process (real processes, real time). process runs last and one file at a time, because it measures time. The
+// global set-up of the latter two installs the engines that their files ask for.
 // Coverage is asked of src/core only: it is pure, so an unreached branch there is a missing test.
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { ClosingLine } from "./scripts/closing-line.ts";
@@ -14,13 +15,19 @@ const config: ViteUserConfig = defineConfig({
       },
       {
         extends: true,
-        test: { name: "stores", include: ["test/stores/**/*.test.ts"], testTimeout: 30_000 },
+        test: {
+          name: "stores",
+          include: ["test/stores/**/*.test.ts"],
+          globalSetup: ["test/servers/global-setup.ts"],
+          testTimeout: 30_000,
+        },
       },
       {
         extends: true,
         test: {
           name: "process",
-          include: ["test/process/**/*.test.ts"],
+          include: ["test/process/**/*.test.ts", "test/servers/**/*.test.ts"],
+          globalSetup: ["test/servers/global-setup.ts"],
           testTimeout: 120_000,
           fileParallelism: false,
           sequence: { groupOrder: 1 },

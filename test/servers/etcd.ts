@@ -1,0 +1,180 @@
+// etcd for tests: one member or several, with a password and TLS on demand.
+import { type Address, addressOf, until } from "./ask.ts";
+import { type Certificate, makeCertificate } from "./certificate.ts";
+import { type Engine, pathOf } from "./engine.ts";
+import { callEtcd, isEtcdHealthy, type Login } from "./etcd-gateway.ts";
+import { givenServer, needEngine, type OwnOptions } from "./given.ts";
+import { makeFolder } from "./launch.ts";
+import { withFreePorts } from "./ports.ts";
+import { disposeAll, type RunningServer, startServer } from "./server.ts";
+
+export interface EtcdOptions extends OwnOptions {
+  /**
+   * Heartbeats every 20 ms and elections after 200 ms, instead of 100 and 1,000. A new leader is there within
+   * half a second, and the shortest lease is 1 s instead of 2. @default false
+   */
+  readonly fastElections?: boolean | undefined;
+  /** Switches authentication on, with the user root and this password. */
+  readonly rootPassword?: string | undefined;
+  /** Accept only TLS from clients, with a certificate made for the occasion. */
+  readonly tls?: boolean | undefined;
+  /** More arguments for etcd: ["--quota-backend-bytes", "1048576"]. */
+  readonly args?: readonly string[] | undefined;
+}
+
+export interface EtcdServer extends RunningServer {
+  /** With `tls`: what a client has to trust. */
+  readonly ca: string | undefined;
+  /** One request to the JSON gateway, as the URL's user: call("/v3/kv/range", { key: inBase64 }). */
+  call(path: string, body: object): Promise<Record<string, unknown>>;
+}
+
+export interface EtcdClusterOptions extends EtcdOptions {
+  /** How many members. @default 3 */
+  readonly size?: number | undefined;
+}
+
+export interface EtcdCluster extends AsyncDisposable {
+  readonly members: readonly EtcdServer[];
+  /** Names every member, with commas between them. */
+  readonly url: string;
+  /** The member that leads by the word of a majority; asks until there is one. */
+  leader(): Promise<EtcdServer>;
+}
+
+interface Member {
+  readonly name: string;
+  readonly port: number;
+  readonly peerPort: number;
+}
+
+const DEFAULT_PORT = 2379;
+const LEADER_MAX_MS = 30_000;
+
+export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdServer> {
+  const given = await givenServer("etcd", options, (url, limitMs) =>
+    isEtcdHealthy(addressOf(url, DEFAULT_PORT), limitMs),
+  );
+  if (given !== undefined) return withCall(given, addressOf(given.url, DEFAULT_PORT));
+  const [server] = (await startMembers(1, options)) as [EtcdServer];
+  return server;
+}
+
+/** Members that form one cluster; resolves when each of them answers. */
+export async function startEtcdCluster(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
+  await givenServer("etcd", { own: true }, async () => false);
+  const members = await startMembers(options.size ?? 3, options);
+  return {
+    members,
+    url: `etcd://${members.map((member) => member.url.slice("etcd://".length)).join(",")}`,
+    leader: () => leaderOf(members),
+    [Symbol.asyncDispose]: () => disposeAll(members),
+  };
+}
+
+async function startMembers(size: number, options: EtcdOptions): Promise<EtcdServer[]> {
+  const engine = await needEngine("etcd");
+  return withFreePorts(size * 2, async (ports) => {
+    const members = Array.from({ length: size }, (_, index) => ({
+      name: `s${index + 1}`,
+      port: ports[index] ?? 0,
+      peerPort: ports[size + index] ?? 0,
+    }));
+    // All at once: the first answers only when a majority is there.
+    const started = await Promise.allSettled(
+      members.map((member) => startMember(engine, { member, members, options })),
+    );
+    const servers = started.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    try {
+      for (const each of started) if (each.status === "rejected") throw each.reason;
+      if (options.rootPassword !== undefined) await enableAuth(servers[0], options.rootPassword);
+      return servers;
+    } catch (error) {
+      await disposeAll(servers);
+      throw error;
+    }
+  });
+}
+
+async function startMember(
+  engine: Engine,
+  part: { member: Member; members: readonly Member[]; options: EtcdOptions },
+): Promise<EtcdServer> {
+  const { member, members, options } = part;
+  const folder = await makeFolder("etcd");
+  const certificate = options.tls ? await makeCertificate(folder) : undefined;
+  const address = { host: "127.0.0.1", port: member.port, ca: certificate?.ca };
+  const own = `${certificate === undefined ? "http" : "https"}://127.0.0.1:${member.port}`;
+  const peerUrl = (each: Member): string => `http://127.0.0.1:${each.peerPort}`;
+  const cluster = members.map((each) => `${each.name}=${peerUrl(each)}`);
+  const password = options.rootPassword;
+  const login = password === undefined ? "" : `root:${encodeURIComponent(password)}@`;
+  const server = await startServer({
+    name: members.length === 1 ? "etcd" : `etcd ${member.name}`,
+    url: `etcd://${login}127.0.0.1:${member.port}`,
+    port: member.port,
+    folder,
+    command: [
+      ...[pathOf(engine, "server"), "--name", member.name, "--data-dir", "data"],
+      ...["--listen-client-urls", own, "--advertise-client-urls", own],
+      ...["--listen-peer-urls", peerUrl(member)],
+      ...["--initial-advertise-peer-urls", peerUrl(member)],
+      ...["--initial-cluster", cluster.join(","), "--initial-cluster-state", "new"],
+      ...["--logger", "zap", "--log-level", "warn", ...optionalArguments(options, certificate)],
+    ],
+    answers: (limitMs) => isEtcdHealthy(address, limitMs),
+  });
+  return withCall(server, address);
+}
+
+function optionalArguments(options: EtcdOptions, certificate: Certificate | undefined): string[] {
+  return [
+    ...(options.fastElections ? ["--heartbeat-interval", "20", "--election-timeout", "200"] : []),
+    ...(certificate
+      ? ["--cert-file", certificate.certFile, "--key-file", certificate.keyFile]
+      : []),
+    ...(options.args ?? []),
+  ];
+}
+
+async function enableAuth(server: EtcdServer | undefined, password: string): Promise<void> {
+  if (server === undefined) return;
+  const address = { host: server.host, port: server.port, ca: server.ca };
+  await callEtcd(address, "/v3/auth/user/add", { name: "root", password });
+  await callEtcd(address, "/v3/auth/user/grant", { user: "root", role: "root" });
+  await callEtcd(address, "/v3/auth/enable", {});
+}
+
+function withCall<S extends RunningServer>(server: S, address: Address): S & EtcdServer {
+  const { username, password } = new URL(server.url);
+  const login: Login | undefined =
+    username === ""
+      ? undefined
+      : { name: decodeURIComponent(username), password: decodeURIComponent(password) };
+  const call = (path: string, body: object): Promise<Record<string, unknown>> =>
+    callEtcd(address, path, body, login);
+  return Object.assign(server, { call, ca: address.ca });
+}
+
+/** Asks every member whom it follows; one that is dead, frozen or cut off has no say. */
+async function leaderOf(members: readonly EtcdServer[]): Promise<EtcdServer> {
+  let leader: EtcdServer | undefined;
+  const isKnown = async (): Promise<boolean> => {
+    const answers = await Promise.all(members.map(statusOf));
+    const follows = (id: string): number => answers.filter((each) => each?.leader === id).length;
+    leader = members.find((_, index) => {
+      const own = answers[index];
+      return own !== undefined && own.leader === own.id && follows(own.id) > members.length / 2;
+    });
+    return leader !== undefined;
+  };
+  await until("a majority of the etcd members has a leader", isKnown, LEADER_MAX_MS);
+  return leader as EtcdServer;
+}
+
+async function statusOf(member: EtcdServer): Promise<{ id: string; leader: string } | undefined> {
+  if (Number.isNaN(member.pid) || !(await member.answers(500))) return undefined;
+  const status = await member.call("/v3/maintenance/status", {}).catch(() => undefined);
+  const header = status?.header as { member_id?: string } | undefined;
+  return status && { id: String(header?.member_id), leader: String(status.leader) };
+}

@@ -1,0 +1,27 @@
+// Before the first test: installs the engines that the files about to run ask for, so that no test waits for
+// apt-get, and tells the files which engines there are not, so that none of them tries again.
+import { readFileSync } from "node:fs";
+import type { TestProject } from "vitest/node";
+import { type EngineName, MissingEngineError } from "./engine.ts";
+import { variableOf } from "./given.ts";
+import { installEngine } from "./install.ts";
+
+const engines: readonly EngineName[] = ["redis", "etcd", "postgres", "zookeeper"];
+
+export async function setup(project: TestProject): Promise<void> {
+  const files = project.vitest.state.getPaths().map((path) => readFileSync(path, "utf8"));
+  const missing: Record<string, string> = {};
+  for (const name of engines) {
+    // A file that gets its server through another module is not seen here; it installs when it starts.
+    const isWanted = files.some((text) => text.includes(`servers/${name}.ts"`));
+    if (!isWanted || process.env[variableOf(name)]) continue;
+    try {
+      await installEngine(name);
+    } catch (error) {
+      if (!(error instanceof MissingEngineError)) throw error;
+      process.stdout.write(`${error.message}\n`);
+      missing[name] = error.reason;
+    }
+  }
+  project.provide("missingEngines", missing);
+}

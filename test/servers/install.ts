@@ -1,0 +1,188 @@
+// Installs a missing engine from Debian's packages: without questions, without recommended packages, and
+// without starting a daemon, since a test starts its own. One install at a time on this machine.
+import { spawn } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { withFolderLock } from "../../scripts/folder-lock.mjs";
+import {
+  type Engine,
+  type EngineName,
+  findEngine,
+  inPath,
+  MissingEngineError,
+  packageOf,
+} from "./engine.ts";
+
+const LOCK_FOLDER = "/run/lock/tenure-install";
+const APT_MAX_MS = 600_000;
+const BUSY_RETRY_MS = 2_000;
+
+/** Which machine may install. Handed in by tests. */
+export interface Machine {
+  readonly isRoot: boolean;
+  /** The path of apt-get. */
+  readonly apt: string | undefined;
+  /** TENURE_TEST_INSTALL=no forbids it. */
+  readonly allowed: boolean;
+}
+
+export function thisMachine(): Machine {
+  return {
+    isRoot: process.getuid?.() === 0,
+    apt: inPath("apt-get"),
+    allowed: process.env.TENURE_TEST_INSTALL !== "no",
+  };
+}
+
+/**
+ * The engine, installed by this call or before it; MissingEngineError when that is not possible.
+ * `say` gets lines of progress: the first install takes seconds, with Java a minute.
+ */
+export async function installEngine(
+  name: EngineName,
+  say: (line: string) => void = (line) => process.stdout.write(`${line}\n`),
+  machine: Machine = thisMachine(),
+): Promise<Engine> {
+  const found = await findEngine(name);
+  if (found !== undefined) return found;
+  const obstacle = obstacleOf(machine);
+  if (machine.apt === undefined || obstacle !== undefined) throw missing(name, `${obstacle}`);
+  const apt = machine.apt;
+  return alone(say, async () => {
+    const meanwhile = await findEngine(name);
+    if (meanwhile !== undefined) return meanwhile;
+    say(`installing ${packageOf[name]} for the tests (apt-get)`);
+    const begunAt = performance.now();
+    await withoutDaemons(() => install(apt, name));
+    const engine = await findEngine(name);
+    if (engine === undefined)
+      throw missing(name, "it was installed, but is not where Debian has it");
+    const seconds = ((performance.now() - begunAt) / 1000).toFixed(1);
+    say(`installed ${packageOf[name]} ${engine.version} in ${seconds} s`);
+    return engine;
+  });
+}
+
+let previous: Promise<unknown> = Promise.resolve();
+
+/** One at a time: in this process by a queue, since the folder's lock is between processes only. */
+function alone<T>(say: (line: string) => void, work: () => Promise<T>): Promise<T> {
+  const onWait = (pid: number): void => say(`waiting for process ${pid}, which installs an engine`);
+  const mine = previous.then(() => withFolderLock(LOCK_FOLDER, onWait, work));
+  previous = mine.catch(() => undefined);
+  return mine;
+}
+
+function obstacleOf(machine: Machine): string | undefined {
+  if (!machine.allowed) return "it is not installed, and TENURE_TEST_INSTALL=no";
+  if (machine.apt === undefined) return "it is not installed, and there is no apt-get here";
+  if (!machine.isRoot) return "it is not installed, and only root may install it";
+  return undefined;
+}
+
+function missing(name: EngineName, reason: string): MissingEngineError {
+  const command = `apt-get install --no-install-recommends ${packageOf[name]}`;
+  const other =
+    name === "openssl" ? "" : `, or set TENURE_TEST_${name.toUpperCase()} to the URL of a server`;
+  return new MissingEngineError(name, `${reason} (to have it: ${command}${other})`);
+}
+
+async function install(apt: string, name: EngineName): Promise<void> {
+  const options = ["-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold"];
+  const attempt = (): Promise<Ended> => runApt(apt, ["install", ...options, packageOf[name]]);
+  let ended = await attempt();
+  if (!ended.ok) {
+    // A fresh image has no package lists, and old lists name versions that are gone.
+    await runApt(apt, ["update"]);
+    ended = await attempt();
+  }
+  if (!ended.ok) {
+    const errors = ended.output.split("\n").filter((line) => /^[EW]:/.test(line));
+    throw missing(
+      name,
+      `apt-get could not install it: ${errors.slice(-2).join(" ") || "see apt-get"}`,
+    );
+  }
+}
+
+interface Ended {
+  readonly ok: boolean;
+  readonly output: string;
+}
+
+/** Tries again while another program has the package manager. */
+async function runApt(apt: string, args: readonly string[]): Promise<Ended> {
+  const giveUpAt = performance.now() + APT_MAX_MS;
+  for (;;) {
+    const ended = await runOnce(apt, args);
+    const busy = /Could not get lock|Unable to (lock|acquire)/.test(ended.output);
+    if (ended.ok || !busy || performance.now() > giveUpAt) return ended;
+    await sleep(BUSY_RETRY_MS);
+  }
+}
+
+function runOnce(apt: string, args: readonly string[]): Promise<Ended> {
+  // The limits keep a machine without network from waiting for minutes.
+  const limits = ["-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1"];
+  const child = spawn(apt, [...limits, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive", NEEDRESTART_MODE: "l", LC_ALL: "C" },
+    timeout: APT_MAX_MS,
+  });
+  let output = "";
+  const collect = (text: string): void => {
+    output += text;
+  };
+  child.stdout.setEncoding("utf8").on("data", collect);
+  child.stderr.setEncoding("utf8").on("data", collect);
+  return new Promise((resolve) => {
+    child.once("error", (error) => resolve({ ok: false, output: `E: ${error.message}` }));
+    child.once("close", (code) => resolve({ ok: code === 0, output }));
+  });
+}
+
+const MARK =
+  "# Left by the tests of tenure while they install an engine; remove it if you find it.\n";
+const WHILE_INSTALLING = [
+  // Asked by every package before it starts its daemon; 101 means no.
+  { path: "/usr/sbin/policy-rc.d", text: `#!/bin/sh\n${MARK}exit 101\n` },
+  {
+    path: "/etc/postgresql-common/createcluster.d/tenure-tests.conf",
+    text: `${MARK}create_main_cluster = false\n`,
+  },
+];
+
+/** Runs `work` while packages are told to start nothing; a policy that is already there stays as it is. */
+async function withoutDaemons(work: () => Promise<void>): Promise<void> {
+  const ours = WHILE_INSTALLING.filter(
+    ({ path }) => !existsSync(path) || readFileSync(path, "utf8").includes(MARK),
+  );
+  const made = ours.flatMap(({ path }) => mkdirSync(dirname(path), { recursive: true }) ?? []);
+  for (const { path, text } of ours) {
+    writeFileSync(path, text);
+    chmodSync(path, 0o755);
+  }
+  try {
+    await work();
+  } finally {
+    for (const { path } of ours) rmSync(path, { force: true });
+    for (const folder of made) removeIfEmpty(folder);
+  }
+}
+
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch {
+    // The package has put something there meanwhile.
+  }
+}

@@ -1,0 +1,170 @@
+// PostgreSQL for tests: alone, or with a standby that follows it and can be promoted. The server refuses to run as
+// root, so root runs it as the user postgres, which Debian's package makes.
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Address, addressOf, ask } from "./ask.ts";
+import { makeCertificate } from "./certificate.ts";
+import { type Engine, pathOf } from "./engine.ts";
+import { givenServer, needEngine, type OwnOptions } from "./given.ts";
+import { makeFolder, runTool, type User } from "./launch.ts";
+import { withFreePorts } from "./ports.ts";
+import { disposeAll, type RunningServer, startServer } from "./server.ts";
+
+export interface PostgresOptions extends OwnOptions {
+  /** Ask for this password (scram-sha-256); without it everybody on this host is let in. */
+  readonly password?: string | undefined;
+  /** Offer TLS, with a certificate made for the occasion. */
+  readonly tls?: boolean | undefined;
+  /** Settings of the server: { max_connections: "300" }. */
+  readonly settings?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface PostgresServer extends RunningServer {
+  /** With `tls`: what a client has to trust. */
+  readonly ca: string | undefined;
+  /** Runs SQL through psql and gives back the rows, one line each, values between "|". */
+  sql(text: string): Promise<string>;
+}
+
+export interface PostgresPair extends AsyncDisposable {
+  readonly primary: PostgresServer;
+  readonly standby: PostgresServer;
+  /** Makes the standby a primary of its own, on the next timeline. The old one is not stopped: it does not know. */
+  promote(): Promise<void>;
+}
+
+interface Cluster {
+  readonly engine: Engine;
+  readonly folder: string;
+  readonly user: User | undefined;
+  readonly options: PostgresOptions;
+}
+
+const DEFAULT_PORT = 5432;
+
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  const given = await givenServer("postgres", options, (url, limitMs) =>
+    answersStartup(addressOf(url, DEFAULT_PORT), limitMs),
+  );
+  if (given !== undefined) return withSql(given, undefined);
+  const cluster = await newCluster(options);
+  const passwordFile = join(cluster.folder, "password");
+  writeFileSync(passwordFile, options.password ?? "unused", { mode: 0o644 });
+  await runTool(
+    [
+      ...[pathOf(cluster.engine, "initdb"), "-D", "data", "-U", "postgres", "--no-sync"],
+      ...["-A", options.password === undefined ? "trust" : "scram-sha-256"],
+      ...["--pwfile", passwordFile, "--no-locale", "-E", "UTF8"],
+    ],
+    cluster,
+  );
+  return serve(cluster, "postgres");
+}
+
+/** A primary, and a standby that streams from it. `options` are those of both. */
+export async function startPostgresPair(options: PostgresOptions = {}): Promise<PostgresPair> {
+  const servers: PostgresServer[] = [];
+  try {
+    const primary = await startPostgres({ own: true, ...options });
+    servers.push(primary);
+    const cluster = await newCluster(options);
+    const { host, port } = primary;
+    await runTool(
+      [
+        ...[pathOf(cluster.engine, "basebackup"), "-h", host, "-p", String(port), "-U", "postgres"],
+        ...["-D", "data", "-X", "stream", "-c", "fast", "-R", "--no-sync"],
+      ],
+      { ...cluster, env: { PGPASSWORD: options.password ?? "" } },
+    );
+    const standby = await serve(cluster, "postgres standby");
+    servers.push(standby);
+    const promotion = [pathOf(cluster.engine, "ctl"), "promote", "-D", "data", "-w", "-t", "30"];
+    return {
+      primary,
+      standby,
+      promote: async () => void (await runTool(promotion, cluster)),
+      [Symbol.asyncDispose]: () => disposeAll(servers),
+    };
+  } catch (error) {
+    await disposeAll(servers);
+    throw error;
+  }
+}
+
+async function newCluster(options: PostgresOptions): Promise<Cluster> {
+  const engine = await needEngine("postgres");
+  const user = process.getuid?.() === 0 ? unprivilegedUser() : undefined;
+  return { engine, user, options, folder: await makeFolder("postgres", user) };
+}
+
+function unprivilegedUser(): User {
+  const idOf = (option: string, name: string): number =>
+    Number(execFileSync("id", [option, name], { stdio: ["ignore", "pipe", "ignore"] }));
+  for (const name of ["postgres", "nobody"]) {
+    try {
+      return { uid: idOf("-u", name), gid: idOf("-g", name) };
+    } catch {
+      // No such user here.
+    }
+  }
+  throw new Error("PostgreSQL does not run as root, and there is no user postgres or nobody.");
+}
+
+async function serve(cluster: Cluster, name: string): Promise<PostgresServer> {
+  const { engine, folder, user, options } = cluster;
+  const certificate = options.tls ? await makeCertificate(folder, user) : undefined;
+  const login =
+    options.password === undefined
+      ? "postgres"
+      : `postgres:${encodeURIComponent(options.password)}`;
+  const settings = {
+    listen_addresses: "127.0.0.1",
+    // Its path would have to be short, and nobody here connects through it.
+    unix_socket_directories: "",
+    ...(certificate && {
+      ssl: "on",
+      ssl_cert_file: certificate.certFile,
+      ssl_key_file: certificate.keyFile,
+    }),
+    ...options.settings,
+  };
+  return withFreePorts(1, async ([port = 0]) => {
+    const server = await startServer({
+      name,
+      url: `postgres://${login}@127.0.0.1:${port}/postgres`,
+      port,
+      folder,
+      user,
+      command: [
+        ...[pathOf(engine, "server"), "-D", "data", "-p", String(port)],
+        ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]),
+      ],
+      // SIGTERM would wait for clients to leave.
+      stopSignal: "SIGINT",
+      answers: (limitMs) => answersStartup({ host: "127.0.0.1", port }, limitMs),
+    });
+    return withSql(server, certificate?.ca);
+  });
+}
+
+function withSql<S extends RunningServer>(server: S, ca: string | undefined): S & PostgresServer {
+  let folder = server.folder;
+  const sql = async (text: string): Promise<string> => {
+    const psql = pathOf(await needEngine("postgres"), "psql");
+    if (folder === "") folder = await makeFolder("psql");
+    const options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text, server.url];
+    return (await runTool([psql, ...options], { folder })).trimEnd();
+  };
+  return Object.assign(server, { sql, ca });
+}
+
+/** It lets a client in or asks for a password; while it starts, stops or recovers it answers with an error. */
+async function answersStartup(address: Address, limitMs: number): Promise<boolean> {
+  const words = Buffer.from("user\0postgres\0database\0postgres\0\0");
+  const head = Buffer.alloc(8);
+  head.writeInt32BE(head.length + words.length, 0);
+  head.writeInt32BE(3 << 16, 4); // protocol 3.0
+  const isYes = (answer: Buffer): boolean => answer[0] === "R".charCodeAt(0);
+  return (await ask(address, Buffer.concat([head, words]), isYes, limitMs)) ?? false;
+}

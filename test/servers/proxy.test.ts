@@ -1,0 +1,305 @@
+// Goal: the proxy does to a connection what the tests of faults believe it does. Method: a server of our own that
+// echoes, clients on real sockets, and no assumption about time but that loopback answers within a second.
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { startProxy, type TcpProxy } from "./proxy.ts";
+
+type End = "closed" | "reset" | "refused";
+
+/** A client that remembers what happened to it. */
+interface Client {
+  readonly socket: Socket;
+  readonly ended: Promise<End>;
+  received(): string;
+  /** Resolves when that many bytes have come. */
+  has(bytes: number): Promise<string>;
+}
+
+const SILENCE_MS = 100;
+
+let server: Server;
+let accepted: Socket[];
+let serverReceived: string;
+let proxy: TcpProxy;
+
+beforeEach(async () => {
+  accepted = [];
+  serverReceived = "";
+  server = createServer({ allowHalfOpen: true }, (socket) => {
+    accepted.push(socket);
+    socket.on("error", () => undefined);
+    socket.on("data", (chunk) => {
+      serverReceived += chunk;
+      socket.write(chunk);
+    });
+    socket.on("end", () => socket.end());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  proxy = await startProxy({ url: `echo://127.0.0.1:${(server.address() as AddressInfo).port}/x` });
+});
+
+afterEach(async () => {
+  await proxy[Symbol.asyncDispose]();
+  for (const socket of accepted) socket.destroy();
+  server.close();
+});
+
+function join(port = proxy.port): Client {
+  const socket = connect({ port, host: "127.0.0.1", noDelay: true });
+  let received = "";
+  socket.on("data", (chunk) => {
+    received += chunk;
+  });
+  const has = async (bytes: number): Promise<string> => {
+    while (received.length < bytes) await once(socket, "data");
+    return received;
+  };
+  return { socket, ended: endOf(socket), received: () => received, has };
+}
+
+function endOf(socket: Socket | undefined): Promise<End> {
+  let fault: string | undefined;
+  socket?.on("error", (error: NodeJS.ErrnoException) => {
+    fault = error.code;
+  });
+  return new Promise((resolve) => {
+    socket?.on("close", () => {
+      if (fault === undefined) resolve("closed");
+      else resolve(fault === "ECONNREFUSED" ? "refused" : "reset");
+    });
+  });
+}
+
+async function joined(): Promise<Client> {
+  const client = join();
+  client.socket.write("hello");
+  await client.has(5);
+  return client;
+}
+
+async function serverHas(text: string): Promise<void> {
+  await expect.poll(() => serverReceived, { interval: 2 }).toBe(text);
+}
+
+describe("forwarding", () => {
+  test("the proxy's URL is the server's with another address", () => {
+    expect(proxy.url).toBe(`echo://127.0.0.1:${proxy.port}/x`);
+  });
+
+  test("bytes pass both ways and are counted", async () => {
+    const client = await joined();
+    client.socket.write("again");
+    await client.has(10);
+    expect(proxy.counts()).toEqual({
+      connections: 1,
+      open: 1,
+      requests: { chunks: 2, bytes: 10, droppedBytes: 0 },
+      replies: { chunks: 2, bytes: 10, droppedBytes: 0 },
+    });
+  });
+
+  test("a megabyte each way arrives whole and in order, also through a slow reader", async () => {
+    const sent = Array.from({ length: 1 << 17 }, (_, index) => String(index).padStart(8)).join("");
+    const client = join();
+    client.socket.pause();
+    client.socket.end(sent);
+    await sleep(SILENCE_MS);
+    client.socket.resume();
+    expect(await client.ended).toBe("closed");
+    expect(client.received() === sent).toBe(true);
+  });
+
+  test("the end of one side reaches the other, which may still send", async () => {
+    const client = await joined();
+    client.socket.end("last");
+    expect(await client.ended).toBe("closed");
+    expect(client.received()).toBe("hellolast");
+    await expect.poll(() => proxy.counts().open).toBe(0);
+  });
+
+  test("a reset by the server reaches the client", async () => {
+    const client = await joined();
+    accepted[0]?.resetAndDestroy();
+    expect(await client.ended).toBe("reset");
+  });
+
+  test("a reset by the client reaches the server", async () => {
+    const client = await joined();
+    const end = endOf(accepted[0]);
+    client.socket.resetAndDestroy();
+    expect(await end).toBe("reset");
+    await expect.poll(() => proxy.counts().open).toBe(0);
+  });
+
+  test("a server that is not there is a reset for the client", async () => {
+    server.close();
+    const client = join();
+    expect(await client.ended).toBe("reset");
+  });
+});
+
+describe("cut", () => {
+  test("nothing passes and nobody is told", async () => {
+    const client = await joined();
+    proxy.cut();
+    client.socket.write("lost");
+    accepted[0]?.write("lost too");
+    await sleep(SILENCE_MS);
+    expect(serverReceived).toBe("hello");
+    expect(client.received()).toBe("hello");
+    expect(client.socket.readyState).toBe("open");
+    expect(accepted[0]?.readyState).toBe("open");
+    expect(proxy.counts().requests.droppedBytes).toBe(4);
+    expect(proxy.counts().replies.droppedBytes).toBe(8);
+  });
+
+  test("the end of a client does not reach the server before heal", async () => {
+    const client = await joined();
+    proxy.cut();
+    client.socket.destroy();
+    await sleep(SILENCE_MS);
+    expect(accepted[0]?.readyState).toBe("open");
+    await proxy.heal();
+    await endOf(accepted[0]);
+  });
+
+  test("a connection made during the cut is accepted, and the server does not see it", async () => {
+    proxy.cut();
+    const client = join();
+    client.socket.write("lost");
+    await once(client.socket, "connect");
+    await sleep(SILENCE_MS);
+    expect(accepted).toHaveLength(0);
+    expect(client.socket.readyState).toBe("open");
+    await proxy.heal();
+    expect(await client.ended).toBe("reset");
+  });
+
+  test("heal resets a connection that lost bytes, and lets one go on that lost none", async () => {
+    const [talker, listener] = [await joined(), await joined()];
+    proxy.cut();
+    talker.socket.write("lost");
+    await expect.poll(() => proxy.counts().requests.droppedBytes, { interval: 2 }).toBe(4);
+    await proxy.heal();
+    expect(await talker.ended).toBe("reset");
+    listener.socket.write("still");
+    expect(await listener.has(10)).toBe("hellostill");
+  });
+
+  test("of requests only: replies still arrive", async () => {
+    const client = await joined();
+    proxy.cut("requests");
+    client.socket.write("lost");
+    accepted[0]?.write("push");
+    expect(await client.has(9)).toBe("hellopush");
+    await sleep(SILENCE_MS);
+    expect(serverReceived).toBe("hello");
+  });
+
+  test("of replies only: requests still arrive", async () => {
+    const client = await joined();
+    proxy.cut("replies");
+    client.socket.write("done");
+    await serverHas("hellodone");
+    await sleep(SILENCE_MS);
+    expect(client.received()).toBe("hello");
+  });
+});
+
+describe("hold", () => {
+  test("what was held arrives in order when healed, on the same connection", async () => {
+    const client = await joined();
+    proxy.hold();
+    client.socket.write("one");
+    await sleep(SILENCE_MS);
+    client.socket.write("two");
+    await sleep(SILENCE_MS);
+    expect(serverReceived).toBe("hello");
+    await proxy.heal();
+    expect(await client.has(11)).toBe("helloonetwo");
+  });
+
+  test("a connection made meanwhile reaches the server when healed", async () => {
+    proxy.hold();
+    const client = join();
+    client.socket.write("late");
+    await sleep(SILENCE_MS);
+    expect(accepted).toHaveLength(0);
+    await proxy.heal();
+    expect(await client.has(4)).toBe("late");
+  });
+
+  test("a sender is stopped before the proxy runs full", async () => {
+    const client = await joined();
+    proxy.hold("requests");
+    client.socket.write(Buffer.alloc(64 << 20));
+    await sleep(SILENCE_MS);
+    expect(proxy.counts().requests.bytes).toBeLessThan(4 << 20);
+    proxy.cut();
+  });
+});
+
+describe("delay", () => {
+  test("each way takes so much longer, and the order stays", async () => {
+    const client = await joined();
+    proxy.delay(60);
+    const begunAt = performance.now();
+    client.socket.write("one");
+    await sleep(10);
+    proxy.delay(20);
+    client.socket.write("two");
+    expect(await client.has(11)).toBe("helloonetwo");
+    expect(performance.now() - begunAt).toBeGreaterThanOrEqual(79);
+  });
+
+  test("heal delivers at once what was under way", async () => {
+    const client = await joined();
+    proxy.delay(60_000);
+    client.socket.write("soon");
+    await sleep(SILENCE_MS);
+    await proxy.heal();
+    expect(await client.has(9)).toBe("hellosoon");
+  });
+});
+
+describe("the rest", () => {
+  test("duplicate sends every request twice", async () => {
+    const client = await joined();
+    proxy.duplicate();
+    client.socket.write("ab");
+    expect(await client.has(9)).toBe("helloabab");
+    expect(serverReceived).toBe("helloabab");
+  });
+
+  test("reset breaks both sides of every connection, and new ones are welcome", async () => {
+    const client = await joined();
+    const end = endOf(accepted[0]);
+    proxy.reset();
+    expect(await client.ended).toBe("reset");
+    expect(await end).toBe("reset");
+    await joined();
+  });
+
+  test("refuse turns new connections away and leaves the others alone", async () => {
+    const client = await joined();
+    proxy.refuse();
+    expect(await join().ended).toBe("refused");
+    client.socket.write("still");
+    await client.has(10);
+    await proxy.heal();
+    await joined();
+  });
+
+  test("closing leaves no connection and no listener", async () => {
+    const client = await joined();
+    proxy.hold();
+    client.socket.write("never");
+    await proxy[Symbol.asyncDispose]();
+    await client.ended;
+    expect(await join().ended).toBe("refused");
+    expect(proxy.counts().open).toBe(0);
+  });
+});

@@ -1,0 +1,55 @@
+// Servers in vitest: one for all tests of a file or of a describe block, ended behind the last of them. Where it
+// cannot run, each test is skipped with the reason, which the closing line counts and names.
+import { afterAll, beforeAll, beforeEach, inject, type TestContext } from "vitest";
+import { CannotRunError } from "./engine.ts";
+import { rememberMissing } from "./given.ts";
+import type { RunningServer } from "./server.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** By engine, why global-setup.ts could not have it. */
+    missingEngines: Record<string, string>;
+  }
+}
+
+/** Long enough for an install, in a focused run that skipped it in global-setup.ts. */
+const START_MAX_MS = 600_000;
+const END_MAX_MS = 30_000;
+
+/**
+ * `const redis = useServer(startRedis, { appendonly: true })`, then `redis()` inside a test. Call it at the top of
+ * a file or of a describe block. Without options a given server (TENURE_TEST_REDIS) will do, else it is our own.
+ */
+export function useServer<O, T extends AsyncDisposable>(
+  start: (options?: O) => Promise<T>,
+  options?: O,
+): () => T {
+  let server: T | undefined;
+  let reason: string | undefined;
+  beforeAll(async () => {
+    rememberMissing(inject("missingEngines") ?? {});
+    try {
+      server = await (options === undefined ? start() : start(options));
+    } catch (error) {
+      if (!(error instanceof CannotRunError)) throw error;
+      reason = error.message;
+    }
+  }, START_MAX_MS);
+  beforeEach((context) => {
+    if (reason !== undefined) context.skip(reason);
+  });
+  afterAll(async () => {
+    await server?.[Symbol.asyncDispose]();
+  }, END_MAX_MS);
+  return () => {
+    if (server === undefined)
+      throw new Error("The server runs only while tests do: ask inside one.");
+    return server;
+  };
+}
+
+/** Skips this one test when the server is a given one: it is not ours to stop, kill or pause. */
+export function needsOwn(context: TestContext, server: RunningServer): void {
+  if (server.givenBy === undefined) return;
+  context.skip(`${server.givenBy} names a server, and this test would stop or pause it`);
+}
