@@ -1,0 +1,253 @@
+// What the server does, in its own language: each request is one script and so one atomic step. A session is a key with
+// a ttl, and a lease holds while the key of its session exists. Tokens are never Lua numbers, which are exact only up to
+// 2^53: they are read back as text. Every answer is a list of texts.
+//
+// A lease is a hash: s session, a attempt, n token, v record, f since when it is free (ms by the server's clock).
+
+import { HEAD_START_MS } from "../store.ts";
+import { KEEP_MS, LIBRARY } from "./script-library.ts";
+
+export interface Script {
+  readonly name: string;
+  readonly text: string;
+}
+
+function script(name: string, body: string): Script {
+  return { name, text: `-- tenure: ${name}\n${LIBRARY}\n${body.trim()}\n` };
+}
+
+/**
+ * KEYS session. ARGV base, holder, ttl. The key lives one millisecond longer than the ttl: Redis counts whole
+ * milliseconds, and a slewed clock may run fast; the store may be late, never early (S3). Also frees a few leases of
+ * dead sessions, so that what nobody asks for does not pile up.
+ */
+const open = script(
+  "open",
+  `
+redis.call('HSET', KEYS[1], 'h', ARGV[2], 't', ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[3] + 1)
+for _, resource in ipairs(redis.call('ZRANDMEMBER', base .. 'held', 8)) do
+  local session = redis.call('HGET', base .. 'r:' .. resource, 's')
+  if not session then redis.call('ZREM', base .. 'held', resource)
+  elseif not lives(session) then free(resource, session) end
+end
+return {'opened', ARGV[3]}
+`,
+);
+
+/**
+ * KEYS counter, held, session, lease, queue. ARGV base, session, resource, attempt, record, queue or "".
+ * `above` compares tokens as text: more digits, or the same number of digits and larger.
+ */
+const grant = script(
+  "grant",
+  `
+local function above(one, other)
+  return #one > #other or (#one == #other and one > other)
+end
+
+local session, resource, attempt = ARGV[2], ARGV[3], ARGV[4]
+local left = redis.call('PTTL', KEYS[3])
+if left < 0 then return {'gone'} end
+local lease = redis.call('HMGET', KEYS[4], 's', 'a', 'n', 'f', 'v')
+local holder, freed = lease[1], lease[4]
+if holder and holder ~= session and not lives(holder) then
+  free(resource, holder)
+  holder, freed = false, now()
+end
+if lease[2] == attempt then
+  if holder == session then return {'granted', lease[3]} end
+  return {'ended'}
+end
+local first
+if not holder then first = head(resource) end
+if holder or (first and first ~= attempt and now() < (tonumber(freed) or 0) + ${HEAD_START_MS}) then
+  if ARGV[6] ~= '' then
+    local place = entry(session, attempt)
+    if not redis.call('LPOS', KEYS[5], place) then redis.call('RPUSH', KEYS[5], place) end
+    redis.call('PEXPIRE', KEYS[5], ${KEEP_MS} + (holder and redis.call('PTTL', base .. 's:' .. holder) or 0))
+  end
+  return {'busy', holder and lease[5] or ''}
+end
+redis.call('INCR', KEYS[1])
+local token = redis.call('GET', KEYS[1])
+if lease[3] and not above(token, lease[3]) then
+  redis.call('SET', KEYS[1], lease[3])
+  redis.call('INCR', KEYS[1])
+  token = redis.call('GET', KEYS[1])
+end
+redis.call('HSET', KEYS[4], 's', session, 'a', attempt, 'n', token, 'v', ARGV[5])
+if lease[2] then redis.call('PERSIST', KEYS[4]) end
+redis.call('ZADD', KEYS[2], 0, resource)
+redis.call('HSET', KEYS[3], 'l:' .. resource, token)
+if first then redis.call('LREM', KEYS[5], 0, entry(session, attempt)) end
+tell(resource, 'held ' .. left)
+return {'granted', token}
+`,
+);
+
+/** KEYS session, revoked. ARGV base, session, then resource and attempt of each to withdraw. */
+const renew = script(
+  "renew",
+  `
+local ttl = redis.call('HGET', KEYS[1], 't')
+if not ttl then return {'gone'} end
+redis.call('PEXPIRE', KEYS[1], ttl + 1)
+redis.call('PEXPIRE', KEYS[2], ttl + 1)
+for index = 3, #ARGV, 2 do withdraw(ARGV[2], ARGV[index], ARGV[index + 1]) end
+local answer = {'renewed', ttl}
+for _, text in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do answer[#answer + 1] = text end
+return answer
+`,
+);
+
+/** KEYS session, lease. ARGV base, session, resource, token. */
+const release = script(
+  "release",
+  `
+local lease = redis.call('HMGET', KEYS[2], 's', 'n')
+if lease[1] ~= ARGV[2] or lease[2] ~= ARGV[4] or redis.call('EXISTS', KEYS[1]) == 0 then
+  return {'notHeld'}
+end
+free(ARGV[3], ARGV[2])
+return {'released'}
+`,
+);
+
+/** KEYS lease, queue. ARGV base, session, resource, attempt. */
+const withdraw = script(
+  "withdraw",
+  `
+withdraw(ARGV[2], ARGV[3], ARGV[4])
+return {'withdrawn'}
+`,
+);
+
+/** KEYS session, revoked. ARGV base, session. */
+const end = script(
+  "end",
+  `
+local fields = redis.call('HKEYS', KEYS[1])
+redis.call('DEL', KEYS[1], KEYS[2])
+for _, field in ipairs(fields) do
+  if string.sub(field, 1, 2) == 'l:' then
+    local resource = string.sub(field, 3)
+    if redis.call('HGET', base .. 'r:' .. resource, 's') == ARGV[2] then free(resource, ARGV[2]) end
+  end
+end
+return {'ended'}
+`,
+);
+
+/** KEYS lease. ARGV base, resource, token. The renewals of the session tell its holder. */
+const revoke = script(
+  "revoke",
+  `
+local lease = redis.call('HMGET', KEYS[1], 's', 'n')
+if not lives(lease[1]) or lease[2] ~= ARGV[3] then return {'notHeld'} end
+local revoked = base .. 'v:' .. lease[1]
+redis.call('RPUSH', revoked, ARGV[2], ARGV[3])
+redis.call('PEXPIRE', revoked, redis.call('PTTL', base .. 's:' .. lease[1]) + 1)
+free(ARGV[2], lease[1])
+return {'revoked'}
+`,
+);
+
+/** KEYS lease, queue. ARGV base, resource, attempt. Answers in how many ms to look again; 0: ask for the grant. */
+const look = script(
+  "look",
+  `
+local lease = redis.call('HMGET', KEYS[1], 's', 'f')
+local freed = tonumber(lease[2]) or 0
+if lease[1] then
+  local left = redis.call('PTTL', base .. 's:' .. lease[1])
+  if left >= 0 then
+    redis.call('PEXPIRE', KEYS[2], left + ${KEEP_MS})
+    return {tostring(left + 2)}
+  end
+  free(ARGV[2], lease[1])
+  freed = now()
+end
+local first = head(ARGV[2])
+if not first or first == ARGV[3] then return {'0'} end
+return {string.format('%.0f', math.max(0, freed + ${HEAD_START_MS} - now()))}
+`,
+);
+
+/** KEYS lease. ARGV base. */
+const read = script(
+  "read",
+  `
+local lease = redis.call('HMGET', KEYS[1], 's', 'n', 'v')
+local left = lease[1] and redis.call('PTTL', base .. 's:' .. lease[1]) or -2
+if left < 0 then return {} end
+return {lease[2], lease[3], tostring(left)}
+`,
+);
+
+/**
+ * KEYS held. ARGV base, from (as ZRANGEBYLEX takes it), prefix, limit. No name in UTF-8 has a byte 255. Answers with the last name it came to, or "" at the
+ * end, then resource, token, record and time left of each lease that is held.
+ */
+const list = script(
+  "list",
+  `
+local to = ARGV[3] == '' and '+' or '(' .. ARGV[3] .. string.char(255)
+local names = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[2], to, 'LIMIT', 0, ARGV[4] + 1)
+local last = ''
+if #names > tonumber(ARGV[4]) then
+  names[#names] = nil
+  last = names[#names]
+end
+local answer = {last}
+for _, resource in ipairs(names) do
+  local lease = redis.call('HMGET', base .. 'r:' .. resource, 's', 'n', 'v')
+  local left = lease[1] and redis.call('PTTL', base .. 's:' .. lease[1]) or -2
+  if left >= 0 then
+    for _, text in ipairs({resource, lease[2], lease[3], tostring(left)}) do answer[#answer + 1] = text end
+  elseif lease[1] then
+    free(resource, lease[1])
+  else
+    redis.call('ZREM', KEYS[1], resource)
+  end
+end
+return answer
+`,
+);
+
+/** KEYS probe. ARGV base. Whether this user may write here and publish here. */
+const probe = script(
+  "probe",
+  `
+redis.call('SET', KEYS[1], '1', 'PX', 1000)
+tell('', 'probe')
+return {'ok'}
+`,
+);
+
+type Name =
+  | "open"
+  | "grant"
+  | "renew"
+  | "release"
+  | "withdraw"
+  | "end"
+  | "revoke"
+  | "look"
+  | "read"
+  | "list"
+  | "probe";
+
+export const scripts: Readonly<Record<Name, Script>> = {
+  open,
+  grant,
+  renew,
+  release,
+  withdraw,
+  end,
+  revoke,
+  look,
+  read,
+  list,
+  probe,
+};
