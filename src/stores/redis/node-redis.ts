@@ -32,15 +32,14 @@ export function nodeRedisWire(client: NodeRedisClient): Wire {
 }
 
 async function ownWire(make: Make): Promise<Wire> {
-  return new NodeRedisWire(await connected(make, undefined), make);
+  return new NodeRedisWire(await connected(make), make);
 }
 
 /** Connects once, and tells the first failure; later interruptions are mended for ever. */
-async function connected(make: Make, onReady: (() => void) | undefined): Promise<NodeRedisClient> {
+async function connected(make: Make): Promise<NodeRedisClient> {
   let ready = false;
   const client = prepared(
     make((retries) => (ready ? Math.min(RETRY_MAX_MS, (retries + 1) * 50) : false)),
-    onReady,
   );
   await client.connect();
   ready = true;
@@ -48,24 +47,17 @@ async function connected(make: Make, onReady: (() => void) | undefined): Promise
 }
 
 /** A new client in place of one that is stuck; it tries until it succeeds. */
-function replaced(
-  old: NodeRedisClient,
-  make: Make,
-  onReady: (() => void) | undefined,
-): NodeRedisClient {
+function replaced(old: NodeRedisClient, make: Make, onReady?: () => void): NodeRedisClient {
   destroy(old);
-  const client = prepared(
-    make((retries) => Math.min(RETRY_MAX_MS, (retries + 1) * 50)),
-    onReady,
-  );
+  const client = prepared(make((retries) => Math.min(RETRY_MAX_MS, (retries + 1) * 50)));
+  if (onReady !== undefined) client.on("ready", onReady);
   client.connect().catch(() => undefined);
   return client;
 }
 
-function prepared(client: NodeRedisClient, onReady: (() => void) | undefined): NodeRedisClient {
+function prepared(client: NodeRedisClient): NodeRedisClient {
   // Every request that fails says so itself; an unheard event would end the process.
   client.on("error", () => undefined);
-  if (onReady !== undefined) client.on("ready", onReady);
   // A connection alone must not keep the process alive: whoever waits for an answer has a timer.
   (client as { unref?(): void }).unref?.();
   return client;
@@ -104,13 +96,14 @@ class NodeRedisWire implements Wire {
 
   async openChannels(events: ChannelEvents): Promise<ChannelWire> {
     const make = this.#copy();
-    const onReady = (): void => events.onBack();
-    const client = await connected(make, onReady);
-    return new NodeRedisChannels(client, make, { ...events, onBack: onReady });
+    const client = await connected(make);
+    // From here on, "ready" means back after an interruption.
+    client.on("ready", () => events.onBack());
+    return new NodeRedisChannels(client, make, events);
   }
 
   reset(): void {
-    if (this.#make !== undefined) this.#client = replaced(this.#client, this.#make, undefined);
+    if (this.#make !== undefined) this.#client = replaced(this.#client, this.#make);
   }
 
   close(): void {
