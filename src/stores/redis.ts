@@ -9,7 +9,7 @@ import type { Channels } from "./redis/channels.ts";
 import type { Names } from "./redis/names.ts";
 import { type Opened, openServer } from "./redis/open.ts";
 import { type RedisOptions, settingsOf } from "./redis/options.ts";
-import type { Call, Requests } from "./redis/requests.ts";
+import { type Call, type Requests, TooFewCopiesError } from "./redis/requests.ts";
 import { scripts } from "./redis/scripts.ts";
 import { untilFree } from "./redis/waiting.ts";
 import { watch } from "./redis/watching.ts";
@@ -78,7 +78,11 @@ class RedisStore implements Store {
     const keys = [counter, held, session(sessionId), lease(resource), queue(resource)];
     const args = [sessionId, resource, attempt, record, request.queue ? "queue" : ""];
     const call = { script: scripts.grant, keys, args, limitMs, confirm: true };
-    const [kind, fact = ""] = await this.#run(call);
+    const [kind, fact = ""] = await this.#run(call).catch((error: Error) => {
+      // Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain.
+      if (error.cause instanceof TooFewCopiesError) this.withdraw(request).catch(() => undefined);
+      throw error;
+    });
     switch (kind) {
       case "granted":
         return { kind, token: parseToken(fact) };

@@ -124,9 +124,10 @@ export class Requests {
   #failure(error: unknown, line: Line): Error {
     const { place, clock } = this.#parts;
     if (error instanceof TooFewCopiesError) {
+      line.heardAt = clock.now();
       return new StoreUnavailableError(
         `Only ${error.copies} of ${error.wanted} replicas of Redis at ${place} confirmed the write in time (option \`replicas\`).`,
-        { applied: "unknown" },
+        { applied: "unknown", cause: error },
       );
     }
     const code = replyCode(error);
@@ -142,7 +143,8 @@ export class Requests {
   }
 }
 
-class TooFewCopiesError extends Error {
+/** The write stands here, but not on as many replicas as were asked for. */
+export class TooFewCopiesError extends Error {
   readonly copies: number;
   readonly wanted: number;
 

@@ -56,8 +56,10 @@ if holder and holder ~= session and not lives(holder) then
   holder, freed = false, now()
 end
 if lease[2] == attempt then
-  if holder == session then return {'granted', lease[3]} end
-  return {'ended'}
+  if holder ~= session then return {'ended'} end
+  -- Written again, so that a WAIT behind this request has something to wait for.
+  redis.call('HSET', KEYS[4], 'a', attempt)
+  return {'granted', lease[3]}
 end
 local first
 if not holder then first = head(resource) end
