@@ -57,7 +57,7 @@ if holder and holder ~= session and not lives(holder) then
 end
 if lease[2] == attempt then
   if holder ~= session then return {'ended'} end
-  -- Written again, so that a WAIT behind this request has something to wait for.
+  -- Written again: WAIT is documented to wait only for what its own connection wrote.
   redis.call('HSET', KEYS[4], 'a', attempt)
   return {'granted', lease[3]}
 end
