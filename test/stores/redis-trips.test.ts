@@ -134,12 +134,12 @@ describe("names", () => {
     for (const id of ["holder", "1", "11:", "a b"]) await open(store, id);
     const held = await ask("holder", "h");
     await ask("11:", "x");
-    await ask("1", "1:x");
+    await ask("1", "y");
     await ask("a b", "c d");
     await store.endSession({ sessionId: "11:", limitMs: LIMIT_MS });
     const token = held.kind === "granted" ? held.token : 0n;
     await store.release({ sessionId: "holder", resource: "r", token, limitMs: LIMIT_MS });
     expect((await ask("a b", "c d")).kind).toBe("busy");
-    expect((await ask("1", "1:x")).kind).toBe("granted");
+    expect((await ask("1", "y")).kind).toBe("granted");
   });
 });
