@@ -6,6 +6,7 @@ import { decodeRecord, encodeRecord } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { parseToken } from "../core/token.ts";
 import type { Channels } from "./redis/channels.ts";
+import { Holdings } from "./redis/holdings.ts";
 import type { Names } from "./redis/names.ts";
 import { type Opened, openServer } from "./redis/open.ts";
 import { type RedisOptions, settingsOf } from "./redis/options.ts";
@@ -53,6 +54,7 @@ class RedisStore implements Store {
   readonly #parts: StoreParts;
   readonly #requests: Requests;
   readonly #channels: Channels;
+  readonly #holdings = new Holdings();
   readonly #closing = new AbortController();
 
   constructor(names: Names, parts: StoreParts, opened: Opened) {
@@ -85,12 +87,14 @@ class RedisStore implements Store {
     });
     switch (kind) {
       case "granted":
+        this.#holdings.add(sessionId, resource);
         return { kind, token: parseToken(fact) };
       case "busy":
         return { kind, holderId: fact === "" ? undefined : decodeRecord(fact).holderId };
       case "ended":
         return { kind };
       default:
+        this.#holdings.take(sessionId);
         return { kind: "gone" };
     }
   }
@@ -101,7 +105,10 @@ class RedisStore implements Store {
     const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
     const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
     const [kind, ttl, ...revoked] = await this.#run(call);
-    if (kind !== "renewed") return { kind: "gone" };
+    if (kind !== "renewed") {
+      this.#holdings.take(sessionId);
+      return { kind: "gone" };
+    }
     const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
       resource,
       token: parseToken(token),
@@ -114,6 +121,7 @@ class RedisStore implements Store {
     const keys = [this.#names.session(sessionId), this.#names.lease(resource)];
     const args = [sessionId, resource, String(token)];
     const [kind] = await this.#run({ script: scripts.release, keys, args, limitMs });
+    this.#holdings.remove(sessionId, resource);
     return { kind: kind === "released" ? kind : "notHeld" };
   }
 
@@ -127,7 +135,8 @@ class RedisStore implements Store {
   async endSession(request: SessionRequest): Promise<void> {
     const { sessionId, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    await this.#run({ script: scripts.end, keys, args: [sessionId], limitMs });
+    const args = [sessionId, ...this.#holdings.take(sessionId)];
+    await this.#run({ script: scripts.end, keys, args, limitMs });
   }
 
   async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
@@ -145,7 +154,7 @@ class RedisStore implements Store {
   async read(request: ReadRequest): Promise<ReadAnswer> {
     const { resource, consistency, limitMs } = request;
     const keys = [this.#names.lease(resource)];
-    const lease = await this.#run({ script: scripts.read, keys, args: [], limitMs });
+    const lease = await this.#run({ script: scripts.read, keys, args: [resource], limitMs });
     const holder = lease.length === 0 ? undefined : holderOf(lease);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }

@@ -1,8 +1,6 @@
 // What the server does, in its own language: each request is one script and so one atomic step. A session is a key with
 // a ttl, and a lease holds while the key of its session exists. Tokens are never Lua numbers, which are exact only up to
-// 2^53: they are read back as text. Every answer is a list of texts.
-//
-// A lease is a hash: s session, a attempt, n token, v record, f since when it is free (ms by the server's clock).
+// 2^53: they are read back as text. Every answer is a list of texts. How a lease is stored: script-library.ts.
 
 import { HEAD_START_MS } from "../store.ts";
 import { KEEP_MS, LIBRARY } from "./script-library.ts";
@@ -27,9 +25,9 @@ const open = script(
 redis.call('HSET', KEYS[1], 'h', ARGV[2], 't', ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[3] + 1)
 for _, resource in ipairs(redis.call('ZRANDMEMBER', base .. 'held', 8)) do
-  local session = redis.call('HGET', base .. 'r:' .. resource, 's')
-  if not session then redis.call('ZREM', base .. 'held', resource)
-  elseif not lives(session) then free(resource, session) end
+  local lease = load(resource)
+  if not lease.session then redis.call('ZREM', base .. 'held', resource)
+  elseif not lives(lease.session) then free(resource, lease) end
 end
 return {'opened', ARGV[3]}
 `,
@@ -49,40 +47,40 @@ end
 local session, resource, attempt = ARGV[2], ARGV[3], ARGV[4]
 local left = redis.call('PTTL', KEYS[3])
 if left < 0 then return {'gone'} end
-local lease = redis.call('HMGET', KEYS[4], 's', 'a', 'n', 'f', 'v')
-local holder, freed = lease[1], lease[4]
-if holder and holder ~= session and not lives(holder) then
-  free(resource, holder)
-  holder, freed = false, now()
-end
-if lease[2] == attempt then
+local lease = load(resource)
+if lease.session and lease.session ~= session and not lives(lease.session) then free(resource, lease) end
+local holder = lease.session
+if lease.attempt == attempt then
   if holder ~= session then return {'ended'} end
   -- Written again: WAIT is documented to wait only for what its own connection wrote.
-  redis.call('HSET', KEYS[4], 'a', attempt)
-  return {'granted', lease[3]}
+  save(resource, lease)
+  return {'granted', lease.token}
 end
 local first
-if not holder then first = head(resource) end
-if holder or (first and first ~= attempt and now() < (tonumber(freed) or 0) + ${HEAD_START_MS}) then
+if not holder then first = head(resource, lease) end
+if holder or (first and first ~= attempt and now() < lease.freed + ${HEAD_START_MS}) then
   if ARGV[6] ~= '' then
     local place = entry(session, attempt)
     if not redis.call('LPOS', KEYS[5], place) then redis.call('RPUSH', KEYS[5], place) end
     redis.call('PEXPIRE', KEYS[5], ${KEEP_MS} + (holder and redis.call('PTTL', base .. 's:' .. holder) or 0))
+    if not lease.queued then
+      lease.queued = true
+      save(resource, lease)
+    end
   end
-  return {'busy', holder and lease[5] or ''}
+  return {'busy', holder and lease.record or ''}
 end
 redis.call('INCR', KEYS[1])
 local token = redis.call('GET', KEYS[1])
-if lease[3] and not above(token, lease[3]) then
-  redis.call('SET', KEYS[1], lease[3])
+if lease.token and not above(token, lease.token) then
+  redis.call('SET', KEYS[1], lease.token)
   redis.call('INCR', KEYS[1])
   token = redis.call('GET', KEYS[1])
 end
-redis.call('HSET', KEYS[4], 's', session, 'a', attempt, 'n', token, 'v', ARGV[5])
-if lease[2] then redis.call('PERSIST', KEYS[4]) end
-redis.call('ZADD', KEYS[2], 0, resource)
-redis.call('HSET', KEYS[3], 'l:' .. resource, token)
 if first then redis.call('LREM', KEYS[5], 0, entry(session, attempt)) end
+lease.session, lease.attempt, lease.token, lease.record = session, attempt, token, ARGV[5]
+save(resource, lease)
+redis.call('ZADD', KEYS[2], 0, resource)
 tell(resource, 'held ' .. left)
 return {'granted', token}
 `,
@@ -107,11 +105,11 @@ return answer
 const release = script(
   "release",
   `
-local lease = redis.call('HMGET', KEYS[2], 's', 'n')
-if lease[1] ~= ARGV[2] or lease[2] ~= ARGV[4] or redis.call('EXISTS', KEYS[1]) == 0 then
+local lease = load(ARGV[3])
+if lease.session ~= ARGV[2] or lease.token ~= ARGV[4] or redis.call('EXISTS', KEYS[1]) == 0 then
   return {'notHeld'}
 end
-free(ARGV[3], ARGV[2])
+free(ARGV[3], lease)
 return {'released'}
 `,
 );
@@ -125,17 +123,14 @@ return {'withdrawn'}
 `,
 );
 
-/** KEYS session, revoked. ARGV base, session. */
+/** KEYS session, revoked. ARGV base, session, then the resources that it may hold, whose waiters are told. */
 const end = script(
   "end",
   `
-local fields = redis.call('HKEYS', KEYS[1])
 redis.call('DEL', KEYS[1], KEYS[2])
-for _, field in ipairs(fields) do
-  if string.sub(field, 1, 2) == 'l:' then
-    local resource = string.sub(field, 3)
-    if redis.call('HGET', base .. 'r:' .. resource, 's') == ARGV[2] then free(resource, ARGV[2]) end
-  end
+for index = 3, #ARGV do
+  local lease = load(ARGV[index])
+  if lease.session == ARGV[2] then free(ARGV[index], lease) end
 end
 return {'ended'}
 `,
@@ -145,12 +140,12 @@ return {'ended'}
 const revoke = script(
   "revoke",
   `
-local lease = redis.call('HMGET', KEYS[1], 's', 'n')
-if not lives(lease[1]) or lease[2] ~= ARGV[3] then return {'notHeld'} end
-local revoked = base .. 'v:' .. lease[1]
+local lease = load(ARGV[2])
+if not lives(lease.session) or lease.token ~= ARGV[3] then return {'notHeld'} end
+local revoked = base .. 'v:' .. lease.session
 redis.call('RPUSH', revoked, ARGV[2], ARGV[3])
-redis.call('PEXPIRE', revoked, redis.call('PTTL', base .. 's:' .. lease[1]) + 1)
-free(ARGV[2], lease[1])
+redis.call('PEXPIRE', revoked, redis.call('PTTL', base .. 's:' .. lease.session) + 1)
+free(ARGV[2], lease)
 return {'revoked'}
 `,
 );
@@ -159,31 +154,29 @@ return {'revoked'}
 const look = script(
   "look",
   `
-local lease = redis.call('HMGET', KEYS[1], 's', 'f')
-local freed = tonumber(lease[2]) or 0
-if lease[1] then
-  local left = redis.call('PTTL', base .. 's:' .. lease[1])
+local lease = load(ARGV[2])
+if lease.session then
+  local left = redis.call('PTTL', base .. 's:' .. lease.session)
   if left >= 0 then
     redis.call('PEXPIRE', KEYS[2], left + ${KEEP_MS})
     return {tostring(left + 2)}
   end
-  free(ARGV[2], lease[1])
-  freed = now()
+  free(ARGV[2], lease)
 end
-local first = head(ARGV[2])
+local first = head(ARGV[2], lease)
 if not first or first == ARGV[3] then return {'0'} end
-return {string.format('%.0f', math.max(0, freed + ${HEAD_START_MS} - now()))}
+return {string.format('%.0f', math.max(0, lease.freed + ${HEAD_START_MS} - now()))}
 `,
 );
 
-/** KEYS lease. ARGV base. */
+/** KEYS lease. ARGV base, resource. */
 const read = script(
   "read",
   `
-local lease = redis.call('HMGET', KEYS[1], 's', 'n', 'v')
-local left = lease[1] and redis.call('PTTL', base .. 's:' .. lease[1]) or -2
+local lease = load(ARGV[2])
+local left = lease.session and redis.call('PTTL', base .. 's:' .. lease.session) or -2
 if left < 0 then return {} end
-return {lease[2], lease[3], tostring(left)}
+return {lease.token, lease.record, tostring(left)}
 `,
 );
 
@@ -203,12 +196,12 @@ if #names > tonumber(ARGV[4]) then
 end
 local answer = {last}
 for _, resource in ipairs(names) do
-  local lease = redis.call('HMGET', base .. 'r:' .. resource, 's', 'n', 'v')
-  local left = lease[1] and redis.call('PTTL', base .. 's:' .. lease[1]) or -2
+  local lease = load(resource)
+  local left = lease.session and redis.call('PTTL', base .. 's:' .. lease.session) or -2
   if left >= 0 then
-    for _, text in ipairs({resource, lease[2], lease[3], tostring(left)}) do answer[#answer + 1] = text end
-  elseif lease[1] then
-    free(resource, lease[1])
+    for _, text in ipairs({resource, lease.token, lease.record, tostring(left)}) do answer[#answer + 1] = text end
+  elseif lease.session then
+    free(resource, lease)
   else
     redis.call('ZREM', KEYS[1], resource)
   end
