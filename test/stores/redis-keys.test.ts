@@ -1,6 +1,7 @@
 // Goal: what the store leaves on the server stays small, mends itself and wakes whom it should. Method: a real server, and
 // its keys looked at and deleted as a person with a console would. Only the last test uses a connection that is a mock.
 
+import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
 import { Channels } from "../../src/stores/redis/channels.ts";
@@ -111,6 +112,32 @@ describe("keys", () => {
     await until("the session has expired", isGone, LIMIT_MS);
     await session(store, "one");
     expect(await redis().command("ZCARD", `${base}held`)).toBe(0);
+  });
+});
+
+describe("expiry", () => {
+  test("S3: a session lasts a millisecond more than its ttl after the request was sent", async () => {
+    const client = new Redis(redis().url);
+    onTestFinished(() => client.disconnect());
+    const store = await redisStore({ client, prefix: "expiry" })(systemParts());
+    onTestFinished(() => store.close());
+    const ttlMs = 5_000;
+    const one = { sessionId: "one", holderId: "one", ttlMs, limitMs: LIMIT_MS };
+    const requests = [
+      () => store.openSession(one),
+      () => store.renew({ ...one, withdrawn: [] }),
+      () => store.openSession({ ...one, ttlMs: ttlMs - 0.5 }),
+    ];
+    for (let round = 0; round < 60; round += 1) {
+      // Both leave in one packet: the server reads its clock and handles the request right behind.
+      const asked = client.time();
+      await requests[round % requests.length]?.();
+      const [seconds, micros] = await asked;
+      const sentAt = Number(seconds) * 1_000 + Number(micros) / 1_000;
+      const last = Number(await client.call("pexpiretime", "{expiry}:s:one"));
+      // Redis drops a key when its clock, in whole milliseconds, is past the key's last one.
+      expect(last + 1 - sentAt).toBeGreaterThanOrEqual(ttlMs + 1);
+    }
   });
 });
 
