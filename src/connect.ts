@@ -5,6 +5,7 @@ import { InvalidArgumentError } from "./core/errors.ts";
 import { type AcquireOptions, checkOptions, Tenure } from "./holder/tenure.ts";
 import { defaultHolderId, systemParts } from "./runtime/system.ts";
 import type { MemoryBackend } from "./stores/memory.ts";
+import type { RedisOptions } from "./stores/redis.ts";
 import type { OpenStore } from "./stores/store.ts";
 
 export interface ConnectOptions {
@@ -21,8 +22,9 @@ export interface ConnectOptions {
 
 /**
  * `sqlite:./tenure.db`: all processes of this machine, through one file. `postgres://user@host/database`: all that reach
- * that database; `?schema=name`, `?create-schema=0` and `?listen=0` are ours, the rest is the client library's. `memory:`:
- * this process alone; `memory:name` is shared by everyone in the process who uses that name. Or a store:
+ * that database; `?schema=name`, `?create-schema=0` and `?listen=0` are ours, the rest is the client library's.
+ * `redis://user:password@host:6379` (or `rediss://`): all that reach this server; `?prefix=`, `?replicas=` and `?library=`
+ * as in redisStore(). `memory:`: this process alone; `memory:name` is shared by everyone in it who uses that name. Or a store:
  * `connect(sqliteStore({ ... }))`.
  */
 export async function connect(
@@ -72,9 +74,14 @@ async function fromUrl(url: unknown): Promise<OpenStore> {
       const { postgresStore } = await import("./stores/postgres.ts");
       return postgresStore(postgresOptions(url));
     }
+    case "redis":
+    case "rediss": {
+      const { redisStore } = await import("./stores/redis.ts");
+      return redisStore(redisOptions(url));
+    }
     default:
       throw new InvalidArgumentError(
-        `Tenure has no store for "${scheme}:". Known are postgres:, sqlite: and memory:. Check the spelling, or pass a store.`,
+        `Tenure has no store for "${scheme}:". Known are sqlite:, postgres:, redis:, rediss: and memory:. Check the spelling, or pass a store.`,
       );
   }
 }
@@ -125,4 +132,30 @@ function postgresOptions(url: string): {
   const listen = take("listen") !== "0";
   const rest = settings.toString();
   return { url: rest === "" ? place : `${place}?${rest}`, schema, createSchema, listen };
+}
+
+function redisOptions(text: string): RedisOptions {
+  if (!URL.canParse(text)) {
+    throw new InvalidArgumentError(
+      'A redis: URL needs a host, e.g. "redis://user:password@localhost:6379/0".',
+    );
+  }
+  const url = new URL(text);
+  const { prefix, replicas, library, ...others } = Object.fromEntries(url.searchParams);
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) {
+    throw new InvalidArgumentError(
+      `A redis: URL has no setting "${unknown}"; known are prefix, replicas and library.`,
+    );
+  }
+  if (library !== undefined && library !== "ioredis" && library !== "redis") {
+    throw new InvalidArgumentError('`library` in a redis: URL is "ioredis" or "redis".');
+  }
+  url.search = "";
+  return {
+    url: url.href,
+    prefix,
+    library,
+    replicas: replicas === undefined ? undefined : Number(replicas),
+  };
 }

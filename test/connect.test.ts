@@ -53,8 +53,8 @@ describe("a bad URL", () => {
   test.each([
     [
       "an unknown scheme",
-      "redis://localhost",
-      /no store for "redis:". Known are .*sqlite: and memory:/,
+      "mongodb://localhost",
+      /no store for "mongodb:". Known are .*sqlite:.* and memory:/,
     ],
     ["a misspelt scheme", "sqllite:./x.db", /no store for "sqllite:".* Check the spelling/],
     ["no scheme", "./tenure.db", /Expected a store URL such as "sqlite:.\/tenure.db"/],

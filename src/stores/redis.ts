@@ -1,0 +1,220 @@
+// The store on Redis (6.2 and up) or Valkey. Read it beside memory.ts, which says the same without a server. Each request
+// is one script and one round trip (redis/scripts.ts); expiry is judged by the server's clock alone, and the answers are
+// durations. What the server's settings mean for tokens is found out at connect and told in `guarantees`.
+
+import { decodeRecord, encodeRecord } from "../core/record.ts";
+import { linkSignals } from "../core/signals.ts";
+import { parseToken } from "../core/token.ts";
+import type { Channels } from "./redis/channels.ts";
+import { Holdings } from "./redis/holdings.ts";
+import type { Names } from "./redis/names.ts";
+import { type Opened, openServer } from "./redis/open.ts";
+import { type RedisOptions, settingsOf } from "./redis/options.ts";
+import { type Call, type Requests, TooFewCopiesError } from "./redis/requests.ts";
+import { scripts } from "./redis/scripts.ts";
+import { untilFree } from "./redis/waiting.ts";
+import { watch } from "./redis/watching.ts";
+import type { IoredisClient, NodeRedisClient } from "./redis/wire.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  HolderView,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  OpenStore,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "./store.ts";
+
+export type { IoredisClient, NodeRedisClient, RedisOptions };
+
+export function redisStore(options: RedisOptions): OpenStore {
+  const settings = settingsOf(options);
+  return async (parts) =>
+    new RedisStore(settings.names, parts, await openServer(settings, parts.clock));
+}
+
+class RedisStore implements Store {
+  readonly guarantees: Guarantees;
+  readonly #names: Names;
+  readonly #parts: StoreParts;
+  readonly #requests: Requests;
+  readonly #channels: Channels;
+  readonly #holdings = new Holdings();
+  readonly #closing = new AbortController();
+
+  constructor(names: Names, parts: StoreParts, opened: Opened) {
+    this.#names = names;
+    this.#parts = parts;
+    this.#requests = opened.requests;
+    this.#channels = opened.channels;
+    this.guarantees = opened.guarantees;
+  }
+
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const ttlMs = Math.ceil(request.ttlMs);
+    const keys = [this.#names.session(request.sessionId)];
+    const args = [request.holderId, String(ttlMs)];
+    await this.#run({ script: scripts.open, keys, args, limitMs: request.limitMs, confirm: true });
+    return { ttlMs };
+  }
+
+  async grant(request: GrantRequest): Promise<GrantOutcome> {
+    const { sessionId, resource, attempt, holderId, value, limitMs } = request;
+    const { counter, held, session, lease, queue } = this.#names;
+    const record = encodeRecord({ holderId, sessionId, attempt, value });
+    const keys = [counter, held, session(sessionId), lease(resource), queue(resource)];
+    const args = [sessionId, resource, attempt, record, request.queue ? "queue" : ""];
+    const call = { script: scripts.grant, keys, args, limitMs, confirm: true };
+    const [kind, fact = ""] = await this.#run(call).catch((error: Error) => {
+      // Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain.
+      if (error.cause instanceof TooFewCopiesError) this.withdraw(request).catch(() => undefined);
+      throw error;
+    });
+    switch (kind) {
+      case "granted":
+        this.#holdings.add(sessionId, resource);
+        return { kind, token: parseToken(fact) };
+      case "busy":
+        return { kind, holderId: fact === "" ? undefined : decodeRecord(fact).holderId };
+      case "ended":
+        return { kind };
+      default:
+        this.#holdings.take(sessionId);
+        return { kind: "gone" };
+    }
+  }
+
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId, withdrawn, limitMs } = request;
+    const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
+    const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
+    const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
+    const [kind, ttl, ...revoked] = await this.#run(call);
+    if (kind !== "renewed") {
+      this.#holdings.take(sessionId);
+      return { kind: "gone" };
+    }
+    const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
+      resource,
+      token: parseToken(token),
+    }));
+    return { kind, ttlMs: Number(ttl), gone };
+  }
+
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    const { sessionId, resource, token, limitMs } = request;
+    const keys = [this.#names.session(sessionId), this.#names.lease(resource)];
+    const args = [sessionId, resource, String(token)];
+    const [kind] = await this.#run({ script: scripts.release, keys, args, limitMs });
+    this.#holdings.remove(sessionId, resource);
+    return { kind: kind === "released" ? kind : "notHeld" };
+  }
+
+  async withdraw(request: AttemptRequest): Promise<void> {
+    const { sessionId, resource, attempt, limitMs } = request;
+    const keys = [this.#names.lease(resource), this.#names.queue(resource)];
+    const args = [sessionId, resource, attempt];
+    await this.#run({ script: scripts.withdraw, keys, args, limitMs });
+  }
+
+  async endSession(request: SessionRequest): Promise<void> {
+    const { sessionId, limitMs } = request;
+    const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
+    const args = [sessionId, ...this.#holdings.take(sessionId)];
+    await this.#run({ script: scripts.end, keys, args, limitMs });
+  }
+
+  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+    const { resource, attempt, limitMs } = request;
+    const keys = [this.#names.lease(resource), this.#names.queue(resource)];
+    const look = async (): Promise<number> => {
+      const call = { script: scripts.look, keys, args: [resource, attempt], limitMs };
+      return Number((await this.#run(call))[0]);
+    };
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
+    const wait = { channel: this.#names.channel(resource), attempt, signal, look };
+    await untilFree(this.#channels, this.#parts.clock, wait).finally(unlink);
+  }
+
+  async read(request: ReadRequest): Promise<ReadAnswer> {
+    const { resource, consistency, limitMs } = request;
+    const keys = [this.#names.lease(resource)];
+    const lease = await this.#run({ script: scripts.read, keys, args: [resource], limitMs });
+    const holder = lease.length === 0 ? undefined : holderOf(lease);
+    return { resource, holder, evidence: { consistency, ageMs: 0 } };
+  }
+
+  async list(request: ListRequest): Promise<ListPage> {
+    const { prefix, after, limitMs } = request;
+    const args = [startOf(prefix, after), prefix, String(request.limit)];
+    const call = { script: scripts.list, keys: [this.#names.held], args, limitMs };
+    const [last, ...held] = await this.#run(call);
+    const leases = inGroups(held, 4).map(([resource = "", ...lease]) => ({
+      resource,
+      holder: holderOf(lease),
+    }));
+    return { leases, next: last === "" ? undefined : last };
+  }
+
+  watch(request: WatchRequest): AsyncIterable<LeaseView> {
+    return watch(request, {
+      channels: this.#channels,
+      clock: this.#parts.clock,
+      closing: this.#closing.signal,
+      names: this.#names,
+      list: (page) => this.list(page),
+    });
+  }
+
+  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+    const { resource, token, limitMs } = request;
+    const keys = [this.#names.lease(resource)];
+    const call = { script: scripts.revoke, keys, args: [resource, String(token)], limitMs };
+    const [kind] = await this.#run(call);
+    return { kind: kind === "revoked" ? kind : "notHeld" };
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(this.#requests.closedError());
+    this.#channels.close();
+    this.#requests.close();
+  }
+
+  #run(call: Call): Promise<string[]> {
+    return this.#requests.run({ ...call, args: [this.#names.base, ...call.args] });
+  }
+}
+
+function holderOf([token = "", record = "", left = ""]: readonly string[]): HolderView {
+  const { holderId, sessionId, value } = decodeRecord(record);
+  return { holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) };
+}
+
+/** Where a listing begins, as Redis takes it: behind `after`, or with the first name that has the prefix. */
+function startOf(prefix: string, after: string | undefined): string {
+  const isBehind =
+    after !== undefined && Buffer.compare(Buffer.from(after), Buffer.from(prefix)) >= 0;
+  return isBehind ? `(${after}` : `[${prefix}`;
+}
+
+function inGroups(texts: readonly string[], size: number): string[][] {
+  const groups: string[][] = [];
+  for (let at = 0; at < texts.length; at += size) groups.push(texts.slice(at, at + size));
+  return groups;
+}

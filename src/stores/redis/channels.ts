@@ -1,0 +1,172 @@
+// Who listens to which channel, over one connection for messages that is made when the first one listens. After an
+// interruption everything is subscribed anew, and then everyone is told to look, because messages were missed.
+
+import type { Clock, Timer } from "../../core/clock.ts";
+import { isTenureError } from "../../core/errors.ts";
+import { failure } from "./failures.ts";
+import type { ChannelWire, Wire } from "./wire.ts";
+
+/** Undefined: something may have been missed. The channel is told too, for those who listen to a pattern. */
+export type Listener = (message: string | undefined, channel: string) => void;
+
+interface Channel {
+  readonly isPattern: boolean;
+  readonly listeners: Set<Listener>;
+  subscribed: Promise<void>;
+}
+
+export class Channels {
+  readonly #wire: Wire;
+  readonly #place: string;
+  readonly #channels = new Map<string, Channel>();
+  #connection: Promise<ChannelWire> | undefined;
+  #closed = false;
+
+  constructor(wire: Wire, place: string) {
+    this.#wire = wire;
+    this.#place = place;
+  }
+
+  /**
+   * Resolves when no message will be missed any more, or when that cannot be had now: then whoever waits must look by
+   * the clock until it is told to look. Rejects when it can never be had.
+   */
+  async listen(name: string, listener: Listener, isPattern = false): Promise<() => void> {
+    let channel = this.#channels.get(name);
+    if (channel === undefined) {
+      channel = { isPattern, listeners: new Set(), subscribed: Promise.resolve() };
+      this.#channels.set(name, channel);
+      channel.subscribed = this.#subscribe(name, isPattern);
+      channel.subscribed.catch(() => undefined);
+    }
+    channel.listeners.add(listener);
+    const leave = (): void => this.#leave(name, listener);
+    try {
+      await channel.subscribed;
+    } catch (error) {
+      const reason = failure(error, this.#place);
+      if (isTenureError(reason, "STORE_UNUSABLE")) {
+        leave();
+        throw reason;
+      }
+    }
+    return leave;
+  }
+
+  /** The server was found silent on another connection. */
+  reset(): void {
+    void this.#connection?.then(
+      (connection) => connection.reset(),
+      () => undefined,
+    );
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#channels.clear();
+    void this.#connection?.then(
+      (connection) => connection.close(),
+      () => undefined,
+    );
+  }
+
+  async #subscribe(name: string, isPattern: boolean): Promise<void> {
+    const connection = await this.#connected();
+    await connection.subscribe(name, isPattern);
+  }
+
+  #connected(): Promise<ChannelWire> {
+    if (this.#connection === undefined) {
+      const opening = this.#wire.openChannels({
+        onMessage: (channel, message) => this.#deliver(channel, message),
+        onBack: () => void this.#back(),
+      });
+      this.#connection = opening;
+      opening.then(
+        (connection) => {
+          if (this.#closed) connection.close();
+        },
+        () => {
+          // The next one to listen tries again.
+          this.#connection = undefined;
+        },
+      );
+    }
+    return this.#connection;
+  }
+
+  #deliver(name: string, message: string | undefined): void {
+    for (const [key, channel] of this.#channels) {
+      const matches = channel.isPattern ? name.startsWith(key.slice(0, -1)) : key === name;
+      if (matches) for (const listener of [...channel.listeners]) listener(message, name);
+    }
+  }
+
+  async #back(): Promise<void> {
+    for (const [name, channel] of this.#channels) {
+      channel.subscribed = this.#subscribe(name, channel.isPattern);
+      channel.subscribed.then(
+        () => {
+          for (const listener of [...channel.listeners]) listener(undefined, name);
+        },
+        () => undefined,
+      );
+    }
+  }
+
+  #leave(name: string, listener: Listener): void {
+    const channel = this.#channels.get(name);
+    if (channel === undefined || !channel.listeners.delete(listener)) return;
+    if (channel.listeners.size > 0) return;
+    this.#channels.delete(name);
+    void this.#connection?.then((connection) =>
+      connection.unsubscribe(name, channel.isPattern).catch(() => undefined),
+    );
+  }
+}
+
+/** Keeps messages until somebody asks for them, so that none is lost between two questions. */
+export class Mailbox {
+  readonly #clock: Clock;
+  #mail: (string | undefined)[] = [];
+  #waiting: (() => void) | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  readonly put = (message: string | undefined): void => {
+    this.#mail.push(message);
+    this.#waiting?.();
+  };
+
+  /** Forgets what came so far. */
+  clear(): void {
+    this.#mail = [];
+  }
+
+  /** The next message; undefined after `delayMs` or when one may have been missed; rejects with the signal's reason. */
+  next(delayMs: number, signal: AbortSignal): Promise<string | undefined> {
+    return new Promise((resolve, reject) => {
+      let timer: Timer | undefined;
+      const settle = (answer: () => void): void => {
+        timer?.cancel();
+        this.#waiting = undefined;
+        signal.removeEventListener("abort", stop);
+        answer();
+      };
+      const stop = (): void => settle(() => reject(signal.reason));
+      const take = (): void => settle(() => resolve(this.#mail.shift()));
+      if (signal.aborted) stop();
+      else if (this.#mail.length > 0) take();
+      else {
+        this.#waiting = take;
+        signal.addEventListener("abort", stop, { once: true });
+        // Somebody is waiting, so the process has something to do.
+        timer = this.#clock.setTimer(() => settle(() => resolve(undefined)), delayMs, {
+          keepAlive: true,
+        });
+      }
+    });
+  }
+}

@@ -1,0 +1,98 @@
+// Errors of Redis and of its libraries in our words: what each means for the request, and what the user can do about it.
+// Replies begin with a word in capitals; whatever does not is a matter of the connection.
+
+import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+
+/** The word that an error reply begins with, also where an older server wraps it in the trace of a script. */
+export function replyCode(error: unknown): string | undefined {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = /^-?([A-Z][A-Z0-9]+)(?=[ :]|$)/.exec(message)?.[1];
+  if (code !== "ERR") return code;
+  return (
+    /(?:-|\b)(OOM|READONLY|MISCONF|NOREPLICAS|NOPERM|NOSCRIPT|LOADING)\b/.exec(message)?.[1] ?? code
+  );
+}
+
+/** Nothing changed, and the same request may work a little later. */
+const PASSING: Readonly<Record<string, string>> = {
+  READONLY: "is a read-only replica now: a failover has happened or is under way",
+  LOADING: "is loading its data",
+  MASTERDOWN: "is a replica whose master is down",
+  CLUSTERDOWN: "belongs to a cluster that is down",
+  TRYAGAIN: "is moving the keys to another node",
+  OOM: "is out of memory (maxmemory): give it more, or delete something",
+  MISCONF: "cannot save to its disk and refuses writes: see its log",
+  NOREPLICAS: "has fewer replicas than min-replicas-to-write asks for",
+  BUSY: "is busy with a script of somebody else",
+};
+
+/** Nothing changed, and nothing will until somebody changes a setting. */
+const LASTING: Readonly<Record<string, string>> = {
+  NOAUTH: "asks for a password. Name user and password in the URL: redis://user:password@host",
+  WRONGPASS: "refuses this user or password. Check both in the URL: redis://user:password@host",
+  NOPERM: "does not allow this user what Tenure needs. The ACL it needs is in docs/stores/redis.md",
+  MOVED: "is part of a cluster. Pass a cluster client: redisStore({ client: new Cluster([...]) })",
+  CROSSSLOT: "is part of a cluster that does not know hash tags",
+};
+
+/** Libraries say these when nothing was sent. */
+const NOT_SENT = /Stream isn't writeable|client is offline|client is closed/i;
+
+/** `place` is the address, without a password. */
+export function failure(error: unknown, place: string): TenureError {
+  const code = replyCode(error);
+  const said = error instanceof Error ? error.message : String(error);
+  if (code === undefined) {
+    const sent = !NOT_SENT.test(said);
+    return new StoreUnavailableError(
+      `The connection to Redis at ${place} ${sent ? `broke (${said})` : "is down; it is being made anew"}.`,
+      { applied: sent ? "unknown" : "no", cause: error },
+    );
+  }
+  const passing = PASSING[code];
+  if (passing !== undefined) {
+    return new StoreUnavailableError(`Redis at ${place} ${passing}. Nothing was changed.`, {
+      applied: "no",
+      cause: error,
+    });
+  }
+  const lasting = LASTING[code];
+  return new StoreUnusableError(
+    lasting === undefined
+      ? `Redis at ${place} refused a request: ${said}`
+      : `Redis at ${place} ${lasting}.`,
+    { cause: error },
+  );
+}
+
+/** Why a first connection failed: the same, and hints for what only happens there. */
+export function connectFailure(error: unknown, place: string): TenureError {
+  if (replyCode(error) !== undefined) return failure(error, place);
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const said = String(message ?? error);
+  const reason = String(code ?? "");
+  const isTls = /SSL|TLS|EPROTO|CERT|wrong version number|packet length|self.signed/i;
+  if (isTls.test(`${reason} ${said}`)) {
+    return new StoreUnusableError(
+      `No TLS connection to Redis at ${place} (${said}). Use rediss:// where the server speaks TLS and redis:// where it does not; a certificate of your own goes into redisStore({ url, tls: { ca } }).`,
+      { cause: error },
+    );
+  }
+  const hint =
+    {
+      ECONNREFUSED: "Nobody listens there: check host and port",
+      ENOTFOUND: "This host name is unknown: check the URL",
+      EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
+    }[reason] ??
+    "Check host, port and firewall, and rediss:// against redis://: a server that expects TLS hangs up on plain text";
+  return new StoreUnavailableError(`No connection to Redis at ${place} (${said}). ${hint}.`, {
+    applied: "no",
+    cause: error,
+  });
+}
+
+/** Host and port of a URL: what may be shown to a person. */
+export function placeOf(url: string): string {
+  const { host, pathname } = new URL(url);
+  return `${host}${pathname === "/" ? "" : pathname}`;
+}

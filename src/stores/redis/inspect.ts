@@ -1,0 +1,138 @@
+// What kind of server this is, asked once at connect: too old, a replica, one that forgets or evicts. What it may not be
+// asked is unknown, and unknown counts as the worse case in what the store promises.
+
+import { StoreUnusableError } from "../../core/errors.ts";
+import type { Guarantees } from "../store.ts";
+import { replyCode } from "./failures.ts";
+import type { Wire } from "./wire.ts";
+
+/** Undefined: this user may not ask. */
+export interface ServerFacts {
+  readonly version: string | undefined;
+  readonly role: string | undefined;
+  readonly replicas: number | undefined;
+  readonly appendonly: boolean | undefined;
+  readonly appendfsync: string | undefined;
+  readonly saves: boolean | undefined;
+  readonly evicts: string | undefined;
+}
+
+const OLDEST = [6, 2] as const;
+
+export async function inspect(wire: Wire): Promise<ServerFacts> {
+  const [info, settings] = await Promise.all([
+    allowed(wire.send(["info"], "")),
+    allowed(Promise.all(SETTINGS.map((name) => wire.send(["config", "GET", name], "")))),
+  ]);
+  const known = info === undefined ? new Map<string, string>() : infoOf(String(info));
+  const config = new Map((settings ?? []).flatMap(pairsOf));
+  const aof = known.get("aof_enabled");
+  const policy = config.get("maxmemory-policy") ?? known.get("maxmemory_policy");
+  const limit = config.get("maxmemory") ?? known.get("maxmemory");
+  const slaves = known.get("connected_slaves");
+  const save = config.get("save");
+  return {
+    version: known.get("redis_version"),
+    role: known.get("role"),
+    replicas: slaves === undefined ? undefined : Number(slaves),
+    appendonly: aof === undefined ? undefined : aof === "1",
+    appendfsync: config.get("appendfsync"),
+    saves: save === undefined ? undefined : save !== "",
+    evicts: limit === "0" ? "noeviction" : policy,
+  };
+}
+
+const SETTINGS = ["appendfsync", "save", "maxmemory", "maxmemory-policy"];
+
+/** Servers that can never be used. */
+export function refuseUnfit(facts: ServerFacts, place: string): void {
+  const [major = 0, minor = 0] = (facts.version ?? "").split(".").map(Number);
+  const tooOld = major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]);
+  if (facts.version !== undefined && tooOld) {
+    throw new StoreUnusableError(
+      `Redis at ${place} is version ${facts.version}; Tenure needs ${OLDEST.join(".")} or newer. Upgrade the server.`,
+    );
+  }
+  if (facts.role === "slave") {
+    throw new StoreUnusableError(
+      `Redis at ${place} is a read-only replica. Name the master in the URL, or pass a Sentinel client that finds it.`,
+    );
+  }
+}
+
+/** What these facts mean for the user, and what to tell somebody who did not ask. */
+export function promises(
+  facts: ServerFacts,
+  replicas: number,
+): { readonly guarantees: Guarantees; readonly warnings: readonly string[] } {
+  const durable = facts.appendonly === true && facts.appendfsync === "always";
+  const evicts = facts.evicts !== undefined && facts.evicts !== "noeviction";
+  const falls = ["when the counter is deleted or the data is restored from a copy"];
+  const warnings: string[] = [];
+  if (!durable) {
+    const loss = lossOf(facts);
+    falls.push(`when the server restarts (${loss})`);
+    warnings.push(
+      `Tokens may fall when Redis restarts: ${loss}. Set appendonly yes and appendfsync always.`,
+    );
+  }
+  falls.push(
+    replicas > 0
+      ? `when a replica is promoted that is not among the ${replicas} that confirmed`
+      : "when a replica is promoted that missed writes",
+  );
+  if (evicts) {
+    falls.push(`when memory runs out (maxmemory-policy ${facts.evicts} may evict the counter)`);
+    warnings.push(
+      `Redis may evict leases and tokens when memory runs out (maxmemory-policy ${facts.evicts}). Set noeviction.`,
+    );
+  }
+  const guarantees: Guarantees = {
+    store: "redis",
+    tokenSource: "one counter for all resources of the prefix, raised by the granting script",
+    tokenFalls: falls.join("; "),
+    expiryClock: "the server's wall clock: a step of it moves every expiry",
+    ttlStepMs: 1,
+    expiryLagMs: 2,
+    wakeUp: "push",
+    fifo: true,
+    durable: durable && !evicts,
+  };
+  return { guarantees, warnings };
+}
+
+function lossOf(facts: ServerFacts): string {
+  if (facts.appendonly === undefined) return "this user may not ask how the server keeps its data";
+  if (facts.appendonly)
+    return `appendfsync ${facts.appendfsync ?? "unknown"}: the last moments before a power cut are lost`;
+  return facts.saves === true
+    ? "appendonly no: everything since the last snapshot is lost"
+    : "appendonly no and no snapshots: everything is lost";
+}
+
+/** Undefined where an ACL or a provider forbids the question. */
+async function allowed<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    const code = replyCode(error);
+    if (code === "NOPERM" || code === "ERR") return undefined;
+    throw error;
+  }
+}
+
+function infoOf(text: string): Map<string, string> {
+  const lines = text.split(/\r?\n/).map((line) => /^([^#:]+):(.*)$/.exec(line));
+  return new Map(lines.flatMap((line) => (line === null ? [] : [[line[1] ?? "", line[2] ?? ""]])));
+}
+
+/** CONFIG GET answers with a list (RESP2), or with a map (RESP3) that a library makes an object or a Map of. */
+function pairsOf(answer: unknown): [string, string][] {
+  if (answer instanceof Map)
+    return [...answer].map(([name, value]) => [String(name), String(value)]);
+  if (Array.isArray(answer))
+    return answer.flatMap((name, at) =>
+      at % 2 === 0 ? [[String(name), String(answer[at + 1])]] : [],
+    );
+  return Object.entries((answer ?? {}) as object).map(([name, value]) => [name, String(value)]);
+}

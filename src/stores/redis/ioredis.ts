@@ -1,0 +1,146 @@
+// The seam over ioredis. Of its defaults we leave three behind on connections of our own: no queue while offline (the
+// caller is told at once that nothing was sent), no resending (a request is sent once, the caller decides), and retries
+// for ever, but only after the first connection has worked.
+
+import { InvalidArgumentError } from "../../core/errors.ts";
+import type { ChannelEvents, ChannelWire, IoredisClient, Library, Target, Wire } from "./wire.ts";
+
+/** How long to wait before the next try to connect again. */
+const RETRY_MAX_MS = 1_000;
+
+const ownSettings = {
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  autoResubscribe: false,
+  maxRetriesPerRequest: 0,
+  commandTimeout: undefined,
+} as const;
+
+type Constructor = new (url: string, options: object) => IoredisClient;
+
+export async function load(): Promise<Library> {
+  const specifier: string = "ioredis";
+  const { Redis } = (await import(specifier)) as { Redis: Constructor };
+  return {
+    connect: async ({ url, connectMs, tls }: Target) => {
+      const make = (retryStrategy: Retry): IoredisClient =>
+        new Redis(url, {
+          ...ownSettings,
+          connectTimeout: connectMs,
+          retryStrategy,
+          ...(tls === undefined ? {} : { tls }),
+        });
+      return new IoredisWire(await connected(make), true);
+    },
+  };
+}
+
+/** The user's client: used for commands as it is, and copied for messages. */
+export function ioredisWire(client: IoredisClient): Wire {
+  const { options } = client as { options?: { keyPrefix?: string } };
+  if (options?.keyPrefix) {
+    throw new InvalidArgumentError(
+      `The client adds keyPrefix "${options.keyPrefix}" to the keys it sees, and scripts use more. Pass a client without it, and \`prefix\` to redisStore().`,
+    );
+  }
+  return new IoredisWire(client, false);
+}
+
+type Retry = (times: number) => number | undefined;
+
+/** Connects once; later interruptions are mended for ever. The first failure is told with its true cause. */
+async function connected(make: (retry: Retry) => IoredisClient): Promise<IoredisClient> {
+  let ready = false;
+  let cause: unknown;
+  const client = make((times) => (ready ? Math.min(RETRY_MAX_MS, times * 50) : undefined));
+  client.on("error", (error: unknown) => {
+    // The first one is the cause; those behind it say only that the connection is closed.
+    cause ??= error;
+  });
+  // A connection alone must not keep the process alive: whoever waits for an answer has a timer.
+  client.on("connect", () => {
+    (client as { stream?: { unref?(): void } }).stream?.unref?.();
+  });
+  try {
+    await client.connect();
+  } catch (error) {
+    client.disconnect();
+    throw cause ?? error;
+  }
+  ready = true;
+  return client;
+}
+
+class IoredisWire implements Wire {
+  readonly library = "ioredis";
+  readonly isCluster: boolean;
+  readonly #client: IoredisClient;
+  readonly #isOwn: boolean;
+
+  constructor(client: IoredisClient, isOwn: boolean) {
+    this.#client = client;
+    this.#isOwn = isOwn;
+    this.isCluster = (client as { isCluster?: boolean }).isCluster === true;
+  }
+
+  send(words: readonly string[]): Promise<unknown> {
+    const [command = "", ...args] = words;
+    return this.#client.call(command, ...args);
+  }
+
+  async duplicate(): Promise<Wire> {
+    return new IoredisWire(await this.#copy(), true);
+  }
+
+  async openChannels(events: ChannelEvents): Promise<ChannelWire> {
+    const client = await this.#copy();
+    client.on("message", (channel: string, message: string) => events.onMessage(channel, message));
+    client.on("pmessage", (_pattern: string, channel: string, message: string) =>
+      events.onMessage(channel, message),
+    );
+    client.on("ready", () => events.onBack());
+    return new IoredisChannels(client);
+  }
+
+  reset(): void {
+    if (this.#isOwn) this.#client.disconnect(true);
+  }
+
+  close(): void {
+    if (this.#isOwn) this.#client.disconnect();
+  }
+
+  #copy(): Promise<IoredisClient> {
+    const client = this.#client;
+    return connected((retryStrategy) =>
+      this.isCluster
+        ? client.duplicate([], { lazyConnect: true, clusterRetryStrategy: retryStrategy })
+        : client.duplicate({ ...ownSettings, retryStrategy }),
+    );
+  }
+}
+
+class IoredisChannels implements ChannelWire {
+  readonly #client: IoredisClient;
+
+  constructor(client: IoredisClient) {
+    this.#client = client;
+  }
+
+  async subscribe(channel: string, isPattern: boolean): Promise<void> {
+    await (isPattern ? this.#client.psubscribe(channel) : this.#client.subscribe(channel));
+  }
+
+  async unsubscribe(channel: string, isPattern: boolean): Promise<void> {
+    await (isPattern ? this.#client.punsubscribe(channel) : this.#client.unsubscribe(channel));
+  }
+
+  reset(): void {
+    this.#client.disconnect(true);
+  }
+
+  close(): void {
+    this.#client.disconnect();
+  }
+}

@@ -1,0 +1,99 @@
+// From options to a server that is known to be fit: connect, load the scripts, look what kind of server it is, and write
+// once. All of it within one limit, and whatever fails says which setting to look at.
+
+import type { Clock, Timer } from "../../core/clock.ts";
+import { isTenureError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
+import type { Guarantees } from "../store.ts";
+import { Channels } from "./channels.ts";
+import { connectFailure, placeOf } from "./failures.ts";
+import { inspect, promises, refuseUnfit } from "./inspect.ts";
+import type { Names } from "./names.ts";
+import { Requests } from "./requests.ts";
+import { scripts } from "./scripts.ts";
+import { type LibraryName, loadLibrary, type RedisClient, type Wire, wireOf } from "./wire.ts";
+
+export interface OpenSettings {
+  readonly url: string | undefined;
+  readonly client: RedisClient | undefined;
+  readonly library: LibraryName | undefined;
+  readonly tls: object | undefined;
+  readonly names: Names;
+  readonly replicas: number;
+  readonly connectMs: number;
+  onWarning(text: string): void;
+}
+
+export interface Opened {
+  readonly requests: Requests;
+  readonly channels: Channels;
+  readonly guarantees: Guarantees;
+}
+
+export async function openServer(settings: OpenSettings, clock: Clock): Promise<Opened> {
+  const { url, connectMs } = settings;
+  const place = url === undefined ? "the client's address" : placeOf(url);
+  let wire: Wire | undefined;
+  const opening = (async () => {
+    wire = await connectWire(settings);
+    return await prepare(settings, wire, place, clock);
+  })();
+  try {
+    return await within(clock, connectMs, place, opening);
+  } catch (error) {
+    wire?.close();
+    // Too late for anyone to use it.
+    opening.then(
+      ({ requests }) => requests.close(),
+      () => wire?.close(),
+    );
+    throw isTenureError(error) ? error : connectFailure(error, place);
+  }
+}
+
+async function connectWire(settings: OpenSettings): Promise<Wire> {
+  const { client, url = "", connectMs, tls } = settings;
+  if (client !== undefined) return wireOf(client);
+  const library = await loadLibrary(settings.library);
+  return library.connect({ url, connectMs, tls });
+}
+
+async function prepare(
+  settings: OpenSettings,
+  wire: Wire,
+  place: string,
+  clock: Clock,
+): Promise<Opened> {
+  const { names, replicas, connectMs } = settings;
+  if (wire.isCluster && replicas > 0) {
+    throw new StoreUnusableError(
+      "`replicas` does not work with a cluster client: WAIT cannot be sent to the node that granted. Leave it out.",
+    );
+  }
+  const facts = await inspect(wire);
+  refuseUnfit(facts, place);
+  if (facts.replicas !== undefined && facts.replicas < replicas) {
+    throw new StoreUnusableError(
+      `\`replicas: ${replicas}\` asks for more than the ${facts.replicas} replicas that follow Redis at ${place}.`,
+    );
+  }
+  const channels = new Channels(wire, place);
+  const onSilence = (): void => channels.reset();
+  const requests = await Requests.open({ wire, clock, place, replicas, onSilence });
+  const probe = { script: scripts.probe, keys: [names.probe], args: [names.base] };
+  await requests.run({ ...probe, limitMs: connectMs });
+  const { guarantees, warnings } = promises(facts, replicas);
+  for (const warning of warnings) settings.onWarning(warning);
+  return { requests, channels, guarantees };
+}
+
+function within<T>(clock: Clock, limitMs: number, place: string, opening: Promise<T>): Promise<T> {
+  let timer: Timer | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const giveUp = (): void => {
+      const message = `Redis at ${place} did not answer within ${limitMs} ms (connectMs). Check host, port and firewall, and rediss:// against redis://.`;
+      reject(new StoreUnavailableError(message, { applied: "no" }));
+    };
+    timer = clock.setTimer(giveUp, limitMs, { keepAlive: true });
+  });
+  return Promise.race([opening, late]).finally(() => timer?.cancel());
+}

@@ -1,0 +1,49 @@
+// What a user may say about the store, in terms of what follows from it. Checked before anything is connected.
+
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { namesOf } from "./names.ts";
+import type { OpenSettings } from "./open.ts";
+import type { LibraryName, RedisClient } from "./wire.ts";
+
+export interface RedisOptions {
+  /** `redis://user:password@host:6379/0`, or `rediss://` for TLS. The store makes its own connections. */
+  readonly url?: string | undefined;
+  /**
+   * Your own client instead: ioredis (also Sentinel or Cluster) or node-redis, connected. Commands share it; messages
+   * get a copy of it. If its link dies in silence only its own settings notice. It is not closed by `close()`.
+   */
+  readonly client?: RedisClient | undefined;
+  /** Which library makes the connections for `url`. @default ioredis where it is installed, else redis */
+  readonly library?: LibraryName | undefined;
+  /** For `rediss://`: what tls.connect() takes, such as `{ ca }` for a certificate of your own. */
+  readonly tls?: object | undefined;
+  /** Names begin with it. All processes that compete must use the same one: two prefixes are two worlds. @default tenure */
+  readonly prefix?: string | undefined;
+  /**
+   * Grants and renewals count only when so many replicas have them (WAIT). Narrows what a failover can lose, does not
+   * close it; with fewer replicas alive nothing is granted. Costs the way to the replica. @default 0
+   */
+  readonly replicas?: number | undefined;
+  /** Connecting and inspecting the server fails after this long. @default 5,000 */
+  readonly connectMs?: number | undefined;
+  /** Told, at connect, what the server's settings put at risk. `guarantees` says the same. @default nobody */
+  readonly onWarning?: ((text: string) => void) | undefined;
+}
+
+export function settingsOf(options: RedisOptions): OpenSettings {
+  const { url, client, library, tls, prefix = "tenure", replicas = 0, connectMs = 5_000 } = options;
+  if ((url === undefined) === (client === undefined)) {
+    throw new InvalidArgumentError(
+      'redisStore() needs either { url: "redis://localhost:6379" } or { client }, not both.',
+    );
+  }
+  if (url !== undefined && !(/^rediss?:\/\//i.test(url) && URL.canParse(url)))
+    throw new InvalidArgumentError("`url` must look like redis://host:6379 or rediss://host:6379.");
+  if (!Number.isInteger(replicas) || replicas < 0)
+    throw new InvalidArgumentError("`replicas` must be a whole number, 0 or more.");
+  if (!(connectMs > 0 && connectMs < 2 ** 31))
+    throw new InvalidArgumentError("`connectMs` must be a number of milliseconds above 0.");
+  const names = namesOf(prefix);
+  const onWarning = options.onWarning ?? (() => undefined);
+  return { url, client, library, tls, names, replicas, connectMs, onWarning };
+}

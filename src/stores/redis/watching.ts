@@ -1,0 +1,90 @@
+// Watching the leases with a prefix: what is held now, then again after every message that concerns one of them, when the
+// first of them would expire, and when messages may have been missed. Only differences are told.
+
+import type { Clock } from "../../core/clock.ts";
+import { isTenureError } from "../../core/errors.ts";
+import { linkSignals } from "../../core/signals.ts";
+import { changes } from "../shared/changes.ts";
+import type { LeaseView, ListPage, ListRequest, WatchRequest } from "../store.ts";
+import { type Channels, Mailbox } from "./channels.ts";
+import type { Names } from "./names.ts";
+
+export interface WatchParts {
+  readonly channels: Channels;
+  readonly clock: Clock;
+  readonly names: Names;
+  readonly closing: AbortSignal;
+  list(request: ListRequest): Promise<ListPage>;
+}
+
+/** How many leases are asked for at once. */
+const PAGE = 500;
+/** Looked this often even if nothing was heard: a connection can die without a sound. */
+const LOOK_MAX_MS = 5_000;
+/** While the server cannot be reached. */
+const RETRY_MS = 500;
+
+export async function* watch(request: WatchRequest, parts: WatchParts): AsyncIterable<LeaseView> {
+  const { channels, clock, names } = parts;
+  const { signal, unlink } = linkSignals(request.signal, parts.closing);
+  const seen = new Map<string, bigint>();
+  const mailbox = new Mailbox(clock);
+  const concerns = names.channel(request.prefix);
+  const hear = (message: string | undefined, channel: string): void => {
+    if (message === undefined || channel.startsWith(concerns)) mailbox.put(message);
+  };
+  const listening = channels.listen(names.everyChannel, hear, true);
+  let refusal: unknown;
+  // What is held now need not wait for the subscription; what changes meanwhile is seen by the look behind it.
+  listening.then(
+    () => mailbox.put(undefined),
+    (reason: unknown) => {
+      refusal = reason;
+      mailbox.put(undefined);
+    },
+  );
+  try {
+    while (!signal.aborted) {
+      if (refusal !== undefined) throw refusal;
+      mailbox.clear();
+      const held = await all(request.prefix, parts, signal);
+      if (held !== undefined) yield* changes(seen, held);
+      await mailbox.next(waitFor(held), signal).catch(() => undefined);
+    }
+  } finally {
+    listening.then(
+      (leave) => leave(),
+      () => undefined,
+    );
+    unlink();
+  }
+}
+
+/** Until the first of them would expire. */
+function waitFor(held: readonly LeaseView[] | undefined): number {
+  if (held === undefined) return RETRY_MS;
+  let waitMs = LOOK_MAX_MS;
+  for (const { holder } of held) waitMs = Math.min(waitMs, (holder?.expiresInMs ?? 0) + 2);
+  return waitMs;
+}
+
+/** Undefined while the server cannot be reached: a watch outlives an interruption. */
+async function all(
+  prefix: string,
+  parts: WatchParts,
+  signal: AbortSignal,
+): Promise<LeaseView[] | undefined> {
+  const views: LeaseView[] = [];
+  let after: string | undefined;
+  try {
+    do {
+      const page = await parts.list({ prefix, after, limit: PAGE, limitMs: LOOK_MAX_MS });
+      views.push(...page.leases);
+      after = page.next;
+    } while (after !== undefined && !signal.aborted);
+    return views;
+  } catch (error) {
+    if (isTenureError(error, "STORE_UNAVAILABLE")) return undefined;
+    throw error;
+  }
+}

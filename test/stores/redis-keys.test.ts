@@ -1,0 +1,212 @@
+// Goal: what the store leaves on the server stays small, mends itself and wakes whom it should. Method: a real server, and
+// its keys looked at and deleted as a person with a console would. Only the last test uses a connection that is a mock.
+
+import { Redis } from "ioredis";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { systemParts } from "../../src/runtime/system.ts";
+import { Channels } from "../../src/stores/redis/channels.ts";
+import { untilFree } from "../../src/stores/redis/waiting.ts";
+import type { Wire } from "../../src/stores/redis/wire.ts";
+import { redisStore } from "../../src/stores/redis.ts";
+import type { Store } from "../../src/stores/store.ts";
+import { until } from "../servers/ask.ts";
+import { startRedis } from "../servers/redis.ts";
+import { useServer } from "../servers/use-server.ts";
+
+const redis = useServer(startRedis, { own: true });
+const LIMIT_MS = 5_000;
+let prefixes = 0;
+let attempts = 0;
+
+async function opened(): Promise<{ store: Store; base: string }> {
+  prefixes += 1;
+  const store = await redisStore({ url: redis().url, prefix: `keys${prefixes}` })(systemParts());
+  onTestFinished(() => store.close());
+  return { store, base: `{keys${prefixes}}:` };
+}
+
+async function session(store: Store, sessionId: string, ttlMs = 60_000): Promise<void> {
+  await store.openSession({ sessionId, holderId: sessionId, ttlMs, limitMs: LIMIT_MS });
+}
+
+async function take(store: Store, sessionId: string, resource: string): Promise<bigint> {
+  attempts += 1;
+  const attempt = `${sessionId}.${attempts}`;
+  const request = { sessionId, resource, attempt, holderId: sessionId, queue: false };
+  const outcome = await store.grant({ ...request, limitMs: LIMIT_MS });
+  if (outcome.kind !== "granted") throw new Error(outcome.kind);
+  return outcome.token;
+}
+
+describe("keys", () => {
+  test("S1: a deleted counter is mended from what the resource itself remembers", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    let before = 0n;
+    for (let round = 0; round < 12; round += 1) {
+      before = await take(store, "one", "r");
+      await store.release({ sessionId: "one", resource: "r", token: before, limitMs: LIMIT_MS });
+    }
+    await redis().command("DEL", `${base}token`);
+    expect(await take(store, "one", "never seen")).toBe(1n);
+    // The counter now says 2, which is less than 12, though not by the order of texts.
+    expect(await take(store, "one", "r")).toBe(before + 1n);
+    expect(await take(store, "one", "other")).toBe(before + 2n);
+  });
+
+  test("S1: a counter at the end of 64 bits fails instead of starting over", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await redis().command("SET", `${base}token`, "9223372036854775807");
+    await expect(take(store, "one", "r")).rejects.toMatchObject({ code: "STORE_UNUSABLE" });
+    const read = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+    expect((await store.read(read)).holder).toBeUndefined();
+  });
+
+  test("after a release only the counter and keys with a ttl are left", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
+    const keys = (await redis().command("KEYS", `${base}*`)) as string[];
+    const lasting: string[] = [];
+    for (const key of keys) if ((await redis().command("PTTL", key)) === -1) lasting.push(key);
+    expect(lasting).toEqual([`${base}token`]);
+  });
+
+  test("S4: a granted lease has no ttl of its own: it holds while its session does", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await take(store, "one", "r");
+    expect(await redis().command("PTTL", `${base}r:r`)).toBe(-1);
+  });
+
+  test("a withdrawn waiter leaves nothing in the queue, and the next in line is told at once", async () => {
+    const { store, base } = await opened();
+    for (const id of ["one", "two", "three"]) await session(store, id);
+    const token = await take(store, "one", "r");
+    const place = (
+      sessionId: string,
+    ): { sessionId: string; resource: string; attempt: string } => ({
+      ...{ sessionId, resource: "r", attempt: `${sessionId}.x` },
+    });
+    const queue = { queue: true, limitMs: LIMIT_MS };
+    for (const id of ["two", "three"]) await store.grant({ ...place(id), holderId: id, ...queue });
+    await store.withdraw({ ...place("two"), limitMs: LIMIT_MS });
+    expect(await redis().command("LLEN", `${base}q:r`)).toBe(1);
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    const next = await store.grant({ ...place("three"), holderId: "three", ...queue });
+    expect(next.kind).toBe("granted");
+    expect(await redis().command("LLEN", `${base}q:r`)).toBe(0);
+  });
+
+  test("what a dead session held is cleared away by others who come", async () => {
+    const { store, base } = await opened();
+    await session(store, "dead", 20);
+    for (let lease = 0; lease < 5; lease += 1) await take(store, "dead", `r${lease}`);
+    const isGone = async (): Promise<boolean> =>
+      (await redis().command("EXISTS", `${base}s:dead`)) === 0;
+    await until("the session has expired", isGone, LIMIT_MS);
+    await session(store, "one");
+    expect(await redis().command("ZCARD", `${base}held`)).toBe(0);
+  });
+});
+
+describe("expiry", () => {
+  test("S3: a session lasts a millisecond more than its ttl after the request was sent", async () => {
+    const client = new Redis(redis().url);
+    onTestFinished(() => client.disconnect());
+    const store = await redisStore({ client, prefix: "expiry" })(systemParts());
+    onTestFinished(() => store.close());
+    const ttlMs = 5_000;
+    const one = { sessionId: "one", holderId: "one", ttlMs, limitMs: LIMIT_MS };
+    const requests = [
+      () => store.openSession(one),
+      () => store.renew({ ...one, withdrawn: [] }),
+      () => store.openSession({ ...one, ttlMs: ttlMs - 0.5 }),
+    ];
+    for (let round = 0; round < 60; round += 1) {
+      // Both leave in one packet: the server reads its clock and handles the request right behind.
+      const asked = client.time();
+      await requests[round % requests.length]?.();
+      const [seconds, micros] = await asked;
+      const sentAt = Number(seconds) * 1_000 + Number(micros) / 1_000;
+      const last = Number(await client.call("pexpiretime", "{expiry}:s:one"));
+      // Redis drops a key when its clock, in whole milliseconds, is past the key's last one.
+      expect(last + 1 - sentAt).toBeGreaterThanOrEqual(ttlMs + 1);
+    }
+  });
+});
+
+describe("waking", () => {
+  async function waiting(): Promise<{ store: Store; wait: Promise<void>; token: bigint }> {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await session(store, "two");
+    const token = await take(store, "one", "r");
+    const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
+    await store.grant({ ...request, holderId: "two", queue: true });
+    const wait = store.untilFree({ ...request, signal: new AbortController().signal });
+    const isHeard = async (): Promise<boolean> =>
+      String(await redis().command("PUBSUB", "NUMSUB", `${base}c:r`)).endsWith(",1");
+    await until("the waiter has subscribed", isHeard, LIMIT_MS);
+    return { store, wait, token };
+  }
+
+  const ends: Record<string, (store: Store, token: bigint) => Promise<unknown>> = {
+    "the end of the holder's session": (store) =>
+      store.endSession({ sessionId: "one", limitMs: LIMIT_MS }),
+    "a revocation": (store, token) => store.revoke({ resource: "r", token, limitMs: LIMIT_MS }),
+    "a deleted session": async () => {
+      await redis().command("DEL", `{keys${prefixes}}:s:one`);
+    },
+  };
+
+  test.each(Object.entries(ends))("L2: %s wakes the waiter", async (_, end) => {
+    const { store, wait, token } = await waiting();
+    const begunAt = performance.now();
+    await end(store, token);
+    await wait;
+    // By a message, or for what sends none by the look that comes in any case.
+    expect(performance.now() - begunAt).toBeLessThan(_.startsWith("a deleted") ? 6_500 : 1_000);
+  });
+
+  test("L2: no look comes before the subscription stands (over a mock of the connection)", async () => {
+    const order: string[] = [];
+    const subscription = deferred();
+    const mock = {
+      openChannels: async () => ({
+        subscribe: async () => {
+          order.push("subscribe");
+          await subscription.promise;
+          order.push("subscribed");
+        },
+        unsubscribe: async () => undefined,
+        reset: () => undefined,
+        close: () => undefined,
+      }),
+    } as unknown as Wire;
+    const wait = untilFree(new Channels(mock, "mock"), systemParts().clock, {
+      ...{ channel: "c", attempt: "a", signal: new AbortController().signal },
+      look: async () => {
+        order.push("look");
+        return 0;
+      },
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    subscription.resolve();
+    await wait;
+    expect(order).toEqual(["subscribe", "subscribed", "look"]);
+  });
+});
+
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
