@@ -319,8 +319,7 @@ describe("real timers", () => {
     }
   });
 
-  // KNOWN BUG: a timer that finds itself early arms again without comparing the clocks, so that a monotonic clock set
-  // back by an hour goes unnoticed by every timer for that hour.
+  // Without the comparison a monotonic clock set back by an hour would go unnoticed by every timer for that hour.
   test("S3: a timer that comes early because the monotonic clock went back reports the jump", () => {
     const spy = vi.spyOn(globalThis, "setTimeout");
     const machine = new Machine();

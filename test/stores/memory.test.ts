@@ -2,9 +2,9 @@
 
 import { MemoryBackend, memoryStore } from "../../src/stores/memory.ts";
 import { ManualClock, manualRandom, storeSuite } from "../../src/testing/index.ts";
-import { vitestRunner } from "../support/store-runner.ts";
+import { sideBySide } from "../support/store-runner.ts";
 
-storeSuite(vitestRunner, {
+storeSuite(sideBySide, {
   name: "memory",
   ttlMs: 10_000,
   guarantees: { fifo: true, durable: false },

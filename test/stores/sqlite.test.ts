@@ -9,7 +9,7 @@ import { type Driver, loadDriver } from "../../src/stores/sqlite/driver.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import type { Store } from "../../src/stores/store.ts";
 import { type StoreHarness, storeSuite } from "../../src/testing/index.ts";
-import { vitestRunner } from "../support/store-runner.ts";
+import { sideBySide } from "../support/store-runner.ts";
 
 const drivers: Driver[] = [];
 for (const name of ["node:sqlite", "better-sqlite3"] as const) {
@@ -20,7 +20,7 @@ if (drivers.length === 0)
   throw new Error("This Node has no SQLite driver at all: npm install better-sqlite3@12.");
 
 for (const driver of drivers) {
-  storeSuite(vitestRunner, {
+  storeSuite(sideBySide, {
     name: `sqlite through ${driver.name}`,
     ttlMs: 1_000,
     guarantees: { fifo: true, durable: true },

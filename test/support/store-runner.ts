@@ -1,10 +1,10 @@
-// Hands vitest to the public conformance suite, which knows no test runner. A few tests run at a time: each has a
-// backend of its own, and most of their time is waiting for a ttl that is long enough for a busy machine.
+// Hands vitest to the public conformance suite, which knows no test runner. Each test has a backend of its own, so a few
+// run at a time: most of their time is waiting for a ttl that is long enough for a busy machine.
 
 import { describe, test } from "vitest";
 import type { Runner } from "../../src/testing/index.ts";
 
-export const vitestRunner: Runner = {
+export const sideBySide: Runner = {
   describe: (name, body) => {
     describe(name, body);
   },
