@@ -8,7 +8,7 @@ import type { Store } from "../../src/stores/store.ts";
 import { type Runner, type StoreHarness, storeSuite } from "../../src/testing/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
-import { vitestRunner } from "../support/store-runner.ts";
+import { oneByOne } from "../support/store-runner.ts";
 
 const postgres = useServer(startPostgres, {
   // After a crash the server flushes its whole folder; file by file that takes seconds on a busy disk.
@@ -18,9 +18,9 @@ let schemas = 0;
 
 /** All tests share the server, so those that restart it run alone. */
 const runner: Runner = {
-  describe: vitestRunner.describe,
+  describe: oneByOne.describe,
   test: (name, body) => {
-    if (!name.includes("restart")) return vitestRunner.test(name, body);
+    if (!name.includes("restart")) return oneByOne.test(name, body);
     test(name, (context) => body((reason) => context.skip(reason)));
   },
 };

@@ -7,13 +7,13 @@ import { redisStore } from "../../src/stores/redis.ts";
 import { type StoreHarness, storeSuite } from "../../src/testing/index.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
-import { vitestRunner } from "../support/store-runner.ts";
+import { oneByOne } from "../support/store-runner.ts";
 
 const redis = useServer(startRedis, { appendonly: true, appendfsync: "always" });
 let prefixes = 0;
 
 for (const library of ["ioredis", "redis"] as const) {
-  storeSuite(vitestRunner, {
+  storeSuite(oneByOne, {
     name: `redis through ${library}`,
     ttlMs: 300,
     guarantees: { fifo: true, durable: true },
