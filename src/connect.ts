@@ -110,7 +110,13 @@ function sqliteOptions(rest: string): { file: string; allowNetworkFileSystem: bo
       );
     }
   }
-  return { file, allowNetworkFileSystem: settings.get("allow-network-file-system") === "1" };
+  const allow = settings.get("allow-network-file-system") ?? "0";
+  if (allow !== "0" && allow !== "1") {
+    throw new InvalidArgumentError(
+      `allow-network-file-system in a sqlite: URL is 1 or 0, got ${JSON.stringify(allow)}.`,
+    );
+  }
+  return { file, allowNetworkFileSystem: allow === "1" };
 }
 
 /** Our settings are taken out of the URL: the client libraries would pass them on to the server, which knows none. */

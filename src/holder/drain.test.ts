@@ -247,3 +247,19 @@ describe("release() from inside the work", () => {
     expect(await outcome(released ?? Promise.resolve())).toEqual({ value: "released" });
   });
 });
+
+describe("a drain that can never be", () => {
+  test.each([Number.NaN, -1, "1s"])(
+    "drainMs %s is refused, and the lease goes on",
+    async (drainMs) => {
+      const { join } = makeWorld();
+      const { tenure } = await join("one");
+      const lease = await tenure.acquire("settlement");
+      const options = { drainMs: drainMs as number };
+      await expect(lease.release(options)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+      await expect(tenure.close(options)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+      expect(lease.check()).toBe(1n);
+      await tenure.close();
+    },
+  );
+});

@@ -2,9 +2,9 @@
 // resource was nobody's, so that a deploy can show its own gap.
 
 import type { Clock } from "../core/clock.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
 import type { LeaseRef, Store } from "../stores/store.ts";
 import type { ReleaseOptions, ReleaseResult } from "./lease.ts";
+import { badDelay, isDelay } from "./waits.ts";
 
 export interface HandoverOptions extends ReleaseOptions {
   /** How long to wait for a successor. Too small: it is not seen. Too large: shutdown takes that long without one. */
@@ -45,10 +45,7 @@ export async function untilSucceeded(parts: Parts, options: HandoverOptions): Pr
   }
 }
 
-export function checkHandover(options: HandoverOptions): HandoverOptions {
+export function checkHandover(options: HandoverOptions): void {
   const waitMs: unknown = options?.waitMs;
-  if (typeof waitMs === "number" && waitMs >= 0) return options;
-  throw new InvalidArgumentError(
-    `\`waitMs\` must be a number of milliseconds, at least 0, got ${String(waitMs)}.`,
-  );
+  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
 }

@@ -22,6 +22,7 @@ import { isInsideWorkOf, runUnder } from "./context.ts";
 import { giveBack } from "./give-back.ts";
 import { checkHandover, type Handover, type HandoverOptions, untilSucceeded } from "./handover.ts";
 import type { Session, SessionMember } from "./session.ts";
+import { badDelay, isDelay } from "./waits.ts";
 
 export interface LeaseParts {
   readonly store: Store;
@@ -131,10 +132,11 @@ export class Lease implements SessionMember, AsyncDisposable {
 
   /**
    * Takes no new work, waits for work in flight, then frees the resource. Never hides the result of the work, and
-   * rejects only when called by the very work it would wait for; calling it again gives the same answer.
+   * rejects only for a bad option or when called by the very work it would wait for; again gives the same answer.
    */
   release(options: ReleaseOptions = {}): Promise<ReleaseResult> {
     const drainMs = options.drainMs ?? Number.POSITIVE_INFINITY;
+    if (!isDelay(drainMs)) return Promise.reject(badDelay("drainMs", drainMs));
     if (drainMs === Number.POSITIVE_INFINITY && isInsideWorkOf(this))
       return Promise.reject(waitsForItself());
     this.#release ??= new Promise((resolve) => {

@@ -20,7 +20,7 @@ import { Lease } from "./lease.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
-import { withLimit } from "./waits.ts";
+import { badDelay, isDelay, withLimit } from "./waits.ts";
 
 /** The five numbers, and how a lease behaves. */
 export interface LeaseOptions extends TimingOptions {
@@ -184,9 +184,11 @@ export class Tenure implements AsyncDisposable {
     return outcome.kind === "revoked" ? holder : undefined;
   }
 
-  /** Lets work in flight finish, releases every lease, and lets go of the store. Never rejects; idempotent. */
+  /** Lets work in flight finish, releases every lease, and lets go of the store. Rejects only for a bad option; idempotent. */
   close(options: CloseOptions = {}): Promise<void> {
-    this.#closed ??= this.#close(options.drainMs ?? DEFAULT_DRAIN_MS);
+    const drainMs = options.drainMs ?? DEFAULT_DRAIN_MS;
+    if (!isDelay(drainMs)) return Promise.reject(badDelay("drainMs", drainMs));
+    this.#closed ??= this.#close(drainMs);
     return this.#closed;
   }
 
@@ -275,10 +277,8 @@ export function checkOptions(options: {
 }
 
 function checkWait(waitMs: unknown): number {
-  if (typeof waitMs === "number" && waitMs >= 0) return waitMs;
-  throw new InvalidArgumentError(
-    `\`waitMs\` must be a number of milliseconds, at least 0 (Infinity waits for ever), got ${String(waitMs)}.`,
-  );
+  if (isDelay(waitMs)) return waitMs;
+  throw badDelay("waitMs", waitMs);
 }
 
 function checkDoubt(whileInDoubt: unknown): "stop" | "act" {

@@ -2,7 +2,7 @@
 // unknown outcome. These timers keep the process alive, because a caller is waiting for them; renewals do not.
 
 import type { Clock } from "../core/clock.ts";
-import { StoreUnavailableError } from "../core/errors.ts";
+import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 
 /** A store is asked to keep its own limit; this is for the one that does not. */
 const GRACE_MS = 50;
@@ -53,4 +53,15 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
     signal.addEventListener("abort", stop, { once: true });
     promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
   });
+}
+
+/** A length of time that a caller may ask for. */
+export function isDelay(ms: unknown): ms is number {
+  return typeof ms === "number" && ms >= 0;
+}
+
+export function badDelay(name: string, ms: unknown): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `\`${name}\` must be a number of milliseconds, at least 0 (Infinity waits for ever), got ${String(ms)}.`,
+  );
 }
