@@ -22,7 +22,7 @@ if (drivers.length === 0)
 for (const driver of drivers) {
   storeSuite(vitestRunner, {
     name: `sqlite through ${driver.name}`,
-    ttlMs: 300,
+    ttlMs: 1_000,
     guarantees: { fifo: true, durable: true },
     create: async () => harness(driver),
   });
