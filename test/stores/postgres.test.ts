@@ -1,14 +1,13 @@
 // The PostgreSQL store against the conformance suite, on a real server, through both client libraries.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
 import type { Store } from "../../src/stores/store.ts";
-import { type Runner, type StoreHarness, storeSuite } from "../../src/testing/index.ts";
+import { type StoreHarness, storeSuite } from "../../src/testing/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
-import { oneByOne } from "../support/store-runner.ts";
+import { onSharedServer } from "../support/store-runner.ts";
 
 const postgres = useServer(startPostgres, {
   // After a crash the server flushes its whole folder; file by file that takes seconds on a busy disk.
@@ -16,17 +15,8 @@ const postgres = useServer(startPostgres, {
 });
 let schemas = 0;
 
-/** All tests share the server, so those that restart it run alone. */
-const runner: Runner = {
-  describe: oneByOne.describe,
-  test: (name, body) => {
-    if (!name.includes("restart")) return oneByOne.test(name, body);
-    test(name, (context) => body((reason) => context.skip(reason)));
-  },
-};
-
 for (const library of ["pg", "postgres"] as const) {
-  storeSuite(runner, {
+  storeSuite(onSharedServer, {
     name: `postgres through ${library}`,
     // Fifty grants in a row have to fit into it, each with a flush, on a busy machine too.
     ttlMs: 1_500,
