@@ -8,8 +8,13 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { startPostgres } from "../servers/postgres.ts";
+import { startRedis } from "../servers/redis.ts";
+import { useServer } from "../servers/use-server.ts";
 
 const run = promisify(execFile);
+const postgres = useServer(startPostgres);
+const redis = useServer(startRedis);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 // Inside the package: only there does its own name resolve to it.
 const folder = mkdtempSync(join(root, ".docs-"));
@@ -90,6 +95,7 @@ describe("the documentation", () => {
       if (snippet.code.includes('"better-sqlite3"') && !(await hasBetterSqlite3())) {
         return context.skip("better-sqlite3 is not built for this Node, which has node:sqlite");
       }
+      writeFileSync(snippet.file, readFileSync(snippet.file, "utf8").replace(ADDRESS, realAddress));
       const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
       const args = snippet.isTest
         ? [vitest, "run", "--root", snippet.place, "--reporter", "dot"]
@@ -99,6 +105,13 @@ describe("the documentation", () => {
     });
   }
 });
+
+/** The servers that the pages name are stood in for by real ones of ours; what follows a `?` is kept. */
+const ADDRESS = /(postgres|redis):\/\/[^"?\s]+/g;
+
+function realAddress(_address: string, scheme: string): string {
+  return scheme === "postgres" ? postgres().url : redis().url;
+}
 
 async function hasBetterSqlite3(): Promise<boolean> {
   return loadDriver("better-sqlite3").then(
