@@ -66,15 +66,10 @@ export async function openFile(
   }
 }
 
-/**
- * What identifies the files behind a path: the database, its log and its lock table, which all exist while it is open.
- * When one changes, somebody has deleted or replaced it under us.
- */
+/** What identifies the file behind a path: when it changes, somebody has deleted or replaced it under us. */
 export function identityOf(file: string): string {
-  return ["", "-wal", "-shm"]
-    .map((suffix) => statSync(`${file}${suffix}`, { throwIfNoEntry: false }))
-    .map((stat) => (stat === undefined ? "missing" : `${stat.dev}:${stat.ino}`))
-    .join(" ");
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat === undefined ? "missing" : `${stat.dev}:${stat.ino}`;
 }
 
 /** Exported for the test: no network file system can be mounted there. */
