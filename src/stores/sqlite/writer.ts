@@ -42,6 +42,8 @@ export class Writer {
   readonly #identity: string;
   readonly #sideIdentity: string;
   #sideLookAt = 0;
+  /** Found once, it stays so: what we would write goes to files that nobody else has. */
+  #orphaned = false;
   readonly #begin: Statement;
   readonly #commit: Statement;
   #jobs: Job[] = [];
@@ -153,13 +155,12 @@ export class Writer {
   #checkIdentity(): void {
     const { file, clock } = this.#parts;
     const now = clock.now();
-    const side = now >= this.#sideLookAt;
-    if (side) this.#sideLookAt = now + SIDE_LOOK_MS;
-    if (
-      identityOf(file) === this.#identity &&
-      (!side || sideIdentityOf(file) === this.#sideIdentity)
-    )
-      return;
+    if (now >= this.#sideLookAt) {
+      this.#sideLookAt = now + SIDE_LOOK_MS;
+      this.#orphaned ||= sideIdentityOf(file) !== this.#sideIdentity;
+    }
+    this.#orphaned ||= identityOf(file) !== this.#identity;
+    if (!this.#orphaned) return;
     throw new StoreUnavailableError(
       `${file} (or its -wal or -shm file) was deleted or replaced while it was open. Stop all processes that use it before you do that.`,
       { applied: "no" },
