@@ -1,6 +1,6 @@
 // Waiting: woken when it is worthwhile (L1, L2), in order where the store keeps one, and never held up by the dead.
 
-import { HEAD_START_MS } from "../../stores/store.ts";
+import { HEAD_START_MS, type Store } from "../../stores/store.ts";
 import { type Bench, type Client, expect, expectTrue } from "./harness.ts";
 
 /** Waits in line and takes the resource when it is its turn; tells when it has it. */
@@ -14,36 +14,29 @@ async function waitFor(client: Client, resource: string): Promise<bigint> {
   }
 }
 
+async function expectWoken(bench: Bench, holder: Store, waiter: Store): Promise<void> {
+  const one = await bench.session(holder, "one", bench.ttlMs * 20);
+  const two = await bench.session(waiter, "two", bench.ttlMs * 20);
+  const token = await one.take("r");
+  const waiting = waitFor(two, "r");
+  await bench.harness.sleep(20);
+  await one.release("r", token);
+  const tooLate = bench.harness.sleep(bench.ttlMs).then(() => undefined);
+  const got = await Promise.race([waiting, tooLate]);
+  expectTrue(
+    got !== undefined && got > token,
+    "the waiter holds long before any ttl could have woken it",
+  );
+}
+
 export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
   "L2: a release wakes the waiter of another client": async (bench) => {
-    const one = await bench.session(await bench.store(), "one", bench.ttlMs * 20);
-    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
-    const token = await one.take("r");
-    const waiter = waitFor(two, "r");
-    await bench.harness.sleep(20);
-    await one.release("r", token);
-    const woken = bench.harness.sleep(bench.ttlMs).then(() => undefined);
-    const got = await Promise.race([waiter, woken]);
-    expectTrue(
-      got !== undefined && got > token,
-      "the waiter holds long before any ttl could have woken it",
-    );
+    await expectWoken(bench, await bench.store(), await bench.store());
   },
 
   "L2: a release wakes a waiter that shares the client": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one", bench.ttlMs * 20);
-    const two = await bench.session(store, "two", bench.ttlMs * 20);
-    const token = await one.take("r");
-    const waiter = waitFor(two, "r");
-    await bench.harness.sleep(5);
-    await one.release("r", token);
-    const woken = bench.harness.sleep(bench.ttlMs).then(() => undefined);
-    const got = await Promise.race([waiter, woken]);
-    expectTrue(
-      got !== undefined && got > token,
-      "the waiter holds long before any ttl could have woken it",
-    );
+    await expectWoken(bench, store, store);
   },
 
   "L1: a crash wakes the waiter when the dead session's ttl is over": async (bench) => {
