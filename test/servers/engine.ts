@@ -5,8 +5,8 @@ import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 
-/** openssl is no engine, but some tests of TLS cannot do without it. */
-export type EngineName = "redis" | "etcd" | "postgres" | "zookeeper" | "openssl";
+/** pgbouncer and openssl are no engines, but some tests of poolers and of TLS cannot do without them. */
+export type EngineName = "redis" | "etcd" | "postgres" | "zookeeper" | "pgbouncer" | "openssl";
 
 export interface Engine {
   readonly name: EngineName;
@@ -33,6 +33,7 @@ export const packageOf: Readonly<Record<EngineName, string>> = {
   etcd: "etcd-server",
   postgres: "postgresql",
   zookeeper: "zookeeper",
+  pgbouncer: "pgbouncer",
   openssl: "openssl",
 };
 
@@ -46,6 +47,8 @@ export async function findEngine(name: EngineName): Promise<Engine | undefined> 
       return fromProgram(name, inPath("redis-server") ?? inPath("valkey-server"));
     case "etcd":
       return fromProgram(name, inPath("etcd"));
+    case "pgbouncer":
+      return fromProgram(name, inPath("pgbouncer"));
     case "openssl":
       return fromProgram(name, inPath("openssl"), "version");
     case "postgres":

@@ -6,7 +6,7 @@ import { type EngineName, MissingEngineError } from "./engine.ts";
 import { variableOf } from "./given.ts";
 import { installEngine } from "./install.ts";
 
-const engines: readonly EngineName[] = ["redis", "etcd", "postgres", "zookeeper"];
+const engines: readonly EngineName[] = ["redis", "etcd", "postgres", "zookeeper", "pgbouncer"];
 
 export async function setup(project: TestProject): Promise<void> {
   const files = project.vitest.state.getPaths().map((path) => readFileSync(path, "utf8"));

@@ -94,8 +94,10 @@ function obstacleOf(machine: Machine): string | undefined {
 
 function missing(name: EngineName, reason: string): MissingEngineError {
   const command = `apt-get install --no-install-recommends ${packageOf[name]}`;
-  const other =
-    name === "openssl" ? "" : `, or set TENURE_TEST_${name.toUpperCase()} to the URL of a server`;
+  const isEngine = name !== "openssl" && name !== "pgbouncer";
+  const other = !isEngine
+    ? ""
+    : `, or set TENURE_TEST_${name.toUpperCase()} to the URL of a server`;
   return new MissingEngineError(name, `${reason} (to have it: ${command}${other})`);
 }
 

@@ -94,11 +94,13 @@ export async function startPostgresPair(options: PostgresOptions = {}): Promise<
 
 async function newCluster(options: PostgresOptions): Promise<Cluster> {
   const engine = await needEngine("postgres");
-  const user = process.getuid?.() === 0 ? unprivilegedUser() : undefined;
+  const user = unprivilegedUser();
   return { engine, user, options, folder: await makeFolder("postgres", user) };
 }
 
-function unprivilegedUser(): User {
+/** Whom a program that refuses root runs as; undefined when we are not root. */
+export function unprivilegedUser(): User | undefined {
+  if (process.getuid?.() !== 0) return undefined;
   const idOf = (option: string, name: string): number =>
     Number(execFileSync("id", [option, name], { stdio: ["ignore", "pipe", "ignore"] }));
   for (const name of ["postgres", "nobody"]) {
@@ -160,7 +162,7 @@ function withSql<S extends RunningServer>(server: S, ca: string | undefined): S 
 }
 
 /** It lets a client in or asks for a password; while it starts, stops or recovers it answers with an error. */
-async function answersStartup(address: Address, limitMs: number): Promise<boolean> {
+export async function answersStartup(address: Address, limitMs: number): Promise<boolean> {
   const words = Buffer.from("user\0postgres\0database\0postgres\0\0");
   const head = Buffer.alloc(8);
   head.writeInt32BE(head.length + words.length, 0);
