@@ -2,11 +2,12 @@
 // are handed in. Stores are loaded when they are asked for, so that nobody pays for one they do not use.
 
 import { InvalidArgumentError } from "./core/errors.ts";
-import { type AcquireOptions, checkOptions, Tenure } from "./holder/tenure.ts";
-import { defaultHolderId, systemParts } from "./runtime/system.ts";
+import { type AcquireOptions, checkOptions } from "./holder/leases.ts";
+import { defaultHolderId, systemParts, warn } from "./runtime/system.ts";
 import type { MemoryBackend } from "./stores/memory.ts";
 import type { RedisOptions } from "./stores/redis.ts";
 import type { OpenStore } from "./stores/store.ts";
+import { Tenure } from "./tenure.ts";
 
 export interface ConnectOptions {
   /** Who this process is to a person who looks. Need not be unique. @default hostname/pid */
@@ -48,6 +49,7 @@ export async function connect(
     holderId,
     defaults,
     keepAlive,
+    warn,
   });
 }
 

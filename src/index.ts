@@ -27,10 +27,21 @@ export {
   type TimingOptions,
 } from "./core/timing.ts";
 export { formatToken, padToken, parseToken } from "./core/token.ts";
+export type {
+  Election,
+  ElectionOptions,
+  ElectionState,
+  LeaderAnswer,
+  Resignation,
+  ResignOptions,
+} from "./election/election.ts";
+export type { ElectionEvent } from "./election/events.ts";
+export type { Leader } from "./election/observe.ts";
+export type { Lead } from "./election/reign.ts";
 export { currentLease } from "./holder/context.ts";
 export type { Handover, HandoverOptions } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
-export type { AcquireOptions, CloseOptions, LeaseOptions, Tenure } from "./holder/tenure.ts";
+export type { AcquireOptions, CloseOptions, LeaseOptions, WatchOptions } from "./holder/leases.ts";
 export type {
   Consistency,
   Guarantees,
@@ -40,3 +51,4 @@ export type {
   ReadAnswer,
   Store,
 } from "./stores/store.ts";
+export type { Tenure } from "./tenure.ts";

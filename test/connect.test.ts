@@ -14,9 +14,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import { connect } from "../src/connect.ts";
-import type { AcquireOptions, Tenure } from "../src/holder/tenure.ts";
+import type { AcquireOptions } from "../src/holder/leases.ts";
 import { MemoryBackend, memoryStore } from "../src/stores/memory.ts";
 import { loadDriver } from "../src/stores/sqlite/driver.ts";
+import type { Tenure } from "../src/tenure.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tenure-connect-"));
 const open = new Set<Tenure>();

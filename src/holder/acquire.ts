@@ -27,14 +27,18 @@ export interface AcquireParts {
   readonly closing: AbortSignal;
 }
 
-export interface AcquireRequest {
+/** What the lease shall be like: the caller's options, checked and completed. */
+export interface LeasePlan {
   readonly resource: string;
   readonly timing: Timing;
+  readonly value: unknown;
+  readonly actsInDoubt: boolean;
+}
+
+export interface AcquireRequest extends LeasePlan {
   /** Undefined: do not wait at all, and answer undefined when busy. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
-  readonly value: unknown;
-  readonly actsInDoubt: boolean;
 }
 
 /** A store that stays unreachable is asked this often by someone who does not wait. */

@@ -28,6 +28,7 @@ interface Parts {
 
 export async function untilSucceeded(parts: Parts, options: HandoverOptions): Promise<Handover> {
   const { store, clock, lease, result } = parts;
+  if (options.waitMs === 0) return { release: result, waitedMs: 0 };
   const startedAt = clock.now();
   const giveUp = new AbortController();
   const timer = clock.setTimer(() => giveUp.abort(), options.waitMs, { keepAlive: true });

@@ -13,7 +13,7 @@ import {
 import type { TimerOptions } from "../core/clock.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { ManualClock, manualRandom } from "../testing/manual-clock.ts";
-import { Tenure } from "./tenure.ts";
+import { Leases } from "./leases.ts";
 
 describe("renewal", () => {
   test("a thousand leases cost one renewal request for every renewEveryMs", async () => {
@@ -196,7 +196,7 @@ describe("timers", () => {
       const clock = new RecordingClock();
       const random = manualRandom();
       const store = await memoryStore()({ clock, hostClock: clock.hostClock, random });
-      const tenure = new Tenure({
+      const tenure = new Leases({
         store,
         clock,
         random,

@@ -32,3 +32,9 @@ export function systemParts(): SystemParts {
 export function defaultHolderId(): string {
   return `${hostname()}/${process.pid}`;
 }
+
+/** Failures that no caller waits for become warnings of the process: seen by default, and not the end of it. */
+export function warn(message: string, error?: unknown): void {
+  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error ?? "");
+  process.emitWarning(message, { type: "TenureWarning", detail });
+}

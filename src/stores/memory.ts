@@ -199,6 +199,7 @@ class MemoryStore implements Store {
       const version = this.#backend.version;
       const expiry = this.#nextExpiry(request.prefix);
       yield* changes(seen, this.#heldWith(request.prefix));
+      request.onCaughtUp?.();
       const news = (): boolean => this.#backend.version !== version || this.#clock.now() >= expiry;
       await this.#until(request.signal, () => (news() ? undefined : expiry)).catch(() => undefined);
     }

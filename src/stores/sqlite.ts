@@ -231,6 +231,7 @@ class SqliteStore implements Store {
       while (!signal.aborted) {
         const held = await this.#read(() => this.#tables.held(range, this.#now()));
         yield* changes(seen, held);
+        request.onCaughtUp?.();
         const expiries = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
         await subscription.next(Math.min(...expiries), signal).catch(() => undefined);
       }

@@ -183,6 +183,8 @@ export interface ListPage {
 export interface WatchRequest {
   readonly prefix: string;
   readonly signal: AbortSignal;
+  /** Called whenever all that is held has been told; from the first time on silence means that nothing changed. */
+  readonly onCaughtUp?: (() => void) | undefined;
 }
 
 export interface RevokeRequest extends LeaseRef {

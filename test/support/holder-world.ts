@@ -1,9 +1,10 @@
 // What the holder's tests share: one manual clock, one memory backend, any number of processes on it, and a store
 // wrapper that can lose, delay and refuse what passes through. Nothing here sleeps.
 import { StoreUnavailableError } from "../../src/core/errors.ts";
-import { type AcquireOptions, Tenure } from "../../src/holder/tenure.ts";
+import type { AcquireOptions } from "../../src/holder/leases.ts";
 import { MemoryBackend, memoryStore } from "../../src/stores/memory.ts";
 import type { Store } from "../../src/stores/store.ts";
+import { Tenure } from "../../src/tenure.ts";
 import { ManualClock, manualRandom } from "../../src/testing/manual-clock.ts";
 
 /** Round numbers: renewed every 3,000, a healthy round trip below 900, safeUntil 8,000 after the sending. */
@@ -155,6 +156,8 @@ export interface World {
 export interface Member {
   readonly tenure: Tenure;
   readonly store: WrappedStore;
+  /** What was told to nobody in particular. */
+  readonly warnings: readonly string[];
 }
 
 export function makeWorld(clock: ManualClock = new ManualClock()): World {
@@ -166,8 +169,10 @@ export function makeWorld(clock: ManualClock = new ManualClock()): World {
     join: async (holderId, defaults = TIMING) => {
       const parts = { clock, hostClock: clock.hostClock, random };
       const store = new WrappedStore(await memoryStore(backend)(parts));
-      const tenure = new Tenure({ store, clock, random, holderId, defaults, keepAlive: false });
-      return { tenure, store };
+      const warnings: string[] = [];
+      const warn = (message: string): void => void warnings.push(message);
+      const tenureParts = { store, clock, random, holderId, defaults, keepAlive: false, warn };
+      return { tenure: new Tenure(tenureParts), store, warnings };
     },
   };
 }

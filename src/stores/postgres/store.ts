@@ -179,7 +179,7 @@ export class PostgresStore implements Store {
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch({ prefix, signal: stop }: WatchRequest): AsyncIterable<LeaseView> {
+  async *watch({ prefix, signal: stop, onCaughtUp }: WatchRequest): AsyncIterable<LeaseView> {
     const seen = new Map<string, bigint>();
     const { clock, random } = this.#parts;
     const { signal, unlink } = linkSignals(stop, this.#closing.signal);
@@ -197,6 +197,7 @@ export class PostgresStore implements Store {
           }
           const held = await heldIn(this.#requests, { prefix, limit: undefined }, WATCH_LIMIT_MS);
           yield* changes(seen, held);
+          onCaughtUp?.();
           const ends = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
           // One more than the rest: a look at the very end would still show the lease.
           waitMs = Math.min(WATCH_PAUSE_MS, this.#waker.lookMs, Math.min(...ends) + 1);

@@ -48,7 +48,10 @@ export async function* watch(request: WatchRequest, parts: WatchParts): AsyncIte
       if (refusal !== undefined) throw refusal;
       mailbox.clear();
       const held = await all(request.prefix, parts, signal);
-      if (held !== undefined) yield* changes(seen, held);
+      if (held !== undefined) {
+        yield* changes(seen, held);
+        request.onCaughtUp?.();
+      }
       await mailbox.next(waitFor(held), signal).catch(() => undefined);
     }
   } finally {

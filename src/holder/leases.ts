@@ -1,5 +1,5 @@
-// The object that `connect()` returns, and the start of the walk: acquire() leads to holder/acquire.ts, from there to
-// the store, and back with a holder/lease.ts.
+// Leases for one process, and the start of the walk: acquire() leads to holder/acquire.ts, from there to the store, and
+// back with a holder/lease.ts. What `connect()` returns is this, with elections (src/tenure.ts).
 
 import type { Clock, Random } from "../core/clock.ts";
 import { AcquireTimeoutError, ClosedError, InvalidArgumentError } from "../core/errors.ts";
@@ -15,7 +15,7 @@ import type {
   ReadAnswer,
   Store,
 } from "../stores/store.ts";
-import { acquire } from "./acquire.ts";
+import { acquire, type LeasePlan } from "./acquire.ts";
 import { Lease } from "./lease.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
@@ -51,7 +51,13 @@ export interface CloseOptions {
   readonly drainMs?: number | undefined;
 }
 
-export interface TenureParts {
+export interface WatchOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Called whenever all that is held has been told; from the first time on silence means that nothing changed. */
+  readonly onCaughtUp?: (() => void) | undefined;
+}
+
+export interface LeasesParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
@@ -66,9 +72,9 @@ const DEFAULT_DRAIN_MS = 10_000;
 const REQUEST_LIMIT_MS = 5_000;
 const LIST_PAGE = 500;
 
-export class Tenure implements AsyncDisposable {
+export class Leases implements AsyncDisposable {
   readonly holderId: string;
-  readonly #parts: TenureParts;
+  readonly #parts: LeasesParts;
   readonly #sessions: Sessions;
   readonly #turns = new Turns();
   readonly #tokens = new TokenMemory();
@@ -76,7 +82,7 @@ export class Tenure implements AsyncDisposable {
   readonly #acquiring = new Set<Promise<unknown>>();
   #closed: Promise<void> | undefined;
 
-  constructor(parts: TenureParts) {
+  constructor(parts: LeasesParts) {
     checkOptions(parts);
     this.#parts = parts;
     this.holderId = parts.holderId;
@@ -160,13 +166,13 @@ export class Tenure implements AsyncDisposable {
   /** First what is held now, then every change, until the signal aborts or the loop is left. */
   async *watch(
     prefix = "",
-    options: { readonly signal?: AbortSignal | undefined } = {},
+    options: WatchOptions = {},
   ): AsyncGenerator<LeaseView, void, undefined> {
     checkPrefix(prefix);
     this.#refuseWhenClosed();
     const { signal, unlink } = linkSignals(this.#closing.signal, options.signal);
     try {
-      yield* this.#parts.store.watch({ prefix, signal });
+      yield* this.#parts.store.watch({ prefix, signal, onCaughtUp: options.onCaughtUp });
     } finally {
       unlink();
     }
@@ -196,23 +202,27 @@ export class Tenure implements AsyncDisposable {
     await this.close();
   }
 
+  /** @internal What a lease would be like; throws what acquire() would for options that cannot work. */
+  plan(resource: string, options: LeaseOptions): LeasePlan {
+    const { defaults } = this.#parts;
+    const value = options.value ?? defaults.value;
+    encodeValue(value);
+    return {
+      resource: checkResource(resource),
+      timing: this.#timing(options),
+      value,
+      actsInDoubt: checkDoubt(options.whileInDoubt ?? defaults.whileInDoubt) === "act",
+    };
+  }
+
   async #acquire(
     resource: string,
     options: AcquireOptions,
     waitMs: number | undefined,
   ): Promise<Lease | undefined> {
     this.#refuseWhenClosed();
-    const { store, clock, random, holderId, defaults } = this.#parts;
-    const value = options.value ?? defaults.value;
-    encodeValue(value);
-    const request = {
-      resource: checkResource(resource),
-      timing: this.#plan(options),
-      waitMs,
-      signal: options.signal,
-      value,
-      actsInDoubt: checkDoubt(options.whileInDoubt ?? defaults.whileInDoubt) === "act",
-    };
+    const { store, clock, random, holderId } = this.#parts;
+    const request = { ...this.plan(resource, options), waitMs, signal: options.signal };
     const closing = this.#closing.signal;
     const shared = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens, closing };
     const acquiring = acquire({ store, clock, random, holderId, ...shared }, request);
@@ -224,7 +234,7 @@ export class Tenure implements AsyncDisposable {
     }
   }
 
-  #plan(options: TimingOptions): Timing {
+  #timing(options: TimingOptions): Timing {
     const { defaults } = this.#parts;
     // A ttl given for one lease brings its own bounds: those chosen for another ttl do not fit it.
     const base = options.ttlMs === undefined || options.ttlMs === defaults.ttlMs ? defaults : {};
@@ -236,6 +246,9 @@ export class Tenure implements AsyncDisposable {
       marginMs: options.marginMs ?? base.marginMs,
     });
   }
+
+  /** @internal Called when closing begins: for what holds leases by itself and has to be told. Must not reject. */
+  protected async stopUsers(_drainMs: number): Promise<void> {}
 
   async #releaseAll(drainMs: number): Promise<void> {
     const members = this.#sessions.all().flatMap((session) => [...session.members]);
@@ -255,9 +268,10 @@ export class Tenure implements AsyncDisposable {
     this.#closing.abort(new ClosedError("This Tenure"));
     // Leases take no new work from this moment on. Whoever is still acquiring gives back what the store may grant yet;
     // what slipped through before it looked is released as well.
+    const stopped = this.stopUsers(drainMs);
     const released = this.#releaseAll(drainMs);
     await Promise.allSettled(this.#acquiring);
-    await Promise.all([released, this.#releaseAll(drainMs)]);
+    await Promise.all([stopped, released, this.#releaseAll(drainMs)]);
     await this.#sessions.close();
     await this.#parts.store.close().catch(() => undefined);
   }

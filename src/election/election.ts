@@ -1,0 +1,283 @@
+// One candidate: gets ready, queues, leads, and does it again. The walk is `#campaign`; a reign is election/reign.ts; all
+// safety is the lease's. What the callbacks throw is told, waited out and tried again: nothing ends the race in silence.
+
+import { type Backoff, backoffMs } from "../core/backoff.ts";
+import type { Clock, Random, Timer } from "../core/clock.ts";
+import { ClosedError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
+import type { Handover, HandoverOptions } from "../holder/handover.ts";
+import type { Lease } from "../holder/lease.ts";
+import type { LeaseOptions, Leases } from "../holder/leases.ts";
+import { badDelay, isDelay, orAborted, pause } from "../holder/waits.ts";
+import type { Consistency, ReadAnswer } from "../stores/store.ts";
+import { type ElectionEvent, errorOf, warningOf } from "./events.ts";
+import { type Leader, leaderOf, observe } from "./observe.ts";
+import { type Lead, Reign } from "./reign.ts";
+
+export interface ElectionOptions extends LeaseOptions {
+  /**
+   * Makes this candidate ready to lead: warm caches, open files. Runs before each campaign, so that a takeover costs the
+   * acquisition alone. The signal aborts when the candidacy it prepared for is over; what it started may live until then.
+   */
+  readonly prepare?: ((signal: AbortSignal) => unknown) | undefined;
+  readonly lead: Lead;
+  /** After a reign: campaign again. Off: one reign, then the election stops. @default true */
+  readonly campaignAgain?: boolean | undefined;
+  /** Told everything that happens. @default failures and overruns become warnings of the process */
+  readonly onEvent?: ((event: ElectionEvent) => void) | undefined;
+}
+
+export interface ElectionParts {
+  readonly leases: Leases;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long before its expiry at the store a lease ends here. */
+  readonly marginMs: number;
+  /** Where failures go when the caller has no `onEvent`, or it throws. */
+  readonly warn: (message: string, error?: unknown) => void;
+}
+
+export interface LeaderAnswer {
+  /** Absent when nobody leads. */
+  readonly leader?: Leader | undefined;
+  readonly evidence: ReadAnswer["evidence"];
+}
+
+export interface ResignOptions {
+  /** How long to wait for a successor. Too small: it is not seen. @default 5000; for stop() 0 */
+  readonly waitMs?: number | undefined;
+  /**
+   * How long `lead` may go on after `stopping` has aborted; then its lease's signal aborts too. Too small: work is cut
+   * short. Too large: a `lead` that ignores `stopping` leads on for so long. @default 10000
+   */
+  readonly drainMs?: number | undefined;
+}
+
+/** How it went; `resigned: false` when it did not lead. */
+export type Resignation = { readonly resigned: false } | ({ readonly resigned: true } & Handover);
+
+export type ElectionState = "idle" | "preparing" | "campaigning" | "leading" | "stopped";
+
+const RESIGN_WAIT_MS = 5_000;
+const DRAIN_MS = 10_000;
+const RETRY: Backoff = { baseMs: 200, capMs: 10_000 };
+/** About twelve days, the most that a timer of Node can do is twice that; it is set again. */
+const LONG_MS = 2 ** 30;
+
+export class Election implements AsyncDisposable {
+  readonly name: string;
+  readonly #parts: ElectionParts;
+  readonly #options: ElectionOptions;
+  readonly #stopped = new AbortController();
+  #state: ElectionState = "idle";
+  #reign: Reign | undefined;
+  #race: Promise<void> | undefined;
+  #alive: Timer | undefined;
+  #failures = 0;
+
+  /** The name and the lease's options have been checked by then. */
+  constructor(parts: ElectionParts, name: string, options: ElectionOptions) {
+    this.name = name;
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  get state(): ElectionState {
+    return this.#state;
+  }
+
+  /** The term of this candidate's own reign, while it leads. */
+  get term(): bigint | undefined {
+    return this.#reign?.lease.token;
+  }
+
+  /** Enters the race, and keeps the process alive until `stop()`. Calling it again has no effect. */
+  start(): this {
+    this.#stopped.signal.throwIfAborted();
+    if (this.#race === undefined) {
+      this.#stayAlive();
+      this.#race = this.#runRace();
+    }
+    return this;
+  }
+
+  /**
+   * Gives up leadership as planned: `stopping` aborts, `lead` finishes, the lease is released, and a successor is waited
+   * for. Tells who that is and how long nobody led. Then this candidate campaigns again, at the end of the queue.
+   */
+  async resign(options: ResignOptions = {}): Promise<Resignation> {
+    const limits = limitsOf(options, RESIGN_WAIT_MS);
+    if (this.#reign === undefined) return { resigned: false };
+    return { resigned: true, ...(await this.#reign.resign(limits)) };
+  }
+
+  /** Leaves the race for good; resigns first where it leads. */
+  async stop(options: ResignOptions = {}): Promise<Resignation> {
+    const limits = limitsOf(options, 0);
+    // The reign hears of it first, so that it ends as planned.
+    const handover = this.#reign?.resign(limits);
+    this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
+    const result = await handover;
+    // A `lead` that ends neither by itself nor by its signal is reported, not waited for.
+    if (result?.release !== "overrun") await this.#race;
+    this.#ended();
+    return result === undefined ? { resigned: false } : { resigned: true, ...result };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  /** Who leads, by one read, with what the answer rests on. */
+  async leader(
+    options: { readonly consistency?: Consistency | undefined } = {},
+  ): Promise<LeaderAnswer> {
+    const { holder, evidence } = await this.#parts.leases.read(this.name, options);
+    return { leader: leaderOf(holder), evidence };
+  }
+
+  /** Every leader by push, beginning with the present one; undefined whenever nobody leads. */
+  observe(
+    options: { readonly signal?: AbortSignal | undefined } = {},
+  ): AsyncGenerator<Leader | undefined, void, undefined> {
+    return observe(this.#parts.leases, this.name, options.signal);
+  }
+
+  async #runRace(): Promise<void> {
+    const { signal } = this.#stopped;
+    try {
+      do await this.#campaign();
+      while (this.#options.campaignAgain !== false && !signal.aborted);
+    } catch {
+      // What ended the race: stop(), or close(). Everything else was told and waited out where it happened.
+    }
+    this.#ended();
+  }
+
+  /** Ready, in the queue, on the throne, and off it. Rejects only when the race is over. */
+  async #campaign(): Promise<void> {
+    const { signal } = this.#stopped;
+    const candidacy = new AbortController();
+    const onStop = (): void => candidacy.abort(signal.reason);
+    signal.addEventListener("abort", onStop, { once: true });
+    try {
+      await this.#becomeReady(candidacy.signal);
+      const lease = await this.#win();
+      // What was prepared is for `lead`, which ends in its own time.
+      signal.removeEventListener("abort", onStop);
+      await this.#lead(lease);
+    } finally {
+      signal.removeEventListener("abort", onStop);
+      candidacy.abort();
+    }
+  }
+
+  async #becomeReady(signal: AbortSignal): Promise<void> {
+    const prepare = async (): Promise<unknown> => this.#options.prepare?.(signal);
+    for (;;) {
+      signal.throwIfAborted();
+      this.#state = "preparing";
+      try {
+        await orAborted(prepare(), signal);
+        return;
+      } catch (error) {
+        await this.#waitOut((retryInMs) => ({ type: "prepareFailed", error, retryInMs }));
+      }
+    }
+  }
+
+  async #win(): Promise<Lease> {
+    const { prepare: _p, lead: _l, campaignAgain: _c, onEvent: _e, ...lease } = this.#options;
+    const { signal } = this.#stopped;
+    this.#state = "campaigning";
+    this.#tell({ type: "campaigning" });
+    for (;;) {
+      try {
+        const options = { ...lease, waitMs: Number.POSITIVE_INFINITY, signal };
+        return await this.#parts.leases.acquire(this.name, options);
+      } catch (error) {
+        if (isTenureError(error, "CLOSED")) throw error;
+        await this.#waitOut((retryInMs) => ({ type: "campaignFailed", error, retryInMs }));
+      }
+    }
+  }
+
+  async #lead(lease: Lease): Promise<void> {
+    const { clock, marginMs } = this.#parts;
+    const tell = (event: ElectionEvent): void => this.#tell(event);
+    const reign = new Reign({ lease, lead: this.#options.lead, clock, marginMs, tell });
+    this.#reign = reign;
+    this.#state = "leading";
+    const term = lease.token;
+    tell({ type: "elected", term });
+    // Stopped while the grant was under way: nobody has asked this reign to end yet.
+    if (this.#stopped.signal.aborted) void reign.resign({ waitMs: 0, drainMs: 0 });
+    const end = await reign.run();
+    this.#reign = undefined;
+    if (end.kind === "failed") {
+      const { error } = end;
+      await this.#waitOut((retryInMs) => ({ type: "leadFailed", term, error, retryInMs }));
+      return;
+    }
+    this.#failures = 0;
+    // Others get their chance, and a `lead` that has nothing to do does not keep the store busy.
+    if (end.kind === "returned" && this.#options.campaignAgain !== false)
+      await pause(clock, RETRY.baseMs, this.#stopped.signal);
+  }
+
+  /** Tells of a failure and lets time pass; rejects when the race ends meanwhile. */
+  async #waitOut(event: (retryInMs: number) => ElectionEvent): Promise<void> {
+    const { clock, random } = this.#parts;
+    const { signal } = this.#stopped;
+    signal.throwIfAborted();
+    this.#failures += 1;
+    const retryInMs = backoffMs(RETRY, this.#failures, random.next());
+    this.#tell(event(retryInMs));
+    await pause(clock, retryInMs, signal);
+  }
+
+  #tell(event: ElectionEvent): void {
+    const { onEvent = (told: ElectionEvent) => this.#warn(told) } = this.#options;
+    try {
+      onEvent(event);
+    } catch (error) {
+      this.#parts.warn(`onEvent of the election "${this.name}" failed.`, error);
+    }
+  }
+
+  #warn(event: ElectionEvent): void {
+    const told = warningOf(event);
+    if (told !== undefined) this.#parts.warn(`Election "${this.name}": ${told}.`, errorOf(event));
+  }
+
+  #stayAlive(): void {
+    this.#alive = this.#parts.clock.setTimer(() => this.#stayAlive(), LONG_MS, { keepAlive: true });
+  }
+
+  #ended(): void {
+    if (this.#state === "stopped") return;
+    this.#state = "stopped";
+    this.#alive?.cancel();
+    this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
+    this.#tell({ type: "stopped" });
+  }
+}
+
+function limitsOf(options: ResignOptions, defaultWaitMs: number): HandoverOptions {
+  const { waitMs = defaultWaitMs, drainMs = DRAIN_MS } = options;
+  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
+  if (!isDelay(drainMs)) throw badDelay("drainMs", drainMs);
+  return { waitMs, drainMs };
+}
+
+export function checkCallbacks(options: ElectionOptions): void {
+  const { lead, prepare, onEvent }: Partial<ElectionOptions> = options ?? {};
+  if (typeof lead !== "function") {
+    throw new InvalidArgumentError(
+      "election(name, { lead }) needs `lead`: the function that runs while this process leads.",
+    );
+  }
+  for (const [name, callback] of Object.entries({ prepare, onEvent })) {
+    if (callback === undefined || typeof callback === "function") continue;
+    throw new InvalidArgumentError(`\`${name}\` of an election must be a function.`);
+  }
+}

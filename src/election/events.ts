@@ -1,0 +1,52 @@
+// What happens to a candidate, told as it happens: for logs, metrics and alerts. Nothing here decides anything.
+
+import type { LossReason } from "../core/errors.ts";
+import type { ReleaseResult } from "../holder/lease.ts";
+
+export type ElectionEvent =
+  /** `prepare` threw: this candidate is not ready and does not campaign. It is tried again after `retryInMs`. */
+  | { readonly type: "prepareFailed"; readonly error: unknown; readonly retryInMs: number }
+  /** Ready, and in the queue. */
+  | { readonly type: "campaigning" }
+  /** The store refused or could not be used. It is tried again after `retryInMs`. */
+  | { readonly type: "campaignFailed"; readonly error: unknown; readonly retryInMs: number }
+  | { readonly type: "elected"; readonly term: bigint }
+  /** `lead` threw while it held the lease. The lease is given up, and the next campaign begins after `retryInMs`. */
+  | {
+      readonly type: "leadFailed";
+      readonly term: bigint;
+      readonly error: unknown;
+      readonly retryInMs: number;
+    }
+  /** Given up as planned: `lead` returned, or `resign()` or `stop()` was called. */
+  | { readonly type: "resigned"; readonly term: bigint; readonly release: ReleaseResult }
+  /** Not leader any more, without having wished it. `lead` was told by the lease's signal. */
+  | { readonly type: "lost"; readonly term: bigint; readonly reason: LossReason }
+  /**
+   * `lead` still runs although another may lead by now. What it writes through guards is refused; anything else it does
+   * is not. This candidate stays out of the race until `lead` has settled.
+   */
+  | { readonly type: "overran"; readonly term: bigint }
+  /** The `lead` that overran has settled, so long after it should have. */
+  | { readonly type: "settled"; readonly term: bigint; readonly lateMs: number }
+  | { readonly type: "stopped" };
+
+/** What somebody who does not listen should still see. */
+export function warningOf(event: ElectionEvent): string | undefined {
+  switch (event.type) {
+    case "prepareFailed":
+      return "prepare failed, so this candidate does not campaign for now";
+    case "campaignFailed":
+      return "the store cannot be used for now";
+    case "leadFailed":
+      return `lead failed in term ${event.term}, and leadership was given up`;
+    case "overran":
+      return `lead still runs although term ${event.term} is over and another may lead`;
+    default:
+      return undefined;
+  }
+}
+
+export function errorOf(event: ElectionEvent): unknown {
+  return "error" in event ? event.error : undefined;
+}
