@@ -1,0 +1,187 @@
+// Goal: nothing that a callback does ends the race in silence; followers see every leader, and nobody. Method: as in
+// election.test.ts.
+import { describe, expect, test } from "vitest";
+import { candidate, untilAsked } from "../../test/support/election-world.ts";
+import { flush, Gate, makeWorld } from "../../test/support/holder-world.ts";
+import type { ElectionOptions } from "./election.ts";
+import type { Lead } from "./reign.ts";
+
+describe("callbacks that fail", () => {
+  test("a candidate that is not ready does not campaign; it is tried again, later and later", async () => {
+    const world = makeWorld();
+    let tries = 0;
+    const prepare = (): void => {
+      tries += 1;
+      if (tries < 4) throw new Error("cold");
+    };
+    const one = await candidate(world, "one", { prepare });
+    one.election.start();
+    await flush();
+    expect(one.store.calls.grant).toBe(0);
+    expect(one.election.state).toBe("preparing");
+    await world.clock.advance(5_000);
+    expect(one.told()).toEqual([
+      "prepareFailed",
+      "prepareFailed",
+      "prepareFailed",
+      "campaigning",
+      "elected",
+    ]);
+    const waits = one.events.flatMap((event) => ("retryInMs" in event ? [event.retryInMs] : []));
+    expect(waits).toEqual([...waits].sort((a, b) => a - b));
+  });
+
+  test("a prepare that hangs does not keep stop() from ending, and is told by its signal", async () => {
+    const world = makeWorld();
+    let given: AbortSignal | undefined;
+    const prepare = (signal: AbortSignal): Promise<void> => {
+      given = signal;
+      return new Promise(() => undefined);
+    };
+    const one = await candidate(world, "one", { prepare });
+    one.election.start();
+    await flush();
+    expect(await one.election.stop()).toEqual({ resigned: false });
+    expect(given?.aborted).toBe(true);
+  });
+
+  test("what was prepared lives as long as the reign", async () => {
+    const world = makeWorld();
+    let given: AbortSignal | undefined;
+    const prepare = (signal: AbortSignal): void => {
+      given = signal;
+    };
+    const gate = new Gate();
+    const lead: Lead = async (lease, stopping) => {
+      await untilAsked(lease, stopping);
+      await gate.opened;
+    };
+    const one = await candidate(world, "one", { prepare, lead });
+    one.election.start();
+    await flush();
+    const stopping = one.election.stop();
+    await flush();
+    expect(given?.aborted).toBe(false);
+    gate.open();
+    await stopping;
+    expect(given?.aborted).toBe(true);
+  });
+
+  test("a lead that throws gives up, lets another lead, and campaigns again later", async () => {
+    const world = makeWorld();
+    const error = new Error("cannot lead");
+    const one = await candidate(world, "one", { lead: () => Promise.reject(error) });
+    const two = await candidate(world, "two");
+    one.election.start();
+    await flush();
+    two.election.start();
+    await flush();
+    expect(two.election.state).toBe("leading");
+    expect(one.events.find(({ type }) => type === "leadFailed")).toMatchObject({ term: 1n, error });
+    await world.clock.advance(20_000);
+    expect(one.election.state).toBe("campaigning");
+  });
+
+  test("without onEvent, and when it throws, failures become warnings", async () => {
+    const world = makeWorld();
+    const quiet = await candidate(world, "quiet", {
+      onEvent: undefined,
+      prepare: () => Promise.reject(new Error("cold")),
+    });
+    quiet.election.start();
+    const loud = await candidate(world, "loud", {
+      onEvent: () => {
+        throw new Error("no log");
+      },
+    });
+    loud.election.start();
+    await flush();
+    expect(quiet.warnings).toEqual([expect.stringContaining("prepare failed")]);
+    expect(loud.warnings).toEqual([
+      expect.stringContaining("onEvent"),
+      expect.stringContaining("onEvent"),
+    ]);
+    expect(loud.election.state).toBe("leading");
+  });
+
+  test("a store that cannot be used for now is told and tried again", async () => {
+    const world = makeWorld();
+    const one = await candidate(world, "one");
+    let refusals = 2;
+    one.store.hooks.grant = (_, forward) => {
+      refusals -= 1;
+      return refusals >= 0 ? Promise.reject(new Error("odd")) : forward();
+    };
+    one.election.start();
+    await world.clock.advance(2_000);
+    expect(one.told()).toEqual(["campaigning", "campaignFailed", "campaignFailed", "elected"]);
+  });
+});
+
+describe("observing", () => {
+  test("begins with the present leader or with nobody, then tells every change", async () => {
+    const world = makeWorld();
+    const one = await candidate(world, "one", { value: "a" });
+    const two = await candidate(world, "two", { value: "b" });
+    const watcher = await world.join("watcher");
+    await watcher.tenure.acquire("leader/else");
+    const election = watcher.tenure.election("leader", { lead: () => undefined });
+    const seen: unknown[] = [];
+    const stop = new AbortController();
+    const watching = (async () => {
+      for await (const leader of election.observe({ signal: stop.signal })) seen.push(leader);
+    })();
+    await flush();
+    expect(seen).toEqual([undefined]);
+    one.election.start();
+    await flush();
+    two.election.start();
+    await flush();
+    await one.election.stop();
+    await flush();
+    await two.election.stop();
+    await flush();
+    const [first, second] = [seen[1], seen.findLast((leader) => leader !== undefined)];
+    expect(first).toEqual({ term: 1n, holderId: "one", value: "a" });
+    expect(second).toEqual({ term: 2n, holderId: "two", value: "b" });
+    expect(seen.at(-1)).toBeUndefined();
+    stop.abort();
+    await watching;
+    const late = election.observe();
+    one.store.unhook();
+    expect((await late.next()).value).toBeUndefined();
+    await late.return();
+  });
+
+  test("a late observer begins with who leads, not with nobody", async () => {
+    const world = makeWorld();
+    const one = await candidate(world, "one");
+    one.election.start();
+    await flush();
+    const views = one.election.observe();
+    expect((await views.next()).value).toMatchObject({ holderId: "one" });
+    await views.return();
+  });
+});
+
+describe("bad input", () => {
+  test("says what to change", async () => {
+    const world = makeWorld();
+    const { tenure } = await world.join("one");
+    const lead = (): void => undefined;
+    const bad: [unknown, RegExp][] = [
+      [undefined, /needs `lead`/],
+      [{}, /needs `lead`/],
+      [{ lead, prepare: 1 }, /`prepare` of an election must be a function/],
+      [{ lead, onEvent: "log" }, /`onEvent` of an election must be a function/],
+      [{ lead, ttlMs: -1 }, /ttlMs/],
+      [{ lead, value: 1n }, /JSON/],
+    ];
+    for (const [options, message] of bad)
+      expect(() => tenure.election("leader", options as ElectionOptions)).toThrow(message);
+    expect(() => tenure.election("", { lead })).toThrow(/resource/i);
+    const election = tenure.election("leader", { lead });
+    await expect(election.resign({ waitMs: -1 })).rejects.toThrow(/waitMs/);
+    await expect(election.stop({ drainMs: Number.NaN })).rejects.toThrow(/drainMs/);
+  });
+});
