@@ -179,7 +179,10 @@ describe("resigning", () => {
     one.election.start();
     await flush();
     const stopping = one.election.stop({ drainMs: 1_000 });
-    await world.clock.advance(1_000 + SAFE_MS);
+    await world.clock.advance(1_000 + TIMING.ttlMs - SAFE_MS);
+    // Told to stop, and the lease is still its own.
+    expect(one.told()).not.toContain("overran");
+    await world.clock.advance(SAFE_MS);
     expect(await outcome(stopping)).toMatchObject({
       value: { resigned: true, release: "overrun" },
     });
