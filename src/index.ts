@@ -42,6 +42,7 @@ export { currentLease } from "./holder/context.ts";
 export type { Handover, HandoverOptions } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
 export type { AcquireOptions, CloseOptions, LeaseOptions, WatchOptions } from "./holder/leases.ts";
+export { onShutdown, type ShutdownOptions } from "./shutdown.ts";
 export type {
   Consistency,
   Guarantees,
