@@ -15,7 +15,7 @@ import type {
   ReadAnswer,
   Store,
 } from "../stores/store.ts";
-import { acquire, type LeasePlan } from "./acquire.ts";
+import { type AcquireParts, acquire, type LeasePlan } from "./acquire.ts";
 import { Lease } from "./lease.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
@@ -79,7 +79,10 @@ export class Leases implements AsyncDisposable {
   readonly #turns = new Turns();
   readonly #tokens = new TokenMemory();
   readonly #closing = new AbortController();
-  readonly #acquiring = new Set<Promise<unknown>>();
+  readonly #acquireParts: AcquireParts;
+  readonly #defaultTiming: Timing;
+  #acquiring = 0;
+  #whenNoneAcquires: (() => void) | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(parts: LeasesParts) {
@@ -87,6 +90,11 @@ export class Leases implements AsyncDisposable {
     this.#parts = parts;
     this.holderId = parts.holderId;
     this.#sessions = new Sessions(parts);
+    this.#defaultTiming = planTiming(parts.defaults);
+    const { store, clock, random, holderId } = parts;
+    const own = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens };
+    const closing = this.#closing.signal;
+    this.#acquireParts = { store, clock, random, holderId, ...own, closing };
   }
 
   /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
@@ -221,21 +229,20 @@ export class Leases implements AsyncDisposable {
     waitMs: number | undefined,
   ): Promise<Lease | undefined> {
     this.#refuseWhenClosed();
-    const { store, clock, random, holderId } = this.#parts;
     const request = { ...this.plan(resource, options), waitMs, signal: options.signal };
-    const closing = this.#closing.signal;
-    const shared = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens, closing };
-    const acquiring = acquire({ store, clock, random, holderId, ...shared }, request);
-    this.#acquiring.add(acquiring);
+    // Counted, not collected: a set of promises keeps what they resolved with from the garbage collector for a while.
+    this.#acquiring += 1;
     try {
-      return await acquiring;
+      return await acquire(this.#acquireParts, request);
     } finally {
-      this.#acquiring.delete(acquiring);
+      this.#acquiring -= 1;
+      if (this.#acquiring === 0) this.#whenNoneAcquires?.();
     }
   }
 
   #timing(options: TimingOptions): Timing {
     const { defaults } = this.#parts;
+    if (!namesTiming(options)) return this.#defaultTiming;
     // A ttl given for one lease brings its own bounds: those chosen for another ttl do not fit it.
     const base = options.ttlMs === undefined || options.ttlMs === defaults.ttlMs ? defaults : {};
     return planTiming({
@@ -270,7 +277,11 @@ export class Leases implements AsyncDisposable {
     // what slipped through before it looked is released as well.
     const stopped = this.stopUsers(drainMs);
     const released = this.#releaseAll(drainMs);
-    await Promise.allSettled(this.#acquiring);
+    if (this.#acquiring > 0) {
+      await new Promise<void>((resolve) => {
+        this.#whenNoneAcquires = resolve;
+      });
+    }
     await Promise.all([stopped, released, this.#releaseAll(drainMs)]);
     await this.#sessions.close();
     await this.#parts.store.close().catch(() => undefined);
@@ -288,6 +299,12 @@ export function checkOptions(options: {
   checkDoubt(defaults.whileInDoubt);
   encodeValue(defaults.value);
   if (defaults.waitMs !== undefined) checkWait(defaults.waitMs);
+}
+
+function namesTiming(options: TimingOptions): boolean {
+  const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = options;
+  const asked = ttlMs ?? renewEveryMs ?? clockErrorMs ?? roundTripMs ?? marginMs;
+  return asked !== undefined;
 }
 
 function checkWait(waitMs: unknown): number {

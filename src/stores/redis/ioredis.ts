@@ -23,7 +23,7 @@ export async function load(): Promise<Library> {
   const specifier: string = "ioredis";
   const { Redis } = (await import(specifier)) as { Redis: Constructor };
   return {
-    connect: async ({ url, connectMs, tls }: Target) => {
+    connect: async ({ url, connectMs, tls, soon }: Target) => {
       const make = (retryStrategy: Retry): IoredisClient =>
         new Redis(url, {
           ...ownSettings,
@@ -31,7 +31,7 @@ export async function load(): Promise<Library> {
           retryStrategy,
           ...(tls === undefined ? {} : { tls }),
         });
-      return new IoredisWire(await connected(make), true);
+      return new IoredisWire(await connected(make), soon);
     },
   };
 }
@@ -44,7 +44,7 @@ export function ioredisWire(client: IoredisClient): Wire {
       `The client adds keyPrefix "${options.keyPrefix}" to the keys it sees, and scripts use more. Pass a client without it, and \`prefix\` to redisStore().`,
     );
   }
-  return new IoredisWire(client, false);
+  return new IoredisWire(client, undefined);
 }
 
 type Retry = (times: number) => number | undefined;
@@ -76,21 +76,36 @@ class IoredisWire implements Wire {
   readonly library = "ioredis";
   readonly isCluster: boolean;
   readonly #client: IoredisClient;
-  readonly #isOwn: boolean;
+  /** Undefined: the user's client, which is left as it is. */
+  readonly #soon: Target["soon"] | undefined;
+  #isHeldBack = false;
 
-  constructor(client: IoredisClient, isOwn: boolean) {
+  constructor(client: IoredisClient, soon: Target["soon"] | undefined) {
     this.#client = client;
-    this.#isOwn = isOwn;
+    this.#soon = soon;
     this.isCluster = (client as { isCluster?: boolean }).isCluster === true;
   }
 
-  send(words: readonly string[]): Promise<unknown> {
-    const [command = "", ...args] = words;
-    return this.#client.call(command, ...args);
+  send(words: readonly string[], _key: string, others = false): Promise<unknown> {
+    // A request alone leaves at once. Beside others, those of one turn share a packet: writing is the dearest part of a
+    // request, on both sides.
+    if (others && this.#soon !== undefined && !this.#isHeldBack) this.#holdBack(this.#soon);
+    return this.#client.call(...(words as [string]));
+  }
+
+  #holdBack(soon: Target["soon"]): void {
+    const { stream } = this.#client as { stream?: { cork?(): void; uncork?(): void } };
+    if (stream?.cork === undefined) return;
+    this.#isHeldBack = true;
+    stream.cork();
+    soon(() => {
+      this.#isHeldBack = false;
+      stream.uncork?.();
+    });
   }
 
   async duplicate(): Promise<Wire> {
-    return new IoredisWire(await this.#copy(), true);
+    return new IoredisWire(await this.#copy(), this.#soon ?? runNow);
   }
 
   async openChannels(events: ChannelEvents): Promise<ChannelWire> {
@@ -104,11 +119,11 @@ class IoredisWire implements Wire {
   }
 
   reset(): void {
-    if (this.#isOwn) this.#client.disconnect(true);
+    if (this.#soon !== undefined) this.#client.disconnect(true);
   }
 
   close(): void {
-    if (this.#isOwn) this.#client.disconnect();
+    if (this.#soon !== undefined) this.#client.disconnect();
   }
 
   #copy(): Promise<IoredisClient> {
@@ -119,6 +134,11 @@ class IoredisWire implements Wire {
         : client.duplicate({ ...ownSettings, retryStrategy }),
     );
   }
+}
+
+/** For a copy of the user's client: it is ours, but nothing is held back on it. */
+function runNow(callback: () => void): void {
+  callback();
 }
 
 class IoredisChannels implements ChannelWire {

@@ -34,7 +34,7 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
   const place = url === undefined ? "the client's address" : placeOf(url);
   let wire: Wire | undefined;
   const opening = (async () => {
-    wire = await connectWire(settings);
+    wire = await connectWire(settings, clock);
     return await prepare(settings, wire, place, clock);
   })();
   try {
@@ -50,11 +50,11 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
   }
 }
 
-async function connectWire(settings: OpenSettings): Promise<Wire> {
+async function connectWire(settings: OpenSettings, clock: Clock): Promise<Wire> {
   const { client, url = "", connectMs, tls } = settings;
   if (client !== undefined) return wireOf(client);
   const library = await loadLibrary(settings.library);
-  return library.connect({ url, connectMs, tls });
+  return library.connect({ url, connectMs, tls, soon: (callback) => clock.soon(callback) });
 }
 
 async function prepare(
@@ -79,7 +79,7 @@ async function prepare(
   const channels = new Channels(wire, place);
   const onSilence = (): void => channels.reset();
   const requests = await Requests.open({ wire, clock, place, replicas, onSilence });
-  const probe = { script: scripts.probe, keys: [names.probe], args: [names.base] };
+  const probe = { script: scripts.probe, keys: [names.probe], args: [] };
   await requests.run({ ...probe, limitMs: connectMs });
   const { guarantees, warnings } = promises(facts, replicas);
   for (const warning of warnings) settings.onWarning(warning);
