@@ -38,7 +38,8 @@ function isComplete(): boolean {
   const { dependencies } = readManifest(`${FOLDER}package.json`);
   return Object.entries(dependencies ?? {}).every(([name, wanted]) => {
     const path = `${FOLDER}node_modules/${name}/package.json`;
-    return existsSync(path) && readManifest(path).version === wanted;
+    // redlock writes its own version with a v in front.
+    return existsSync(path) && readManifest(path).version?.replace(/^v/, "") === wanted;
   });
 }
 
