@@ -47,7 +47,7 @@ export async function runTrial(
     const cutAt = hostMs();
     proxy.cut();
     await within(cutAt + WINDOW_MS, [first.heard("knows"), second.heard("granted")]);
-    // A holder that acts on although it was told, or that comes to life again, shows in this time.
+    // A library that says yes again after its no shows in this time.
     await sleep(AFTERWARDS_MS);
     if (proxy.counts().requests.droppedBytes === 0)
       throw new SpoiltTrialError("the cut swallowed nothing");
@@ -65,8 +65,8 @@ interface Account {
 /** What the first did, whether its process still runs or not. */
 async function accountOf(first: Child): Promise<Account> {
   const knows = first.told.find(({ event }) => event === "knows");
-  if (knows === undefined) first.say({ do: "report" });
-  const account: Told = knows ?? (await first.heard("report"));
+  if (!first.hasExited) first.say({ do: "report" });
+  const account: Told = first.hasExited && knows ? knows : await first.heard("report");
   if (typeof account.lastActAt !== "number")
     throw new SpoiltTrialError("the first holder never acted");
   return { lastActAt: account.lastActAt, knowsAt: knows?.at };

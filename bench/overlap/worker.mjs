@@ -8,20 +8,20 @@ const library = await open(settings);
 
 let lastActAt = null;
 let acts = 0;
-let isOver = false;
+let knows = false;
 
 function finish(by) {
-  if (isOver) return;
-  isOver = true;
+  if (knows) return;
+  knows = true;
   tell("knows", { by, lastActAt, acts });
 }
 
 async function compete() {
   const held = await library.acquire();
   tell("granted");
-  const loop = setInterval(() => {
+  // It goes on behind the first no: a library that says yes again later is taken at its word.
+  setInterval(() => {
     if (!held.isHeld()) {
-      clearInterval(loop);
       finish("still held?");
       return;
     }
