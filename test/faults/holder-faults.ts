@@ -5,6 +5,7 @@ import { expect } from "vitest";
 import { continueTree, stopTree } from "../servers/process-tree.mjs";
 import { expectSound } from "../support/fault-arena.ts";
 import {
+  ACTS,
   type FaultEngine,
   type FaultTests,
   takeoverMaxMs,
@@ -12,7 +13,7 @@ import {
 } from "../support/fault-engine.ts";
 
 export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
-  const somePhaseMs = (): number => 200 + Math.random() * engine.timing.renewEveryMs;
+  const somePhaseMs = (): number => Math.random() * engine.timing.renewEveryMs;
 
   tests.shared(
     "L1, S1: SIGKILL of the holder: a waiter holds within ttl + lag",
@@ -25,6 +26,7 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
       await first.compete(trial);
       const held = await first.granted(trial);
       await second.compete(trial);
+      await first.acts(trial, ACTS);
       await sleep(somePhaseMs());
       await first.child.kill();
       const what = "the holder is killed";
@@ -37,7 +39,7 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
       const next = await second.granted(trial);
       expect(next.token).toBeGreaterThan(held.token);
       expect(next.at - killedAt).toBeLessThan(takeoverMaxMs(engine));
-      await sleep(200);
+      await second.acts(trial, 20);
       await second.release(trial);
       expectSound(trial, usually(engine));
     },
@@ -54,6 +56,7 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
       await first.compete(trial, { whileInDoubt: "act" });
       const held = await first.granted(trial);
       await second.compete(trial);
+      await first.acts(trial, ACTS);
       await sleep(somePhaseMs());
       const what = "the holder is stopped";
       await stopTree(first.child.pid);
@@ -71,7 +74,7 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
       const told = await first.told(trial, held);
       expect([told.reason, told.at > next.at]).toEqual(["expired", true]);
       expect(next.token).toBeGreaterThan(held.token);
-      await sleep(200);
+      await second.acts(trial, 20);
       await second.release(trial);
       expectSound(trial, usually(engine));
     },

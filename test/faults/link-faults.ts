@@ -14,6 +14,7 @@ import {
   type Trial,
 } from "../support/fault-arena.ts";
 import {
+  ACTS,
   type FaultEngine,
   type FaultTests,
   takeoverMaxMs,
@@ -59,7 +60,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
   tests.shared(
     "S3, S4: replies lost, requests not: renewals that nobody confirms count for nothing",
     async (arena, server) => {
-      const setting = await prepare(arena, server);
+      const setting = await prepare(engine, arena, server);
       const { proxy } = setting;
       await loseAndReturn(engine, setting, {
         what: "replies are lost",
@@ -71,7 +72,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
   );
 
   tests.shared("S3, S4: a delay beyond the request's limit is no answer", async (arena, server) => {
-    const setting = await prepare(arena, server);
+    const setting = await prepare(engine, arena, server);
     const { proxy } = setting;
     let before = 0;
     await loseAndReturn(engine, setting, {
@@ -86,7 +87,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
   });
 
   tests.shared("L3: connections that are reset cost the holder nothing", async (arena, server) => {
-    const { trial, proxy, first, second, held } = await prepare(arena, server);
+    const { trial, proxy, first, second, held } = await prepare(engine, arena, server);
     const before = proxy.counts().connections;
     const what = "connections are reset";
     for (let round = 0; round < 3; round += 1) {
@@ -105,7 +106,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
     ]);
     await first.release(trial);
     const next = await second.granted(trial, held.token);
-    await sleep(100);
+    await second.acts(trial, 20);
     expect(next.token).toBeGreaterThan(held.token);
     expectSound(trial, usually(engine));
   });
@@ -113,7 +114,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
   tests.shared(
     "S1, S4: requests that arrive twice: the holder goes on or is told, and nobody overlaps",
     async (arena, server) => {
-      const { trial, proxy, first, second, held } = await prepare(arena, server);
+      const { trial, proxy, first, second, held } = await prepare(engine, arena, server);
       const what = "requests arrive twice";
       const before = proxy.counts().requests.chunks;
       proxy.duplicate();
@@ -127,7 +128,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
       // Whoever holds it now: with the first gone, the second does.
       await first.child.kill();
       const next = await second.granted(trial, held.token);
-      await sleep(200);
+      await second.acts(trial, 20);
       expect(next.token).toBeGreaterThan(held.token);
       await second.release(trial);
       expectSound(trial, usually(engine));
@@ -135,7 +136,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
   );
 }
 
-async function prepare(arena: Arena, server: RunningServer): Promise<Setting> {
+async function prepare(engine: FaultEngine, arena: Arena, server: RunningServer): Promise<Setting> {
   const trial = arena.trial();
   const proxy = await arena.proxy(server);
   const [first, second] = await Promise.all([
@@ -145,7 +146,8 @@ async function prepare(arena: Arena, server: RunningServer): Promise<Setting> {
   await first.compete(trial, { again: true });
   const held = await first.granted(trial);
   await second.compete(trial);
-  await sleep(300 + Math.random() * 500);
+  await first.acts(trial, ACTS);
+  await sleep(Math.random() * engine.timing.renewEveryMs);
   return { trial, proxy, first, second, held };
 }
 
@@ -167,7 +169,8 @@ async function cutOff(
   await first.compete(trial, { whileInDoubt });
   const held = await first.granted(trial);
   await second.compete(trial);
-  await sleep(200 + Math.random() * engine.timing.renewEveryMs);
+  await first.acts(trial, ACTS);
+  await sleep(Math.random() * engine.timing.renewEveryMs);
   const what = "the holder is cut off";
   proxy.cut();
   const cutAt = trial.history.note({
@@ -182,7 +185,7 @@ async function cutOff(
   trial.history.note({ event: "healed", what });
   await proxy.heal();
   expect(await first.lateWrite(trial, held)).toBe("refused");
-  await sleep(100);
+  await second.acts(trial, 20);
   await second.release(trial);
   expectSound(trial, usually(engine));
 }
@@ -208,11 +211,11 @@ async function loseAndReturn(
   if (shown !== false) trial.history.note({ event: "bit", what, evidence: shown });
   trial.history.note({ event: "healed", what });
   await proxy.heal();
-  await sleep(200);
+  await second.acts(trial, 20);
   await second.release(trial);
   const again = await first.granted(trial, next.token);
   expect(again.token).toBeGreaterThan(next.token);
-  await sleep(200);
+  await first.acts(trial, 20);
   await first.release(trial);
   expectSound(trial, usually(engine, { grantsMin: 3 }));
 }

@@ -11,7 +11,7 @@ import {
   type Held,
   type Trial,
 } from "../support/fault-arena.ts";
-import { type FaultEngine, type FaultTests, usually } from "../support/fault-engine.ts";
+import { ACTS, type FaultEngine, type FaultTests, usually } from "../support/fault-engine.ts";
 
 interface Setting {
   readonly trial: Trial;
@@ -27,7 +27,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
     "S7: SIGSTOP of the store past the ttl: nobody is granted, then somebody is",
     engine.start,
     async (arena, server) => {
-      const { trial, first, second, held } = await prepare(arena, server);
+      const { trial, first, second, held } = await prepare(engine, arena, server);
       const what = "the store is frozen";
       await server.pause();
       trial.history.note({ event: "fault", what, effect: "unreachable" });
@@ -42,7 +42,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
         second.granted(trial, held.token),
       ]);
       expect(next.at).toBeGreaterThan(told.at);
-      await sleep(200);
+      await Promise.race([first.acts(trial, 20), second.acts(trial, 20)]);
       expectSound(trial, usually(engine));
     },
   );
@@ -51,7 +51,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
     "S1, S7: SIGKILL and restart of a store that keeps what it granted: tokens go on",
     engine.start,
     async (arena, server) => {
-      const { trial, first, second, held } = await prepare(arena, server);
+      const { trial, first, second, held } = await prepare(engine, arena, server);
       const what = "the store is killed";
       await server.kill();
       trial.history.note({ event: "fault", what, effect: "unreachable" });
@@ -62,7 +62,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       // Whether the first one lived through it or not: with it gone, the second holds.
       await first.child.kill();
       const next = await second.granted(trial, held.token);
-      await sleep(200);
+      await second.acts(trial, 20);
       await second.release(trial);
       expect(next.token).toBeGreaterThan(held.token);
       expectSound(trial, usually(engine));
@@ -85,7 +85,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       const held = await first.granted(trial);
       expect(held.token).toBeGreaterThan(BigInt(String(seen.token)));
       await second.compete(trial);
-      await sleep(500);
+      await first.acts(trial, ACTS);
       const what = "the store is killed, and forgets";
       await server.kill();
       trial.history.note({ event: "fault", what, effect: "unreachable" });
@@ -100,14 +100,18 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       );
       await Promise.any(refusals);
       // Nobody guesses: until somebody restores the tokens, those who know better do not hold.
-      const expectation = usually(engine, { grantsMin: 1, notPromised: ["liveness"] });
+      const expectation = usually(engine, {
+        grantsMin: 1,
+        actsMin: ACTS,
+        notPromised: ["liveness"],
+      });
       await sleep(timing.ttlMs);
       expectSound(trial, expectation);
     },
   );
 }
 
-async function prepare(arena: Arena, server: RunningServer): Promise<Setting> {
+async function prepare(engine: FaultEngine, arena: Arena, server: RunningServer): Promise<Setting> {
   const trial = arena.trial();
   const [first, second] = await Promise.all([
     arena.contender("first", server),
@@ -116,7 +120,8 @@ async function prepare(arena: Arena, server: RunningServer): Promise<Setting> {
   await first.compete(trial, { again: true });
   const held = await first.granted(trial);
   await second.compete(trial, { again: true });
-  await sleep(300 + Math.random() * 500);
+  await first.acts(trial, ACTS);
+  await sleep(Math.random() * engine.timing.renewEveryMs);
   return { trial, first, second, held };
 }
 

@@ -61,6 +61,11 @@ export class Contender {
     return { token: tokenOf(told), at: told.at };
   }
 
+  /** Resolves when it has acted so many times more. */
+  async acts({ resource }: Trial, times: number): Promise<void> {
+    await this.call("act", { resource, times });
+  }
+
   /** When it knew that this term was over, and why. */
   told({ resource }: Trial, held: Held): Promise<Told> {
     return this.child.heard(

@@ -43,9 +43,12 @@ export function takeoverMaxMs({ timing, lagMs }: FaultEngine): number {
   return timing.ttlMs + lagMs + SLACK_MS;
 }
 
+/** So many acts of the first holder come before every fault. */
+export const ACTS = 100;
+
 /** What every history must have: two terms, and a holder that acted for some time. */
 export function usually(engine: FaultEngine, more: Partial<Expectation> = {}): Expectation {
-  return { grantsMin: 2, actsMin: 100, livelyWithinMs: 2 * takeoverMaxMs(engine), ...more };
+  return { grantsMin: 2, actsMin: ACTS + 20, livelyWithinMs: 2 * takeoverMaxMs(engine), ...more };
 }
 
 export type FaultBody = (arena: Arena, server: RunningServer) => Promise<void>;

@@ -89,8 +89,8 @@ function act(seat) {
   if (safeUntil !== seat.safeUntil) record(seat, "renewed", { at: began, safeUntil });
   seat.safeUntil = safeUntil;
   record(seat, "acted", { began });
-  seat.acts += 1;
-  if (seat.acts % ACTS_PER_WRITE === 0) write(seat, lease, false);
+  seat.allActs += 1;
+  if (seat.allActs % ACTS_PER_WRITE === 0) write(seat, lease, false);
   return true;
 }
 
@@ -98,7 +98,7 @@ function act(seat) {
 async function reign(seat, askedAt) {
   const { lease } = seat;
   const safeUntil = lease.safeUntil + offsetMs;
-  Object.assign(seat, { safeUntil, inDoubt: false, isOver: false, acts: 0 });
+  Object.assign(seat, { safeUntil, inDoubt: false, isOver: false });
   record(seat, "granted", { askedAt, safeUntil });
   // Before the first act: from here on the guard refuses whoever held before.
   write(seat, lease, false);
@@ -137,9 +137,15 @@ const commands = {
   /** Answers at once; grants and losses are told. `again`: whenever it has lost the lease it asks for it anew. */
   compete: ({ resource, history, guard, again, options }) => {
     const file = openSync(history, "a");
-    const seat = { resource, history: file, guardedWrite: openGuard(guard), again };
+    const seat = { resource, history: file, guardedWrite: openGuard(guard), again, allActs: 0 };
     seats.set(resource, seat);
     void compete(seat, { waitMs: 60_000, ...options });
+  },
+  /** Answers when it has acted so many times more, in this term or the next. */
+  act: async ({ resource, times }) => {
+    const seat = seats.get(resource);
+    const enough = seat.allActs + times;
+    while (seat.allActs < enough) await sleep(1);
   },
   /** Takes it once and gives it back, without acting. */
   visit: async ({ resource }) => {
