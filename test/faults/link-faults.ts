@@ -171,6 +171,7 @@ async function cutOff(
   await second.compete(trial);
   await first.acts(trial, ACTS);
   await sleep(Math.random() * engine.timing.renewEveryMs);
+  expect(first.hasBeenTold(held), "it has lost the lease already before the cut").toBe(false);
   const what = "the holder is cut off";
   proxy.cut();
   const cutAt = trial.history.note({
