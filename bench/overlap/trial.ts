@@ -49,7 +49,8 @@ export async function runTrial(
     await within(cutAt + WINDOW_MS, [first.heard("knows"), second.heard("granted")]);
     // A library that says yes again after its no shows in this time.
     await sleep(AFTERWARDS_MS);
-    if (proxy.counts().requests.droppedBytes === 0)
+    const { requests, replies } = proxy.counts();
+    if (requests.droppedBytes + replies.droppedBytes === 0)
       throw new SpoiltTrialError("the cut swallowed nothing");
     return measure({ cutAt, first: await accountOf(first), second });
   } finally {

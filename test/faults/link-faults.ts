@@ -178,9 +178,11 @@ async function cutOff(
     ...{ event: "fault", what, process: "first", effect: "unreachable" },
   });
   const [told, next] = await Promise.all([first.told(trial, held), second.granted(trial)]);
-  const { droppedBytes } = proxy.counts().requests;
-  if (droppedBytes > 0)
-    trial.history.note({ event: "bit", what, evidence: `${droppedBytes} bytes were lost` });
+  // Either way: a client that lost one reply may not send anything more on that connection.
+  const { requests, replies } = proxy.counts();
+  const lostBytes = requests.droppedBytes + replies.droppedBytes;
+  if (lostBytes > 0)
+    trial.history.note({ event: "bit", what, evidence: `${lostBytes} bytes were lost` });
   expect(told.at).toBeLessThan(next.at);
   expect(next.at - cutAt).toBeLessThan(takeoverMaxMs(engine));
   trial.history.note({ event: "healed", what });

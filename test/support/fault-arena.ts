@@ -8,7 +8,7 @@ import { startProxy, type TcpProxy } from "../servers/proxy.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { Child, type Told } from "./child.ts";
 import type { FaultEngine } from "./fault-engine.ts";
-import { History } from "./history.ts";
+import { History, summaryOf } from "./history.ts";
 import { type Expectation, judge } from "./history-checks.ts";
 
 const WORKER = new URL("../faults/workers/contender.mjs", import.meta.url);
@@ -147,8 +147,9 @@ export class Arena implements AsyncDisposable {
 
 /** The history of the trial breaks no invariant, and enough happened in it to say so. */
 export function expectSound({ history }: Trial, expectation: Expectation): void {
-  const verdict = judge(history.read(), expectation);
-  expect(verdict).toEqual({ violations: [], invalid: [] });
+  const happenings = history.read();
+  const verdict = judge(happenings, expectation);
+  expect(verdict, summaryOf(happenings)).toEqual({ violations: [], invalid: [] });
 }
 
 function tokenOf(told: Told): bigint {

@@ -51,7 +51,7 @@ export function usually(engine: FaultEngine, more: Partial<Expectation> = {}): E
   return { grantsMin: 2, actsMin: ACTS + 20, livelyWithinMs: 2 * takeoverMaxMs(engine), ...more };
 }
 
-export type FaultBody = (arena: Arena, server: RunningServer) => Promise<void>;
+type FaultBody = (arena: Arena, server: RunningServer) => Promise<void>;
 
 export interface FaultTests {
   /** A trial that shares its server with others, so it only breaks processes and links. */

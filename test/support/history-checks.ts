@@ -5,7 +5,7 @@ import type { Acted, Fault, Granted, Happening, Healed, Released, Term } from ".
 
 export type Invariant = "S1" | "S2" | "S3" | "S4" | "S5" | "S6" | "S7" | "liveness";
 
-export interface Violation {
+interface Violation {
   readonly invariant: Invariant;
   readonly message: string;
 }

@@ -25,18 +25,18 @@ export interface Acted extends InTerm {
 }
 
 /** The holder's own end moved. */
-export interface Renewed extends InTerm {
+interface Renewed extends InTerm {
   readonly event: "renewed";
   readonly safeUntil: number;
 }
 
 /** check() said that a renewal had failed; and, later, that the lease is confirmed again. */
-export interface Doubted extends InTerm {
+interface Doubted extends InTerm {
   readonly event: "doubted" | "settled";
 }
 
 /** The holder knows that it is over, by the signal or by check(). */
-export interface Told extends InTerm {
+interface Told extends InTerm {
   readonly event: "told";
   readonly reason: string;
 }
@@ -49,7 +49,7 @@ export interface Released extends InTerm {
 }
 
 /** A write at the resource, through its guard. `late`: without asking the lease first, as after a freeze. */
-export interface Wrote extends InTerm {
+interface Wrote extends InTerm {
   readonly event: "wrote";
   readonly began: number;
   readonly outcome: "admitted" | "refused";
@@ -57,7 +57,7 @@ export interface Wrote extends InTerm {
 }
 
 /** A request to the store that failed; what acquire() threw. */
-export interface Failed {
+interface Failed {
   readonly event: "failed";
   readonly process: string;
   readonly resource: string;
@@ -128,4 +128,28 @@ export function parseHistory(text: string): Happening[] {
       : { ...facts, token: BigInt(facts.token) }) as unknown as Happening;
   });
   return happenings.sort((a, b) => a.at - b.at);
+}
+
+/** For a person who looks at a failed trial: who did how much, and how long the longest pause between two acts was. */
+export function summaryOf(history: readonly Happening[]): string {
+  const begunAt = history[0]?.at ?? 0;
+  const lines = history.flatMap((each) =>
+    each.event === "acted" || each.event === "wrote" || each.event === "renewed"
+      ? []
+      : `${(each.at - begunAt).toFixed(0).padStart(6)} ms  ${shown(each)}`,
+  );
+  const processes = new Set(history.flatMap((each) => ("process" in each ? [each.process] : [])));
+  for (const name of processes) {
+    const acts = history.filter((each) => each.event === "acted" && each.process === name);
+    const pauses = acts.slice(1).map((act, index) => act.at - (acts[index]?.at ?? act.at));
+    const longest = Math.max(0, ...pauses);
+    lines.push(`${name}: ${acts.length} acts, longest pause ${longest.toFixed(0)} ms`);
+  }
+  return lines.join("\n");
+}
+
+function shown(happening: Happening): string {
+  return JSON.stringify(happening, (key, value) =>
+    key === "at" ? undefined : typeof value === "bigint" ? String(value) : value,
+  );
 }
