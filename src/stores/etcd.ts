@@ -3,6 +3,7 @@
 // conditional transaction (etcd/grants.ts, etcd/endings.ts); a renewal is proved by a read (etcd/renewal.ts).
 
 import { linkSignals } from "../core/signals.ts";
+import { Attempts } from "./etcd/attempts.ts";
 import { release, revoke, withdraw } from "./etcd/endings.ts";
 import { grant } from "./etcd/grants.ts";
 import type { TlsOptions } from "./etcd/http2-transport.ts";
@@ -11,7 +12,6 @@ import type { Members } from "./etcd/members.ts";
 import type { Names } from "./etcd/names.ts";
 import { openMembers } from "./etcd/open.ts";
 import { type EtcdOptions, settingsOf } from "./etcd/options.ts";
-import { Places } from "./etcd/places.ts";
 import { renewed } from "./etcd/renewal.ts";
 import { endSession, openSession } from "./etcd/sessions.ts";
 import type { EtcdCall, EtcdStream, EtcdTransport, StreamEvents } from "./etcd/transport.ts";
@@ -56,7 +56,7 @@ interface Inside {
   readonly names: Names;
   readonly keepAlives: KeepAlives;
   readonly watches: Watches;
-  readonly places: Places;
+  readonly attempts: Attempts;
   readonly clock: StoreParts["clock"];
   readonly closing: AbortSignal;
   now(): number;
@@ -79,7 +79,7 @@ class EtcdStore implements Store {
 
   constructor(names: Names, { clock }: StoreParts, members: Members) {
     this.#inside = {
-      ...{ members, names, clock, closing: this.#closing.signal, places: new Places() },
+      ...{ members, names, clock, closing: this.#closing.signal, attempts: new Attempts() },
       keepAlives: new KeepAlives(members, clock),
       watches: new Watches(members, clock),
       now: () => clock.now(),
@@ -113,12 +113,11 @@ class EtcdStore implements Store {
   }
 
   withdraw(request: AttemptRequest): Promise<void> {
-    this.#inside.places.forget(request.sessionId, request.attempt);
     return withdraw(this.#inside, request);
   }
 
   endSession(request: SessionRequest): Promise<void> {
-    this.#inside.places.forgetSession(request.sessionId);
+    this.#inside.attempts.forgetSession(request.sessionId);
     return endSession(this.#inside, request);
   }
 

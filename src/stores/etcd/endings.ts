@@ -9,7 +9,9 @@ import type {
   RevokeOutcome,
   RevokeRequest,
 } from "../store.ts";
-import type { Compare, KeyValue, Txn } from "./kv.ts";
+import type { Attempts } from "./attempts.ts";
+import { markOps } from "./grants.ts";
+import type { Compare, KeyValue, Op, Txn } from "./kv.ts";
 import type { Members } from "./members.ts";
 import type { Names } from "./names.ts";
 import { range, txn } from "./rpc.ts";
@@ -17,6 +19,7 @@ import { range, txn } from "./rpc.ts";
 export interface EndingParts {
   readonly members: Members;
   readonly names: Names;
+  readonly attempts: Attempts;
   now(): number;
 }
 
@@ -47,21 +50,28 @@ export async function release(
   return { kind: wasUs ? "released" : "notHeld" };
 }
 
-/** One round trip where nothing was granted, as for one who only waited; a second where there is something to give back. */
-export async function withdraw(
-  { members, names, now }: EndingParts,
-  request: AttemptRequest,
-): Promise<void> {
+/**
+ * One round trip where nothing was granted, as for one who only waited; a second where there is something to give back.
+ * A copy of the attempt's request that may still be on its way finds a mark.
+ */
+export async function withdraw(parts: EndingParts, request: AttemptRequest): Promise<void> {
+  const { members, names, attempts, now } = parts;
   const { sessionId, resource, attempt, limitMs } = request;
   const endsAt = now() + limitMs;
   const holder = names.holder(resource);
-  const leave: Txn = {
-    when: [],
-    yes: [{ remove: { key: names.waiter(resource, attempt) } }, { get: { key: holder } }],
-    no: [],
+  const state = attempts.find(sessionId, attempt);
+  const look: Op[] = [
+    { get: { key: holder } },
+    { remove: { key: names.waiter(resource, attempt) } },
+  ];
+  const isThere: Compare = {
+    ...{ key: names.session(sessionId).key, target: "create", is: ">", than: 0n },
   };
+  const marks = state?.inDoubt ? markOps(parts, request) : [];
+  const leave = { when: [isThere], yes: [...look, ...marks], no: [] };
   const { answers } = await members.call(txn, leave, { limitMs });
-  const held = answers[1]?.kvs[0];
+  if (state !== undefined) Object.assign(state, { since: undefined, inDoubt: false });
+  const held = answers[0]?.kvs[0];
   if (held === undefined) return;
   const record = decodeRecord(held.value.toString());
   if (record.sessionId !== sessionId || record.attempt !== attempt) return;

@@ -1,51 +1,82 @@
-// Granting: one transaction, one round trip, whatever its answer. A grant leaves a mark for its attempt beside the
-// holder's key, on the same lease; by it a repeated request is told from a new one, also when the grant is over.
+// Granting: one transaction, one round trip, whatever its answer.
 //
-//   mark of this attempt there?  -> the holder's key tells whether it is still held, else it has ended
-//   session there, nobody holds, nobody waits before us?  -> holder's key and mark are put, our place in line is removed
-//   else                         -> our place in line is put, if wanted and not there yet; who holds is read
+//   session there, nobody holds, nobody waits before us, no mark?  -> the holder's key is put, our place in line removed
+//   else  -> our place in line is put, if wanted and not there yet; who holds is read
+//
+// A mark says that an attempt is settled, so that a copy of its request that comes late changes nothing. Copies exist only
+// where an answer did not come in time or a second member was asked, and only then is a mark put: before such a grant
+// is answered, and before a refusal that ends the attempt. All of it is on the session's lease and goes with it.
 
-import { decodeRecord, encodeRecord } from "../../core/record.ts";
-import type { GrantOutcome, GrantRequest } from "../store.ts";
+import { decodeRecord, encodeRecord, type LeaseRecord } from "../../core/record.ts";
+import type { AttemptRequest, GrantOutcome, GrantRequest } from "../store.ts";
+import type { Attempt, Attempts } from "./attempts.ts";
 import { isLeaseMissing } from "./failures.ts";
-import type { Compare, KeyValue, Op, OpAnswer, Txn, TxnAnswer } from "./kv.ts";
+import type { Compare, KeyValue, Op, Txn, TxnAnswer } from "./kv.ts";
 import type { Members } from "./members.ts";
 import type { Names } from "./names.ts";
-import type { Places } from "./places.ts";
 import { txn } from "./rpc.ts";
 
 export interface GrantParts {
   readonly members: Members;
   readonly names: Names;
-  readonly places: Places;
+  readonly attempts: Attempts;
   now(): number;
 }
 
 export async function grant(parts: GrantParts, request: GrantRequest): Promise<GrantOutcome> {
-  const { members, places, now } = parts;
-  const endsAt = now() + request.limitMs;
-  for (let round = 0; ; round += 1) {
-    const limitMs = endsAt - now();
-    const known = places.get(request.sessionId, request.attempt);
-    let answer: TxnAnswer;
-    try {
-      answer = await members.call(txn, transaction(parts, request), {
-        ...{ limitMs, foreseen: isLeaseMissing },
-      });
-    } catch (error) {
-      if (!isLeaseMissing(error)) throw error;
-      places.forgetSession(request.sessionId);
-      return { kind: "gone" };
-    }
-    const outcome = outcomeOf(parts, request, answer);
-    // Our own place in line kept us out: its answer got lost before, and now we know of it.
-    const isKnownNow = known === undefined && places.get(request.sessionId, request.attempt);
-    if (round > 0 || outcome.kind !== "busy" || !isKnownNow || outcome.holderId !== undefined)
-      return outcome;
+  const { attempts, now } = parts;
+  const { sessionId, attempt, limitMs } = request;
+  const endsAt = now() + limitMs;
+  const state = attempts.at(sessionId, attempt);
+  try {
+    let outcome = await ask(parts, request, state, endsAt);
+    // Our own place in line kept us out: an earlier answer got lost, and now we know of it.
+    const isOurTurn = outcome.kind === "busy" && outcome.isNewPlace && !outcome.isHeld;
+    if (isOurTurn) outcome = await ask(parts, request, state, endsAt);
+    if (outcome.kind === "gone") attempts.forgetSession(sessionId);
+    return outcome.kind === "busy" ? { kind: "busy", holderId: outcome.holderId } : outcome;
+  } catch (error) {
+    if (!isLeaseMissing(error)) throw error;
+    attempts.forgetSession(sessionId);
+    return { kind: "gone" };
   }
 }
 
-function transaction({ names, places }: GrantParts, request: GrantRequest): Txn {
+type Asked =
+  | Exclude<GrantOutcome, { kind: "busy" }>
+  | {
+      readonly kind: "busy";
+      readonly holderId: string | undefined;
+      readonly isHeld: boolean;
+      readonly isNewPlace: boolean;
+    };
+
+async function ask(
+  parts: GrantParts,
+  request: GrantRequest,
+  state: Attempt,
+  endsAt: number,
+): Promise<Asked> {
+  const { members, now } = parts;
+  const transaction = transactionOf(parts, request, state);
+  const wasInDoubt = state.inDoubt;
+  // Until its answer is here.
+  state.inDoubt = true;
+  const { answer, doubtful } = await members.ask(txn, transaction, {
+    ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
+  });
+  let { outcome, isMarked } = outcomeOf(request, state, answer);
+  if (answer.succeeded && wasInDoubt) isMarked = true;
+  const isEnd = outcome.kind === "granted" || (outcome.kind === "busy" && !request.queue);
+  const mayComeLate = wasInDoubt || doubtful;
+  if (mayComeLate && isEnd && !isMarked) outcome = await settled(parts, request, outcome, endsAt);
+  state.inDoubt = mayComeLate && !isEnd;
+  if (outcome.kind === "granted") Object.assign(state, { wasGranted: true, since: undefined });
+  return outcome;
+}
+
+function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt): Txn {
+  const { names } = parts;
   const { sessionId, resource, attempt, holderId, value } = request;
   const session = names.session(sessionId);
   const { lease } = session;
@@ -54,70 +85,106 @@ function transaction({ names, places }: GrantParts, request: GrantRequest): Txn 
   const mark = session.mark(attempt);
   const name = Buffer.from(attempt);
   const record = Buffer.from(encodeRecord({ holderId, sessionId, attempt, value }));
-  const place = places.get(sessionId, attempt);
   const isThere: Compare = { key: session.key, target: "create", is: ">", than: 0n };
+  const isUnmarked = isAbsent(mark);
   const take: Op[] = [{ put: { key: holder, value: record, lease } }];
-  take.push({ put: { key: mark, value: name, lease } });
-  if (place !== undefined) take.push({ remove: { key: waiter } });
-  const look: Op[] = [{ get: { key: session.key, keysOnly: true } }, { get: { key: holder } }];
-  if (request.queue) {
-    const isNew: Compare = { key: waiter, target: "create", is: "=", than: 0n };
+  if (state.inDoubt) take.push(...markOps(parts, request));
+  if (state.since !== undefined) take.push({ remove: { key: waiter } });
+  const look: Op[] = [
+    { get: { key: session.key, keysOnly: true } },
+    { get: { key: mark, keysOnly: true } },
+    { get: { key: holder } },
+  ];
+  if (request.queue && !state.wasGranted) {
     const join: Op = { put: { key: waiter, value: name, lease } };
-    look.push({ txn: { when: [isThere, isNew], yes: [join], no: [] } });
-    look.push({ get: { key: waiter, keysOnly: true } });
+    const isNew = [isThere, isUnmarked, isAbsent(waiter)];
+    const unlessOurs: Txn = {
+      when: [{ key: holder, target: "value", is: "=", than: record }],
+      yes: [],
+      no: [{ txn: { when: isNew, yes: [join], no: [] } }],
+    };
+    look.push({ txn: unlessOurs }, { get: { key: waiter, keysOnly: true } });
   }
-  const isFree: Compare = { key: holder, target: "create", is: "=", than: 0n };
-  const when = [isThere, isFree, ...turn(names.queue(resource), place)];
-  return {
-    when: [{ key: mark, target: "value", is: "=", than: name }],
-    yes: [{ get: { key: holder } }],
-    no: [{ txn: { when, yes: take, no: look } }],
-  };
+  const when = [isThere, isAbsent(holder), isUnmarked, ...turn(names.queue(resource), state)];
+  // What was granted before is not granted again: it is held still, or has ended.
+  if (state.wasGranted) when.push({ key: holder, target: "create", is: ">", than: 0n });
+  return { when, yes: take, no: look };
 }
 
 /** Nobody waits; or, for one who waits, nobody does since before; or it was free for so long that anyone may. */
-function turn(
-  queue: { readonly key: Buffer; readonly end: Buffer },
-  place: { readonly revision: bigint; readonly mayOvertake: boolean } | undefined,
-): Compare[] {
-  if (place?.mayOvertake) return [];
-  const everyone = { ...queue, target: "create" } as const;
-  return place === undefined
-    ? [{ ...everyone, is: "=", than: 0n }]
-    : [{ ...everyone, is: ">", than: place.revision - 1n }];
+function turn(queue: { readonly key: Buffer; readonly end: Buffer }, state: Attempt): Compare[] {
+  if (state.since === undefined) return [{ ...queue, target: "create", is: "=", than: 0n }];
+  if (state.mayOvertake) return [];
+  return [{ ...queue, target: "create", is: ">", than: state.since - 1n }];
 }
 
-function outcomeOf({ places }: GrantParts, request: GrantRequest, answer: TxnAnswer): GrantOutcome {
-  const { sessionId, attempt } = request;
-  const held = (kv: KeyValue | undefined): GrantOutcome | undefined => {
-    if (kv === undefined) return undefined;
-    const record = decodeRecord(kv.value.toString());
-    return record.attempt === attempt && record.sessionId === sessionId
-      ? { kind: "granted", token: kv.createRevision }
-      : { kind: "busy", holderId: record.holderId };
+function outcomeOf(
+  request: GrantRequest,
+  state: Attempt,
+  answer: TxnAnswer,
+): { readonly outcome: Asked; readonly isMarked: boolean } {
+  // The holder's key was made by this very transaction.
+  if (answer.succeeded)
+    return { outcome: { kind: "granted", token: answer.header.revision }, isMarked: false };
+  const [session, mark, holder, , waiter] = answer.answers.map(({ kvs }) => kvs[0]);
+  const isMarked = mark !== undefined;
+  const holding = holder && decodeRecord(holder.value.toString());
+  if (session === undefined) return { outcome: { kind: "gone" }, isMarked };
+  if (holder !== undefined && holding !== undefined && isOwn(request, holding))
+    return { outcome: { kind: "granted", token: holder.createRevision }, isMarked };
+  if (isMarked || state.wasGranted) return { outcome: { kind: "ended" }, isMarked };
+  return {
+    outcome: {
+      kind: "busy",
+      holderId: holding?.holderId,
+      ...placed(state, waiter),
+      isHeld: holder !== undefined,
+    },
+    isMarked,
   };
-  if (answer.succeeded) {
-    places.forget(sessionId, attempt);
-    const again = held(kvOf(answer.answers[0]));
-    return again?.kind === "granted" ? again : { kind: "ended" };
-  }
-  const inner = answer.answers[0]?.txn;
-  if (inner === undefined) throw new Error("etcd answered a grant without its inner transaction.");
-  if (inner.succeeded) {
-    places.forget(sessionId, attempt);
-    // The holder's key was made by this very transaction.
-    return { kind: "granted", token: answer.header.revision };
-  }
-  const [session, holder, , waiter] = inner.answers;
-  if (kvOf(session) === undefined) {
-    places.forgetSession(sessionId);
-    return { kind: "gone" };
-  }
-  const waiting = kvOf(waiter);
-  if (waiting !== undefined) places.set(sessionId, attempt, waiting.createRevision);
-  return held(kvOf(holder)) ?? { kind: "busy" };
 }
 
-function kvOf(answer: OpAnswer | undefined): KeyValue | undefined {
-  return answer?.kvs[0];
+function placed(state: Attempt, waiter: KeyValue | undefined): { readonly isNewPlace: boolean } {
+  const isNewPlace = waiter !== undefined && state.since === undefined;
+  state.since = waiter?.createRevision;
+  state.mayOvertake = false;
+  return { isNewPlace };
+}
+
+/** Leaves the mark and looks once more: a copy may have been carried out since, or what was granted may have ended. */
+async function settled(
+  parts: GrantParts,
+  request: GrantRequest,
+  outcome: Asked,
+  endsAt: number,
+): Promise<Asked> {
+  const { members, names, now } = parts;
+  const look: Op = { get: { key: names.holder(request.resource) } };
+  const question = { when: [], yes: [look, ...markOps(parts, request)], no: [] };
+  const { answers } = await members.call(txn, question, {
+    ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
+  });
+  const holder = answers[0]?.kvs[0];
+  if (holder !== undefined && isOwn(request, decodeRecord(holder.value.toString())))
+    return { kind: "granted", token: holder.createRevision };
+  return outcome.kind === "granted" ? { kind: "ended" } : outcome;
+}
+
+/** Puts the attempt's mark. */
+export function markOps(
+  { names, attempts }: Pick<GrantParts, "names" | "attempts">,
+  { sessionId, attempt }: AttemptRequest,
+): Op[] {
+  const { lease, mark } = names.session(sessionId);
+  const put: Op = { put: { key: mark(attempt), value: Buffer.from(attempt), lease } };
+  const oldest = attempts.marked(sessionId, attempt);
+  return oldest === undefined ? [put] : [put, { remove: { key: mark(oldest) } }];
+}
+
+function isOwn(request: AttemptRequest, record: LeaseRecord): boolean {
+  return record.sessionId === request.sessionId && record.attempt === request.attempt;
+}
+
+function isAbsent(key: Uint8Array): Compare {
+  return { key, target: "create", is: "=", than: 0n };
 }

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../core/errors.ts";
 
 /** From a key up to another one, exclusive. */
-export interface Span {
+interface Span {
   readonly key: Buffer;
   readonly end: Buffer;
 }
@@ -19,7 +19,7 @@ export interface SessionNames {
   /** The session's key, and behind it those of its leases that were revoked. */
   readonly span: Span;
   revoked(resource: string): Buffer;
-  /** Where it is noted that an attempt was granted. */
+  /** Where it is noted that an attempt is settled. */
   mark(attempt: string): Buffer;
 }
 
@@ -37,12 +37,6 @@ export interface Names {
 }
 
 const PREFIX = /^[A-Za-z0-9_.:/-]{1,128}$/;
-/**
- * A repeated request for a grant that is over is recognised among this many later grants of its session. More would cost
- * more keys per session.
- */
-const MARKS = 256n;
-
 export function checkedPrefix(prefix: unknown): string {
   if (typeof prefix !== "string" || !PREFIX.test(prefix)) {
     throw new InvalidArgumentError(
@@ -65,7 +59,16 @@ export function namesOf(prefix: string): Names {
     holders: (start) => below(holders + start),
     queue: (resource) => below(queue(resource)),
     waiter: (resource, attempt) => Buffer.from(queue(resource) + attempt),
-    session: (id) => sessionNames(prefix, id),
+    session: remembered((id) => sessionNames(prefix, id)),
+  };
+}
+
+/** Nearly always it is the same session as the last time. */
+function remembered(make: (id: string) => SessionNames): (id: string) => SessionNames {
+  let last: { readonly id: string; readonly names: SessionNames } | undefined;
+  return (id) => {
+    if (last?.id !== id) last = { id, names: make(id) };
+    return last.names;
   };
 }
 
@@ -78,19 +81,14 @@ function sessionNames(prefix: string, id: string): SessionNames {
   // The same from every process and at every time, so that nobody has to remember it; never 0, which means any.
   const lease = (digest(`${prefix}\0${id}`) >> 1n) | 1n;
   const folder = `${prefix}s/${hex(lease)}/`;
+  const marks = `${prefix}m/${hex(lease)}/`;
   return {
     lease,
     key: Buffer.from(folder),
     span: below(folder),
     revoked: (resource) => Buffer.from(folder + resource),
-    mark: (attempt) => Buffer.from(`${prefix}m/${hex(lease)}/${markNumber(attempt)}`),
+    mark: (attempt) => Buffer.from(marks + attempt),
   };
-}
-
-/** Attempts that are numbered one after the other, as the holder's are, take the places in turn. */
-function markNumber(attempt: string): bigint {
-  const number = /(\d{1,15})$/.exec(attempt)?.[1];
-  return (number === undefined ? digest(attempt) : BigInt(number)) % MARKS;
 }
 
 function below(start: string): Span {

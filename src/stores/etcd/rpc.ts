@@ -34,7 +34,7 @@ export interface LeaseAnswer {
   readonly grantedTtl: number;
 }
 
-export interface WatchTarget {
+interface WatchTarget {
   readonly id: bigint;
   readonly key: Uint8Array;
   readonly end?: Uint8Array | undefined;

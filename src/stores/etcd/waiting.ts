@@ -3,16 +3,16 @@
 
 import type { Clock, Timer } from "../../core/clock.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
+import type { Attempts } from "./attempts.ts";
 import type { Members } from "./members.ts";
 import type { Names } from "./names.ts";
-import type { Places } from "./places.ts";
 import { txn, type WatchEvent } from "./rpc.ts";
 import type { Watches } from "./watches.ts";
 
 export interface WaitParts {
   readonly members: Members;
   readonly names: Names;
-  readonly places: Places;
+  readonly attempts: Attempts;
   readonly watches: Watches;
   readonly clock: Clock;
 }
@@ -48,14 +48,17 @@ export async function untilFree(parts: WaitParts, request: WaitRequest): Promise
     }
     const end = await watched(parts, request, sight);
     if (end === "look again") continue;
-    if (sight.ours !== undefined)
-      parts.places.set(sessionId, attempt, sight.ours, end === "overtake");
+    const state = parts.attempts.find(sessionId, attempt);
+    if (state !== undefined && sight.ours !== undefined) {
+      state.since = sight.ours;
+      state.mayOvertake = end === "overtake";
+    }
     return;
   }
 }
 
 async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
-  const { members, names, places, clock } = parts;
+  const { members, names, attempts, clock } = parts;
   const { resource, attempt, sessionId, limitMs } = request;
   const get = [
     { get: { key: names.holder(resource), keysOnly: true } },
@@ -67,7 +70,7 @@ async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
   const waiters = answers[1]?.kvs ?? [];
   const ours =
     waiters.find(({ key }) => key.equals(own))?.createRevision ??
-    places.get(sessionId, attempt)?.revision;
+    attempts.find(sessionId, attempt)?.since;
   const ahead = waiters.filter(
     ({ key, createRevision }) => !key.equals(own) && (ours === undefined || createRevision < ours),
   );
