@@ -1,6 +1,7 @@
 // Who takes part in the overlap test: our stores by engine, and the peers by the engine they run on. One entry is all that
 // an engine or a peer needs here.
 import { readFileSync } from "node:fs";
+import { startEtcd } from "../../test/servers/etcd.ts";
 import { needEngine } from "../../test/servers/given.ts";
 import { startPostgres } from "../../test/servers/postgres.ts";
 import { startRedis } from "../../test/servers/redis.ts";
@@ -16,7 +17,7 @@ export const TIMING: Readonly<Record<string, number>> = {
   roundTripMs: 350,
 };
 
-export type EngineId = "redis" | "postgres";
+export type EngineId = "redis" | "postgres" | "etcd";
 
 export interface Contestant {
   readonly name: string;
@@ -30,6 +31,7 @@ export interface Contestant {
 export const engines: Readonly<Record<EngineId, () => Promise<RunningServer>>> = {
   redis: () => startRedis({ own: true }),
   postgres: () => startPostgres({ settings: { max_connections: "200" } }),
+  etcd: () => startEtcd({ own: true }),
 };
 
 export const engineIds: readonly EngineId[] = Object.keys(engines) as EngineId[];
