@@ -5,6 +5,7 @@ import { startEtcd } from "../../test/servers/etcd.ts";
 import { needEngine } from "../../test/servers/given.ts";
 import { startPostgres } from "../../test/servers/postgres.ts";
 import { startRedis } from "../../test/servers/redis.ts";
+import { startZooKeeper } from "../../test/servers/zookeeper.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
 
 export const TTL_MS = 2_000;
@@ -17,7 +18,7 @@ export const TIMING: Readonly<Record<string, number>> = {
   roundTripMs: 350,
 };
 
-export type EngineId = "redis" | "postgres" | "etcd";
+export type EngineId = "redis" | "postgres" | "etcd" | "zookeeper";
 
 export interface Contestant {
   readonly name: string;
@@ -32,6 +33,7 @@ export const engines: Readonly<Record<EngineId, () => Promise<RunningServer>>> =
   redis: () => startRedis({ own: true }),
   postgres: () => startPostgres({ settings: { max_connections: "200" } }),
   etcd: () => startEtcd({ own: true }),
+  zookeeper: () => startZooKeeper({ own: true }),
 };
 
 export const engineIds: readonly EngineId[] = Object.keys(engines) as EngineId[];
