@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import {
   CREATE,
   closeSession,
-  create2,
+  create,
   digestAuth,
   ERROR,
   getChildren2,
@@ -61,7 +61,7 @@ export class Console implements AsyncDisposable {
 
   async create(path: string, scheme = "world", id = "anyone"): Promise<void> {
     const flags = CREATE.persistent;
-    await this.send(create2({ path, data: "", acl: { scheme, id }, flags }));
+    await this.send(create({ path, data: "", acl: { scheme, id }, flags }));
   }
 
   async deleteAll(path: string): Promise<void> {

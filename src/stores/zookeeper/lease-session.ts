@@ -12,7 +12,7 @@ import type { Link } from "./link.ts";
 import {
   type Acl,
   CREATE,
-  create2,
+  create,
   ERROR,
   getData,
   readDataAndStat,
@@ -189,7 +189,7 @@ export class LeaseSession {
   async #createNode(call: Call): Promise<void> {
     const { acl } = this.#parts;
     const flags = CREATE.ephemeral;
-    const reply = await call.send(create2({ path: this.#node, data: "", acl, flags }));
+    const reply = await call.send(create({ path: this.#node, data: "", acl, flags }));
     if (reply.error !== ERROR.nodeExists) expectOk(reply, call);
     this.#nodeVersion = 0;
   }

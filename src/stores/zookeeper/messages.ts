@@ -4,6 +4,7 @@
 import { type JuteReader, JuteWriter } from "./jute.ts";
 
 const OPCODE = {
+  create: 1,
   delete: 2,
   exists: 3,
   getData: 4,
@@ -11,7 +12,6 @@ const OPCODE = {
   sync: 9,
   getChildren2: 12,
   multi: 14,
-  create2: 15,
   createContainer: 19,
   auth: 100,
   addWatch: 106,
@@ -44,9 +44,11 @@ export const CREATE = {
 export interface Stat {
   /** The transaction that created the node: larger than that of anything created before it. */
   readonly czxid: bigint;
+  /** The transaction that last wrote its data. */
+  readonly mzxid: bigint;
   /** How often its data were written since. */
   readonly version: number;
-  readonly ephemeralOwner: bigint;
+  readonly childCount: number;
 }
 
 /** A request: its number and how its body is written. */
@@ -61,6 +63,8 @@ export interface Acl {
 }
 
 const ALL_PERMISSIONS = 31;
+const FAILED_PART = -1;
+const NOT_TRIED = -2;
 
 export interface NewNode {
   readonly path: string;
@@ -69,8 +73,8 @@ export interface NewNode {
   readonly flags: number;
 }
 
-export function create2(node: NewNode): Message {
-  const opcode = node.flags === CREATE.container ? OPCODE.createContainer : OPCODE.create2;
+export function create(node: NewNode): Message {
+  const opcode = node.flags === CREATE.container ? OPCODE.createContainer : OPCODE.create;
   return {
     opcode,
     write: (body) => {
@@ -170,43 +174,45 @@ export function requestFrame(xid: number, message: Message): Buffer {
 
 export function readStat(body: JuteReader): Stat {
   const czxid = body.long();
-  body.long();
-  body.long();
-  body.long();
+  const mzxid = body.long();
+  for (let field = 0; field < 2; field += 1) body.long();
   const version = body.int();
-  body.int();
-  body.int();
-  const ephemeralOwner = body.long();
-  body.int();
-  body.int();
+  for (let field = 0; field < 2; field += 1) body.int();
   body.long();
-  return { czxid, version, ephemeralOwner };
-}
-
-/** The answer to create2 and createContainer. */
-export function readCreated(body: JuteReader): { readonly path: string; readonly stat: Stat } {
-  return { path: body.text(), stat: readStat(body) };
+  body.int();
+  const childCount = body.int();
+  body.long();
+  return { czxid, mzxid, version, childCount };
 }
 
 export function readDataAndStat(body: JuteReader): { readonly data: string; readonly stat: Stat } {
   return { data: body.text(), stat: readStat(body) };
 }
 
-/** The first error of a multi, or 0 when all of it was done. */
-export function readMultiError(body: JuteReader): number {
-  let first = 0;
+export interface MultiAnswer {
+  /** 0 when all of it was done; else nothing was, and this is why. */
+  readonly error: number;
+  /** One for each part, in order; only creations and writes have something to say. */
+  readonly parts: readonly { readonly path?: string; readonly stat?: Stat }[];
+}
+
+export function readMulti(body: JuteReader): MultiAnswer {
+  const parts: { path?: string; stat?: Stat }[] = [];
+  let error = 0;
   while (body.left > 0) {
     const opcode = body.int();
-    const done = body.bool();
+    const isEnd = body.bool();
     body.int();
-    if (done) break;
-    if (opcode === -1) {
-      const error = body.int();
-      // Parts before the one that failed say 0, those behind it say -2: neither is the reason.
-      if (error !== 0 && (first === 0 || first === -2)) first = error;
-    } else if (opcode === OPCODE.setData) readStat(body);
+    if (isEnd) break;
+    if (opcode === FAILED_PART) {
+      const reason = body.int();
+      // Parts before the one that failed say 0, those behind it only that they were not tried.
+      if (error === 0 || error === NOT_TRIED) error = reason;
+    } else if (opcode === OPCODE.create) parts.push({ path: body.text() });
+    else if (opcode === OPCODE.setData) parts.push({ stat: readStat(body) });
+    else parts.push({});
   }
-  return first;
+  return { error, parts };
 }
 
 export interface WatchEvent {

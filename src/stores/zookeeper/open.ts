@@ -5,7 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
 import type { Call } from "./call.ts";
 import { refusalOf } from "./failures.ts";
-import { type Acl, CREATE, create2, ERROR, getChildren2 } from "./messages.ts";
+import { type Acl, CREATE, create, ERROR, getChildren2 } from "./messages.ts";
 import type { Names } from "./names.ts";
 import type { Settings } from "./options.ts";
 import { Reader } from "./reader.ts";
@@ -38,7 +38,7 @@ async function createAll(call: Call, names: Names, acl: Acl): Promise<void> {
   const paths = [...above, names.leases, names.sessions];
   const flags = CREATE.persistent;
   const replies = await Promise.all(
-    paths.map((path) => call.send(create2({ path, data: "", acl, flags }))),
+    paths.map((path) => call.send(create({ path, data: "", acl, flags }))),
   );
   // Whoever may not create may still use what is there: only the two that are needed have to be.
   for (const [index, { error }] of replies.entries()) {

@@ -14,14 +14,15 @@ import { refusalOf } from "./failures.ts";
 import {
   type Acl,
   CREATE,
-  create2,
+  create,
   ERROR,
   exists,
   getChildren2,
   getData,
   type Message,
-  readCreated,
+  multi,
   readDataAndStat,
+  readMulti,
   readStat,
   remove,
   setData,
@@ -32,6 +33,8 @@ import type { Reply } from "./wire.ts";
 
 export const WAITING = 1;
 const TAKEN = 2;
+/** It is created again each time; only a server that removes it at once every time would get this far. */
+const PARENT_TRIES = 3;
 
 export interface PlaceParts {
   readonly parent: string;
@@ -82,36 +85,41 @@ export class Place {
     return this.#name === undefined ? undefined : this.#pathOf(this.#name);
   }
 
-  /** One flight where the resource is free. */
+  /** One request where the resource is free. */
   async take(call: Call, queue: boolean): Promise<Verdict> {
     const { parent, prefix, data, acl, parents } = this.#parts;
     const path = `${parent}/${prefix}`;
-    for (let tries = 0; tries < 3; tries += 1) {
+    for (let tries = 0; ; tries += 1) {
       const flags = CREATE.container;
-      const made = parents.has(parent)
-        ? undefined
-        : call.send(create2({ path: parent, data: "", acl, flags }));
-      const [, created, listing] = await Promise.all([
-        made,
-        call.send(create2({ path, data, acl, flags: CREATE.ephemeralSequential })),
-        call.send(getChildren2(parent)),
+      // The parent is written in the same transaction, for the sake of the answer: it tells the transaction's number,
+      // which is that of the creation, and how many children there are.
+      const [, reply] = await Promise.all([
+        parents.has(parent) ? undefined : call.send(create({ path: parent, data: "", acl, flags })),
+        call.send(
+          multi([
+            create({ path, data, acl, flags: CREATE.ephemeralSequential }),
+            setData(parent, "", -1),
+          ]),
+        ),
       ]);
-      if (created.error === ERROR.noNode) {
+      const answer = reply.error === 0 ? readMulti(reply.body) : { error: reply.error, parts: [] };
+      if (answer.error === ERROR.noNode && tries < PARENT_TRIES) {
         // The server removes the parent of a resource that nobody uses.
-        assert(tries < 2, "a parent that was just created is there");
         parents.forget(parent);
         continue;
       }
-      expectOk(created, call);
-      expectOk(listing, call);
+      if (answer.error !== 0) throw refusalOf(answer.error, call.place);
       parents.add(parent);
-      const { path: full, stat } = readCreated(created.body);
-      this.#name = full.slice(parent.length + 1);
-      this.#token = stat.czxid;
+      const [created, written] = answer.parts;
+      assert(created?.path && written?.stat, "both parts of a transaction are answered");
+      this.#name = created.path.slice(parent.length + 1);
+      this.#token = written.stat.mzxid;
       this.#version = 0;
-      return this.#judge(call, placesIn(listing), queue);
+      this.#isSure = true;
+      // Nobody else had a place at that very transaction, so nobody is before this one.
+      if (written.stat.childCount === 1) return { kind: "held", token: this.#token };
+      return (await this.lookAgain(call, queue)) ?? { kind: "busy", holderId: undefined };
     }
-    throw new Error("not reached");
   }
 
   /** Looks again at a place that was taken before, or may have been. Undefined: there is none any more. */

@@ -4,15 +4,7 @@
 import type { LeaseRef } from "../store.ts";
 import type { Call } from "./call.ts";
 import { refusalOf } from "./failures.ts";
-import {
-  ERROR,
-  getData,
-  multi,
-  readDataAndStat,
-  readMultiError,
-  remove,
-  setData,
-} from "./messages.ts";
+import { ERROR, getData, multi, readDataAndStat, readMulti, remove, setData } from "./messages.ts";
 import type { Names } from "./names.ts";
 import { expectOk } from "./place.ts";
 import { lookAt } from "./reading.ts";
@@ -33,7 +25,7 @@ export async function revoke(call: Call, names: Names, ref: LeaseRef): Promise<b
     const reply = await call.send(
       multi([remove(holder.path), setData(node, notices, stat.version)]),
     );
-    const error = reply.error === 0 ? readMultiError(reply.body) : reply.error;
+    const error = reply.error === 0 ? readMulti(reply.body).error : reply.error;
     if (error === 0) return true;
     // A renewal, another revocation or the holder's release came in between: look again.
     if (error !== ERROR.noNode && error !== ERROR.badVersion) throw refusalOf(error, call.place);
