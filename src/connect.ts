@@ -24,7 +24,8 @@ export interface ConnectOptions {
  * `sqlite:./tenure.db`: all processes of this machine, through one file. `postgres://user@host/database`: all that reach
  * that database; `?schema=name`, `?create-schema=0` and `?listen=0` are ours, the rest is the client library's.
  * `redis://user:password@host:6379` (or `rediss://`): all that reach this server; `?prefix=`, `?replicas=` and `?library=`
- * as in redisStore(). `memory:`: this process alone; `memory:name` is shared by everyone in it who uses that name. Or a store:
+ * as in redisStore(). `zookeeper://user:password@h1:2181,h2:2181,h3:2181/root`: all that reach this ensemble; `?tick-ms=` and
+ * `?connect-ms=` as in zookeeperStore(). `memory:`: this process alone; `memory:name` is shared by everyone in it who uses that name. Or a store:
  * `connect(sqliteStore({ ... }))`.
  */
 export async function connect(
@@ -79,9 +80,14 @@ async function fromUrl(url: unknown): Promise<OpenStore> {
       const { redisStore } = await import("./stores/redis.ts");
       return redisStore(redisOptions(url));
     }
+    case "zookeeper": {
+      const { zookeeperStore } = await import("./stores/zookeeper.ts");
+      const { optionsFromUrl } = await import("./stores/zookeeper/url.ts");
+      return zookeeperStore(optionsFromUrl(url));
+    }
     default:
       throw new InvalidArgumentError(
-        `Tenure has no store for "${scheme}:". Known are sqlite:, postgres:, redis:, rediss: and memory:. Check the spelling, or pass a store.`,
+        `Tenure has no store for "${scheme}:". Known are sqlite:, postgres:, redis:, rediss:, zookeeper: and memory:. Check the spelling, or pass a store.`,
       );
   }
 }

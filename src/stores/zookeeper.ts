@@ -39,7 +39,6 @@ import { revoke } from "./zookeeper/revoking.ts";
 import { untilTurn } from "./zookeeper/waiting.ts";
 import { watch } from "./zookeeper/watching.ts";
 
-export { optionsFromUrl } from "./zookeeper/url.ts";
 export type { ZooKeeperOptions };
 
 export function zookeeperStore(options: ZooKeeperOptions): OpenStore {
