@@ -5,8 +5,8 @@ import { startEtcd } from "../../test/servers/etcd.ts";
 import { needEngine } from "../../test/servers/given.ts";
 import { startPostgres } from "../../test/servers/postgres.ts";
 import { startRedis } from "../../test/servers/redis.ts";
-import { startZooKeeper } from "../../test/servers/zookeeper.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
+import { startZooKeeper } from "../../test/servers/zookeeper.ts";
 
 export const TTL_MS = 2_000;
 
