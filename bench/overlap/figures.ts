@@ -42,7 +42,7 @@ export function table(rows: readonly Row[]): string {
     version,
     String(figures.trials),
     String(figures.overlaps),
-    shownOverlap(figures),
+    shownOverlap(figures, neverTold),
     shownTold(figures, neverTold),
   ]);
   const widths = head.map((_, column) =>
@@ -54,9 +54,11 @@ export function table(rows: readonly Row[]): string {
   return [show(head), rule, ...lines.map(show)].join("\n");
 }
 
-function shownOverlap({ overlaps, overlapMsMax }: Figures): string {
+function shownOverlap({ overlaps, overlapMsMax }: Figures, neverTold: number): string {
   if (overlapMsMax === null) return "not measured";
-  return overlaps > 0 ? `${overlapMsMax} ms` : `none; at least ${-overlapMsMax} ms apart`;
+  if (overlaps === 0) return `none; at least ${-overlapMsMax} ms apart`;
+  // Who was never told still acted when the trial was ended.
+  return `${neverTold > 0 ? "over " : ""}${overlapMsMax} ms`;
 }
 
 function shownTold({ holderToldMsP99, trials }: Figures, neverTold: number): string {

@@ -127,7 +127,8 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
         trial.history.note({ event: "bit", what, evidence: "requests were sent twice" });
       trial.history.note({ event: "healed", what });
       await proxy.heal();
-      await sleep(500);
+      // Some protocols survive it and some break the connection off. Either way it acts on or is told; it does not hang.
+      await Promise.race([first.acts(trial, 20), first.told(trial, held)]);
       // Whoever holds it now: with the first gone, the second does.
       await first.child.kill();
       const next = await second.granted(trial, held.token);
