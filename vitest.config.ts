@@ -30,7 +30,7 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "process",
-          include: ["test/process/**/*.test.ts", "test/servers/**/*.test.ts"],
+          include: ["test/{process,faults,servers}/**/*.test.ts"],
           globalSetup: ["test/servers/global-setup.ts"],
           testTimeout: 120_000,
           fileParallelism: false,

@@ -25,8 +25,10 @@ export interface ConnectOptions {
  * `sqlite:./tenure.db`: all processes of this machine, through one file. `postgres://user@host/database`: all that reach
  * that database; `?schema=name`, `?create-schema=0` and `?listen=0` are ours, the rest is the client library's.
  * `redis://user:password@host:6379` (or `rediss://`): all that reach this server; `?prefix=`, `?replicas=` and `?library=`
- * as in redisStore(). `memory:`: this process alone; `memory:name` is shared by everyone in it who uses that name. Or a store:
- * `connect(sqliteStore({ ... }))`.
+ * as in redisStore(). `etcd://user:password@host1:2379,host2:2379/prefix` (or `etcds://`): all that reach this cluster;
+ * `?connect-ms=` and, for TLS, the files `?ca=`, `?cert=` and `?key=`. `zookeeper://user:password@h1:2181,h2:2181/root`: all
+ * that reach this ensemble; `?tick-ms=` and `?connect-ms=` as in zookeeperStore(). `memory:`: this process alone;
+ * `memory:name` is shared by everyone in it who uses that name. Or a store: `connect(sqliteStore({ ... }))`.
  */
 export async function connect(
   target: string | OpenStore,
@@ -81,9 +83,20 @@ async function fromUrl(url: unknown): Promise<OpenStore> {
       const { redisStore } = await import("./stores/redis.ts");
       return redisStore(redisOptions(url));
     }
+    case "etcd":
+    case "etcds": {
+      const { etcdStore } = await import("./stores/etcd.ts");
+      const { optionsOf } = await import("./stores/etcd/url.ts");
+      return etcdStore(optionsOf(url));
+    }
+    case "zookeeper": {
+      const { zookeeperStore } = await import("./stores/zookeeper.ts");
+      const { optionsFromUrl } = await import("./stores/zookeeper/url.ts");
+      return zookeeperStore(optionsFromUrl(url));
+    }
     default:
       throw new InvalidArgumentError(
-        `Tenure has no store for "${scheme}:". Known are sqlite:, postgres:, redis:, rediss: and memory:. Check the spelling, or pass a store.`,
+        `Tenure has no store for "${scheme}:". Known are sqlite:, postgres:, redis:, rediss:, etcd:, etcds:, zookeeper: and memory:. Check the spelling, or pass a store.`,
       );
   }
 }

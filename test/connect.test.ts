@@ -69,6 +69,7 @@ describe("a bad URL", () => {
       "sqlite:./x.db?mode=ro",
       /no setting "mode"; known is allow-network-file-system=1/,
     ],
+    ["zookeeper: without hosts", "zookeeper://", /which is no host with a port; write h1:2181/],
   ])("%s is refused with what to write instead", async (_, url, message) => {
     const error = await refusal(connect(url as string));
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT", retryable: false });

@@ -11,10 +11,12 @@ import { loadDriver } from "../../src/stores/sqlite/driver.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
+import { startZooKeeper } from "../servers/zookeeper.ts";
 
 const run = promisify(execFile);
 const postgres = useServer(startPostgres);
 const redis = useServer(startRedis);
+const zookeeper = useServer(startZooKeeper);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 // Inside the package: only there does its own name resolve to it.
 const folder = mkdtempSync(join(root, ".docs-"));
@@ -107,10 +109,10 @@ describe("the documentation", () => {
 });
 
 /** The servers that the pages name are stood in for by real ones of ours; what follows a `?` is kept. */
-const ADDRESS = /(postgres|redis):\/\/[^"?\s]+/g;
+const ADDRESS = /(postgres|redis|zookeeper):\/\/[^"?\s]+/g;
 
 function realAddress(_address: string, scheme: string): string {
-  return scheme === "postgres" ? postgres().url : redis().url;
+  return { postgres, redis, zookeeper }[scheme as "redis"]().url;
 }
 
 async function hasBetterSqlite3(): Promise<boolean> {

@@ -2,6 +2,7 @@
 // (no reset reaches either side), in one direction only, late, twice, or at once. It reads no protocol.
 import { once } from "node:events";
 import { createServer, type Server, Socket } from "node:net";
+import { until } from "./ask.ts";
 import { withFreePorts } from "./ports.ts";
 import { breakOff, Lane, type LaneCounts, type LaneRules } from "./proxy-lane.ts";
 
@@ -23,6 +24,7 @@ interface Link {
   readonly lanes: readonly Lane[];
 }
 
+const CLOSE_MAX_MS = 5_000;
 const passing = { flow: "pass", delayMs: 0, duplicates: false } as const satisfies LaneRules;
 
 export class TcpProxy implements AsyncDisposable {
@@ -109,11 +111,10 @@ export class TcpProxy implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.refuse();
     const ends = [...this.#links].flatMap(({ client, server }) => [client, server]);
-    const closed = ends
-      .filter((end) => !end.closed)
-      .map((end) => new Promise((resolve) => end.once("close", resolve)));
-    this.reset();
-    await Promise.all(closed);
+    for (const end of ends) end.destroy();
+    // Asked, not listened for: a socket that is reset while it shuts down never says that it is closed.
+    const areClosed = async (): Promise<boolean> => ends.every((end) => end.closed);
+    await until("the proxy's connections are closed", areClosed, CLOSE_MAX_MS);
   }
 
   /** @internal startProxy() and heal() call it. */

@@ -50,7 +50,7 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
   });
 }
 
-function settingsOf(options: ZooKeeperOptions, port: number, folder: string): string {
+export function settingsOf(options: ZooKeeperOptions, port: number, folder: string): string {
   const settings = {
     tickTime: String(options.tickTimeMs ?? 200),
     dataDir: join(folder, "data"),
@@ -66,7 +66,7 @@ function settingsOf(options: ZooKeeperOptions, port: number, folder: string): st
   return lines.join("");
 }
 
-function commandOf(engine: Engine): string[] {
+export function commandOf(engine: Engine): string[] {
   return [
     pathOf(engine, "java"),
     // Small and quick to start: little memory, the plain collector, the first compiler only, no file in /tmp.
@@ -79,7 +79,10 @@ function commandOf(engine: Engine): string[] {
   ];
 }
 
-function withWord<S extends RunningServer>(server: S, address: Address): S & ZooKeeperServer {
+export function withWord<S extends RunningServer>(
+  server: S,
+  address: Address,
+): S & ZooKeeperServer {
   const word = async (text: string): Promise<string> => {
     const answer = await askWord(address, text, WORD_MAX_MS);
     if (answer === undefined) throw new Error(`${server.name} did not answer ${text}.`);
@@ -89,7 +92,7 @@ function withWord<S extends RunningServer>(server: S, address: Address): S & Zoo
 }
 
 /** "ruok" is answered before requests are served; "srvr" tells a mode only afterwards. */
-async function serves(address: Address, limitMs: number): Promise<boolean> {
+export async function serves(address: Address, limitMs: number): Promise<boolean> {
   return (await askWord(address, "srvr", limitMs))?.includes("Mode:") ?? false;
 }
 

@@ -1,0 +1,67 @@
+// Who takes part in the overlap test: our stores by engine, and the peers by the engine they run on. One entry is all that
+// an engine or a peer needs here.
+import { readFileSync } from "node:fs";
+import { startEtcd } from "../../test/servers/etcd.ts";
+import { needEngine } from "../../test/servers/given.ts";
+import { startPostgres } from "../../test/servers/postgres.ts";
+import { startRedis } from "../../test/servers/redis.ts";
+import type { RunningServer } from "../../test/servers/server.ts";
+import { startZooKeeper } from "../../test/servers/zookeeper.ts";
+
+export const TTL_MS = 2_000;
+
+/** Bounds for a busy machine of two cores: the holder stops 400 ms before the store would let another in. */
+export const TIMING: Readonly<Record<string, number>> = {
+  ttlMs: TTL_MS,
+  renewEveryMs: 500,
+  clockErrorMs: 50,
+  roundTripMs: 350,
+};
+
+export type EngineId = "redis" | "postgres" | "etcd" | "zookeeper";
+
+export interface Contestant {
+  readonly name: string;
+  readonly engine: EngineId;
+  /** A file in libraries/. */
+  readonly library: string;
+  readonly isOurs: boolean;
+}
+
+/** How to start a server of each. */
+export const engines: Readonly<Record<EngineId, () => Promise<RunningServer>>> = {
+  redis: () => startRedis({ own: true }),
+  postgres: () => startPostgres({ settings: { max_connections: "200" } }),
+  etcd: () => startEtcd({ own: true }),
+  zookeeper: () => startZooKeeper({ own: true }),
+};
+
+export const engineIds: readonly EngineId[] = Object.keys(engines) as EngineId[];
+
+const peers: readonly { readonly name: string; readonly engine: string }[] = [
+  { name: "redlock", engine: "redis" },
+  { name: "redis-semaphore", engine: "redis" },
+  { name: "redlock-universal", engine: "redis" },
+  { name: "etcd3", engine: "etcd" },
+];
+
+/** Our stores on the asked engines, each followed by the peers that run on it. */
+export function contestantsOf(
+  asked: readonly EngineId[],
+  withPeers: boolean,
+): readonly Contestant[] {
+  return asked.flatMap((engine) => [
+    { name: engine, engine, library: "tenure", isOurs: true },
+    ...peers
+      .filter((peer) => withPeers && peer.engine === engine)
+      .map(({ name }) => ({ name, engine, library: name, isOurs: false })),
+  ]);
+}
+
+/** What was measured: "redis 7.0.15" of an engine, "redlock 5.0.0-beta.2" of a peer. */
+export async function versionOf({ name, engine, isOurs }: Contestant): Promise<string> {
+  if (isOurs) return `Tenure on ${engine} ${(await needEngine(engine)).version}`;
+  const manifest = new URL(`../peers/package.json`, import.meta.url);
+  const { dependencies } = JSON.parse(readFileSync(manifest, "utf8"));
+  return `${name} ${dependencies[name]}`;
+}

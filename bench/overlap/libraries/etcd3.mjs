@@ -1,0 +1,21 @@
+// etcd3's Lock. It tells its user nothing of a loss; but the lease inside it does, by an event, and that is listened to
+// here, though it takes a private field. Defaults but for the ttl, in whole seconds.
+import { requirePeer, untilHeld } from "./peer.mjs";
+
+const { Etcd3, EtcdLockFailedError } = requirePeer("etcd3");
+
+export async function open({ url, resource, ttlMs }) {
+  const { host } = new URL(url);
+  const client = new Etcd3({ hosts: `http://${host}` });
+  await client.get(resource).string();
+  const attempt = async () => {
+    const lock = client.lock(resource).ttl(Math.ceil(ttlMs / 1_000));
+    await lock.acquire();
+    let isLost = false;
+    lock.lease.on("lost", () => {
+      isLost = true;
+    });
+    return { isHeld: () => !isLost && !lock.lease.revoked() };
+  };
+  return { acquire: () => untilHeld(attempt, (error) => error instanceof EtcdLockFailedError) };
+}

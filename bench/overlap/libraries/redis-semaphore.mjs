@@ -1,0 +1,20 @@
+// redis-semaphore's Mutex as in its README's example of lost locks: `while (mutex.isAcquired)`, with an onLockLost of its
+// own. It waits for the lock by itself. Defaults but for the ttl and how long it waits.
+import { openRedis, requirePeer } from "./peer.mjs";
+
+const { Mutex } = requirePeer("redis-semaphore");
+
+export async function open({ url, resource, ttlMs }) {
+  const client = await openRedis(url);
+  return {
+    acquire: async () => {
+      const mutex = new Mutex(client, resource, {
+        lockTimeout: ttlMs,
+        acquireTimeout: 60_000,
+        onLockLost: () => undefined,
+      });
+      await mutex.acquire();
+      return { isHeld: () => mutex.isAcquired };
+    },
+  };
+}

@@ -1,0 +1,13 @@
+// redlock-universal: `using()`, which its README recommends, with its signal. Defaults but for the ttl, and one try per
+// attempt.
+import { holdInside, openRedis, requirePeer, untilHeld } from "./peer.mjs";
+
+const { createLock, IoredisAdapter, LockAcquisitionError } = requirePeer("redlock-universal");
+
+export async function open({ url, resource, ttlMs }) {
+  const adapter = new IoredisAdapter(await openRedis(url));
+  const lock = createLock({ adapter, key: resource, ttl: ttlMs, retryAttempts: 0 });
+  const use = (routine) => lock.using(routine);
+  const isTaken = (error) => error instanceof LockAcquisitionError;
+  return { acquire: () => untilHeld(() => holdInside(use), isTaken) };
+}

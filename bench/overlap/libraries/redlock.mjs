@@ -1,0 +1,14 @@
+// redlock 5 beta: `using()`, the auto-extending form that its README shows, with its signal. Defaults but for the ttl, and
+// one try per attempt.
+import { holdInside, openRedis, requirePeer, untilHeld } from "./peer.mjs";
+
+const { default: Redlock, ExecutionError } = requirePeer("redlock");
+
+export async function open({ url, resource, ttlMs }) {
+  const redlock = new Redlock([await openRedis(url)]);
+  // Emitted for every try on a taken lock; without a listener it would be thrown.
+  redlock.on("error", () => undefined);
+  const use = (routine) => redlock.using([resource], ttlMs, { retryCount: 0 }, routine);
+  const isTaken = (error) => error instanceof ExecutionError;
+  return { acquire: () => untilHeld(() => holdInside(use), isTaken) };
+}

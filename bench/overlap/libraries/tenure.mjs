@@ -1,0 +1,22 @@
+// Tenure itself, on any store. It acts in doubt, too, up to the last moment that its own deadline allows: what is measured
+// is the deadline, and nothing softer. By default it would stop earlier, with the first renewal that fails.
+import { connect } from "../../../dist/index.js";
+
+export async function open({ url, resource, timing }) {
+  const tenure = await connect(url, { defaults: { ...timing, whileInDoubt: "act" } });
+  // The connection is there before the trial begins, as with every library here.
+  await tenure.read(resource);
+  return {
+    acquire: async () => {
+      const lease = await tenure.acquire(resource, { waitMs: 60_000 });
+      const isHeld = () => {
+        try {
+          return lease.check() === lease.token;
+        } catch {
+          return false;
+        }
+      };
+      return { isHeld };
+    },
+  };
+}

@@ -1,0 +1,154 @@
+// The store on etcd (3.4 and up). Read it beside memory.ts, which says the same without a server. A session is a lease of
+// etcd; what it holds are keys on that lease, and a token is the revision that made the holder's key. Each request is one
+// conditional transaction (etcd/grants.ts, etcd/endings.ts); a renewal is proved by a read (etcd/renewal.ts).
+
+import { linkSignals } from "../core/signals.ts";
+import { Attempts } from "./etcd/attempts.ts";
+import { release, revoke, withdraw } from "./etcd/endings.ts";
+import { grant } from "./etcd/grants.ts";
+import type { TlsOptions } from "./etcd/http2-transport.ts";
+import { KeepAlives } from "./etcd/keep-alive.ts";
+import type { Members } from "./etcd/members.ts";
+import type { Names } from "./etcd/names.ts";
+import { openMembers } from "./etcd/open.ts";
+import { type EtcdOptions, settingsOf } from "./etcd/options.ts";
+import { renewed } from "./etcd/renewal.ts";
+import { endSession, openSession } from "./etcd/sessions.ts";
+import type { EtcdCall, EtcdStream, EtcdTransport, StreamEvents } from "./etcd/transport.ts";
+import { list, read } from "./etcd/views.ts";
+import { untilFree } from "./etcd/waiting.ts";
+import { Watches } from "./etcd/watches.ts";
+import { watch } from "./etcd/watching.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  OpenStore,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "./store.ts";
+
+export type { EtcdCall, EtcdOptions, EtcdStream, EtcdTransport, StreamEvents, TlsOptions };
+
+export function etcdStore(options: EtcdOptions): OpenStore {
+  const settings = settingsOf(options);
+  return async (parts) =>
+    new EtcdStore(settings.names, parts, await openMembers(settings, parts.clock));
+}
+
+interface Inside {
+  readonly members: Members;
+  readonly names: Names;
+  readonly keepAlives: KeepAlives;
+  readonly watches: Watches;
+  readonly attempts: Attempts;
+  readonly clock: StoreParts["clock"];
+  readonly closing: AbortSignal;
+  now(): number;
+}
+
+class EtcdStore implements Store {
+  readonly guarantees: Guarantees = {
+    store: "etcd",
+    tokenSource: "create_revision: the revision of the cluster at which the holder's key was made",
+    tokenFalls: "when the cluster is restored from a snapshot without --bump-revision",
+    expiryClock: "the leader's monotonic clock; a new leader gives every lease its full time again",
+    ttlStepMs: 1_000,
+    expiryLagMs: 1_500,
+    wakeUp: "push",
+    fifo: true,
+    durable: true,
+  };
+  readonly #inside: Inside;
+  readonly #closing = new AbortController();
+
+  constructor(names: Names, { clock }: StoreParts, members: Members) {
+    this.#inside = {
+      ...{ members, names, clock, closing: this.#closing.signal, attempts: new Attempts() },
+      keepAlives: new KeepAlives(members, clock),
+      watches: new Watches(members, clock),
+      now: () => clock.now(),
+    };
+  }
+
+  openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    return openSession(this.#inside, request);
+  }
+
+  grant(request: GrantRequest): Promise<GrantOutcome> {
+    return grant(this.#inside, request);
+  }
+
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId, withdrawn, limitMs } = request;
+    // One that fails is named again by the next renewal; it must not put this one in doubt.
+    const given = withdrawn.map((attempt) =>
+      this.withdraw({ sessionId, limitMs, ...attempt }).catch(() => undefined),
+    );
+    const { names } = this.#inside;
+    const [outcome] = await Promise.all([
+      renewed(this.#inside, names.session(sessionId), limitMs),
+      ...given,
+    ]);
+    return outcome;
+  }
+
+  release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    return release(this.#inside, request);
+  }
+
+  withdraw(request: AttemptRequest): Promise<void> {
+    return withdraw(this.#inside, request);
+  }
+
+  endSession(request: SessionRequest): Promise<void> {
+    this.#inside.attempts.forgetSession(request.sessionId);
+    return endSession(this.#inside, request);
+  }
+
+  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
+    await untilFree(this.#inside, { ...request, signal }).finally(unlink);
+  }
+
+  read(request: ReadRequest): Promise<ReadAnswer> {
+    return read(this.#inside, request);
+  }
+
+  async list(request: ListRequest): Promise<ListPage> {
+    const { leases, next } = await list(this.#inside, request);
+    return { leases, next };
+  }
+
+  watch(request: WatchRequest): AsyncIterable<LeaseView> {
+    return watch(request, this.#inside);
+  }
+
+  revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+    return revoke(this.#inside, request);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    const { members, keepAlives, watches } = this.#inside;
+    this.#closing.abort(members.closedError());
+    watches.close();
+    keepAlives.close();
+    members.close();
+  }
+}

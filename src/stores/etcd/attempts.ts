@@ -1,0 +1,65 @@
+// What this process knows of its own attempts: their places in the queues, which of them were granted, and of which a
+// copy of the request may still be on its way. The last is what marks in etcd are for (grants.ts). Forgetting an attempt
+// that is neither waiting nor in doubt costs nothing.
+
+export interface Attempt {
+  /** Since which revision it waits, where it does. */
+  since: bigint | undefined;
+  /** The resource has been free for so long that those before it need not be waited for. */
+  mayOvertake: boolean;
+  /** A request was sent whose fate is unknown: it may yet be carried out. */
+  inDoubt: boolean;
+  wasGranted: boolean;
+}
+
+/** Per session; the oldest that are over go first. */
+const REMEMBERED_MAX = 4_096;
+/** Per session. A request that is still under way so many doubts later does not exist. */
+const MARKS_MAX = 256;
+
+export class Attempts {
+  readonly #sessions = new Map<string, Map<string, Attempt>>();
+  readonly #marks = new Map<string, Set<string>>();
+
+  find(sessionId: string, attempt: string): Attempt | undefined {
+    return this.#sessions.get(sessionId)?.get(attempt);
+  }
+
+  at(sessionId: string, attempt: string): Attempt {
+    let attempts = this.#sessions.get(sessionId);
+    if (attempts === undefined) {
+      attempts = new Map();
+      this.#sessions.set(sessionId, attempts);
+    }
+    let known = attempts.get(attempt);
+    if (known === undefined) {
+      known = { since: undefined, mayOvertake: false, inDoubt: false, wasGranted: false };
+      attempts.set(attempt, known);
+      if (attempts.size > REMEMBERED_MAX) forgetOldest(attempts);
+    }
+    return known;
+  }
+
+  /** Notes that this attempt gets a mark. Returns the one whose mark may go for it, so that they do not pile up. */
+  marked(sessionId: string, attempt: string): string | undefined {
+    const marks = this.#marks.get(sessionId) ?? new Set();
+    this.#marks.set(sessionId, marks.add(attempt));
+    const [oldest] = marks;
+    if (marks.size <= MARKS_MAX || oldest === undefined) return undefined;
+    marks.delete(oldest);
+    return oldest;
+  }
+
+  forgetSession(sessionId: string): void {
+    this.#sessions.delete(sessionId);
+    this.#marks.delete(sessionId);
+  }
+}
+
+function forgetOldest(attempts: Map<string, Attempt>): void {
+  for (const [name, { since, inDoubt }] of attempts) {
+    if (since !== undefined || inDoubt) continue;
+    attempts.delete(name);
+    return;
+  }
+}

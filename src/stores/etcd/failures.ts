@@ -1,0 +1,156 @@
+// Errors of etcd and of the connection in our words: what each means for the request, whether another member may do
+// better, and what the user can do about it.
+
+import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { EtcdLinkError } from "./transport.ts";
+
+/** gRPC's numbers for the kinds that are told apart here. */
+const CODES = {
+  deadline: 4,
+  notFound: 5,
+  permissionDenied: 7,
+  exhausted: 8,
+  aborted: 10,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+  unauthenticated: 16,
+} as const;
+
+export interface Status {
+  readonly code: number;
+  readonly details: string;
+}
+
+/** What the server answered; undefined: it did not. Any gRPC library's errors look like this. */
+export function statusOf(error: unknown): Status | undefined {
+  if (typeof error !== "object" || error === null) return undefined;
+  const { code, details, message } = error as Record<string, unknown>;
+  return typeof code === "number" ? { code, details: String(details ?? message) } : undefined;
+}
+
+/**
+ * What to make of a failed try. `passing`: the same request may work at another member or a little later. `login`: the
+ * token of our login is no longer valid. `final`: it is the answer. `applied`: whether something may have been changed.
+ */
+export function judge(error: unknown): {
+  readonly kind: "passing" | "login" | "final";
+  readonly applied: "no" | "unknown";
+} {
+  const status = statusOf(error);
+  if (status === undefined) {
+    const sent = error instanceof EtcdLinkError ? error.sent : true;
+    return { kind: "passing", applied: sent ? "unknown" : "no" };
+  }
+  const { code, details } = status;
+  if (
+    code === CODES.unauthenticated ||
+    /revision of auth store is old|invalid auth token/.test(details)
+  )
+    return { kind: "login", applied: "no" };
+  // Said before anything was proposed.
+  if (/no leader|too many requests|not capable|not supported for learner/.test(details))
+    return { kind: "passing", applied: "no" };
+  const isPassing =
+    code === CODES.unavailable || code === CODES.deadline || code === CODES.aborted || code === 1;
+  if (isPassing) return { kind: "passing", applied: "unknown" };
+  return { kind: "final", applied: "no" };
+}
+
+export function isLeaseMissing(error: unknown): boolean {
+  return /requested lease not found/.test(statusOf(error)?.details ?? "");
+}
+
+export function isLeaseTaken(error: unknown): boolean {
+  return /lease already exists/.test(statusOf(error)?.details ?? "");
+}
+
+/** An answer that is final, for the user. `place` is the address, without a password. */
+export function refusal(error: unknown, place: string): TenureError {
+  const { code, details } = statusOf(error) ?? { code: 0, details: String(error) };
+  const facts = { cause: error };
+  if (code === CODES.exhausted || /space exceeded/.test(details)) {
+    return new StoreUnavailableError(
+      `etcd at ${place} refuses writes (${details}). Nothing was changed. Compact and defragment it, raise --quota-backend-bytes, then disarm its alarm.`,
+      { applied: "no", ...facts },
+    );
+  }
+  if (/user name is empty|token is not provided/.test(details)) {
+    return new StoreUnusableError(
+      `etcd at ${place} asks for a user and a password. Name them in the URL: etcd://user:password@host.`,
+      facts,
+    );
+  }
+  if (/authentication failed|invalid user ID or password/.test(details)) {
+    return new StoreUnusableError(
+      `etcd at ${place} refuses this user or password. Check both in the URL: etcd://user:password@host.`,
+      facts,
+    );
+  }
+  if (code === CODES.permissionDenied) {
+    return new StoreUnusableError(
+      `etcd at ${place} does not allow this user to read and write the keys of this prefix. The role that it needs is in docs/stores/etcd.md.`,
+      facts,
+    );
+  }
+  if (code === CODES.unimplemented) {
+    return new StoreUnusableError(
+      `What listens at ${place} is no etcd with the v3 API, or one that is too old (${details}).`,
+      facts,
+    );
+  }
+  return new StoreUnusableError(`etcd at ${place} refused a request: ${details}`, facts);
+}
+
+/** Nobody answered. */
+export function unavailable(
+  error: unknown,
+  facts: { readonly place: string; readonly applied: "no" | "unknown" },
+): StoreUnavailableError {
+  const status = statusOf(error);
+  const said = status?.details ?? (error instanceof Error ? error.message : String(error));
+  const what =
+    status === undefined
+      ? `The connection to etcd at ${facts.place} failed`
+      : `etcd at ${facts.place} cannot serve now`;
+  return new StoreUnavailableError(`${what} (${said}).`, { applied: facts.applied, cause: error });
+}
+
+/** Why a first connection failed: hints for what only happens there. */
+export function connectFailure(error: StoreUnavailableError, place: string): TenureError {
+  const cause = deepest(error);
+  const { code, message } = cause as { code?: unknown; message?: unknown };
+  const said = String(message ?? cause);
+  const reason = String(code ?? "");
+  if (
+    /SSL|TLS|EPROTO|CERT|certificate|wrong version number|packet length|self.signed/i.test(
+      `${reason} ${said}`,
+    )
+  ) {
+    return new StoreUnusableError(
+      `No TLS connection to etcd at ${place} (${said}). Use etcds:// where the server speaks TLS and etcd:// where it does not; certificates of your own go into etcdStore({ endpoints, tls: { ca, cert, key } }).`,
+      { cause: error },
+    );
+  }
+  const hint =
+    {
+      ECONNREFUSED: "Nobody listens there: check host and port",
+      ENOTFOUND: "This host name is unknown: check the URL",
+      EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
+    }[reason] ??
+    "Check host, port and firewall, and etcds:// against etcd://: a server that expects TLS hangs up on plain text";
+  return new StoreUnavailableError(`No connection to etcd at ${place} (${said}). ${hint}.`, {
+    applied: "no",
+    cause: error,
+  });
+}
+
+function deepest(error: unknown): unknown {
+  let inner = error;
+  for (let depth = 0; depth < 5; depth += 1) {
+    const cause = inner instanceof Error ? inner.cause : undefined;
+    if (cause === undefined || cause === null) break;
+    inner = cause;
+  }
+  return inner;
+}

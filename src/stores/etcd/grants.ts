@@ -1,0 +1,190 @@
+// Granting: one transaction, one round trip, whatever its answer.
+//
+//   session there, nobody holds, nobody waits before us, no mark?  -> the holder's key is put, our place in line removed
+//   else  -> our place in line is put, if wanted and not there yet; who holds is read
+//
+// A mark says that an attempt is settled, so that a copy of its request that comes late changes nothing. Copies exist only
+// where an answer did not come in time or a second member was asked, and only then is a mark put: before such a grant
+// is answered, and before a refusal that ends the attempt. All of it is on the session's lease and goes with it.
+
+import { decodeRecord, encodeRecord, type LeaseRecord } from "../../core/record.ts";
+import type { AttemptRequest, GrantOutcome, GrantRequest } from "../store.ts";
+import type { Attempt, Attempts } from "./attempts.ts";
+import { isLeaseMissing } from "./failures.ts";
+import type { Compare, KeyValue, Op, Txn, TxnAnswer } from "./kv.ts";
+import type { Members } from "./members.ts";
+import type { Names } from "./names.ts";
+import { txn } from "./rpc.ts";
+
+export interface GrantParts {
+  readonly members: Members;
+  readonly names: Names;
+  readonly attempts: Attempts;
+  now(): number;
+}
+
+export async function grant(parts: GrantParts, request: GrantRequest): Promise<GrantOutcome> {
+  const { attempts, now } = parts;
+  const { sessionId, attempt, limitMs } = request;
+  const endsAt = now() + limitMs;
+  const state = attempts.at(sessionId, attempt);
+  try {
+    let outcome = await ask(parts, request, state, endsAt);
+    // Our own place in line kept us out: an earlier answer got lost, and now we know of it.
+    const isOurTurn = outcome.kind === "busy" && outcome.isNewPlace && !outcome.isHeld;
+    if (isOurTurn) outcome = await ask(parts, request, state, endsAt);
+    if (outcome.kind === "gone") attempts.forgetSession(sessionId);
+    return outcome.kind === "busy" ? { kind: "busy", holderId: outcome.holderId } : outcome;
+  } catch (error) {
+    if (!isLeaseMissing(error)) throw error;
+    attempts.forgetSession(sessionId);
+    return { kind: "gone" };
+  }
+}
+
+type Asked =
+  | Exclude<GrantOutcome, { kind: "busy" }>
+  | {
+      readonly kind: "busy";
+      readonly holderId: string | undefined;
+      readonly isHeld: boolean;
+      readonly isNewPlace: boolean;
+    };
+
+async function ask(
+  parts: GrantParts,
+  request: GrantRequest,
+  state: Attempt,
+  endsAt: number,
+): Promise<Asked> {
+  const { members, now } = parts;
+  const transaction = transactionOf(parts, request, state);
+  const wasInDoubt = state.inDoubt;
+  // Until its answer is here.
+  state.inDoubt = true;
+  const { answer, doubtful } = await members.ask(txn, transaction, {
+    ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
+  });
+  let { outcome, isMarked } = outcomeOf(request, state, answer);
+  if (answer.succeeded && wasInDoubt) isMarked = true;
+  const isEnd = outcome.kind === "granted" || (outcome.kind === "busy" && !request.queue);
+  const mayComeLate = wasInDoubt || doubtful;
+  if (mayComeLate && isEnd && !isMarked) outcome = await settled(parts, request, outcome, endsAt);
+  state.inDoubt = mayComeLate && !isEnd;
+  if (outcome.kind === "granted") Object.assign(state, { wasGranted: true, since: undefined });
+  return outcome;
+}
+
+function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt): Txn {
+  const { names } = parts;
+  const { sessionId, resource, attempt, holderId, value } = request;
+  const session = names.session(sessionId);
+  const { lease } = session;
+  const holder = names.holder(resource);
+  const waiter = names.waiter(resource, attempt);
+  const mark = session.mark(attempt);
+  const name = Buffer.from(attempt);
+  const record = Buffer.from(encodeRecord({ holderId, sessionId, attempt, value }));
+  const isThere: Compare = { key: session.key, target: "create", is: ">", than: 0n };
+  const isUnmarked = isAbsent(mark);
+  const take: Op[] = [{ put: { key: holder, value: record, lease } }];
+  if (state.inDoubt) take.push(...markOps(parts, request));
+  if (state.since !== undefined) take.push({ remove: { key: waiter } });
+  const look: Op[] = [
+    { get: { key: session.key, keysOnly: true } },
+    { get: { key: mark, keysOnly: true } },
+    { get: { key: holder } },
+  ];
+  if (request.queue && !state.wasGranted) {
+    const join: Op = { put: { key: waiter, value: name, lease } };
+    const isNew = [isThere, isUnmarked, isAbsent(waiter)];
+    const unlessOurs: Txn = {
+      when: [{ key: holder, target: "value", is: "=", than: record }],
+      yes: [],
+      no: [{ txn: { when: isNew, yes: [join], no: [] } }],
+    };
+    look.push({ txn: unlessOurs }, { get: { key: waiter, keysOnly: true } });
+  }
+  const when = [isThere, isAbsent(holder), isUnmarked, ...turn(names.queue(resource), state)];
+  // What was granted before is not granted again: it is held still, or has ended.
+  if (state.wasGranted) when.push({ key: holder, target: "create", is: ">", than: 0n });
+  return { when, yes: take, no: look };
+}
+
+/** Nobody waits; or, for one who waits, nobody does since before; or it was free for so long that anyone may. */
+function turn(queue: { readonly key: Buffer; readonly end: Buffer }, state: Attempt): Compare[] {
+  if (state.since === undefined) return [{ ...queue, target: "create", is: "=", than: 0n }];
+  if (state.mayOvertake) return [];
+  return [{ ...queue, target: "create", is: ">", than: state.since - 1n }];
+}
+
+function outcomeOf(
+  request: GrantRequest,
+  state: Attempt,
+  answer: TxnAnswer,
+): { readonly outcome: Asked; readonly isMarked: boolean } {
+  // The holder's key was made by this very transaction.
+  if (answer.succeeded)
+    return { outcome: { kind: "granted", token: answer.header.revision }, isMarked: false };
+  const [session, mark, holder, , waiter] = answer.answers.map(({ kvs }) => kvs[0]);
+  const isMarked = mark !== undefined;
+  const holding = holder && decodeRecord(holder.value.toString());
+  if (session === undefined) return { outcome: { kind: "gone" }, isMarked };
+  if (holder !== undefined && holding !== undefined && isOwn(request, holding))
+    return { outcome: { kind: "granted", token: holder.createRevision }, isMarked };
+  if (isMarked || state.wasGranted) return { outcome: { kind: "ended" }, isMarked };
+  return {
+    outcome: {
+      kind: "busy",
+      holderId: holding?.holderId,
+      ...placed(state, waiter),
+      isHeld: holder !== undefined,
+    },
+    isMarked,
+  };
+}
+
+function placed(state: Attempt, waiter: KeyValue | undefined): { readonly isNewPlace: boolean } {
+  const isNewPlace = waiter !== undefined && state.since === undefined;
+  state.since = waiter?.createRevision;
+  state.mayOvertake = false;
+  return { isNewPlace };
+}
+
+/** Leaves the mark and looks once more: a copy may have been carried out since, or what was granted may have ended. */
+async function settled(
+  parts: GrantParts,
+  request: GrantRequest,
+  outcome: Asked,
+  endsAt: number,
+): Promise<Asked> {
+  const { members, names, now } = parts;
+  const look: Op = { get: { key: names.holder(request.resource) } };
+  const question = { when: [], yes: [look, ...markOps(parts, request)], no: [] };
+  const { answers } = await members.call(txn, question, {
+    ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
+  });
+  const holder = answers[0]?.kvs[0];
+  if (holder !== undefined && isOwn(request, decodeRecord(holder.value.toString())))
+    return { kind: "granted", token: holder.createRevision };
+  return outcome.kind === "granted" ? { kind: "ended" } : outcome;
+}
+
+/** Puts the attempt's mark. */
+export function markOps(
+  { names, attempts }: Pick<GrantParts, "names" | "attempts">,
+  { sessionId, attempt }: AttemptRequest,
+): Op[] {
+  const { lease, mark } = names.session(sessionId);
+  const put: Op = { put: { key: mark(attempt), value: Buffer.from(attempt), lease } };
+  const oldest = attempts.marked(sessionId, attempt);
+  return oldest === undefined ? [put] : [put, { remove: { key: mark(oldest) } }];
+}
+
+function isOwn(request: AttemptRequest, record: LeaseRecord): boolean {
+  return record.sessionId === request.sessionId && record.attempt === request.attempt;
+}
+
+function isAbsent(key: Uint8Array): Compare {
+  return { key, target: "create", is: "=", than: 0n };
+}

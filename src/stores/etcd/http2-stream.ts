@@ -1,0 +1,64 @@
+// One gRPC exchange on one HTTP/2 stream: pieces in, messages out, and the status that ends it.
+
+import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from "node:http2";
+import { FrameReader } from "./grpc-frames.ts";
+import { EtcdLinkError, EtcdStatusError } from "./transport.ts";
+
+export interface ExchangeEvents {
+  onMessage(message: Buffer): void;
+  /** Undefined: the server ended it with the status OK. */
+  onEnd(error: Error | undefined): void;
+}
+
+/** `isConnected` tells, when the stream breaks, whether anything can have reached the server. */
+export function listen(
+  stream: ClientHttp2Stream,
+  isConnected: () => boolean,
+  events: ExchangeEvents,
+): void {
+  const frames = new FrameReader();
+  let status: IncomingHttpHeaders | undefined;
+  let broken: unknown;
+  const fail = (reason: unknown): void => {
+    broken ??= reason;
+    stream.close(constants.NGHTTP2_CANCEL);
+  };
+  stream.on("response", (headers) => {
+    if ("grpc-status" in headers) status = headers;
+    else if (headers[":status"] !== 200) fail(new Error(`HTTP status ${headers[":status"]}`));
+  });
+  stream.on("trailers", (headers) => {
+    status = headers;
+  });
+  stream.on("data", (piece: Buffer) => {
+    try {
+      frames.take(piece, (message) => events.onMessage(message));
+    } catch (error) {
+      fail(error);
+    }
+  });
+  stream.on("error", (error) => {
+    broken ??= error;
+  });
+  stream.on("close", () => {
+    if (status === undefined) events.onEnd(linkError(stream, broken, isConnected()));
+    else events.onEnd(statusError(status));
+  });
+}
+
+function statusError(headers: IncomingHttpHeaders): Error | undefined {
+  const code = Number(headers["grpc-status"]);
+  if (code === 0) return undefined;
+  const text = String(headers["grpc-message"] ?? "");
+  try {
+    return new EtcdStatusError(code, decodeURIComponent(text));
+  } catch {
+    return new EtcdStatusError(code, text);
+  }
+}
+
+function linkError(stream: ClientHttp2Stream, broken: unknown, isConnected: boolean): Error {
+  const refused = stream.rstCode === constants.NGHTTP2_REFUSED_STREAM;
+  const said = broken instanceof Error ? broken.message : "the stream was closed";
+  return new EtcdLinkError(said, { sent: isConnected && !refused, cause: broken });
+}

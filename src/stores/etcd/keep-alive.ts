@@ -1,0 +1,132 @@
+// The one stream on which all sessions of a store are kept alive. etcd answers its messages in order, so an answer
+// belongs to the oldest message that has none. A stream on which one came too late is given up with all that wait on
+// it: otherwise a late answer could be taken for that of a newer message.
+
+import type { Clock } from "../../core/clock.ts";
+import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
+import { judge, refusal, unavailable } from "./failures.ts";
+import type { Members } from "./members.ts";
+import type { Member } from "./race.ts";
+import { type LeaseAnswer, leaseKeepAlive } from "./rpc.ts";
+import type { EtcdStream } from "./transport.ts";
+
+interface Waiting {
+  readonly lease: bigint;
+  resolve(answer: LeaseAnswer): void;
+  reject(error: unknown): void;
+}
+
+interface Line {
+  readonly stream: EtcdStream;
+  readonly member: Member;
+  readonly waiting: Waiting[];
+}
+
+export class KeepAlives {
+  readonly #members: Members;
+  readonly #clock: Clock;
+  #line: Line | undefined;
+
+  constructor(members: Members, clock: Clock) {
+    this.#members = members;
+    this.#clock = clock;
+  }
+
+  /** What the member says. Whether it may say so is another question: see renewal.ts. */
+  async renew(lease: bigint, limitMs: number): Promise<LeaseAnswer> {
+    const endsAt = this.#clock.now() + limitMs;
+    const { count, place } = this.#members;
+    const stepMs = count === 1 ? limitMs : limitMs / (count + 1);
+    let logins = 0;
+    for (let tries = 1; ; tries += 1) {
+      const leftMs = endsAt - this.#clock.now();
+      if (leftMs <= 0) throw this.#tooLate(limitMs);
+      try {
+        return await this.#send(lease, Math.min(stepMs, leftMs));
+      } catch (error) {
+        if (isTenureError(error)) throw error;
+        const { kind } = judge(error);
+        if (kind === "final" || (kind === "login" && logins > 0)) throw refusal(error, place);
+        if (kind === "passing" && tries > count)
+          throw unavailable(error, { place, applied: "unknown" });
+        if (kind !== "login") continue;
+        logins += 1;
+        await this.#members.logIn(endsAt - this.#clock.now());
+      }
+    }
+  }
+
+  close(): void {
+    const line = this.#line;
+    if (line !== undefined) this.#end(line, this.#members.closedError());
+    line?.stream.cancel();
+  }
+
+  #send(lease: bigint, limitMs: number): Promise<LeaseAnswer> {
+    return new Promise((resolve, reject) => {
+      const line = this.#opened();
+      const sentAt = this.#clock.now();
+      const timer = this.#clock.setTimer(
+        () => {
+          this.#members.leave(line.member, sentAt);
+          line.stream.cancel();
+          this.#end(line, new LateError());
+        },
+        limitMs,
+        { keepAlive: true },
+      );
+      line.waiting.push({
+        lease,
+        resolve: (answer) => {
+          timer.cancel();
+          resolve(answer);
+        },
+        reject: (error) => {
+          timer.cancel();
+          reject(error);
+        },
+      });
+      line.stream.send(leaseKeepAlive.encode(lease));
+    });
+  }
+
+  #opened(): Line {
+    if (this.#line !== undefined) return this.#line;
+    const { stream, member } = this.#members.stream(leaseKeepAlive.path, {
+      onMessage: (message) => this.#answered(line, leaseKeepAlive.decode(message)),
+      onEnd: (reason) => {
+        if (judge(reason).kind === "passing") this.#members.leave(member, 0);
+        this.#end(line, reason);
+      },
+    });
+    const line: Line = { stream, member, waiting: [] };
+    this.#line = line;
+    return line;
+  }
+
+  #answered(line: Line, answer: LeaseAnswer): void {
+    const oldest = line.waiting.shift();
+    if (oldest === undefined || oldest.lease === answer.id) {
+      oldest?.resolve(answer);
+      return;
+    }
+    line.stream.cancel();
+    oldest.reject(new Error("the answers to renewals came out of order"));
+    this.#end(line, new Error("the answers to renewals came out of order"));
+  }
+
+  #end(line: Line, reason: unknown): void {
+    if (this.#line === line) this.#line = undefined;
+    for (const each of line.waiting.splice(0)) each.reject(reason);
+  }
+
+  #tooLate(limitMs: number): StoreUnavailableError {
+    return new StoreUnavailableError(
+      `etcd at ${this.#members.place} did not answer the ${leaseKeepAlive.name} within ${Math.round(limitMs)} ms.`,
+      { applied: "unknown" },
+    );
+  }
+}
+
+/** No answer within the time for one member. */
+class LateError extends Error {}

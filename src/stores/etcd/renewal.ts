@@ -1,0 +1,41 @@
+// Renewing a session, with proof. etcd answers a keep-alive from the memory of a member that believes to lead; one that
+// was frozen or cut off may believe so in error (up to 3.4.30 and 3.5.12), and its yes is worth nothing. So a yes counts
+// only together with a read that a majority confirmed after it, in the same term: then no other leader had been elected
+// when the yes was given. The read finds the session's own key, too, or else the lease is gone whatever was said. The
+// whole argument is in docs/adr/011-etcd-leases-and-proof.md.
+
+import type { LeaseRef, RenewOutcome } from "../store.ts";
+import type { KeepAlives } from "./keep-alive.ts";
+import type { Members } from "./members.ts";
+import type { SessionNames } from "./names.ts";
+import { range } from "./rpc.ts";
+
+export interface RenewalParts {
+  readonly members: Members;
+  readonly keepAlives: KeepAlives;
+  now(): number;
+}
+
+export async function renewed(
+  { members, keepAlives, now }: RenewalParts,
+  session: SessionNames,
+  limitMs: number,
+): Promise<RenewOutcome> {
+  const endsAt = now() + limitMs;
+  for (;;) {
+    const alive = await keepAlives.renew(session.lease, endsAt - now());
+    if (alive.ttl <= 0) return { kind: "gone" };
+    const { header, kvs } = await members.call(range, session.span, { limitMs: endsAt - now() });
+    // A leader has changed in between, or long ago without the first member's knowledge: that yes proves nothing.
+    if (alive.header.term !== header.term) continue;
+    const [own, ...revoked] = kvs;
+    if (own === undefined || !own.key.equals(session.key)) return { kind: "gone" };
+    const gone = revoked.map(
+      ({ key, value }): LeaseRef => ({
+        resource: key.toString("utf8", session.key.length),
+        token: BigInt(value.toString()),
+      }),
+    );
+    return { kind: "renewed", ttlMs: alive.ttl * 1_000, gone };
+  }
+}

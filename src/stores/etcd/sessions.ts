@@ -1,0 +1,73 @@
+// Opening and ending a session: one lease of etcd, and a key on it that says whose it is. The lease's id follows from the
+// session's, so a request whose answer got lost can simply be asked again.
+
+import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
+import type { OpenSessionRequest, SessionRequest } from "../store.ts";
+import { isLeaseMissing, isLeaseTaken } from "./failures.ts";
+import type { Txn } from "./kv.ts";
+import type { Names, SessionNames } from "./names.ts";
+import { type RenewalParts, renewed } from "./renewal.ts";
+import { leaseGrant, leaseRevoke, txn } from "./rpc.ts";
+
+export interface SessionParts extends RenewalParts {
+  readonly names: Names;
+}
+
+export async function openSession(
+  parts: SessionParts,
+  request: OpenSessionRequest,
+): Promise<{ readonly ttlMs: number }> {
+  const { members, now } = parts;
+  const endsAt = now() + request.limitMs;
+  const session = parts.names.session(request.sessionId);
+  const ttl = Math.max(1, Math.ceil(request.ttlMs / 1_000));
+  let granted: number | undefined;
+  try {
+    const limitMs = request.limitMs;
+    const question = { id: session.lease, ttl };
+    granted = (await members.call(leaseGrant, question, { limitMs, foreseen: isLeaseTaken })).ttl;
+  } catch (error) {
+    if (!isLeaseTaken(error)) throw error;
+  }
+  const found = await members.call(txn, sign(session, request), {
+    ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
+  });
+  const owner = found.succeeded ? undefined : found.answers[0]?.kvs[0]?.value.toString();
+  if (owner !== undefined && owner !== nameplate(request)) {
+    throw new StoreUnusableError(
+      `The etcd lease ${session.lease} of session "${request.sessionId}" is in use by another one: ${owner}.`,
+    );
+  }
+  if (granted !== undefined) return { ttlMs: granted * 1_000 };
+  // It was there before: by an earlier copy of this request. Its time counts from now only when it is renewed.
+  const outcome = await renewed(parts, session, endsAt - now());
+  if (outcome.kind === "renewed") return { ttlMs: outcome.ttlMs };
+  throw new StoreUnavailableError("The session's lease ended while it was opened.", {
+    applied: "unknown",
+  });
+}
+
+export async function endSession(
+  { members, names }: SessionParts,
+  { sessionId, limitMs }: SessionRequest,
+): Promise<void> {
+  try {
+    const { lease } = names.session(sessionId);
+    await members.call(leaseRevoke, lease, { limitMs, foreseen: isLeaseMissing });
+  } catch (error) {
+    if (!isLeaseMissing(error)) throw error;
+  }
+}
+
+function sign(session: SessionNames, request: OpenSessionRequest): Txn {
+  const { key, lease } = session;
+  return {
+    when: [{ key, target: "create", is: "=", than: 0n }],
+    yes: [{ put: { key, value: Buffer.from(nameplate(request)), lease } }],
+    no: [{ get: { key } }],
+  };
+}
+
+function nameplate({ sessionId, holderId }: OpenSessionRequest): string {
+  return JSON.stringify({ sessionId, holderId });
+}

@@ -1,0 +1,150 @@
+// All watches of a store on one stream. When the stream breaks, each is made anew at another member from the last
+// revision that it saw, so nothing is missed; only when that revision is no longer kept is its owner told to look. Not
+// from the one behind it: a compaction of exactly that one would swallow a deletion without a word (seen on 3.4).
+
+import type { Clock, Timer } from "../../core/clock.ts";
+import { judge } from "./failures.ts";
+import type { Members } from "./members.ts";
+import type { Member } from "./race.ts";
+import { watch as rpc, type WatchAnswer, type WatchEvent } from "./rpc.ts";
+import type { EtcdStream } from "./transport.ts";
+
+export interface WatchListener {
+  onEvents(events: readonly WatchEvent[]): void;
+  /** The watch is over: something may have been missed. */
+  onLost(): void;
+}
+
+interface Watch {
+  readonly key: Uint8Array;
+  readonly end: Uint8Array | undefined;
+  readonly listener: WatchListener;
+  /** The first revision that was not seen yet. */
+  next: bigint;
+}
+
+const RETRY_MIN_MS = 20;
+const RETRY_MAX_MS = 1_000;
+
+export class Watches {
+  readonly #members: Members;
+  readonly #clock: Clock;
+  readonly #watches = new Map<bigint, Watch>();
+  #line: { readonly stream: EtcdStream; readonly member: Member } | undefined;
+  /** Nothing was watched since the last stream was ended on purpose. */
+  #isFirst = true;
+  #lastId = 0n;
+  #retryMs = RETRY_MIN_MS;
+  #retryTimer: Timer | undefined;
+  #closed = false;
+
+  constructor(members: Members, clock: Clock) {
+    this.#members = members;
+    this.#clock = clock;
+  }
+
+  /** Everything from this revision on. Returns the function that ends it. */
+  open(
+    target: { readonly key: Uint8Array; readonly end?: Uint8Array | undefined },
+    from: bigint,
+    listener: WatchListener,
+  ): () => void {
+    this.#lastId += 1n;
+    const id = this.#lastId;
+    this.#watches.set(id, { key: target.key, end: target.end, listener, next: from });
+    if (this.#line !== undefined) this.#create(id, from);
+    else if (this.#retryTimer === undefined) this.#connect();
+    return () => this.#leave(id);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#watches.clear();
+    this.#stop();
+  }
+
+  #connect(): void {
+    this.#retryTimer = undefined;
+    if (this.#closed || this.#watches.size === 0) return;
+    try {
+      const line = this.#members.stream(rpc.path, {
+        onMessage: (message) => {
+          if (this.#line === line) this.#heard(rpc.decode(message));
+        },
+        onEnd: (reason) => {
+          if (this.#line === line) this.#broken(reason);
+        },
+      });
+      this.#line = line;
+      const isFirst = this.#isFirst;
+      this.#isFirst = false;
+      for (const [id, { next }] of this.#watches) this.#create(id, isFirst ? next : next - 1n);
+    } catch {
+      this.#retryLater();
+    }
+  }
+
+  #create(id: bigint, from: bigint): void {
+    const watch = this.#watches.get(id);
+    if (watch === undefined) return;
+    const { key, end } = watch;
+    this.#line?.stream.send(rpc.encode({ create: { id, key, end, from } }));
+  }
+
+  #heard(answer: WatchAnswer): void {
+    const watch = this.#watches.get(answer.id);
+    if (!answer.canceled) this.#retryMs = RETRY_MIN_MS;
+    if (watch === undefined) return;
+    if (answer.canceled) {
+      this.#watches.delete(answer.id);
+      this.#stopWhenIdle();
+      // The login may have run out since the stream was opened; the owner's own request finds out.
+      watch.listener.onLost();
+      return;
+    }
+    const news = answer.events.filter(({ kv }) => kv.modRevision >= watch.next);
+    const newest = news.at(-1)?.kv.modRevision;
+    if (newest === undefined) return;
+    watch.next = newest + 1n;
+    watch.listener.onEvents(news);
+  }
+
+  #broken(reason: unknown): void {
+    const { kind } = judge(reason);
+    if (this.#line !== undefined && kind === "passing") this.#members.leave(this.#line.member, 0);
+    this.#line = undefined;
+    if (kind !== "login") {
+      this.#retryLater();
+      return;
+    }
+    this.#members.logIn(RETRY_MAX_MS).then(
+      () => this.#retryLater(),
+      () => this.#retryLater(),
+    );
+  }
+
+  #retryLater(): void {
+    if (this.#closed || this.#retryTimer !== undefined) return;
+    this.#retryTimer = this.#clock.setTimer(() => this.#connect(), this.#retryMs);
+    this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MAX_MS);
+  }
+
+  #leave(id: bigint): void {
+    if (!this.#watches.delete(id)) return;
+    this.#line?.stream.send(rpc.encode({ cancel: id }));
+    this.#stopWhenIdle();
+  }
+
+  #stopWhenIdle(): void {
+    if (this.#watches.size === 0) this.#stop();
+  }
+
+  /** Without watches nothing runs and nothing is open. */
+  #stop(): void {
+    this.#retryTimer?.cancel();
+    this.#retryTimer = undefined;
+    this.#line?.stream.cancel();
+    this.#line = undefined;
+    this.#isFirst = true;
+  }
+}

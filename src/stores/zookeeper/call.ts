@@ -1,0 +1,80 @@
+// One request of a caller: one or several messages over a link, within one limit. Ends in an answer, or in an error that
+// says whether something may have been done.
+
+import type { Clock } from "../../core/clock.ts";
+import { isTenureError } from "../../core/errors.ts";
+import { lateError, lostError } from "./failures.ts";
+import type { Link } from "./link.ts";
+import type { Message } from "./messages.ts";
+import { ConnectionLostError, type Reply } from "./wire.ts";
+
+export class Call {
+  readonly #link: Link;
+  #heardAtFirst: number | undefined;
+
+  constructor(link: Link) {
+    this.#link = link;
+  }
+
+  get place(): string {
+    return this.#link.place;
+  }
+
+  get wasSent(): boolean {
+    return this.#heardAtFirst !== undefined;
+  }
+
+  /** What is sent without waiting in between travels together and is answered in this order. */
+  async send(message: Message): Promise<Reply> {
+    const connecting = this.#begin();
+    if (connecting !== undefined) await connecting;
+    return this.#link.send(message);
+  }
+
+  /** See Link: whatever is sent next is a proof that the session lives from now on. */
+  resetExpiry(): Promise<void> {
+    return this.#link.resetExpiry();
+  }
+
+  /** To be called when time is up. */
+  giveUp(limitMs: number): Error {
+    if (this.#heardAtFirst !== undefined) this.#link.dropSilent(this.#heardAtFirst);
+    return lateError(this.place, limitMs, this.wasSent);
+  }
+
+  #begin(): Promise<unknown> | undefined {
+    if (this.#heardAtFirst !== undefined) return undefined;
+    if (this.#link.isConnected) {
+      this.#heardAtFirst = this.#link.heard();
+      return undefined;
+    }
+    return this.#link.connected().then(() => {
+      this.#heardAtFirst ??= this.#link.heard();
+    });
+  }
+}
+
+/** Runs `work` within the limit. It goes on behind the limit, so that what it learns late is not lost. */
+export function within<T>(
+  clock: Clock,
+  link: Link,
+  limitMs: number,
+  work: (call: Call) => Promise<T>,
+): Promise<T> {
+  const call = new Call(link);
+  return new Promise((resolve, reject) => {
+    const late = (): void => reject(call.giveUp(limitMs));
+    const timer = clock.setTimer(late, limitMs, { keepAlive: true });
+    work(call)
+      .finally(() => timer.cancel())
+      .then(resolve, (error: Error) => reject(translated(error, call)));
+  });
+}
+
+function translated(error: Error, call: Call): Error {
+  if (error instanceof ConnectionLostError) return lostError(call.place, error);
+  // Once something was sent, a failure to connect again does not make it undone.
+  if (isTenureError(error, "STORE_UNAVAILABLE") && call.wasSent)
+    return lostError(call.place, error);
+  return error;
+}

@@ -1,0 +1,80 @@
+// What goes wrong at ZooKeeper, in our words: what it means for the request, and what the user can do about it. No message
+// repeats a password.
+
+import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { ProtocolError } from "./jute.ts";
+import { ERROR } from "./messages.ts";
+
+/** The server says that this session is over. It will not come back. */
+export class SessionOverError extends Error {}
+
+const LASTING: Readonly<Record<number, string>> = {
+  [ERROR.noAuth]:
+    "does not allow this. The nodes belong to someone else: name their user and password in the URL (zookeeper://user:password@host), or change their ACL; docs/stores/zookeeper.md has what is needed",
+  [ERROR.authFailed]:
+    "refuses the user and password of the URL: its digest scheme is off, or demands another user",
+  [ERROR.saslRequired]: "demands SASL, which Tenure does not speak. Allow digest",
+  [ERROR.unimplemented]:
+    "does not know a request that Tenure needs: it is too old. Tenure needs ZooKeeper 3.6 or later",
+};
+
+/** An answer that nobody foresaw. `place` is the address, without a password. */
+export function refusalOf(error: number, place: string): TenureError {
+  const lasting = LASTING[error];
+  return lasting === undefined
+    ? new StoreUnavailableError(`ZooKeeper at ${place} answered with error ${error}.`, {
+        applied: "unknown",
+      })
+    : new StoreUnusableError(`ZooKeeper at ${place} ${lasting}.`);
+}
+
+export function lateError(place: string, limitMs: number, sent: boolean): StoreUnavailableError {
+  return new StoreUnavailableError(
+    sent
+      ? `ZooKeeper at ${place} did not answer within ${Math.round(limitMs)} ms.`
+      : `No connection to ZooKeeper at ${place} within ${Math.round(limitMs)} ms.`,
+    { applied: sent ? "unknown" : "no" },
+  );
+}
+
+export function lostError(place: string, cause: Error): StoreUnavailableError {
+  return new StoreUnavailableError(
+    `The connection to ZooKeeper at ${place} broke (${cause.message}).`,
+    { applied: "unknown", cause },
+  );
+}
+
+/** Why no server of the list could be connected to; `causes` in the order of the list. */
+export function connectError(place: string, causes: readonly Error[]): TenureError {
+  const cause = causes[0] ?? new Error("no host");
+  const said = causes.map((each) => each.message).join("; ");
+  const isForeign = causes.some((each) => rootOf(each) instanceof ProtocolError);
+  if (isForeign) {
+    return new StoreUnusableError(
+      `What answers at ${place} is not ZooKeeper (${said}). Check the port: clients use 2181 by default.`,
+      { cause },
+    );
+  }
+  const code = String((rootOf(cause) as { code?: unknown }).code ?? "");
+  if (/SSL|TLS|EPROTO|CERT|SELF_SIGNED/i.test(`${code} ${said}`)) {
+    return new StoreUnusableError(
+      `No TLS connection to ZooKeeper at ${place} (${said}). Use the secureClientPort, and give its certificate: zookeeperStore({ hosts, tls: { ca } }).`,
+      { cause },
+    );
+  }
+  const hint =
+    {
+      ECONNREFUSED: "Nobody listens there: check host and port",
+      ENOTFOUND: "This host name is unknown: check the URL",
+      EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
+    }[code] ??
+    "A server hangs up like this without a quorum, in read-only mode, or when it expects TLS (option tls)";
+  return new StoreUnavailableError(`No connection to ZooKeeper at ${place} (${said}). ${hint}.`, {
+    applied: "no",
+    cause,
+  });
+}
+
+function rootOf(error: Error): Error {
+  return error.cause instanceof Error ? rootOf(error.cause) : error;
+}

@@ -1,0 +1,161 @@
+// Jute, the encoding of ZooKeeper's protocol: big-endian integers, texts and buffers with their length before them. What
+// is read came from outside: every length is checked before it is believed.
+
+/** What arrived is not what ZooKeeper would send. */
+export class ProtocolError extends Error {}
+
+export class JuteWriter {
+  #bytes: Buffer;
+  #end: number;
+
+  /** The first four bytes are left for the length of the frame. */
+  constructor(sizeHint = 256) {
+    this.#bytes = Buffer.allocUnsafe(sizeHint);
+    this.#end = 4;
+  }
+
+  int(value: number): this {
+    this.#reserve(4);
+    this.#end = this.#bytes.writeInt32BE(value, this.#end);
+    return this;
+  }
+
+  long(value: bigint): this {
+    this.#reserve(8);
+    this.#end = this.#bytes.writeBigInt64BE(value, this.#end);
+    return this;
+  }
+
+  bool(value: boolean): this {
+    this.#reserve(1);
+    this.#end = this.#bytes.writeUInt8(value ? 1 : 0, this.#end);
+    return this;
+  }
+
+  text(value: string): this {
+    const length = Buffer.byteLength(value);
+    this.int(length);
+    this.#reserve(length);
+    this.#end += this.#bytes.write(value, this.#end, "utf8");
+    return this;
+  }
+
+  buffer(value: Uint8Array): this {
+    this.int(value.length);
+    this.#reserve(value.length);
+    this.#bytes.set(value, this.#end);
+    this.#end += value.length;
+    return this;
+  }
+
+  /** The frame: its length, then everything that was written. */
+  frame(): Buffer {
+    this.#bytes.writeInt32BE(this.#end - 4, 0);
+    return this.#bytes.subarray(0, this.#end);
+  }
+
+  #reserve(more: number): void {
+    const needed = this.#end + more;
+    if (needed <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.#bytes.length * 2));
+    this.#bytes.copy(larger, 0, 0, this.#end);
+    this.#bytes = larger;
+  }
+}
+
+export class JuteReader {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  get left(): number {
+    return this.#bytes.length - this.#at;
+  }
+
+  int(): number {
+    return this.#bytes.readInt32BE(this.#skip(4));
+  }
+
+  long(): bigint {
+    return this.#bytes.readBigInt64BE(this.#skip(8));
+  }
+
+  bool(): boolean {
+    return this.#bytes.readUInt8(this.#skip(1)) !== 0;
+  }
+
+  text(): string {
+    return this.#sized().toString("utf8");
+  }
+
+  buffer(): Buffer {
+    return this.#sized();
+  }
+
+  texts(): string[] {
+    const count = this.int();
+    // Each text takes four bytes at least: a larger count is a lie that must not cost memory.
+    if (count > this.left / 4) throw new ProtocolError(`a list of ${count} in ${this.left} bytes`);
+    return Array.from({ length: Math.max(count, 0) }, () => this.text());
+  }
+
+  /** A length of -1 stands for "none" and is as good as empty. */
+  #sized(): Buffer {
+    const length = Math.max(this.int(), 0);
+    const start = this.#skip(length);
+    return this.#bytes.subarray(start, start + length);
+  }
+
+  #skip(length: number): number {
+    const start = this.#at;
+    if (length > this.left) throw new ProtocolError(`${length} bytes wanted, ${this.left} left`);
+    this.#at += length;
+    return start;
+  }
+}
+
+/** A listing of a hundred thousand long names is below this; a port of another kind is mostly above. */
+const FRAME_MAX_BYTES = 64 << 20;
+
+/** Cuts what arrives, in pieces of any size, into frames. */
+export class FrameReader {
+  #waiting: Buffer = Buffer.alloc(0);
+  #pieces: Buffer[] = [];
+  #size = 0;
+
+  /** All frames that are complete now. */
+  *take(chunk: Buffer): Generator<Buffer> {
+    this.#pieces.push(chunk);
+    this.#size += chunk.length;
+    // A large frame comes in many pieces: they are put together once, not at every piece.
+    if (this.#size < this.#wanted()) return;
+    this.#waiting = this.#pieces.length === 1 ? chunk : Buffer.concat(this.#pieces);
+    let at = 0;
+    while (this.#waiting.length - at >= 4) {
+      const length = frameLength(this.#waiting, at);
+      if (this.#waiting.length - at < 4 + length) break;
+      yield this.#waiting.subarray(at + 4, at + 4 + length);
+      at += 4 + length;
+    }
+    const rest = this.#waiting.subarray(at);
+    this.#pieces = rest.length === 0 ? [] : [rest];
+    this.#size = rest.length;
+  }
+
+  /** How many bytes there must be before it is worth looking. */
+  #wanted(): number {
+    const first = this.#pieces[0];
+    return first === undefined || first.length < 4 ? 4 : 4 + frameLength(first, 0);
+  }
+}
+
+function frameLength(bytes: Buffer, at: number): number {
+  const length = bytes.readInt32BE(at);
+  if (length < 0 || length > FRAME_MAX_BYTES) {
+    throw new ProtocolError(`a frame of ${length} bytes`);
+  }
+  return length;
+}

@@ -1,0 +1,230 @@
+// A Tenure session: one ZooKeeper session with a connection of its own, the places that its attempts have, and a node in
+// which a revoker leaves a notice. This process alone speaks for the session, so what it remembers of its own places is the
+// truth, except where an answer got lost: then the server is asked.
+
+import type { Clock } from "../../core/clock.ts";
+import { encodeRecord } from "../../core/record.ts";
+import type { GrantOutcome, GrantRequest, LeaseRef } from "../store.ts";
+import { Bells } from "./bells.ts";
+import { type Call, within } from "./call.ts";
+import { SessionOverError } from "./failures.ts";
+import type { Link } from "./link.ts";
+import {
+  type Acl,
+  CREATE,
+  create,
+  ERROR,
+  getData,
+  readDataAndStat,
+  readStat,
+  remove,
+  setData,
+} from "./messages.ts";
+import { type Names, placePrefix, sessionName } from "./names.ts";
+import { deleted, expectOk, type KnownParents, Place } from "./place.ts";
+import { decodeNotices, encodePlace } from "./record.ts";
+
+export interface LeaseSessionParts {
+  readonly link: Link;
+  readonly clock: Clock;
+  readonly names: Names;
+  readonly acl: Acl;
+  readonly parents: KnownParents;
+}
+
+interface Entry {
+  readonly resource: string;
+  readonly place: Place;
+  /** Set once it was granted. */
+  token?: bigint;
+}
+
+/** A request that comes twice comes soon: this many grants that have ended are remembered. */
+const ENDED_MAX = 1_000;
+/** A renewal that meets a revocation every time it tries gives up; the next one will meet the same notices. */
+const RENEW_TRIES = 4;
+
+export class LeaseSession {
+  readonly link: Link;
+  readonly bells: Bells = new Bells();
+  readonly #parts: LeaseSessionParts;
+  readonly #entries = new Map<string, Entry>();
+  /** Who holds a resource for this session, by resource. */
+  readonly #held = new Map<string, { readonly attempt: string; readonly entry: Entry }>();
+  readonly #ended = new Set<string>();
+  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #revoked: LeaseRef[] = [];
+  #nodeVersion = 0;
+
+  constructor(parts: LeaseSessionParts) {
+    this.#parts = parts;
+    this.link = parts.link;
+    this.link.onEvent = ({ path }) => this.bells.ring(path);
+    this.link.onLost = () => this.bells.ringAll();
+  }
+
+  /** Makes the session and its node. */
+  open(limitMs: number): Promise<void> {
+    return this.#within(limitMs, async (call) => {
+      await this.link.connected();
+      await this.#createNode(call);
+    });
+  }
+
+  grant(request: GrantRequest): Promise<GrantOutcome> {
+    const { attempt, limitMs } = request;
+    return this.#within(limitMs, (call) => this.#inTurn(attempt, () => this.#grant(call, request)));
+  }
+
+  /** One write, however many leases: the leader has it from a majority, and the clock of the session is reset. */
+  renew(limitMs: number): Promise<readonly LeaseRef[]> {
+    return this.#within(limitMs, async (call) => {
+      await call.resetExpiry();
+      for (let tries = 0; tries < RENEW_TRIES; tries += 1) {
+        const reply = await call.send(setData(this.#node, "", this.#nodeVersion));
+        if (reply.error === 0) {
+          this.#nodeVersion = readStat(reply.body).version;
+          return [...this.#revoked];
+        }
+        if (reply.error === ERROR.badVersion) await this.#readNotices(call);
+        else if (reply.error === ERROR.noNode) await this.#createNode(call);
+        else expectOk(reply, call);
+      }
+      throw new Error("the session's node changes faster than it can be written");
+    });
+  }
+
+  /** True when this very grant was held until now. */
+  release(ref: LeaseRef, limitMs: number): Promise<boolean> {
+    const held = this.#held.get(ref.resource);
+    const path = held?.entry.place.path;
+    if (held?.entry.token !== ref.token || path === undefined) return Promise.resolve(false);
+    return this.#within(limitMs, async (call) => {
+      // The path has session, attempt and number in it: it was never anyone else's.
+      const wasThere = await deleted(call, remove(path));
+      this.#end(held.attempt, held.entry);
+      return wasThere;
+    });
+  }
+
+  withdraw(resource: string, attempt: string, limitMs: number): Promise<void> {
+    const entry = this.#entries.get(attempt);
+    if (entry?.resource !== resource) return Promise.resolve();
+    return this.#within(limitMs, (call) =>
+      this.#inTurn(attempt, async () => {
+        await entry.place.leave(call);
+        if (entry.token === undefined) this.#entries.delete(attempt);
+        else this.#end(attempt, entry);
+      }),
+    );
+  }
+
+  /** The path of the place that an attempt has, where it is known. */
+  placeOf(attempt: string): string | undefined {
+    return this.#entries.get(attempt)?.place.path;
+  }
+
+  within<T>(limitMs: number, work: (call: Call) => Promise<T>): Promise<T> {
+    return this.#within(limitMs, work);
+  }
+
+  async #grant(call: Call, request: GrantRequest): Promise<GrantOutcome> {
+    const { attempt, resource, queue } = request;
+    if (this.#ended.has(attempt)) return { kind: "ended" };
+    let entry = this.#entries.get(attempt);
+    if (entry?.token !== undefined) {
+      if (await entry.place.isThere(call)) return { kind: "granted", token: entry.token };
+      this.#end(attempt, entry);
+      return { kind: "ended" };
+    }
+    let verdict = await entry?.place.lookAgain(call, queue);
+    if (entry === undefined || verdict === undefined) {
+      entry = { resource, place: this.#newPlace(request) };
+      this.#entries.set(attempt, entry);
+      verdict = await entry.place.take(call, queue);
+    }
+    if (verdict.kind === "busy") {
+      if (!queue) this.#entries.delete(attempt);
+      return verdict;
+    }
+    entry.token = verdict.token;
+    this.#held.set(resource, { attempt, entry });
+    return { kind: "granted", token: verdict.token };
+  }
+
+  #newPlace({ attempt, resource, holderId, sessionId, value }: GrantRequest): Place {
+    const { names, acl, parents } = this.#parts;
+    return new Place({
+      parent: names.parent(resource),
+      prefix: placePrefix(this.#name, attempt),
+      data: encodePlace(this.link.timeoutMs, encodeRecord({ holderId, sessionId, attempt, value })),
+      acl,
+      parents,
+    });
+  }
+
+  #end(attempt: string, entry: Entry): void {
+    this.#entries.delete(attempt);
+    if (this.#held.get(entry.resource)?.entry === entry) this.#held.delete(entry.resource);
+    this.#ended.add(attempt);
+    if (this.#ended.size > ENDED_MAX) {
+      const [oldest = ""] = this.#ended;
+      this.#ended.delete(oldest);
+    }
+  }
+
+  async #readNotices(call: Call): Promise<void> {
+    const reply = await call.send(getData(this.#node));
+    if (reply.error === ERROR.noNode) return;
+    expectOk(reply, call);
+    const { data, stat } = readDataAndStat(reply.body);
+    this.#nodeVersion = stat.version;
+    for (const notice of decodeNotices(data)) {
+      const isOld = (known: LeaseRef): boolean =>
+        known.token === notice.token && known.resource === notice.resource;
+      if (!this.#revoked.some(isOld)) this.#revoked.push(notice);
+    }
+  }
+
+  async #createNode(call: Call): Promise<void> {
+    const { acl } = this.#parts;
+    const flags = CREATE.ephemeral;
+    const reply = await call.send(create({ path: this.#node, data: "", acl, flags }));
+    if (reply.error !== ERROR.nodeExists) expectOk(reply, call);
+    this.#nodeVersion = 0;
+  }
+
+  get #name(): string {
+    return sessionName(this.link.sessionId);
+  }
+
+  get #node(): string {
+    return this.#parts.names.sessionNode(this.#name);
+  }
+
+  /** Requests of one attempt one after another: the second finds what the first has done. */
+  #inTurn<T>(attempt: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#turns.get(attempt);
+    const turn = before === undefined ? work() : before.then(work, work);
+    this.#turns.set(attempt, turn);
+    const done = (): void => {
+      if (this.#turns.get(attempt) === turn) this.#turns.delete(attempt);
+    };
+    turn.then(done, done);
+    return turn;
+  }
+
+  #within<T>(limitMs: number, work: (call: Call) => Promise<T>): Promise<T> {
+    return within(this.#parts.clock, this.link, limitMs, work);
+  }
+}
+
+/** What to answer when the session is over. */
+export async function unlessOver<T>(request: Promise<T>, over: T): Promise<T> {
+  try {
+    return await request;
+  } catch (error) {
+    if (error instanceof SessionOverError) return over;
+    throw error;
+  }
+}

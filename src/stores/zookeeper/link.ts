@@ -1,0 +1,290 @@
+// A ZooKeeper session over one connection after another. A connection is made when something is to be sent, so that the
+// session is kept alive only by what its holder asks for; where it breaks, whatever was under way has failed, and the next
+// request tries every host of the list once.
+//
+// What a renewal proves depends on where it goes (ADR 012). The clock that ends a session runs at the leader. A request
+// resets it there only over a connection to the leader itself (or to a server without an ensemble); over a follower it does
+// not. But when a session moves to a new connection, every server asks the leader, who resets the clock. So resetExpiry()
+// moves the session where its connection is not to the leader.
+
+import type { Duplex } from "node:stream";
+import type { Clock, Timer } from "../../core/clock.ts";
+import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
+import { connectError, refusalOf, SessionOverError } from "./failures.ts";
+import { type Dial, type Host, isLeader, placeOf } from "./hosts.ts";
+import {
+  closeSession,
+  digestAuth,
+  ERROR,
+  getData,
+  type Message,
+  readDataAndStat,
+  type WatchEvent,
+  XID,
+} from "./messages.ts";
+import { ConnectionLostError, type Reply, Wire } from "./wire.ts";
+
+export interface LinkSettings {
+  readonly hosts: readonly Host[];
+  readonly dial: Dial;
+  /** "user:password" of the digest scheme. */
+  readonly auth: string | undefined;
+  /** For all hosts of the list together. */
+  readonly connectMs: number;
+  /** Go to the leader where it can be found. */
+  readonly prefersLeader: boolean;
+}
+
+/** Empty on a server of its own; the list of members in an ensemble. */
+const CONFIG_NODE = "/zookeeper/config";
+const NEW_SESSION = Buffer.alloc(16);
+/** A host that is down must not use up the time of those that are not. */
+const HOST_MIN_MS = 250;
+
+export class Link {
+  readonly place: string;
+  readonly #settings: LinkSettings;
+  readonly #clock: Clock;
+  #sessionId = 0n;
+  #password: Uint8Array = NEW_SESSION;
+  #timeoutMs: number;
+  #lastZxid = 0n;
+  #wire: Wire | undefined;
+  #connecting: Promise<Wire> | undefined;
+  /** Requests wait while the session moves. */
+  #moving: Promise<unknown> | undefined;
+  /** When the present connection asked for the session. */
+  #askedAt = 0;
+  #over: Error | undefined;
+  /** Which host of the list is asked first. */
+  #first = 0;
+  #isDirect: Promise<boolean> = Promise.resolve(false);
+  onEvent: (event: WatchEvent) => void = () => undefined;
+  /** A connection ended: watches are gone with it. */
+  onLost: () => void = () => undefined;
+
+  constructor(settings: LinkSettings, clock: Clock, timeoutMs: number) {
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+    this.place = settings.hosts.map(placeOf).join(",");
+  }
+
+  get sessionId(): bigint {
+    return this.#sessionId;
+  }
+
+  /** What the server granted; before that, what is asked for. */
+  get timeoutMs(): number {
+    return this.#timeoutMs;
+  }
+
+  get isConnected(): boolean {
+    return this.#live() !== undefined;
+  }
+
+  get isOver(): boolean {
+    return this.#over !== undefined;
+  }
+
+  /** Fails with ConnectionLostError when the answer is unknown, with SessionOverError when the session has ended. */
+  async send(message: Message): Promise<Reply> {
+    while (this.#moving !== undefined) await this.#moving;
+    const wire = this.#live() ?? (await this.connected());
+    const reply = await wire.send(message);
+    if (reply.error === ERROR.sessionExpired) {
+      this.#finish(new SessionOverError("the session has expired"));
+      throw this.#over;
+    }
+    if (reply.error === ERROR.sessionMoved) {
+      // A newer connection has the session; whatever comes over this one is refused.
+      const moved = new Error("the session has moved to another connection");
+      wire.end(moved);
+      throw new ConnectionLostError(moved.message);
+    }
+    return reply;
+  }
+
+  /** The connection; made first where there is none. */
+  connected(): Promise<Wire> {
+    const wire = this.#live();
+    if (wire !== undefined) return Promise.resolve(wire);
+    if (this.#over !== undefined) return Promise.reject(this.#over);
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
+  }
+
+  /**
+   * Makes sure that the clock that ends the session is reset, not before this call, by what is done here or by any
+   * request that is sent next.
+   */
+  async resetExpiry(): Promise<void> {
+    const since = this.#clock.now();
+    await this.connected();
+    if (this.#askedAt >= since || (await this.#isDirect)) return;
+    this.#moving ??= this.#move().finally(() => {
+      this.#moving = undefined;
+    });
+    await this.#moving;
+  }
+
+  /** Takes the session to a new connection: by that the leader resets its clock, whichever server is asked. */
+  async #move(): Promise<void> {
+    const before = this.#live();
+    // What is under way would be lost with the connection.
+    await before?.idle();
+    if (before !== undefined && before === this.#wire) {
+      this.#wire = undefined;
+      before.end(new Error("the session moves to a new connection"));
+      this.onLost();
+    }
+    await this.connected();
+  }
+
+  /** What has been heard so far: compare two readings to tell silence from slowness. */
+  heard(): number {
+    return this.#wire?.heard ?? -1;
+  }
+
+  /** Gives up a connection on which nothing is heard, long before TCP would. */
+  dropSilent(heardBefore: number): void {
+    if (this.heard() === heardBefore) this.#wire?.end(new Error("nothing was heard in time"));
+  }
+
+  /** Ends the connection, and with `andSession` tells the server that the session is over too. */
+  close(reason: Error, andSession: boolean): void {
+    this.#wire?.close(andSession ? closeSession : undefined);
+    this.#finish(reason);
+  }
+
+  #live(): Wire | undefined {
+    return this.#wire?.hasEnded === false ? this.#wire : undefined;
+  }
+
+  #finish(reason: Error): void {
+    if (this.#over !== undefined) return;
+    this.#over = reason;
+    this.#wire?.end(reason);
+    this.onLost();
+  }
+
+  async #connect(): Promise<Wire> {
+    const { hosts, connectMs } = this.#settings;
+    const limitMs = Math.max(HOST_MIN_MS, connectMs / hosts.length);
+    const causes: Error[] = [];
+    if (this.#settings.prefersLeader) this.#first = (await this.#findLeader()) ?? this.#first;
+    for (let tried = 0; tried < hosts.length; tried += 1) {
+      const index = (this.#first + tried) % hosts.length;
+      const host = hosts[index] as Host;
+      try {
+        const wire = await this.#connectTo(host, limitMs);
+        this.#first = index;
+        return wire;
+      } catch (error) {
+        if (this.#over !== undefined) throw this.#over;
+        if (error instanceof StoreUnusableError) throw error;
+        causes.push(error as Error);
+      }
+    }
+    this.#first = (this.#first + 1) % hosts.length;
+    throw connectError(this.place, causes);
+  }
+
+  async #connectTo(host: Host, limitMs: number): Promise<Wire> {
+    let timer: Timer | undefined;
+    let stream: Duplex | undefined;
+    let isLate = false;
+    const opening = (async () => {
+      stream = await this.#settings.dial(host.host, host.port);
+      if (isLate) stream.destroy();
+      return this.#begin(new Wire(stream), host);
+    })();
+    const late = new Promise<never>((_, reject) => {
+      const giveUp = (): void => {
+        isLate = true;
+        stream?.destroy();
+        reject(new Error(`${placeOf(host)} did not answer within ${Math.round(limitMs)} ms`));
+      };
+      timer = this.#clock.setTimer(giveUp, limitMs, { keepAlive: true });
+    });
+    try {
+      return await Promise.race([opening, late]);
+    } catch (error) {
+      opening.catch(() => undefined);
+      stream?.destroy();
+      throw error;
+    } finally {
+      timer?.cancel();
+    }
+  }
+
+  async #begin(wire: Wire, host: Host): Promise<Wire> {
+    const askedAt = this.#clock.now();
+    const answer = await wire.shakeHands({
+      lastZxid: this.#lastZxid,
+      timeoutMs: this.#timeoutMs,
+      sessionId: this.#sessionId,
+      password: this.#password,
+    });
+    if (this.#over !== undefined) wire.end(this.#over);
+    if (answer.timeoutMs <= 0) {
+      wire.end(new Error("expired"));
+      this.#finish(new SessionOverError("the session has expired"));
+      throw this.#over;
+    }
+    if (answer.readOnly) {
+      wire.end(new Error("read-only"));
+      throw new StoreUnavailableError(`${placeOf(host)} is read-only: it has no quorum`, {
+        applied: "no",
+      });
+    }
+    this.#sessionId = answer.sessionId;
+    this.#password = answer.password;
+    this.#timeoutMs = answer.timeoutMs;
+    if (this.#settings.auth !== undefined) {
+      const { error } = await wire.send(digestAuth(this.#settings.auth), XID.auth);
+      if (error !== 0) throw refusalOf(error, placeOf(host));
+    }
+    this.#wire = wire;
+    this.#askedAt = askedAt;
+    wire.onEvent = (event) => this.onEvent(event);
+    wire.onEnd = () => {
+      if (wire.lastZxid > this.#lastZxid) this.#lastZxid = wire.lastZxid;
+      if (this.#wire !== wire) return;
+      this.#wire = undefined;
+      this.onLost();
+    };
+    this.#isDirect = this.#learnRole(wire, host).catch(() => false);
+    return wire;
+  }
+
+  /**
+   * Asked after the connection was made, since a server that changes its role ends all its connections: what it says
+   * now holds for as long as this connection lives. A single address may hide several servers, so its word on a second
+   * connection proves nothing there.
+   */
+  async #learnRole(wire: Wire, host: Host): Promise<boolean> {
+    const config = await wire.send(getData(CONFIG_NODE));
+    if (config.error === 0 && readDataAndStat(config.body).data === "") return true;
+    const { hosts, dial } = this.#settings;
+    if (hosts.length < 2) return false;
+    return isLeader(host, dial, this.#clock, this.#probeMs());
+  }
+
+  /** The first that says so; asked all at once, so that one that is down costs no time. */
+  async #findLeader(): Promise<number | undefined> {
+    const { hosts, dial } = this.#settings;
+    if (hosts.length < 2) return undefined;
+    const probes = hosts.map(async (host, index) => {
+      if (await isLeader(host, dial, this.#clock, this.#probeMs())) return index;
+      throw new Error("not the leader");
+    });
+    return Promise.any(probes).catch(() => undefined);
+  }
+
+  #probeMs(): number {
+    return Math.min(HOST_MIN_MS, this.#timeoutMs / 10);
+  }
+}

@@ -1,0 +1,78 @@
+// Where things are: the paths below the root, and what the name of a node tells. Resources and attempts may be any text;
+// as part of a path they are percent-encoded, which leaves ordinary names readable.
+
+export interface Names {
+  readonly root: string;
+  readonly leases: string;
+  readonly sessions: string;
+  /** The node whose children compete for a resource. */
+  parent(resource: string): string;
+  sessionNode(sessionId: string): string;
+}
+
+export function namesOf(root: string): Names {
+  const base = root === "/" ? "" : root;
+  const [leases, sessions] = [`${base}/leases`, `${base}/sessions`];
+  return {
+    root,
+    leases,
+    sessions,
+    parent: (resource) => `${leases}/${encodeName(resource)}`,
+    sessionNode: (sessionId) => `${sessions}/${sessionId}`,
+  };
+}
+
+/** Legal as a node's name: no slash, no control character, not "." or "..". */
+export function encodeName(text: string): string {
+  const encoded = encodeURIComponent(text);
+  return /^\.{1,2}$/.test(encoded) ? encoded.replaceAll(".", "%2E") : encoded;
+}
+
+/** Undefined for a name that encodeName() does not make: someone else's node. */
+export function decodeName(name: string): string | undefined {
+  try {
+    const text = decodeURIComponent(name);
+    return encodeName(text) === name ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A ZooKeeper session as its node and its places are named by it: 16 hexadecimal digits. */
+export function sessionName(sessionId: bigint): string {
+  return BigInt.asUintN(64, sessionId).toString(16).padStart(16, "0");
+}
+
+/** The beginning of the names of one attempt's places; the server appends the number. */
+export function placePrefix(session: string, attempt: string): string {
+  return `${session}-${encodeName(attempt)}_`;
+}
+
+/** One place in the queue for a resource. */
+export interface Place {
+  readonly name: string;
+  /** By the order of their coming; see order(). */
+  readonly sequence: number;
+  /** The session that it belongs to. */
+  readonly session: string;
+}
+
+/** The places among a node's children, first come first. Anything that is no place is left out. */
+export function placesOf(children: readonly string[]): Place[] {
+  const places = children.map(readPlace).filter((place) => place !== undefined);
+  return places.sort((one, other) => order(one.sequence, other.sequence));
+}
+
+function readPlace(name: string): Place | undefined {
+  const match = /^([0-9a-f]{16})-.*_(-?\d{10,})$/s.exec(name);
+  if (match === null) return undefined;
+  return { name, session: match[1] ?? "", sequence: Number(match[2]) };
+}
+
+/**
+ * The server counts in 32 bits with a sign, and after 2147483647 comes -2147483648. Places that exist at the same time are
+ * never two thousand million numbers apart, so the shorter way round tells who came first.
+ */
+function order(one: number, other: number): number {
+  return (one - other) | 0;
+}

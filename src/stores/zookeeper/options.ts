@@ -1,0 +1,121 @@
+// What a user may set, checked before anything is connected.
+
+import type { ConnectionOptions } from "node:tls";
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { type Dial, dialer, type Host } from "./hosts.ts";
+import type { LinkSettings } from "./link.ts";
+import type { Acl } from "./messages.ts";
+import { type Names, namesOf } from "./names.ts";
+
+export interface ZooKeeperOptions {
+  /**
+   * The members of the ensemble, "h1:2181,h2:2181,h3:2181" or as a list; without a port it is 2181. Each entry must be one
+   * server: with two entries or more they are asked who leads, and their answers are believed. A load balancer goes in as
+   * the only entry.
+   */
+  readonly hosts: string | readonly string[];
+  /** The node below which everything is kept; created where it is missing. All who compete use the same. @default "/tenure" */
+  readonly root?: string | undefined;
+  /** For the digest scheme. All nodes then belong to this user alone. */
+  readonly auth?: { readonly user: string; readonly password: string } | undefined;
+  /**
+   * The server's tickTime. Sessions end at multiples of it, so this says how late a lease may end (guarantees.expiryLagMs).
+   * Too small, that figure is too small; nothing else depends on it. @default 2000
+   */
+  readonly tickMs?: number | undefined;
+  /** Opening the store has failed after this time. @default 5000 */
+  readonly connectMs?: number | undefined;
+  /** TLS, with these options of node:tls; the port is then the server's secureClientPort. */
+  readonly tls?: ConnectionOptions | undefined;
+  /** Makes connections in place of node:net and node:tls: for tunnels and proxies. */
+  readonly connect?: Dial | undefined;
+}
+
+export interface Settings {
+  readonly link: Omit<LinkSettings, "prefersLeader">;
+  readonly names: Names;
+  readonly acl: Acl;
+  readonly tickMs: number;
+}
+
+const DEFAULT_PORT = 2181;
+const DAY_MS = 86_400_000;
+
+export function settingsOf(options: ZooKeeperOptions): Settings {
+  const { auth, tickMs = 2_000, connectMs = 5_000, root = "/tenure" } = options;
+  checkMs("tickMs", tickMs);
+  checkMs("connectMs", connectMs);
+  if (
+    auth !== undefined &&
+    !(isText(auth.user) && isText(auth.password) && !auth.user.includes(":"))
+  )
+    throw new InvalidArgumentError(
+      "`auth` must have a user and a password that are not empty, and no colon in the user.",
+    );
+  if (options.tls !== undefined && options.connect !== undefined)
+    throw new InvalidArgumentError(
+      "Give `tls` or `connect`, not both: `connect` makes the stream.",
+    );
+  return {
+    link: {
+      hosts: hostsOf(options.hosts),
+      dial: options.connect ?? dialer(options.tls),
+      auth: auth === undefined ? undefined : `${auth.user}:${auth.password}`,
+      connectMs,
+    },
+    names: namesOf(rootOf(root)),
+    acl: auth === undefined ? { scheme: "world", id: "anyone" } : { scheme: "auth", id: "" },
+    tickMs,
+  };
+}
+
+function hostsOf(given: unknown): Host[] {
+  const entries = typeof given === "string" ? given.split(",") : given;
+  if (!Array.isArray(entries) || entries.length === 0)
+    throw new InvalidArgumentError('`hosts` must be like "h1:2181,h2:2181", or a list of such.');
+  return entries.map(hostOf);
+}
+
+function hostOf(entry: unknown): Host {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]/@\s]+))(?::(\d{1,5}))?$/i.exec(String(entry).trim());
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3] ?? DEFAULT_PORT);
+  if (host === undefined || port < 1 || port > 65_535) {
+    throw new InvalidArgumentError(
+      `\`hosts\` has ${JSON.stringify(shown(entry))}, which is no host with a port; write h1:2181, or [::1]:2181.`,
+    );
+  }
+  return { host, port };
+}
+
+/** Somebody may have put a password where a host belongs. */
+function shown(entry: unknown): string {
+  return String(entry).replace(/^.*@/, "...@").slice(0, 80);
+}
+
+/** As the server would have it: absolute, no empty part, no "." and "..", no control characters. */
+function rootOf(root: unknown): string {
+  const parts = typeof root === "string" ? root.split("/").slice(1) : [];
+  const isBad = (part: string): boolean => /^\.{0,2}$|[^ -~\u00a0-\ud7ff\uf900-\uffef]/.test(part);
+  const isRoot = root === "/";
+  if (typeof root !== "string" || !root.startsWith("/") || (!isRoot && parts.some(isBad))) {
+    throw new InvalidArgumentError(
+      `The root must be a path like "/tenure" or "/apps/billing", got ${JSON.stringify(root)}.`,
+    );
+  }
+  if (parts[0] === "zookeeper") {
+    throw new InvalidArgumentError(
+      'The root may not be below "/zookeeper", which is the server\'s own.',
+    );
+  }
+  return root;
+}
+
+function checkMs(name: string, value: unknown): void {
+  if (typeof value !== "number" || !(value > 0 && value <= DAY_MS))
+    throw new InvalidArgumentError(`\`${name}\` must be a number of milliseconds above 0.`);
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string" && value !== "";
+}

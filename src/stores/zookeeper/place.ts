@@ -1,0 +1,256 @@
+// A place in the queue for one resource, as its owner takes it, looks at it and leaves it. The first place holds.
+//
+// The number of times that its data were written says what a place is, and only its owner writes:
+//   0  just taken. If nobody was before it, it holds from its creation on.
+//   1  someone was before it when it was taken: it waits, and holds nothing even when it becomes the first.
+//   2  it became the first, and its owner has taken the resource.
+// Whoever is passed over (a waiter that is first and does not take) is deleted on the condition that the number is still 1,
+// and takes on the same condition, so that only one of the two happens. Nobody can come before a place any more, so "I am
+// the first" stays true, however old the listing is that says so (ADR 012).
+
+import { assert } from "../../core/assert.ts";
+import type { Call } from "./call.ts";
+import { refusalOf } from "./failures.ts";
+import {
+  type Acl,
+  CREATE,
+  create,
+  ERROR,
+  exists,
+  getChildren2,
+  getData,
+  type Message,
+  multi,
+  readDataAndStat,
+  readMulti,
+  readStat,
+  remove,
+  setData,
+} from "./messages.ts";
+import { type Place as Listed, placesOf } from "./names.ts";
+import { decodePlace } from "./record.ts";
+import type { Reply } from "./wire.ts";
+
+export const WAITING = 1;
+const TAKEN = 2;
+/** It is created again each time; only a server that removes it at once every time would get this far. */
+const PARENT_TRIES = 3;
+
+export interface PlaceParts {
+  readonly parent: string;
+  /** The beginning of its name, which no other attempt has. */
+  readonly prefix: string;
+  readonly data: string;
+  readonly acl: Acl;
+  /** Parents that are known to exist: the others are created in the same flight. */
+  readonly parents: KnownParents;
+}
+
+export type Verdict =
+  | { readonly kind: "held"; readonly token: bigint }
+  | { readonly kind: "busy"; readonly holderId: string | undefined };
+
+/** Which parents this process has seen. A few too many or too few cost a request, nothing else. */
+export class KnownParents {
+  readonly #paths = new Set<string>();
+
+  has(path: string): boolean {
+    return this.#paths.has(path);
+  }
+
+  add(path: string): void {
+    if (this.#paths.size >= 10_000) this.#paths.clear();
+    this.#paths.add(path);
+  }
+
+  forget(path: string): void {
+    this.#paths.delete(path);
+  }
+}
+
+export class Place {
+  readonly #parts: PlaceParts;
+  /** Undefined while it is not known whether it was created. */
+  #name: string | undefined;
+  #token: bigint | undefined;
+  #version = 0;
+  /** False from the sending of a write to its answer: if that never comes, the node itself must be asked. */
+  #isSure = true;
+
+  constructor(parts: PlaceParts) {
+    this.#parts = parts;
+  }
+
+  get path(): string | undefined {
+    return this.#name === undefined ? undefined : this.#pathOf(this.#name);
+  }
+
+  /** One request where the resource is free. */
+  async take(call: Call, queue: boolean): Promise<Verdict> {
+    const { parent, prefix, data, acl, parents } = this.#parts;
+    const path = `${parent}/${prefix}`;
+    for (let tries = 0; ; tries += 1) {
+      const flags = CREATE.container;
+      // The parent is written in the same transaction, for the sake of the answer: it tells the transaction's number,
+      // which is that of the creation, and how many children there are.
+      const [, reply] = await Promise.all([
+        parents.has(parent) ? undefined : call.send(create({ path: parent, data: "", acl, flags })),
+        call.send(
+          multi([
+            create({ path, data, acl, flags: CREATE.ephemeralSequential }),
+            setData(parent, "", -1),
+          ]),
+        ),
+      ]);
+      const answer = reply.error === 0 ? readMulti(reply.body) : { error: reply.error, parts: [] };
+      if (answer.error === ERROR.noNode && tries < PARENT_TRIES) {
+        // The server removes the parent of a resource that nobody uses.
+        parents.forget(parent);
+        continue;
+      }
+      if (answer.error !== 0) throw refusalOf(answer.error, call.place);
+      parents.add(parent);
+      const [created, written] = answer.parts;
+      assert(created?.path && written?.stat, "both parts of a transaction are answered");
+      this.#name = created.path.slice(parent.length + 1);
+      this.#token = written.stat.mzxid;
+      this.#version = 0;
+      this.#isSure = true;
+      // Nobody else had a place at that very transaction, so nobody is before this one.
+      if (written.stat.childCount === 1) return { kind: "held", token: this.#token };
+      return (await this.lookAgain(call, queue)) ?? { kind: "busy", holderId: undefined };
+    }
+  }
+
+  /** Looks again at a place that was taken before, or may have been. Undefined: there is none any more. */
+  async lookAgain(call: Call, queue: boolean): Promise<Verdict | undefined> {
+    const listing = await call.send(getChildren2(this.#parts.parent));
+    if (listing.error === ERROR.noNode) return undefined;
+    expectOk(listing, call);
+    const places = placesIn(listing);
+    if (!(await this.#recognise(call, places))) return undefined;
+    return this.#judge(call, places, queue);
+  }
+
+  /** Whether it is still there. */
+  async isThere(call: Call): Promise<boolean> {
+    const { path } = this;
+    if (path === undefined) return false;
+    const reply = await call.send(exists(path));
+    if (reply.error === ERROR.noNode) return false;
+    expectOk(reply, call);
+    return true;
+  }
+
+  /** True when there was something to leave. */
+  async leave(call: Call): Promise<boolean> {
+    if (this.#name !== undefined) return deleted(call, remove(this.#pathOf(this.#name)));
+    const listing = await call.send(getChildren2(this.#parts.parent));
+    if (listing.error === ERROR.noNode) return false;
+    expectOk(listing, call);
+    const own = placesIn(listing).filter((place) => this.#isOwn(place));
+    const gone = await Promise.all(
+      own.map((place) => deleted(call, remove(this.#pathOf(place.name)))),
+    );
+    return gone.includes(true);
+  }
+
+  /** Finds its own node by its name, which has the session and the attempt in it. */
+  async #recognise(call: Call, places: readonly Listed[]): Promise<boolean> {
+    const own = places.filter((place) => this.#isOwn(place));
+    const [first, ...others] = own;
+    if (first === undefined) return false;
+    // The same attempt twice, from a request that was thought to be lost: one is enough.
+    await Promise.all(others.map((place) => deleted(call, remove(this.#pathOf(place.name)))));
+    if (first.name === this.#name && this.#isSure) return true;
+    const reply = await call.send(exists(this.#pathOf(first.name)));
+    if (reply.error === ERROR.noNode) return false;
+    expectOk(reply, call);
+    const stat = readStat(reply.body);
+    this.#name = first.name;
+    this.#token = stat.czxid;
+    this.#version = stat.version;
+    this.#isSure = true;
+    return true;
+  }
+
+  async #judge(call: Call, places: readonly Listed[], queue: boolean): Promise<Verdict> {
+    const index = places.findIndex((place) => place.name === this.#name);
+    if (index < 0) {
+      // Someone has deleted it already.
+      this.#name = undefined;
+      return { kind: "busy", holderId: undefined };
+    }
+    assert(this.#token !== undefined, "a place that has a name has a token");
+    const first = places[0] as Listed;
+    if (index > 0) return { kind: "busy", holderId: await this.#giveWay(call, first, queue) };
+    if (this.#version === WAITING && !(await this.#confirm(call))) {
+      return { kind: "busy", holderId: undefined };
+    }
+    return { kind: "held", token: this.#token };
+  }
+
+  /** Says that it waits, or goes away; and asks who holds. */
+  async #giveWay(call: Call, first: Listed, queue: boolean): Promise<string | undefined> {
+    const own = this.path as string;
+    const { data } = this.#parts;
+    this.#isSure = false;
+    const [moved, holder] = await Promise.all([
+      !queue
+        ? call.send(remove(own))
+        : this.#version === 0
+          ? call.send(setData(own, data, 0))
+          : undefined,
+      call.send(getData(this.#pathOf(first.name))),
+    ]);
+    if (moved !== undefined && moved.error !== ERROR.noNode && moved.error !== ERROR.badVersion)
+      expectOk(moved, call);
+    this.#isSure = true;
+    if (!queue || moved?.error === ERROR.noNode) this.#name = undefined;
+    else this.#version = Math.max(this.#version, WAITING);
+    if (holder.error !== 0) return undefined;
+    const found = readDataAndStat(holder.body);
+    return found.stat.version === WAITING ? undefined : decodePlace(found.data).record.holderId;
+  }
+
+  /** Takes what it waited for; false when it was passed over meanwhile. */
+  async #confirm(call: Call): Promise<boolean> {
+    const path = this.path as string;
+    this.#isSure = false;
+    const reply = await call.send(setData(path, this.#parts.data, WAITING));
+    if (reply.error === ERROR.noNode) return false;
+    if (reply.error === ERROR.badVersion) {
+      // It was taken before, and the answer got lost.
+      const stat = await call.send(exists(path));
+      if (stat.error !== 0 || readStat(stat.body).version < TAKEN) return false;
+    } else expectOk(reply, call);
+    this.#version = TAKEN;
+    this.#isSure = true;
+    return true;
+  }
+
+  #isOwn({ name }: Listed): boolean {
+    const { prefix } = this.#parts;
+    return name.startsWith(prefix) && /^-?\d+$/.test(name.slice(prefix.length));
+  }
+
+  #pathOf(name: string): string {
+    return `${this.#parts.parent}/${name}`;
+  }
+}
+
+export function placesIn(listing: Reply): Listed[] {
+  return placesOf(listing.body.texts());
+}
+
+/** True when the node was there. */
+export async function deleted(call: Call, removal: Message): Promise<boolean> {
+  const reply = await call.send(removal);
+  if (reply.error === ERROR.noNode || reply.error === ERROR.badVersion) return false;
+  expectOk(reply, call);
+  return true;
+}
+
+export function expectOk(reply: Reply, call: Call): void {
+  if (reply.error !== 0) throw refusalOf(reply.error, call.place);
+}

@@ -1,0 +1,149 @@
+// Waiting for one's turn. Each waiter watches the place before its own, so that a release wakes one of them, however many
+// there are. The second in line also watches the first: if that does not take its turn within the head start, it is passed
+// over. Those behind look from time to time, for the case that everyone before them is stuck.
+
+import type { Clock, Timer } from "../../core/clock.ts";
+import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
+import type { Bells } from "./bells.ts";
+import type { Call } from "./call.ts";
+import type { LeaseSession } from "./lease-session.ts";
+import { ERROR, exists, getChildren2, readStat, remove } from "./messages.ts";
+import { deleted, expectOk, placesIn, WAITING } from "./place.ts";
+
+/** A connection can die without a sound: this often is looked even if nothing was heard. */
+const LOOK_MAX_MS = 5_000;
+
+export interface Wait {
+  readonly session: LeaseSession;
+  readonly clock: Clock;
+  readonly parent: string;
+  readonly request: AttemptRequest;
+  readonly signal: AbortSignal;
+}
+
+export async function untilTurn(wait: Wait): Promise<void> {
+  const { session, signal, request } = wait;
+  const alarm = new Alarm(wait.clock, session.bells);
+  const patience: Patience = { name: undefined, since: 0 };
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      alarm.reset();
+      let waitMs: number;
+      try {
+        const look = session.within(request.limitMs, (call) =>
+          lookOnce(wait, call, alarm, patience),
+        );
+        waitMs = await orAborted(look, signal);
+      } catch {
+        signal.throwIfAborted();
+        // Asking for the grant will fail too, and its caller knows when to try again.
+        return;
+      }
+      if (waitMs <= 0) return;
+      await alarm.next(waitMs, signal);
+    }
+  } finally {
+    alarm.reset();
+  }
+}
+
+/** Who is first without having taken, and since when this waiter has seen that. */
+interface Patience {
+  name: string | undefined;
+  since: number;
+}
+
+/** In how many milliseconds to look again; 0: now is the time to ask. The reads that decide are those that watch. */
+async function lookOnce(wait: Wait, call: Call, alarm: Alarm, patience: Patience): Promise<number> {
+  const { session, parent, request, clock } = wait;
+  const own = session.placeOf(request.attempt);
+  for (;;) {
+    const listing = await call.send(getChildren2(parent));
+    if (listing.error === ERROR.noNode) return 0;
+    expectOk(listing, call);
+    const places = placesIn(listing);
+    const index = places.findIndex(({ name }) => `${parent}/${name}` === own);
+    // Without a place of its own (nobody asked for one), it waits behind the first.
+    const before = own === undefined ? places.slice(0, 1) : places.slice(0, Math.max(index, 0));
+    const [first, last] = [before[0], before.at(-1)];
+    if (first === undefined || last === undefined) return 0;
+    const watchesFirst = before.length <= 2;
+    const paths = [`${parent}/${first.name}`, `${parent}/${last.name}`] as const;
+    if (watchesFirst) alarm.hang(paths[0]);
+    if (first !== last) alarm.hang(paths[1]);
+    const [head, previous] = await Promise.all([
+      call.send(exists(paths[0], watchesFirst)),
+      first === last ? undefined : call.send(exists(paths[1], true)),
+    ]);
+    if (head.error === ERROR.noNode || previous?.error === ERROR.noNode) continue;
+    expectOk(head, call);
+    if (previous !== undefined) expectOk(previous, call);
+    if (readStat(head.body).version !== WAITING) {
+      patience.name = undefined;
+      return LOOK_MAX_MS;
+    }
+    const now = clock.now();
+    if (patience.name !== first.name) Object.assign(patience, { name: first.name, since: now });
+    const leftMs = patience.since + HEAD_START_MS - now;
+    if (leftMs > 0) return leftMs;
+    // On the condition that it still only waits: then it cannot have taken, and never will.
+    await deleted(call, remove(paths[0], WAITING));
+  }
+}
+
+/** Bells, a timer and a signal: whichever comes first ends the wait. */
+class Alarm {
+  readonly #clock: Clock;
+  readonly #bells: Bells;
+  #hung: (() => void)[] = [];
+  #hasRung = false;
+  #wake: () => void = () => undefined;
+
+  constructor(clock: Clock, bells: Bells) {
+    this.#clock = clock;
+    this.#bells = bells;
+  }
+
+  hang(path: string): void {
+    this.#hung.push(
+      this.#bells.hang(path, () => {
+        this.#hasRung = true;
+        this.#wake();
+      }),
+    );
+  }
+
+  reset(): void {
+    for (const takeAway of this.#hung.splice(0)) takeAway();
+    this.#hasRung = false;
+  }
+
+  next(waitMs: number, signal: AbortSignal): Promise<void> {
+    if (this.#hasRung) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      let timer: Timer | undefined;
+      const finish = (settle: () => void): void => {
+        timer?.cancel();
+        signal.removeEventListener("abort", stop);
+        this.#wake = () => undefined;
+        settle();
+      };
+      const stop = (): void => finish(() => reject(signal.reason));
+      this.#wake = () => finish(resolve);
+      timer = this.#clock.setTimer(() => finish(resolve), waitMs, { keepAlive: true });
+      signal.addEventListener("abort", stop, { once: true });
+      if (signal.aborted) stop();
+    });
+  }
+}
+
+/** The promise's own outcome, or the signal's reason if that comes first. */
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
+  });
+}

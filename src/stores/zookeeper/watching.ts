@@ -1,0 +1,134 @@
+// Watching the leases with a prefix: all of them once, then again each resource below which something happened. One watch
+// of the server covers them all; where its connection breaks, everything is read again. Only differences are told.
+
+import type { Clock, Timer } from "../../core/clock.ts";
+import { isTenureError } from "../../core/errors.ts";
+import { linkSignals } from "../../core/signals.ts";
+import { changes } from "../shared/changes.ts";
+import type { LeaseView, WatchRequest } from "../store.ts";
+import type { Call } from "./call.ts";
+import { exists, sync, watchBelow } from "./messages.ts";
+import { decodeName, type Names } from "./names.ts";
+import { expectOk } from "./place.ts";
+import type { Reader } from "./reader.ts";
+import { listPage, viewAt } from "./reading.ts";
+
+export interface WatchParts {
+  readonly reader: Reader;
+  readonly clock: Clock;
+  readonly names: Names;
+  readonly closing: AbortSignal;
+}
+
+/** So often the connection is tried when nothing is heard: it can die without a sound. */
+const TRY_EVERY_MS = 5_000;
+/** While the server cannot be reached. */
+const RETRY_MS = 500;
+
+export async function* watch(request: WatchRequest, parts: WatchParts): AsyncIterable<LeaseView> {
+  const { signal, unlink } = linkSignals(request.signal, parts.closing);
+  const news = new News(parts.clock, parts.names, request.prefix);
+  const stopListening = parts.reader.listen(news.hear);
+  const seen = new Map<string, bigint>();
+  const held = new Map<string, LeaseView>();
+  try {
+    while (!signal.aborted) {
+      const isCurrent = await readNews(parts, request.prefix, news, held);
+      if (isCurrent) yield* changes(seen, [...held.values()]);
+      await news.next(isCurrent ? TRY_EVERY_MS : RETRY_MS, signal);
+    }
+  } finally {
+    stopListening();
+    unlink();
+  }
+}
+
+/** Brings `held` up to date. False while the server cannot be reached: a watch outlives an interruption. */
+async function readNews(
+  parts: WatchParts,
+  prefix: string,
+  news: News,
+  held: Map<string, LeaseView>,
+): Promise<boolean> {
+  const { reader, names } = parts;
+  const { everything, resources } = news.take();
+  try {
+    await reader.run(TRY_EVERY_MS, async (call) => {
+      if (everything) {
+        await call.send(watchBelow(names.leases)).then((reply) => expectOk(reply, call));
+        const views = await readAll(call, names, prefix);
+        held.clear();
+        for (const view of views) held.set(view.resource, view);
+      } else if (resources.length === 0) await call.send(exists(names.leases));
+      const views = await Promise.all(resources.map((name) => viewAt(call, names, name)));
+      for (const view of views) {
+        if (view.holder === undefined) held.delete(view.resource);
+        else held.set(view.resource, view);
+      }
+    });
+    return true;
+  } catch (error) {
+    news.hear(undefined);
+    if (isTenureError(error, "STORE_UNAVAILABLE")) return false;
+    throw error;
+  }
+}
+
+async function readAll(call: Call, names: Names, prefix: string): Promise<readonly LeaseView[]> {
+  const limit = Number.MAX_SAFE_INTEGER;
+  await call.send(sync(names.leases));
+  return (await listPage(call, names, { prefix, limit, limitMs: TRY_EVERY_MS })).leases;
+}
+
+/** What has changed since it was last taken: some resources, or possibly all. */
+class News {
+  readonly #clock: Clock;
+  readonly #below: string;
+  readonly #prefix: string;
+  #resources = new Set<string>();
+  #everything = true;
+  #wake: () => void = () => undefined;
+
+  constructor(clock: Clock, names: Names, prefix: string) {
+    this.#clock = clock;
+    this.#below = `${names.leases}/`;
+    this.#prefix = prefix;
+  }
+
+  readonly hear = (path: string | undefined): void => {
+    if (path === undefined) this.#everything = true;
+    else {
+      if (!path.startsWith(this.#below)) return;
+      const resource = decodeName(path.slice(this.#below.length).split("/", 1)[0] ?? "");
+      if (resource === undefined || !resource.startsWith(this.#prefix)) return;
+      this.#resources.add(resource);
+    }
+    this.#wake();
+  };
+
+  take(): { everything: boolean; resources: string[] } {
+    const taken = { everything: this.#everything, resources: [...this.#resources] };
+    this.#everything = false;
+    this.#resources = new Set();
+    return taken;
+  }
+
+  /** Resolves when there is some, when the time is over, or when the signal aborts. */
+  next(waitMs: number, signal: AbortSignal): Promise<void> {
+    const isEmpty = this.#resources.size === 0 && (waitMs === RETRY_MS || !this.#everything);
+    if (signal.aborted || !isEmpty) return Promise.resolve();
+    return new Promise((resolve) => {
+      let timer: Timer | undefined;
+      const finish = (): void => {
+        timer?.cancel();
+        signal.removeEventListener("abort", finish);
+        this.#wake = () => undefined;
+        resolve();
+      };
+      // While the server is away, every failure is news; the pause must hold nevertheless.
+      if (waitMs !== RETRY_MS) this.#wake = finish;
+      timer = this.#clock.setTimer(finish, waitMs, { keepAlive: true });
+      signal.addEventListener("abort", finish, { once: true });
+    });
+  }
+}

@@ -1,0 +1,230 @@
+// Faults of the link between one holder and the store, while a second contender reaches the store well. Expected: the holder
+// stops by its own deadline, before the second is granted, and takes part again when the link is whole; or, where the
+// fault is short, it goes on and nobody else is granted.
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect } from "vitest";
+import { until } from "../servers/ask.ts";
+import type { TcpProxy } from "../servers/proxy.ts";
+import type { RunningServer } from "../servers/server.ts";
+import {
+  type Arena,
+  type Contender,
+  expectSound,
+  type Held,
+  type Trial,
+} from "../support/fault-arena.ts";
+import {
+  ACTS,
+  type FaultEngine,
+  type FaultTests,
+  takeoverMaxMs,
+  usually,
+} from "../support/fault-engine.ts";
+import type { Fault } from "../support/history.ts";
+
+const CUTS = 10;
+const CUTS_AT_A_TIME = 5;
+
+interface Setting {
+  readonly trial: Trial;
+  readonly proxy: TcpProxy;
+  /** Behind the proxy. */
+  readonly first: Contender;
+  /** With a good link; it waits. */
+  readonly second: Contender;
+  readonly held: Held;
+}
+
+export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
+  const { timing } = engine;
+
+  tests.shared(
+    `S3, S4, S6: a silent cut: the holder knows before the next one is granted, ${CUTS} trials`,
+    async (arena, server) => {
+      const second = await arena.contender("second", server);
+      const libraries = engine.libraries ?? [undefined];
+      const doubts: boolean[] = [];
+      for (let done = 0; done < CUTS; done += CUTS_AT_A_TIME) {
+        const batch = Array.from({ length: CUTS_AT_A_TIME }, (_, index) =>
+          cutOff(arena, server, second, {
+            library: libraries[(done + index) % libraries.length],
+            // The sharper one of the two: then nothing but the deadline ends its acts.
+            whileInDoubt: index % 2 === 0 ? "act" : "stop",
+            engine,
+          }),
+        );
+        doubts.push(...(await Promise.all(batch)));
+      }
+      // Told of every failed renewal unless it asked not to be. Not each time: a busy machine may bring both at once.
+      expect(doubts).toContain(true);
+    },
+  );
+
+  tests.shared(
+    "S3, S4: replies lost, requests not: renewals that nobody confirms count for nothing",
+    async (arena, server) => {
+      const setting = await prepare(engine, arena, server);
+      const { proxy } = setting;
+      await loseAndReturn(engine, setting, {
+        what: "replies are lost",
+        effect: "unreachable",
+        begin: () => proxy.cut("replies"),
+        evidence: () => proxy.counts().replies.droppedBytes > 0 && "replies were dropped",
+      });
+    },
+  );
+
+  tests.shared("S3, S4: a delay beyond the request's limit is no answer", async (arena, server) => {
+    const setting = await prepare(engine, arena, server);
+    const { proxy } = setting;
+    let before = 0;
+    await loseAndReturn(engine, setting, {
+      what: "a round trip takes longer than the ttl",
+      effect: "other",
+      begin: () => {
+        before = proxy.counts().requests.chunks;
+        proxy.delay(timing.ttlMs * 0.75);
+      },
+      evidence: () => proxy.counts().requests.chunks > before && "requests were delayed",
+    });
+  });
+
+  tests.shared("L3: connections that are reset cost the holder nothing", async (arena, server) => {
+    const { trial, proxy, first, second, held } = await prepare(engine, arena, server);
+    const before = proxy.counts().connections;
+    const what = "connections are reset";
+    for (let round = 0; round < 3; round += 1) {
+      proxy.reset();
+      await sleep(100);
+    }
+    trial.history.note({ event: "fault", what, process: "first", effect: "other" });
+    const isAnew = async (): Promise<boolean> => proxy.counts().connections > before;
+    await until("it has connected again", isAnew, 10_000);
+    trial.history.note({ event: "bit", what, evidence: "it has connected again" });
+    // Past the end that the lease had when the connection broke.
+    await sleep(timing.ttlMs + 200);
+    expect([first.hasBeenTold(held), second.child.told.map(({ event }) => event)]).toEqual([
+      false,
+      expect.not.arrayContaining(["granted"]),
+    ]);
+    await first.release(trial);
+    const next = await second.granted(trial, held.token);
+    await second.acts(trial, 20);
+    expect(next.token).toBeGreaterThan(held.token);
+    expectSound(trial, usually(engine));
+  });
+
+  tests.shared(
+    "S1, S4: requests that arrive twice: the holder goes on or is told, and nobody overlaps",
+    async (arena, server) => {
+      const { trial, proxy, first, second, held } = await prepare(engine, arena, server);
+      const what = "requests arrive twice";
+      const before = proxy.counts().requests.chunks;
+      proxy.duplicate();
+      trial.history.note({ event: "fault", what, process: "first", effect: "other" });
+      await sleep(timing.ttlMs);
+      if (proxy.counts().requests.chunks > before)
+        trial.history.note({ event: "bit", what, evidence: "requests were sent twice" });
+      trial.history.note({ event: "healed", what });
+      await proxy.heal();
+      // Some protocols survive it and some break the connection off. Either way it acts on or is told; it does not hang.
+      await Promise.race([first.acts(trial, 20), first.told(trial, held)]);
+      // Whoever holds it now: with the first gone, the second does.
+      await first.child.kill();
+      const next = await second.granted(trial, held.token);
+      await second.acts(trial, 20);
+      expect(next.token).toBeGreaterThan(held.token);
+      await second.release(trial);
+      expectSound(trial, usually(engine));
+    },
+  );
+}
+
+async function prepare(engine: FaultEngine, arena: Arena, server: RunningServer): Promise<Setting> {
+  const trial = arena.trial();
+  const proxy = await arena.proxy(server);
+  const [first, second] = await Promise.all([
+    arena.contender("first", proxy),
+    arena.contender("second", server),
+  ]);
+  await first.compete(trial, { again: true });
+  const held = await first.granted(trial);
+  await second.compete(trial);
+  await first.acts(trial, ACTS);
+  await sleep(Math.random() * engine.timing.renewEveryMs);
+  return { trial, proxy, first, second, held };
+}
+
+interface CutOptions {
+  readonly engine: FaultEngine;
+  readonly library: string | undefined;
+  readonly whileInDoubt: "act" | "stop";
+}
+
+/** Whether the holder was in doubt first. */
+async function cutOff(
+  arena: Arena,
+  server: RunningServer,
+  second: Contender,
+  { engine, library, whileInDoubt }: CutOptions,
+): Promise<boolean> {
+  const trial = arena.trial();
+  const proxy = await arena.proxy(server);
+  const first = await arena.contender("first", proxy, library);
+  await first.compete(trial, { whileInDoubt });
+  const held = await first.granted(trial);
+  await second.compete(trial);
+  await first.acts(trial, ACTS);
+  await sleep(Math.random() * engine.timing.renewEveryMs);
+  expect(first.hasBeenTold(held), "it has lost the lease already before the cut").toBe(false);
+  const what = "the holder is cut off";
+  proxy.cut();
+  const cutAt = trial.history.note({
+    ...{ event: "fault", what, process: "first", effect: "unreachable" },
+  });
+  const [told, next] = await Promise.all([first.told(trial, held), second.granted(trial)]);
+  // Either way: a client that lost one reply may not send anything more on that connection.
+  const { requests, replies } = proxy.counts();
+  const lostBytes = requests.droppedBytes + replies.droppedBytes;
+  if (lostBytes > 0)
+    trial.history.note({ event: "bit", what, evidence: `${lostBytes} bytes were lost` });
+  expect(told.at).toBeLessThan(next.at);
+  expect(next.at - cutAt).toBeLessThan(takeoverMaxMs(engine));
+  trial.history.note({ event: "healed", what });
+  await proxy.heal();
+  expect(await first.lateWrite(trial, held)).toBe("refused");
+  await second.acts(trial, 20);
+  await second.release(trial);
+  expectSound(trial, usually(engine));
+  return trial.history.read().some(({ event }) => event === "doubted");
+}
+
+interface LinkFault extends Pick<Fault, "what" | "effect"> {
+  begin(): void;
+  /** What shows from outside that it had an effect; false: nothing. */
+  evidence(): string | false;
+}
+
+/** The holder loses the lease to the fault, the second gets it, and after the fault the first gets it again. */
+async function loseAndReturn(
+  engine: FaultEngine,
+  { trial, proxy, first, second, held }: Setting,
+  { what, effect, begin, evidence }: LinkFault,
+): Promise<void> {
+  begin();
+  trial.history.note({ event: "fault", what, process: "first", effect });
+  const [told, next] = await Promise.all([first.told(trial, held), second.granted(trial)]);
+  expect(told.at).toBeLessThan(next.at);
+  expect(next.token).toBeGreaterThan(held.token);
+  const shown = evidence();
+  if (shown !== false) trial.history.note({ event: "bit", what, evidence: shown });
+  trial.history.note({ event: "healed", what });
+  await proxy.heal();
+  await second.acts(trial, 20);
+  await second.release(trial);
+  const again = await first.granted(trial, next.token);
+  expect(again.token).toBeGreaterThan(next.token);
+  await first.acts(trial, 20);
+  await first.release(trial);
+  expectSound(trial, usually(engine, { grantsMin: 3 }));
+}

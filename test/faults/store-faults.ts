@@ -1,0 +1,131 @@
+// Faults of the store itself: frozen past the ttl, or killed and started again. Expected: while it is away nobody is granted
+// and the holder stops by its own deadline; afterwards somebody holds again, with a larger token. A store that forgets
+// cannot keep that order, so there those who saw a higher token refuse the lower one.
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect } from "vitest";
+import type { RunningServer } from "../servers/server.ts";
+import {
+  type Arena,
+  type Contender,
+  expectSound,
+  type Held,
+  type Trial,
+} from "../support/fault-arena.ts";
+import { ACTS, type FaultEngine, type FaultTests, usually } from "../support/fault-engine.ts";
+
+interface Setting {
+  readonly trial: Trial;
+  readonly first: Contender;
+  readonly second: Contender;
+  readonly held: Held;
+}
+
+export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
+  const { timing } = engine;
+
+  tests.own(
+    "S7: SIGSTOP of the store past the ttl: nobody is granted, then somebody is",
+    engine.start,
+    async (arena, server) => {
+      const { trial, first, second, held } = await prepare(engine, arena, server);
+      const what = "the store is frozen";
+      await server.pause();
+      trial.history.note({ event: "fault", what, effect: "unreachable" });
+      await noteSilence(server, trial, what);
+      const told = await first.told(trial, held);
+      expect(told.reason).toBe("expired");
+      await sleep(timing.ttlMs);
+      trial.history.note({ event: "healed", what });
+      await server.resume();
+      const next = await Promise.race([
+        first.granted(trial, held.token),
+        second.granted(trial, held.token),
+      ]);
+      expect(next.at).toBeGreaterThan(told.at);
+      await Promise.race([first.acts(trial, 20), second.acts(trial, 20)]);
+      expectSound(trial, usually(engine));
+    },
+  );
+
+  tests.own(
+    "S1, S7: SIGKILL and restart of a store that keeps what it granted: tokens go on",
+    engine.start,
+    async (arena, server) => {
+      const { trial, first, second, held } = await prepare(engine, arena, server);
+      const what = "the store is killed";
+      await server.kill();
+      trial.history.note({ event: "fault", what, effect: "unreachable" });
+      await noteSilence(server, trial, what);
+      trial.history.note({ event: "healed", what });
+      await server.start();
+      await sleep(500);
+      // Whether the first one lived through it or not: with it gone, the second holds.
+      await first.child.kill();
+      const next = await second.granted(trial, held.token);
+      await second.acts(trial, 20);
+      await second.release(trial);
+      expect(next.token).toBeGreaterThan(held.token);
+      expectSound(trial, usually(engine));
+    },
+  );
+
+  if (engine.startForgetful === undefined) return;
+  tests.own(
+    "S1: SIGKILL and restart of a store that forgets: who saw a higher token refuses",
+    engine.startForgetful,
+    async (arena, server) => {
+      const trial = arena.trial();
+      const [first, second] = await Promise.all([
+        arena.contender("first", server),
+        arena.contender("second", server),
+      ]);
+      // Both have seen tokens of this store: the second one this, the first one its own.
+      const seen = await second.call("visit", { resource: trial.resource });
+      await first.compete(trial, { again: true });
+      const held = await first.granted(trial);
+      expect(held.token).toBeGreaterThan(BigInt(String(seen.token)));
+      await second.compete(trial);
+      await first.acts(trial, ACTS);
+      const what = "the store is killed, and forgets";
+      await server.kill();
+      trial.history.note({ event: "fault", what, effect: "unreachable" });
+      await noteSilence(server, trial, what);
+      trial.history.note({ event: "healed", what });
+      await server.start();
+      const refusals = [first, second].map(({ child }) =>
+        child.heard(
+          "failed",
+          ({ error }) => (error as { code: string }).code === "TOKEN_REGRESSION",
+        ),
+      );
+      await Promise.any(refusals);
+      // Nobody guesses: until somebody restores the tokens, those who know better do not hold.
+      const expectation = usually(engine, {
+        grantsMin: 1,
+        actsMin: ACTS,
+        notPromised: ["liveness"],
+      });
+      await sleep(timing.ttlMs);
+      expectSound(trial, expectation);
+    },
+  );
+}
+
+async function prepare(engine: FaultEngine, arena: Arena, server: RunningServer): Promise<Setting> {
+  const trial = arena.trial();
+  const [first, second] = await Promise.all([
+    arena.contender("first", server),
+    arena.contender("second", server),
+  ]);
+  await first.compete(trial, { again: true });
+  const held = await first.granted(trial);
+  await second.compete(trial, { again: true });
+  await first.acts(trial, ACTS);
+  await sleep(Math.random() * engine.timing.renewEveryMs);
+  return { trial, first, second, held };
+}
+
+async function noteSilence(server: RunningServer, trial: Trial, what: string): Promise<void> {
+  if (await server.answers(300)) return;
+  trial.history.note({ event: "bit", what, evidence: "it does not answer" });
+}

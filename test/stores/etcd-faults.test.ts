@@ -1,0 +1,246 @@
+// Goal: the store's promises hold when the link or the server fails. Method: a real etcd, a proxy that loses packets in
+// silence, SIGKILL, SIGSTOP, a compaction under a wait; holders are whole Tenures, as a user has them.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import type { Tenure } from "../../src/index.ts";
+import { until } from "../servers/ask.ts";
+import { startEtcd } from "../servers/etcd.ts";
+import { useServer } from "../servers/use-server.ts";
+import {
+  at,
+  heldAndQueued,
+  holder,
+  isBack,
+  newPrefix,
+  opened,
+  proxied,
+  reasonOf,
+} from "../support/etcd-holders.ts";
+
+const TRIALS = 10;
+const etcd = useServer(startEtcd, { fastElections: true });
+
+describe("a broken link", () => {
+  test(`S3, S4: a holder that is cut off knows before the next one is granted, ${TRIALS} trials`, async () => {
+    const proxy = await proxied(etcd());
+    const prefix = newPrefix();
+    const first = await holder({ endpoints: [at(proxy)], prefix });
+    const second = await holder({ endpoints: [at(etcd())], prefix });
+    const gapsMs: number[] = [];
+    for (let trial = 0; trial < TRIALS; trial += 1) {
+      const resource = `r${trial}`;
+      const lease = await first.acquire(resource);
+      let lastOkAt = 0;
+      const look = setInterval(() => {
+        const now = performance.now();
+        try {
+          lease.check();
+          lastOkAt = now;
+        } catch {
+          clearInterval(look);
+        }
+      }, 1);
+      // At another phase of the renewals each time.
+      await sleep(trial * 30);
+      proxy.cut();
+      let sentAt: number;
+      let next: Awaited<ReturnType<Tenure["tryAcquire"]>>;
+      do {
+        await sleep(2);
+        sentAt = performance.now();
+        next = await second.tryAcquire(resource);
+      } while (next === undefined);
+      clearInterval(look);
+      expect(() => lease.check()).toThrow(/lost/);
+      expect(next.token).toBeGreaterThan(lease.token);
+      gapsMs.push(sentAt - lastOkAt);
+      await next.release();
+      await proxy.heal();
+      // The silent connection has been given up, and a new one is there.
+      await until("the first is back", async () => isBack(first), 10_000);
+    }
+    expect(gapsMs.filter((gap) => gap <= 0)).toEqual([]);
+  }, 90_000);
+
+  test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
+    const proxy = await proxied(etcd());
+    const prefix = newPrefix();
+    const first = await holder({ endpoints: [at(proxy)], prefix });
+    const second = await holder({ endpoints: [at(etcd())], prefix });
+    const kept = await first.acquire("kept");
+    const { connections } = proxy.counts();
+    proxy.cut("replies");
+    const lost = await reasonOf(first.tryAcquire("r"));
+    expect(lost).toMatchObject({ code: "STORE_UNAVAILABLE" });
+    // A connection on which nothing comes back is given up, long before TCP would.
+    const isAnew = async (): Promise<boolean> => proxy.counts().connections > connections;
+    await until("a new connection is tried", isAnew, 3_000);
+    await proxy.heal();
+    const lease = await second.acquire("r", { waitMs: 10_000 });
+    expect(lease.token).toBeGreaterThan(kept.token);
+    await lease.release();
+    await until("the first is back", async () => isBack(first), 10_000);
+    const again = await first.acquire("r", { waitMs: 10_000 });
+    expect(again.token).toBeGreaterThan(lease.token);
+  });
+
+  test("S5: a grant that comes late, after the same attempt was granted and released, takes nothing", async () => {
+    const proxy = await proxied(etcd());
+    const prefix = newPrefix();
+    const slow = await opened({ endpoints: [at(proxy)], prefix });
+    const session = { sessionId: "one", limitMs: 5_000 };
+    await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    const attempt = { resource: "r", attempt: "one.1" };
+    const ask = { ...session, ...attempt, holderId: "one", queue: false };
+    // Held on the way: it is given up, and its connection with it, but its bytes are still under way.
+    proxy.hold("requests");
+    const late = await reasonOf(slow.grant({ ...ask, limitMs: 300 }));
+    expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+    await proxy.heal();
+    const granted = await slow.grant(ask);
+    if (granted.kind !== "granted") throw new Error(granted.kind);
+    const { token } = granted;
+    expect(await slow.release({ ...session, resource: "r", token })).toEqual({ kind: "released" });
+    expect(await slow.grant(ask)).toEqual({ kind: "ended" });
+    // What another process would send in its name: what the first copy was, word for word.
+    const copy = await opened({ endpoints: [at(etcd())], prefix });
+    expect(await copy.grant(ask)).toEqual({ kind: "ended" });
+    const answer = await copy.read({ resource: "r", consistency: "linearizable", limitMs: 5_000 });
+    expect(answer.holder).toBeUndefined();
+  });
+
+  test("S5: a withdrawn attempt that was in doubt is not granted by a copy that comes later", async () => {
+    const proxy = await proxied(etcd());
+    const prefix = newPrefix();
+    const slow = await opened({ endpoints: [at(proxy)], prefix });
+    const session = { sessionId: "one", limitMs: 5_000 };
+    await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: true };
+    proxy.cut("requests");
+    await reasonOf(slow.grant({ ...ask, limitMs: 200 }));
+    await proxy.heal();
+    await slow.withdraw(ask);
+    const copy = await opened({ endpoints: [at(etcd())], prefix });
+    expect(await copy.grant(ask)).toEqual({ kind: "ended" });
+  });
+
+  test.each(["while the link is down", "after it is mended"])(
+    "L2: a waiter whose connection is reset is woken by a release %s",
+    async (when) => {
+      const prefix = newPrefix();
+      const proxy = await proxied(etcd());
+      const store = await opened({ endpoints: [at(etcd())], prefix });
+      const waiter = await opened({ endpoints: [at(proxy)], prefix });
+      const { wait, release } = await heldAndQueued(store, waiter);
+      const waiting = wait();
+      await sleep(200);
+      proxy.refuse();
+      proxy.reset();
+      // Released while nobody listens, only the watch from the old revision can find it.
+      if (when === "while the link is down") await release();
+      await proxy.heal();
+      if (when !== "while the link is down") {
+        await sleep(300);
+        await release();
+      }
+      const begunAt = performance.now();
+      await waiting;
+      expect(performance.now() - begunAt).toBeLessThan(3_000);
+    },
+  );
+
+  test("a watcher without a session notices a silent link by itself, and misses nothing", async () => {
+    const prefix = newPrefix();
+    const proxy = await proxied(etcd());
+    const store = await opened({ endpoints: [at(etcd())], prefix });
+    const watcher = await opened({ endpoints: [at(proxy)], prefix });
+    const { release } = await heldAndQueued(store);
+    const stop = new AbortController();
+    const seen: (string | undefined)[] = [];
+    const watching = (async () => {
+      for await (const view of watcher.watch({ prefix: "", signal: stop.signal }))
+        seen.push(view.holder?.sessionId);
+    })();
+    await until("the watch has begun", async () => seen.length === 1, 5_000);
+    const { connections } = proxy.counts();
+    proxy.cut();
+    await release();
+    const isAnew = async (): Promise<boolean> => proxy.counts().connections > connections;
+    await until("a new connection is tried", isAnew, 15_000);
+    await proxy.heal();
+    await until("the release is seen", async () => seen.length === 2, 10_000);
+    stop.abort();
+    await watching;
+    expect(seen).toEqual(["one", undefined]);
+  }, 40_000);
+});
+
+describe("a server that fails", () => {
+  test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
+    const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
+    const session = { sessionId: "one", limitMs: 200 };
+    await store.openSession({ ...session, limitMs: 5_000, holderId: "one", ttlMs: 60_000 });
+    await etcd().pause();
+    try {
+      const begunAt = performance.now();
+      const requests = [
+        store.renew({ ...session, withdrawn: [] }),
+        store.grant({ ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false }),
+        store.read({ resource: "r", consistency: "linearizable", limitMs: 200 }),
+      ];
+      for (const error of await Promise.all(requests.map(reasonOf)))
+        expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+      expect(performance.now() - begunAt).toBeLessThan(1_000);
+    } finally {
+      await etcd().resume();
+    }
+    const renewed = async (): Promise<boolean> =>
+      (await store.renew({ ...session, withdrawn: [] }).catch(() => undefined))?.kind === "renewed";
+    await until("renewals work again", renewed, 10_000);
+  });
+
+  test("S1: SIGKILL and restart: tokens go on, for old and new processes", async () => {
+    const options = { endpoints: [at(etcd())], prefix: newPrefix() };
+    const tenure = await holder(options);
+    let before = 0n;
+    for (let round = 0; round < 3; round += 1) {
+      const lease = await tenure.acquire("r", { waitMs: 15_000 });
+      expect(lease.token).toBeGreaterThan(before);
+      before = lease.token;
+      await etcd().kill();
+      await etcd().start();
+      await lease.release().catch(() => undefined);
+    }
+    const fresh = await (await holder(options)).acquire("r", { waitMs: 15_000 });
+    expect(fresh.token).toBeGreaterThan(before);
+  }, 60_000);
+
+  test("S3: a session that lives through a restart is renewed, and keeps what it holds", async () => {
+    const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
+    const { token } = await heldAndQueued(store);
+    await etcd().kill();
+    await etcd().start();
+    const outcome = await store.renew({ sessionId: "one", withdrawn: [], limitMs: 10_000 });
+    expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
+    const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
+    expect((await store.read(question)).holder?.token).toBe(token);
+  });
+
+  test("L2: a waiter survives a compaction of the revisions that it missed", async () => {
+    const prefix = newPrefix();
+    const proxy = await proxied(etcd());
+    const store = await opened({ endpoints: [at(etcd())], prefix });
+    const waiter = await opened({ endpoints: [at(proxy)], prefix });
+    const { wait, release } = await heldAndQueued(store, waiter);
+    const waiting = wait();
+    await sleep(200);
+    proxy.refuse();
+    proxy.reset();
+    await release();
+    const answer = await store.read({ resource: "r", consistency: "linearizable", limitMs: 5_000 });
+    await etcd().call("/v3/kv/compaction", { revision: answer.evidence.revision, physical: true });
+    await proxy.heal();
+    await waiting;
+  });
+});

@@ -1,0 +1,157 @@
+// Where one fault trial happens: its history, its contenders, its proxies, and servers of its own where it needs to stop
+// them. All of it is gone when the trial is over, also when it failed; trials run side by side.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { startProxy, type TcpProxy } from "../servers/proxy.ts";
+import type { RunningServer } from "../servers/server.ts";
+import { Child, type Told } from "./child.ts";
+import type { FaultEngine } from "./fault-engine.ts";
+import { History, summaryOf } from "./history.ts";
+import { type Expectation, judge } from "./history-checks.ts";
+
+const WORKER = new URL("../faults/workers/contender.mjs", import.meta.url);
+let trials = 0;
+
+export interface Held {
+  readonly token: bigint;
+  readonly at: number;
+}
+
+export interface CompeteOptions {
+  /** Ask again after every loss. @default false */
+  readonly again?: boolean | undefined;
+  readonly whileInDoubt?: "act" | "stop" | undefined;
+}
+
+/** A process that competes for the resources of trials. */
+export class Contender {
+  readonly name: string;
+  readonly child: Child;
+  #calls = 0;
+
+  constructor(name: string) {
+    this.name = name;
+    this.child = new Child(WORKER, { name }, {});
+  }
+
+  async call(name: string, request: object): Promise<Told> {
+    this.#calls += 1;
+    const id = this.#calls;
+    this.child.say({ id, do: name, ...request });
+    const answer = await this.child.heard("answer", (told) => told.id === id);
+    if (answer.error !== undefined)
+      throw new Error(`${this.name} could not ${name}: ${JSON.stringify(answer.error)}`);
+    return answer;
+  }
+
+  compete(trial: Trial, { again = false, whileInDoubt }: CompeteOptions = {}): Promise<Told> {
+    const { resource, guard, history } = trial;
+    const options = whileInDoubt === undefined ? {} : { whileInDoubt };
+    return this.call("compete", { resource, guard, history: history.file, again, options });
+  }
+
+  /** The first grant above `above`; the guard has been raised by then. */
+  async granted({ resource }: Trial, above = 0n): Promise<Held> {
+    const told = await this.child.heard(
+      "granted",
+      (each) => each.resource === resource && tokenOf(each) > above,
+    );
+    return { token: tokenOf(told), at: told.at };
+  }
+
+  /** Resolves when it has acted so many times more. */
+  async acts({ resource }: Trial, times: number): Promise<void> {
+    await this.call("act", { resource, times });
+  }
+
+  /** When it knew that this term was over, and why. */
+  told({ resource }: Trial, held: Held): Promise<Told> {
+    return this.child.heard(
+      "told",
+      (each) => each.resource === resource && tokenOf(each) === held.token,
+    );
+  }
+
+  hasBeenTold(held: Held): boolean {
+    return this.child.told.some((each) => each.event === "told" && tokenOf(each) === held.token);
+  }
+
+  async release({ resource }: Trial): Promise<void> {
+    expect((await this.call("release", { resource })).result).toBe("released");
+  }
+
+  /** Writes with the token of an old term, without asking the lease. */
+  async lateWrite({ resource }: Trial, held: Held): Promise<unknown> {
+    return (await this.call("lateWrite", { resource, token: String(held.token) })).outcome;
+  }
+}
+
+/** One resource and what happened to it. */
+export interface Trial {
+  readonly resource: string;
+  readonly history: History;
+  /** The file of the guarded resource. */
+  readonly guard: string;
+}
+
+export class Arena implements AsyncDisposable {
+  readonly #engine: FaultEngine;
+  readonly #folder = mkdtempSync(join(tmpdir(), "tenure-faults-"));
+  readonly #contenders: Contender[] = [];
+  readonly #others: AsyncDisposable[] = [];
+
+  constructor(engine: FaultEngine) {
+    this.#engine = engine;
+  }
+
+  trial(): Trial {
+    trials += 1;
+    const resource = `trial-${trials}`;
+    const history = new History(join(this.#folder, `${resource}.jsonl`));
+    return { resource, history, guard: join(this.#folder, `${resource}.db`) };
+  }
+
+  /** A process that is connected to the store at this address. */
+  async contender(
+    name: string,
+    at: { readonly url: string },
+    library?: string,
+  ): Promise<Contender> {
+    const contender = new Contender(name);
+    this.#contenders.push(contender);
+    const { timing } = this.#engine;
+    await contender.call("connect", { url: at.url, library, defaults: timing });
+    return contender;
+  }
+
+  async proxy(server: RunningServer): Promise<TcpProxy> {
+    const proxy = await startProxy(server);
+    this.#others.push(proxy);
+    return proxy;
+  }
+
+  async server(start: () => Promise<RunningServer>): Promise<RunningServer> {
+    const server = await start();
+    this.#others.push(server);
+    return server;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#contenders.map(({ child }) => child.kill()));
+    for (const each of this.#others.reverse()) await each[Symbol.asyncDispose]();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** The history of the trial breaks no invariant, and enough happened in it to say so. */
+export function expectSound({ history }: Trial, expectation: Expectation): void {
+  const happenings = history.read();
+  const verdict = judge(happenings, expectation);
+  expect(verdict, summaryOf(happenings)).toEqual({ violations: [], invalid: [] });
+}
+
+function tokenOf(told: Told): bigint {
+  return BigInt(String(told.token));
+}

@@ -1,0 +1,98 @@
+// What the fault suite needs to know of an engine. One such entry per engine is all that differs between the files in
+// test/faults: the faults and what is expected of them are the same for all.
+import { type TestContext, test } from "vitest";
+import { CannotRunError } from "../servers/engine.ts";
+import type { RunningServer } from "../servers/server.ts";
+import { useServer } from "../servers/use-server.ts";
+import { Arena } from "./fault-arena.ts";
+import type { Expectation } from "./history-checks.ts";
+
+export interface FaultEngine {
+  readonly name: string;
+  /** A server that keeps what it has acknowledged over a kill -9. */
+  readonly start: () => Promise<RunningServer>;
+  /** The same engine as it comes, where it does not keep everything then. */
+  readonly startForgetful?: (() => Promise<RunningServer>) | undefined;
+  /** The client libraries to try; without them, the store's own choice. */
+  readonly libraries?: readonly string[] | undefined;
+  /** How long behind the ttl the store may still keep the lease of a holder that is gone. */
+  readonly lagMs: number;
+  readonly timing: FaultTiming;
+}
+
+export interface FaultTiming {
+  readonly ttlMs: number;
+  readonly renewEveryMs: number;
+  readonly clockErrorMs: number;
+  readonly roundTripMs: number;
+}
+
+/** Bounds for two busy cores, and still a short trial. The holder stops 400 ms before the store's expiry. */
+export const usualTiming: FaultTiming = {
+  ttlMs: 2_000,
+  renewEveryMs: 500,
+  clockErrorMs: 50,
+  roundTripMs: 350,
+};
+
+/** What a machine that does a lot else may add to any wait here. It proves less than a tight bound, and never lies. */
+const SLACK_MS = 4_000;
+
+/** Within this time of the holder's last renewal a waiter holds (L1). */
+export function takeoverMaxMs({ timing, lagMs }: FaultEngine): number {
+  return timing.ttlMs + lagMs + SLACK_MS;
+}
+
+/** So many acts of the first holder come before every fault. */
+export const ACTS = 100;
+
+/** What every history must have: two terms, and a holder that acted for some time. */
+export function usually(engine: FaultEngine, more: Partial<Expectation> = {}): Expectation {
+  return { grantsMin: 2, actsMin: ACTS + 20, livelyWithinMs: 2 * takeoverMaxMs(engine), ...more };
+}
+
+type FaultBody = (arena: Arena, server: RunningServer) => Promise<void>;
+
+export interface FaultTests {
+  /** A trial that shares its server with others, so it only breaks processes and links. */
+  shared(name: string, body: FaultBody): void;
+  /** A trial with a server of its own, which it may stop. */
+  own(name: string, start: () => Promise<RunningServer>, body: FaultBody): void;
+}
+
+const TEST_MAX_MS = 90_000;
+
+/** Call at the top of a file, once. */
+export function faultTests(engine: FaultEngine): FaultTests {
+  const server = useServer(engine.start);
+  return {
+    shared: (name, body) => {
+      test.concurrent(
+        name,
+        async () => {
+          await using arena = new Arena(engine);
+          await body(arena, server());
+        },
+        TEST_MAX_MS,
+      );
+    },
+    own: (name, start, body) => {
+      test.concurrent(
+        name,
+        async (context) => {
+          await using arena = new Arena(engine);
+          await body(arena, await arena.server(start).catch(skipUnlessOurs(context)));
+        },
+        TEST_MAX_MS,
+      );
+    },
+  };
+}
+
+/** A given server (TENURE_TEST_REDIS) is not ours to stop. */
+function skipUnlessOurs(context: TestContext): (error: unknown) => never {
+  return (error) => {
+    if (error instanceof CannotRunError) context.skip(error.message);
+    throw error;
+  };
+}
