@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Tenure } from "../../src/index.ts";
+import type { Store } from "../../src/stores/store.ts";
 import { until } from "../servers/ask.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";
@@ -176,6 +177,78 @@ describe("a broken link", () => {
   }, 40_000);
 });
 
+describe("a request whose first copy was carried out unheard", () => {
+  const limitMs = 2_000;
+  const session = { sessionId: "one", limitMs };
+  const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
+
+  /** A store that asks through the proxy first and directly then, with the replies of the former lost from now on. */
+  async function halfDeaf(prepare: (store: Store) => Promise<void>): Promise<Store> {
+    const proxy = await proxied(etcd());
+    const store = await opened({ endpoints: [at(proxy), at(etcd())], prefix: newPrefix() });
+    await prepare(store);
+    proxy.cut("replies");
+    return store;
+  }
+  const openSession = async (store: Store): Promise<void> => {
+    await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+  };
+  const holding = async (store: Store): Promise<bigint> => {
+    await openSession(store);
+    const granted = await store.grant(ask);
+    return granted.kind === "granted" ? granted.token : 0n;
+  };
+
+  test("opening a session: it is open, for the ttl that was granted", async () => {
+    const store = await halfDeaf(async () => undefined);
+    const opening = store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    expect(await opening).toEqual({ ttlMs: 60_000 });
+    expect((await store.renew({ ...session, withdrawn: [] })).kind).toBe("renewed");
+  });
+
+  test("S1: a grant: granted, with the token of the first copy", async () => {
+    const store = await halfDeaf(openSession);
+    const granted = await store.grant(ask);
+    const question = { resource: "r", consistency: "linearizable", limitMs } as const;
+    const { holder: seen } = await store.read(question);
+    expect(granted).toEqual({ kind: "granted", token: seen?.token });
+    expect(await store.grant(ask)).toEqual(granted);
+  });
+
+  test("a place in line: the same one, and it is its turn when the holder goes", async () => {
+    let token = 0n;
+    const store = await halfDeaf(async (opening) => {
+      token = await holding(opening);
+    });
+    const second = { ...ask, attempt: "one.2", queue: true };
+    expect((await store.grant(second)).kind).toBe("busy");
+    await store.release({ ...session, resource: "r", token });
+    expect((await store.grant(second)).kind).toBe("granted");
+  });
+
+  test("a release: released, not notHeld", async () => {
+    let token = 0n;
+    const store = await halfDeaf(async (opening) => {
+      token = await holding(opening);
+    });
+    const request = { ...session, resource: "r", token };
+    expect(await store.release(request)).toEqual({ kind: "released" });
+    expect(await store.release(request)).toEqual({ kind: "notHeld" });
+  });
+
+  test("a renewal: renewed", async () => {
+    const store = await halfDeaf(openSession);
+    const outcome = await store.renew({ ...session, withdrawn: [] });
+    expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
+  });
+
+  test("the end of a session: no error", async () => {
+    const store = await halfDeaf(openSession);
+    await store.endSession(session);
+    expect((await store.grant(ask)).kind).toBe("gone");
+  });
+});
+
 describe("a server that fails", () => {
   test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
     const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
@@ -225,6 +298,17 @@ describe("a server that fails", () => {
     expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
     const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
     expect((await store.read(question)).holder?.token).toBe(token);
+  });
+
+  test("S5: a session whose key somebody deleted is gone, although etcd keeps its lease alive", async () => {
+    const prefix = newPrefix();
+    const store = await opened({ endpoints: [at(etcd())], prefix });
+    await heldAndQueued(store);
+    const [key, end] = [`${prefix}s/`, `${prefix}s0`].map((text) => Buffer.from(text));
+    const range = { key: key?.toString("base64"), range_end: end?.toString("base64") };
+    await etcd().call("/v3/kv/deleterange", range);
+    const renewal = store.renew({ sessionId: "one", withdrawn: [], limitMs: 5_000 });
+    expect(await renewal).toEqual({ kind: "gone" });
   });
 
   test("L2: a waiter survives a compaction of the revisions that it missed", async () => {
