@@ -159,7 +159,7 @@ export class LeaseSession {
     const { names, acl, parents } = this.#parts;
     return new Place({
       parent: names.parent(resource),
-      prefix: placePrefix(this.#name, attempt),
+      prefix: placePrefix(this.#name, sessionId, attempt),
       data: encodePlace(this.link.timeoutMs, encodeRecord({ holderId, sessionId, attempt, value })),
       acl,
       parents,

@@ -40,9 +40,15 @@ describe("names of nodes", () => {
 describe("places", () => {
   const session = "00000000000000aa";
   const place = (number: string, attempt = "x.1"): string =>
-    `${placePrefix(session, attempt)}${number}`;
+    `${placePrefix(session, "one", attempt)}${number}`;
   const order = (...numbers: string[]): number[] =>
     placesOf(numbers.map((number) => place(number))).map(({ sequence }) => sequence);
+
+  test("of different attempts have different names", () => {
+    const attempts = ["one.1", ".1", "!.1", "one", "one.", "one.one.1", "!one.1", "two.1"];
+    const names = attempts.map((attempt) => placePrefix(session, "one", attempt));
+    expect(new Set(names).size).toBe(attempts.length);
+  });
 
   test("come in the order of their numbers", () => {
     expect(order("0000000010", "0000000009", "0000000000")).toEqual([0, 9, 10]);
