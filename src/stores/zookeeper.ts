@@ -27,6 +27,7 @@ import type {
   Store,
   WatchRequest,
 } from "./store.ts";
+import { SessionOverError } from "./zookeeper/failures.ts";
 import { LeaseSession, unlessOver } from "./zookeeper/lease-session.ts";
 import { Link } from "./zookeeper/link.ts";
 import { closeSession, sync } from "./zookeeper/messages.ts";
@@ -90,11 +91,13 @@ class ZooKeeperStore implements Store {
     try {
       await session.open(limitMs);
     } catch (error) {
-      link.close(new Error("opening the session failed"), true);
+      link.close(new SessionOverError("opening the session failed"), true);
       throw error;
     }
     this.#refuseWhenClosed();
-    this.#sessions.get(sessionId)?.link.close(new Error("the session was opened anew"), true);
+    this.#sessions
+      .get(sessionId)
+      ?.link.close(new SessionOverError("the session was opened anew"), true);
     this.#sessions.set(sessionId, session);
     return { ttlMs: link.timeoutMs };
   }
@@ -145,7 +148,7 @@ class ZooKeeperStore implements Store {
     try {
       await unlessOver(ended, undefined);
     } finally {
-      link.close(new Error("the session was ended"), true);
+      link.close(new SessionOverError("the session was ended"), true);
     }
   }
 

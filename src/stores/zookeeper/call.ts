@@ -4,13 +4,16 @@
 import type { Clock } from "../../core/clock.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { lateError, lostError } from "./failures.ts";
-import type { Link } from "./link.ts";
+import { ProtocolError } from "./jute.ts";
+import type { Link, Mark } from "./link.ts";
 import type { Message } from "./messages.ts";
 import { ConnectionLostError, type Reply } from "./wire.ts";
 
 export class Call {
   readonly #link: Link;
-  #heardAtFirst: number | undefined;
+  /** When something was first sent. */
+  #firstSent: Mark | undefined;
+  #isOver = false;
 
   constructor(link: Link) {
     this.#link = link;
@@ -21,7 +24,7 @@ export class Call {
   }
 
   get wasSent(): boolean {
-    return this.#heardAtFirst !== undefined;
+    return this.#firstSent !== undefined;
   }
 
   /** What is sent without waiting in between travels together and is answered in this order. */
@@ -36,20 +39,26 @@ export class Call {
     return this.#link.resetExpiry();
   }
 
+  /** For work that tries again: nobody waits for it any more once the time is up. */
+  throwIfOver(): void {
+    if (this.#isOver) throw new Error("the time for this request is over");
+  }
+
   /** To be called when time is up. */
   giveUp(limitMs: number): Error {
-    if (this.#heardAtFirst !== undefined) this.#link.dropSilent(this.#heardAtFirst);
+    this.#isOver = true;
+    if (this.#firstSent !== undefined) this.#link.dropSilent(this.#firstSent);
     return lateError(this.place, limitMs, this.wasSent);
   }
 
   #begin(): Promise<unknown> | undefined {
-    if (this.#heardAtFirst !== undefined) return undefined;
+    if (this.#firstSent !== undefined) return undefined;
     if (this.#link.isConnected) {
-      this.#heardAtFirst = this.#link.heard();
+      this.#firstSent = this.#link.mark();
       return undefined;
     }
     return this.#link.connected().then(() => {
-      this.#heardAtFirst ??= this.#link.heard();
+      this.#firstSent ??= this.#link.mark();
     });
   }
 }
@@ -72,7 +81,8 @@ export function within<T>(
 }
 
 function translated(error: Error, call: Call): Error {
-  if (error instanceof ConnectionLostError) return lostError(call.place, error);
+  if (error instanceof ConnectionLostError || error instanceof ProtocolError)
+    return lostError(call.place, error);
   // Once something was sent, a failure to connect again does not make it undone.
   if (isTenureError(error, "STORE_UNAVAILABLE") && call.wasSent)
     return lostError(call.place, error);

@@ -3,6 +3,7 @@
 // truth, except where an answer got lost: then the server is asked.
 
 import type { Clock } from "../../core/clock.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
 import { encodeRecord } from "../../core/record.ts";
 import type { GrantOutcome, GrantRequest, LeaseRef } from "../store.ts";
 import { Bells } from "./bells.ts";
@@ -90,7 +91,9 @@ export class LeaseSession {
         else if (reply.error === ERROR.noNode) await this.#createNode(call);
         else expectOk(reply, call);
       }
-      throw new Error("the session's node changes faster than it can be written");
+      throw new StoreUnavailableError("The session's node changes faster than it can be written.", {
+        applied: "unknown",
+      });
     });
   }
 
@@ -156,7 +159,7 @@ export class LeaseSession {
     const { names, acl, parents } = this.#parts;
     return new Place({
       parent: names.parent(resource),
-      prefix: placePrefix(this.#name, attempt),
+      prefix: placePrefix(this.#name, sessionId, attempt),
       data: encodePlace(this.link.timeoutMs, encodeRecord({ holderId, sessionId, attempt, value })),
       acl,
       parents,

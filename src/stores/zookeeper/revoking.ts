@@ -6,19 +6,23 @@ import type { Call } from "./call.ts";
 import { refusalOf } from "./failures.ts";
 import { ERROR, getData, multi, readDataAndStat, readMulti, remove, setData } from "./messages.ts";
 import type { Names } from "./names.ts";
-import { expectOk } from "./place.ts";
+import { deleted, expectOk } from "./place.ts";
 import { lookAt } from "./reading.ts";
 import { decodeNotices, encodeNotices } from "./record.ts";
 
 /** True when it held this token and does no more. */
 export async function revoke(call: Call, names: Names, ref: LeaseRef): Promise<boolean> {
   for (;;) {
+    call.throwIfOver();
     const { holder } = await lookAt(call, names.parent(ref.resource));
     if (holder?.stat.czxid !== ref.token) return false;
     const node = names.sessionNode(holder.session);
     const session = await call.send(getData(node));
-    // The session has just ended, and its lease with it.
-    if (session.error === ERROR.noNode) continue;
+    if (session.error === ERROR.noNode) {
+      // The session has just ended, and its lease with it; or somebody has deleted its node, and it cannot be told.
+      if (await deleted(call, remove(holder.path))) return true;
+      continue;
+    }
     expectOk(session, call);
     const { data, stat } = readDataAndStat(session.body);
     const notices = encodeNotices([...decodeNotices(data), ref]);
