@@ -2,7 +2,7 @@
 // anything is connected. Method: through connect() where it must fail, through the parser where it must not.
 import { describe, expect, test } from "vitest";
 import { connect } from "../src/connect.ts";
-import { optionsOf } from "../src/stores/etcd/url.ts";
+import { etcdOptionsOf } from "../src/stores/etcd/url.ts";
 
 describe("a bad etcd: URL", () => {
   test.each([
@@ -39,6 +39,6 @@ describe("a good etcd: URL", () => {
     ["etcd://u%3A:p%40:@a", { endpoints: ["a"], username: "u:", password: "p@:" }],
     ["ETCD://u:p@w@a", { endpoints: ["a"], username: "u", password: "p@w" }],
   ])("%s", (url, options) => {
-    expect(optionsOf(url)).toEqual(options);
+    expect(etcdOptionsOf(url)).toEqual(options);
   });
 });

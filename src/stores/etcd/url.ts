@@ -9,7 +9,7 @@ import type { EtcdOptions } from "./options.ts";
 const SETTINGS = ["connect-ms", "ca", "cert", "key", "servername"];
 const EXAMPLE = '"etcd://10.0.0.1:2379,10.0.0.2:2379/prefix"';
 
-export function optionsOf(url: string): EtcdOptions {
+export function etcdOptionsOf(url: string): EtcdOptions {
   const [, scheme = "", authority = "", path = "", query = ""] =
     /^(etcds?):\/\/([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?$/i.exec(url) ?? [];
   const at = authority.lastIndexOf("@");

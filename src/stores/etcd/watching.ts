@@ -39,6 +39,7 @@ export async function* watch(
         continue;
       }
       yield* changes(seen, held.leases);
+      request.onCaughtUp?.();
       yield* follow(request.prefix, held.revision + 1n, seen, parts, signal);
     }
   } finally {

@@ -3,6 +3,7 @@
 // for ever, but only after the first connection has worked.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import type { HostPort } from "./url.ts";
 import type { ChannelEvents, ChannelWire, IoredisClient, Library, Target, Wire } from "./wire.ts";
 
 /** How long to wait before the next try to connect again. */
@@ -17,23 +18,69 @@ const ownSettings = {
   commandTimeout: undefined,
 } as const;
 
-type Constructor = new (url: string, options: object) => IoredisClient;
+interface Ioredis {
+  readonly Redis: (new (
+    url: string,
+    options: object,
+  ) => IoredisClient) &
+    (new (
+      options: object,
+    ) => IoredisClient);
+  readonly Cluster: new (nodes: readonly HostPort[], options: object) => IoredisClient;
+}
 
 export async function load(): Promise<Library> {
   const specifier: string = "ioredis";
-  const { Redis } = (await import(specifier)) as { Redis: Constructor };
+  const library = (await import(specifier)) as Ioredis;
   return {
-    connect: async ({ url, connectMs, tls, soon }: Target) => {
+    connect: async (target: Target) => {
       const make = (retryStrategy: Retry): IoredisClient =>
-        new Redis(url, {
-          ...ownSettings,
-          connectTimeout: connectMs,
-          retryStrategy,
-          ...(tls === undefined ? {} : { tls }),
-        });
-      return new IoredisWire(await connected(make), soon);
+        makeClient(library, target, retryStrategy);
+      return new IoredisWire(await connected(make), target.soon);
     },
   };
+}
+
+function makeClient({ Redis, Cluster }: Ioredis, target: Target, retry: Retry): IoredisClient {
+  const { place, connectMs } = target;
+  const tls = target.tls ?? (place.isTls ? {} : undefined);
+  const settings = {
+    ...ownSettings,
+    connectTimeout: connectMs,
+    ...(tls === undefined ? {} : { tls }),
+  };
+  switch (place.kind) {
+    case "server":
+      return new Redis(place.url, { ...settings, retryStrategy: retry });
+    case "sentinel": {
+      const { username, password } = place.sentinelLogin;
+      return new Redis({
+        ...settings,
+        ...place.login,
+        ...{ sentinels: place.hosts, name: place.master, db: place.db },
+        ...(username === undefined ? {} : { sentinelUsername: username }),
+        ...(password === undefined ? {} : { sentinelPassword: password }),
+        ...(place.isTls ? { sentinelTLS: tls, enableTLSForSentinelMode: true } : {}),
+        retryStrategy: retry,
+        // Between the death of a master and the choice of the next, Sentinels name one that does not answer.
+        sentinelRetryStrategy: retry,
+      });
+    }
+    case "cluster":
+      return new Cluster(place.hosts, {
+        lazyConnect: true,
+        enableOfflineQueue: false,
+        clusterRetryStrategy: retry,
+        slotsRefreshTimeout: connectMs,
+        redisOptions: { ...settings, ...place.login },
+        // A certificate names hosts, not their addresses.
+        ...(place.isTls ? { dnsLookup: asItIs } : {}),
+      });
+  }
+}
+
+function asItIs(host: string, found: (error: null, address: string) => void): void {
+  found(null, host);
 }
 
 /** The user's client: used for commands as it is, and copied for messages. */
@@ -59,17 +106,25 @@ async function connected(make: (retry: Retry) => IoredisClient): Promise<Ioredis
     cause ??= error;
   });
   // A connection alone must not keep the process alive: whoever waits for an answer has a timer.
-  client.on("connect", () => {
-    (client as { stream?: { unref?(): void } }).stream?.unref?.();
-  });
+  client.on("connect", () => unref(client));
+  client.on("+node", (node: IoredisClient) => node.on("connect", () => unref(node)));
   try {
     await client.connect();
   } catch (error) {
     client.disconnect();
-    throw cause ?? error;
+    throw ofNode(cause ?? error);
   }
   ready = true;
   return client;
+}
+
+function unref(client: IoredisClient): void {
+  (client as { stream?: { unref?(): void } }).stream?.unref?.();
+}
+
+/** A cluster client says only that all nodes failed, and has what the last one said. */
+function ofNode(error: unknown): unknown {
+  return (error as { lastNodeError?: unknown })?.lastNodeError ?? error;
 }
 
 class IoredisWire implements Wire {

@@ -2,12 +2,12 @@
 // without a password in the message.
 import { describe, expect, test } from "vitest";
 import { settingsOf, type ZooKeeperOptions } from "./options.ts";
-import { optionsFromUrl } from "./url.ts";
+import { zookeeperOptionsOf } from "./url.ts";
 
 describe("a URL", () => {
   test("names hosts, user, root and settings", () => {
     const url = "zookeeper://me%40home:s%3Acret@h1:2181,h2,[::1]:2183/apps/a%20b?tick-ms=500";
-    const options = optionsFromUrl(url);
+    const options = zookeeperOptionsOf(url);
     expect(options).toMatchObject({ auth: { user: "me@home", password: "s:cret" }, tickMs: 500 });
     const settings = settingsOf(options);
     expect(settings.link).toMatchObject({ auth: "me@home:s:cret", connectMs: 5_000 });
@@ -22,7 +22,7 @@ describe("a URL", () => {
 
   test("without a path it means /tenure, without a user everyone", () => {
     for (const url of ["zookeeper://h1", "ZooKeeper://h1:2181/"]) {
-      const settings = settingsOf(optionsFromUrl(url));
+      const settings = settingsOf(zookeeperOptionsOf(url));
       expect(settings.names.leases).toBe("/tenure/leases");
       expect(settings.acl).toEqual({ scheme: "world", id: "anyone" });
     }
@@ -46,7 +46,7 @@ describe("a URL", () => {
     ["a tick that is no number", "zookeeper://h1?tick-ms=soon", /`tickMs` must be a number/],
     ["an empty limit", "zookeeper://h1?connect-ms=", /`connectMs` must be a number/],
   ])("with %s is refused", (_, url, message) => {
-    expect(() => settingsOf(optionsFromUrl(url))).toThrow(message);
+    expect(() => settingsOf(zookeeperOptionsOf(url))).toThrow(message);
   });
 
   test("that is refused does not have its password repeated", () => {
@@ -58,7 +58,7 @@ describe("a URL", () => {
     for (const url of bad) {
       let said = "";
       try {
-        settingsOf(optionsFromUrl(url));
+        settingsOf(zookeeperOptionsOf(url));
       } catch (error) {
         said = String(error);
       }

@@ -7,7 +7,7 @@ import type { ZooKeeperOptions } from "./options.ts";
 const EXAMPLE = "zookeeper://h1:2181,h2:2181,h3:2181/tenure";
 const KNOWN = ["tick-ms", "connect-ms"];
 
-export function optionsFromUrl(url: string): ZooKeeperOptions {
+export function zookeeperOptionsOf(url: string): ZooKeeperOptions {
   const match = /^zookeeper:\/\/(?:([^@/?#]*)@)?([^/?#@]*)(\/[^?#]*)?(?:\?([^#]*))?$/i.exec(url);
   if (match === null) {
     throw new InvalidArgumentError(`A zookeeper: URL looks like ${EXAMPLE}; this one does not.`);

@@ -34,7 +34,10 @@ export async function* watch(request: WatchRequest, parts: WatchParts): AsyncIte
   try {
     while (!signal.aborted) {
       const isCurrent = await readNews(parts, request.prefix, news, held);
-      if (isCurrent) yield* changes(seen, [...held.values()]);
+      if (isCurrent) {
+        yield* changes(seen, [...held.values()]);
+        request.onCaughtUp?.();
+      }
       await news.next(isCurrent ? TRY_EVERY_MS : RETRY_MS, signal);
     }
   } finally {

@@ -62,32 +62,70 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     const keeper = await bench.session(store, "keeper", bench.ttlMs * 50);
     const first = await keeper.take("w/first");
     await keeper.take("elsewhere");
-    const stop = new AbortController();
-    const events: string[] = [];
-    const watching = collect(
-      (await bench.store()).watch({ prefix: "w/", signal: stop.signal }),
-      events,
-    );
-    await bench.harness.sleep(30);
+    const seen = await startWatching(bench, "w/");
+    await seen.until("w/first held by keeper");
     await keeper.release("w/first", first);
-    await bench.harness.sleep(150);
+    await seen.until("w/first free");
     const mortal = await bench.session(store, "mortal");
     await mortal.take("w/second");
-    await bench.harness.sleep(150);
+    await seen.until("w/second held by mortal");
     await bench.expire(store);
-    await bench.harness.sleep(150);
-    stop.abort();
-    await bench.harness.sleep(1);
-    await watching;
+    await seen.until("w/second free");
     const expected = [
       "w/first held by keeper",
+      "caught up",
       "w/first free",
       "w/second held by mortal",
       "w/second free",
     ];
-    expect(events, expected, "everything under the prefix, in order, nothing else");
+    expect(await seen.stop(), expected, "everything under the prefix, in order, nothing else");
+  },
+
+  "a watch says when all that is held has been told, also when nothing is": async (bench) => {
+    const keeper = await bench.session(await bench.store(), "keeper", bench.ttlMs * 50);
+    const seen = await startWatching(bench, "w/");
+    await seen.until("caught up");
+    await keeper.take("w/first");
+    await seen.until("w/first held by keeper");
+    expect(await seen.stop(), ["caught up", "w/first held by keeper"], "nobody, then somebody");
   },
 };
+
+interface Watching {
+  until(event: string): Promise<void>;
+  /** What was told, in order; "caught up" only the first time. */
+  stop(): Promise<readonly string[]>;
+}
+
+/** Far longer than any watch takes to tell, and in small steps, because it usually takes a few milliseconds. */
+const TELL_MAX_STEPS = 500;
+const TELL_STEP_MS = 10;
+
+async function startWatching(bench: Bench, prefix: string): Promise<Watching> {
+  const stop = new AbortController();
+  const events: string[] = [];
+  const onCaughtUp = (): void => {
+    if (!events.includes("caught up")) events.push("caught up");
+  };
+  const { signal } = stop;
+  const watching = collect((await bench.store()).watch({ prefix, signal, onCaughtUp }), events);
+  return {
+    until: async (event) => {
+      for (let step = 0; step < TELL_MAX_STEPS && !events.includes(event); step += 1)
+        await bench.harness.sleep(TELL_STEP_MS);
+      expectTrue(
+        events.includes(event),
+        `the watch told "${event}", not only ${events.join(", ")}`,
+      );
+    },
+    stop: async () => {
+      stop.abort();
+      await bench.harness.sleep(1);
+      await watching;
+      return events;
+    },
+  };
+}
 
 async function collect(views: AsyncIterable<LeaseView>, events: string[]): Promise<void> {
   for await (const view of views) {
