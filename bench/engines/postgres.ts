@@ -29,7 +29,7 @@ async function start(): Promise<Server> {
     sql,
     requests: async () => {
       const calls =
-        "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname IN ('acquire', 'release', 'renew')";
+        "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'renew'";
       return Number(await server.sql(calls));
     },
     [Symbol.asyncDispose]: async () => {
