@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { startEtcd } from "../servers/etcd.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
@@ -15,6 +16,7 @@ import { useServer } from "../servers/use-server.ts";
 const run = promisify(execFile);
 const postgres = useServer(startPostgres);
 const redis = useServer(startRedis);
+const etcd = useServer(startEtcd);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 // Inside the package: only there does its own name resolve to it.
 const folder = mkdtempSync(join(root, ".docs-"));
@@ -107,10 +109,12 @@ describe("the documentation", () => {
 });
 
 /** The servers that the pages name are stood in for by real ones of ours; what follows a `?` is kept. */
-const ADDRESS = /(postgres|redis):\/\/[^"?\s]+/g;
+const ADDRESS = /(postgres|redis|etcd):\/\/[^"?\s]+|localhost:2379/g;
 
-function realAddress(_address: string, scheme: string): string {
-  return scheme === "postgres" ? postgres().url : redis().url;
+function realAddress(_address: string, scheme: string | undefined): string {
+  if (scheme === undefined) return `${etcd().host}:${etcd().port}`;
+  const servers: Record<string, () => { readonly url: string }> = { postgres, redis, etcd };
+  return servers[scheme]?.().url ?? "";
 }
 
 async function hasBetterSqlite3(): Promise<boolean> {
