@@ -19,7 +19,8 @@ import {
 } from "../support/etcd-holders.ts";
 
 const cluster = useServer(startEtcdCluster, { fastElections: true });
-const timing = { ttlMs: 3_000, clockErrorMs: 30, roundTripMs: 500, renewEveryMs: 800 };
+/** An election has to fit in, on a machine where everything else runs too. */
+const timing = { ttlMs: 6_000, clockErrorMs: 60, roundTripMs: 1_000, renewEveryMs: 1_500 };
 
 async function rolesOf(): Promise<{ leader: EtcdServer; others: EtcdServer[] }> {
   const leader = await cluster().leader();
@@ -44,19 +45,21 @@ describe("one member of three", () => {
       else await leader.pause();
       try {
         const begunAt = performance.now();
-        const other = await tenure.acquire("other", { waitMs: 10_000 });
-        expect(performance.now() - begunAt).toBeLessThan(5_000);
+        const other = await tenure.acquire("other", { waitMs: 20_000 });
+        expect(performance.now() - begunAt).toBeLessThan(timing.ttlMs);
         expect(other.token).toBeGreaterThan(lease.token);
         await sleep(timing.ttlMs);
+        await lease.settled();
         expect(lease.check()).toBe(lease.token);
       } finally {
         if (how === "killed") await leader.start();
         else await leader.resume();
       }
       await sleep(500);
+      await lease.settled();
       expect(lease.check()).toBe(lease.token);
     },
-    30_000,
+    60_000,
   );
 
   test("a frozen follower that is asked first costs a part of the limit only", async () => {
@@ -64,7 +67,7 @@ describe("one member of three", () => {
     const [frozen, third] = others as [EtcdServer, EtcdServer];
     const prefix = newPrefix();
     const store = await opened({ endpoints: [frozen, third, leader].map(at), prefix });
-    const session = { sessionId: "one", limitMs: 1_500 };
+    const session = { sessionId: "one", limitMs: 4_000 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     await frozen.pause();
     try {
@@ -72,7 +75,7 @@ describe("one member of three", () => {
       const begunAt = performance.now();
       const granted = await store.grant(ask);
       expect(granted.kind).toBe("granted");
-      expect(performance.now() - begunAt).toBeLessThan(1_400);
+      expect(performance.now() - begunAt).toBeLessThan(3_500);
       expect((await store.renew({ ...session, withdrawn: [] })).kind).toBe("renewed");
       const token = granted.kind === "granted" ? granted.token : 0n;
       expect((await store.release({ ...session, resource: "r", token })).kind).toBe("released");
@@ -94,7 +97,7 @@ describe("one member of three", () => {
       await first[fault]();
       try {
         // A frozen one is found out by the next renewal of the waiter's session.
-        const renewal = { sessionId: "two", withdrawn: [], limitMs: 2_000 };
+        const renewal = { sessionId: "two", withdrawn: [], limitMs: 4_000 };
         expect((await waiter.renew(renewal)).kind).toBe("renewed");
         await release();
         await waiting;

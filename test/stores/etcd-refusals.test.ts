@@ -15,7 +15,8 @@ import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";
 import { at, heldAndQueued, opened } from "../support/etcd-holders.ts";
 
-const CONNECT_MS = 2_000;
+/** Time enough for a busy machine to give the real reason. */
+const CONNECT_MS = 4_000;
 
 /** The error of an attempt to open the store, which must come within the limit. */
 async function refusal(options: EtcdOptions): Promise<TenureError> {
@@ -24,7 +25,7 @@ async function refusal(options: EtcdOptions): Promise<TenureError> {
     async (store) => store.close(),
     (reason: unknown) => reason,
   );
-  expect(performance.now() - begunAt).toBeLessThan(CONNECT_MS + 500);
+  expect(performance.now() - begunAt).toBeLessThan(CONNECT_MS + 1_500);
   if (!isTenureError(error)) throw new Error(`expected a TenureError, got ${String(error)}`);
   return error;
 }
@@ -148,7 +149,7 @@ describe("a cluster without users", () => {
     await using proxy = await startProxy(plain());
     proxy.cut();
     const silent = await refusal({ endpoints: [at(proxy)] });
-    expect(silent.message).toMatch(/within 2000 ms \(connectMs\)/);
+    expect(silent.message).toMatch(/within 4000 ms \(connectMs\)/);
     expect(silent).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
     await plain().pause();
     onTestFinished(() => plain().resume());

@@ -7,9 +7,10 @@ import { systemParts } from "../../src/runtime/system.ts";
 import { Http2Transport } from "../../src/stores/etcd/http2-transport.ts";
 import { type EtcdTransport, etcdStore } from "../../src/stores/etcd.ts";
 import type { Store } from "../../src/stores/store.ts";
+import { until } from "../servers/ask.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";
-import { newPrefix } from "../support/etcd-holders.ts";
+import { heldAndQueued, newPrefix } from "../support/etcd-holders.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
 const LIMIT_MS = 5_000;
@@ -19,6 +20,8 @@ class Counting implements EtcdTransport {
   readonly place = "counted";
   sent: string[] = [];
   isClosed = false;
+  /** What a stream sends waits for it. */
+  gate: Promise<unknown> = Promise.resolve();
   readonly #inner: Http2Transport;
 
   constructor() {
@@ -37,7 +40,7 @@ class Counting implements EtcdTransport {
     return {
       send: (message) => {
         this.#count(args[0]);
-        stream.send(message);
+        void this.gate.then(() => stream.send(message));
       },
       cancel: () => stream.cancel(),
     };
@@ -125,6 +128,26 @@ describe("round trips", () => {
 });
 
 describe("waiting", () => {
+  test("L2: a release between the look and the beginning of the watch is not missed", async () => {
+    const prefix = newPrefix();
+    const { store, transport } = await counted(prefix);
+    const { wait, release } = await heldAndQueued((await counted(prefix)).store, store);
+    let open: (value: unknown) => void = () => undefined;
+    transport.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    transport.sent = [];
+    const waiting = wait();
+    const hasLooked = async (): Promise<boolean> => transport.sent.includes("Watch");
+    await until("it has looked and wants to watch", hasLooked, LIMIT_MS);
+    await release();
+    const begunAt = performance.now();
+    open(undefined);
+    await waiting;
+    expect(performance.now() - begunAt).toBeLessThan(5_000);
+    expect(transport.sent.filter((name) => name === "Txn")).toHaveLength(2);
+  });
+
   test("twenty waiters of twenty processes are served one after the other, and only the next one asks", async () => {
     const prefix = newPrefix();
     const WAITERS = 20;

@@ -15,7 +15,7 @@ let prefixes = 0;
 storeSuite(onSharedServer, {
   name: "etcd",
   // Whole seconds, and long enough for fifty grants in a row, each with a flush, on a busy machine.
-  ttlMs: 2_000,
+  ttlMs: 3_000,
   guarantees: { fifo: true, durable: true },
   create: async () => harness(etcd()),
 });
