@@ -54,6 +54,7 @@ const CONFIG_NODE = "/zookeeper/config";
 const NEW_SESSION = Buffer.alloc(16);
 /** A host that is down must not use up the time of those that are not. */
 const HOST_MIN_MS = 250;
+const IDLE_MAX_MS = 1_000;
 
 export class Link {
   readonly place: string;
@@ -149,8 +150,8 @@ export class Link {
   /** Takes the session to a new connection: by that the leader resets its clock, whichever server is asked. */
   async #move(): Promise<void> {
     const before = this.#live();
-    // What is under way would be lost with the connection.
-    await before?.idle();
+    // What is under way would be lost with the connection; but a connection that has gone silent is lost anyway.
+    await before?.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
     if (before !== undefined && before === this.#wire) {
       this.#wire = undefined;
       before.end(new Error("the session moves to a new connection"));
@@ -189,7 +190,9 @@ export class Link {
 
   async #connect(): Promise<Wire> {
     const { hosts, connectMs } = this.#settings;
-    const limitMs = Math.max(HOST_MIN_MS, connectMs / hosts.length);
+    // Not so long that the session would be over before the next one is tried.
+    const shareMs = Math.min(connectMs / hosts.length, this.#timeoutMs / 2);
+    const limitMs = Math.max(HOST_MIN_MS, shareMs);
     const causes: Error[] = [];
     if (this.#settings.prefersLeader) this.#first = (await this.#findLeader()) ?? this.#first;
     for (let tried = 0; tried < hosts.length; tried += 1) {
