@@ -33,7 +33,7 @@ import { Link } from "./zookeeper/link.ts";
 import { closeSession, sync } from "./zookeeper/messages.ts";
 import { openReader } from "./zookeeper/open.ts";
 import { type Settings, settingsOf, type ZooKeeperOptions } from "./zookeeper/options.ts";
-import { KnownParents } from "./zookeeper/place.ts";
+import { KnownParents } from "./zookeeper/parents.ts";
 import type { Reader } from "./zookeeper/reader.ts";
 import { listPage, lookAt, viewOf } from "./zookeeper/reading.ts";
 import { revoke } from "./zookeeper/revoking.ts";

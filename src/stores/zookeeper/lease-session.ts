@@ -17,11 +17,12 @@ import {
   getData,
   readDataAndStat,
   readStat,
-  remove,
   setData,
 } from "./messages.ts";
 import { type Names, placePrefix, sessionName } from "./names.ts";
-import { deleted, expectOk, type KnownParents, Place } from "./place.ts";
+import { expectOk } from "./nodes.ts";
+import type { KnownParents } from "./parents.ts";
+import { Place } from "./place.ts";
 import { decodeNotices, encodePlace } from "./record.ts";
 import type { Reply } from "./wire.ts";
 
@@ -100,11 +101,9 @@ export class LeaseSession {
   /** True when this very grant was held until now. */
   release(ref: LeaseRef, limitMs: number): Promise<boolean> {
     const held = this.#held.get(ref.resource);
-    const path = held?.entry.place.path;
-    if (held?.entry.token !== ref.token || path === undefined) return Promise.resolve(false);
+    if (held?.entry.token !== ref.token) return Promise.resolve(false);
     return this.#within(limitMs, async (call) => {
-      // The path has session, attempt and number in it: it was never anyone else's.
-      const wasThere = await deleted(call, remove(path));
+      const wasThere = await held.entry.place.leave(call);
       this.#end(held.attempt, held.entry);
       return wasThere;
     });
@@ -140,12 +139,13 @@ export class LeaseSession {
       this.#end(attempt, entry);
       return { kind: "ended" };
     }
-    let verdict = await entry?.place.lookAgain(call, queue);
-    if (entry === undefined || verdict === undefined) {
-      entry = { resource, place: this.#newPlace(request) };
-      this.#entries.set(attempt, entry);
-      verdict = await entry.place.take(call, queue);
-    }
+    const isNew = entry === undefined;
+    // Known before anything is sent, so that a withdrawal finds it.
+    entry ??= { resource, place: this.#newPlace(request) };
+    this.#entries.set(attempt, entry);
+    const { place } = entry;
+    const before = isNew ? undefined : await place.lookAgain(call, queue);
+    const verdict = before ?? (await place.take(call, queue));
     if (verdict.kind === "busy") {
       if (!queue) this.#entries.delete(attempt);
       return verdict;

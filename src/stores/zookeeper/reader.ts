@@ -28,11 +28,13 @@ export class Reader {
 
   /** Runs `work` within the limit, a second time on a new session where the old one had expired. */
   async run<T>(limitMs: number, work: (call: Call) => Promise<T>): Promise<T> {
+    const begunAt = this.#clock.now();
     try {
       return await within(this.#clock, this.#living(), limitMs, work);
     } catch (error) {
       if (!(error instanceof SessionOverError)) throw error;
-      return within(this.#clock, this.#living(), limitMs, work);
+      const leftMs = Math.max(1, begunAt + limitMs - this.#clock.now());
+      return within(this.#clock, this.#living(), leftMs, work);
     }
   }
 

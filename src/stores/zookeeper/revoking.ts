@@ -6,7 +6,7 @@ import type { Call } from "./call.ts";
 import { refusalOf } from "./failures.ts";
 import { ERROR, getData, multi, readDataAndStat, readMulti, remove, setData } from "./messages.ts";
 import type { Names } from "./names.ts";
-import { deleted, expectOk } from "./place.ts";
+import { deleted, expectOk } from "./nodes.ts";
 import { lookAt } from "./reading.ts";
 import { decodeNotices, encodeNotices } from "./record.ts";
 

@@ -9,7 +9,7 @@ import type { LeaseView, WatchRequest } from "../store.ts";
 import type { Call } from "./call.ts";
 import { exists, sync, watchBelow } from "./messages.ts";
 import { decodeName, type Names } from "./names.ts";
-import { expectOk } from "./place.ts";
+import { expectOk } from "./nodes.ts";
 import type { Reader } from "./reader.ts";
 import { listPage, viewAt } from "./reading.ts";
 
