@@ -33,7 +33,7 @@ import { Link } from "./zookeeper/link.ts";
 import { closeSession, sync } from "./zookeeper/messages.ts";
 import { openReader } from "./zookeeper/open.ts";
 import { type Settings, settingsOf, type ZooKeeperOptions } from "./zookeeper/options.ts";
-import { KnownParents } from "./zookeeper/place.ts";
+import { KnownParents } from "./zookeeper/parents.ts";
 import type { Reader } from "./zookeeper/reader.ts";
 import { listPage, lookAt, viewOf } from "./zookeeper/reading.ts";
 import { revoke } from "./zookeeper/revoking.ts";
@@ -54,6 +54,7 @@ class ZooKeeperStore implements Store {
   readonly #clock: Clock;
   readonly #reader: Reader;
   readonly #sessions = new Map<string, LeaseSession>();
+  readonly #opening = new Set<Link>();
   readonly #parents = new KnownParents();
   readonly #closing = new AbortController();
 
@@ -88,13 +89,16 @@ class ZooKeeperStore implements Store {
       acl,
       parents: this.#parents,
     });
+    this.#opening.add(link);
     try {
       await session.open(limitMs);
+      this.#refuseWhenClosed();
     } catch (error) {
       link.close(new SessionOverError("opening the session failed"), true);
       throw error;
+    } finally {
+      this.#opening.delete(link);
     }
-    this.#refuseWhenClosed();
     this.#sessions
       .get(sessionId)
       ?.link.close(new SessionOverError("the session was opened anew"), true);
@@ -176,8 +180,8 @@ class ZooKeeperStore implements Store {
         isLinearizable ? call.send(sync(parent)) : undefined,
         lookAt(call, parent),
       ]);
-      const age = isLinearizable ? { ageMs: 0 } : {};
-      const evidence = { consistency, revision: String(zxid), ...age };
+      // No age: sync is answered by a leader that may have been replaced without knowing it yet.
+      const evidence = { consistency, revision: String(zxid) };
       return { resource, holder: holder && viewOf(holder), evidence };
     });
   }
@@ -219,6 +223,7 @@ class ZooKeeperStore implements Store {
     this.#closing.abort(reason);
     // The sessions go on at the server until they expire: closing a client releases nothing.
     for (const { link } of this.#sessions.values()) link.close(reason, false);
+    for (const link of this.#opening) link.close(reason, true);
     this.#sessions.clear();
     this.#reader.close(reason);
   }

@@ -11,8 +11,8 @@ import { ConnectionLostError, type Reply } from "./wire.ts";
 
 export class Call {
   readonly #link: Link;
-  /** When something was first sent. */
-  #firstSent: Mark | undefined;
+  /** When something was last sent. */
+  #lastSent: Mark | undefined;
   #isOver = false;
 
   constructor(link: Link) {
@@ -24,19 +24,22 @@ export class Call {
   }
 
   get wasSent(): boolean {
-    return this.#firstSent !== undefined;
+    return this.#lastSent !== undefined;
   }
 
   /** What is sent without waiting in between travels together and is answered in this order. */
   async send(message: Message): Promise<Reply> {
-    const connecting = this.#begin();
-    if (connecting !== undefined) await connecting;
+    if (!this.#link.isConnected) await this.#link.connected();
+    this.#lastSent = this.#link.mark();
     return this.#link.send(message);
   }
 
   /** See Link: whatever is sent next is a proof that the session lives from now on. */
-  resetExpiry(): Promise<void> {
-    return this.#link.resetExpiry();
+  async resetExpiry(): Promise<void> {
+    if (!this.#link.isConnected) await this.#link.connected();
+    // It may have to wait for the server: a silent one must be noticed here too.
+    this.#lastSent = this.#link.mark();
+    await this.#link.resetExpiry();
   }
 
   /** For work that tries again: nobody waits for it any more once the time is up. */
@@ -47,19 +50,8 @@ export class Call {
   /** To be called when time is up. */
   giveUp(limitMs: number): Error {
     this.#isOver = true;
-    if (this.#firstSent !== undefined) this.#link.dropSilent(this.#firstSent);
+    if (this.#lastSent !== undefined) this.#link.dropSilent(this.#lastSent);
     return lateError(this.place, limitMs, this.wasSent);
-  }
-
-  #begin(): Promise<unknown> | undefined {
-    if (this.#firstSent !== undefined) return undefined;
-    if (this.#link.isConnected) {
-      this.#firstSent = this.#link.mark();
-      return undefined;
-    }
-    return this.#link.connected().then(() => {
-      this.#firstSent ??= this.#link.mark();
-    });
   }
 }
 

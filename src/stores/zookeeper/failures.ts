@@ -14,6 +14,8 @@ const LASTING: Readonly<Record<number, string>> = {
   [ERROR.authFailed]:
     "refuses the user and password of the URL: its digest scheme is off, or demands another user",
   [ERROR.saslRequired]: "demands SASL, which Tenure does not speak. Allow digest",
+  [ERROR.noNode]:
+    "lacks a node that was there when Tenure connected: somebody has deleted it. Connect again, which creates it",
   [ERROR.unimplemented]:
     "does not know a request that Tenure needs: it is too old. Tenure needs ZooKeeper 3.6 or later",
 };
@@ -32,7 +34,7 @@ export function lateError(place: string, limitMs: number, sent: boolean): StoreU
   return new StoreUnavailableError(
     sent
       ? `ZooKeeper at ${place} did not answer within ${Math.round(limitMs)} ms.`
-      : `No connection to ZooKeeper at ${place} within ${Math.round(limitMs)} ms.`,
+      : `ZooKeeper at ${place} could not be asked within ${Math.round(limitMs)} ms: there is no connection. Check host, port and firewall.`,
     { applied: sent ? "unknown" : "no" },
   );
 }
@@ -68,7 +70,7 @@ export function connectError(place: string, causes: readonly Error[]): TenureErr
       ENOTFOUND: "This host name is unknown: check the URL",
       EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
     }[code] ??
-    "A server hangs up like this without a quorum, in read-only mode, or when it expects TLS (option tls)";
+    "A server hangs up like this without a quorum, in read-only mode, when it expects TLS (option tls), or when its data are older than what this process has seen";
   return new StoreUnavailableError(`No connection to ZooKeeper at ${place} (${said}). ${hint}.`, {
     applied: "no",
     cause,

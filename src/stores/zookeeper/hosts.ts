@@ -1,5 +1,4 @@
-// The servers of an ensemble: how one is dialled, and what it says of its own role. Who is asked first is decided here;
-// what a role means for a renewal is told in link.ts.
+// The servers of an ensemble, and how one of them is dialled.
 
 import { connect as connectPlain } from "node:net";
 import type { Duplex } from "node:stream";
@@ -73,50 +72,7 @@ export function dialWithin<T>(
   });
 }
 
-/** The answer to "srvr" is a few hundred bytes; whatever is much longer is something else. */
-const ANSWER_MAX_BYTES = 16_384;
-
-export interface Probe extends Attempt {
-  /** Only the word of the machine with this address counts. */
-  readonly address?: string | undefined;
-}
-
 /** Of the other side, where the stream is a socket. */
 export function addressOf(stream: Duplex): string | undefined {
   return (stream as { remoteAddress?: string | undefined }).remoteAddress;
-}
-
-/**
- * Whether this server leads, by its own word ("srvr", the one four-letter word that is allowed by default). False where
- * it does not say so in time: then a renewal takes the longer way.
- */
-export async function isLeader({ host, port }: Host, probe: Probe): Promise<boolean> {
-  let stream: Duplex;
-  try {
-    stream = await probe.dial(host, port);
-  } catch {
-    return false;
-  }
-  return new Promise((resolve) => {
-    let answer = "";
-    const finish = (): void => {
-      timer.cancel();
-      probe.signal.removeEventListener("abort", finish);
-      // A name may stand for several machines.
-      const isSame = probe.address === undefined || probe.address === addressOf(stream);
-      stream.destroy();
-      resolve(isSame && /^Mode: leader$/m.test(answer));
-    };
-    const timer = probe.clock.setTimer(finish, probe.limitMs);
-    probe.signal.addEventListener("abort", finish, { once: true });
-    if (probe.signal.aborted) finish();
-    stream.on("error", finish);
-    stream.on("end", finish);
-    stream.on("close", finish);
-    stream.on("data", (chunk: Buffer) => {
-      answer += chunk.toString("latin1");
-      if (answer.length > ANSWER_MAX_BYTES) finish();
-    });
-    stream.write("srvr");
-  });
 }

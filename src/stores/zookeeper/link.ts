@@ -11,25 +11,9 @@ import type { Duplex } from "node:stream";
 import type { Clock } from "../../core/clock.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
 import { connectError, refusalOf, SessionOverError } from "./failures.ts";
-import {
-  addressOf,
-  type Dial,
-  dialWithin,
-  type Host,
-  isLeader,
-  type Probe,
-  placeOf,
-} from "./hosts.ts";
-import {
-  closeSession,
-  digestAuth,
-  ERROR,
-  getData,
-  type Message,
-  readDataAndStat,
-  type WatchEvent,
-  XID,
-} from "./messages.ts";
+import { addressOf, type Dial, dialWithin, type Host, placeOf } from "./hosts.ts";
+import { findLeader, type Probe, resetsExpiry } from "./leader.ts";
+import { closeSession, digestAuth, ERROR, type Message, type WatchEvent, XID } from "./messages.ts";
 import { ConnectionLostError, type Reply, Wire } from "./wire.ts";
 
 export interface LinkSettings {
@@ -49,11 +33,10 @@ export interface Mark {
   readonly heard: number;
 }
 
-/** Empty on a server of its own; the list of members in an ensemble. */
-const CONFIG_NODE = "/zookeeper/config";
 const NEW_SESSION = Buffer.alloc(16);
 /** A host that is down must not use up the time of those that are not. */
 const HOST_MIN_MS = 250;
+const IDLE_MAX_MS = 1_000;
 
 export class Link {
   readonly place: string;
@@ -139,18 +122,20 @@ export class Link {
   async resetExpiry(): Promise<void> {
     const since = this.#clock.now();
     await this.connected();
-    if (this.#askedAt >= since || (await this.#isDirect)) return;
-    this.#moving ??= this.#move().finally(() => {
-      this.#moving = undefined;
-    });
-    await this.#moving;
+    // A move that someone else has begun may have asked the leader a moment too early: then another one is due.
+    while (this.#askedAt < since && !(await this.#isDirect)) {
+      this.#moving ??= this.#move().finally(() => {
+        this.#moving = undefined;
+      });
+      await this.#moving;
+    }
   }
 
   /** Takes the session to a new connection: by that the leader resets its clock, whichever server is asked. */
   async #move(): Promise<void> {
     const before = this.#live();
-    // What is under way would be lost with the connection.
-    await before?.idle();
+    // What is under way would be lost with the connection; but a connection that has gone silent is lost anyway.
+    await before?.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
     if (before !== undefined && before === this.#wire) {
       this.#wire = undefined;
       before.end(new Error("the session moves to a new connection"));
@@ -189,9 +174,12 @@ export class Link {
 
   async #connect(): Promise<Wire> {
     const { hosts, connectMs } = this.#settings;
-    const limitMs = Math.max(HOST_MIN_MS, connectMs / hosts.length);
+    // Not so long that the session would be over before the next one is tried.
+    const shareMs = Math.min(connectMs / hosts.length, this.#timeoutMs / 2);
+    const limitMs = Math.max(HOST_MIN_MS, shareMs);
     const causes: Error[] = [];
-    if (this.#settings.prefersLeader) this.#first = (await this.#findLeader()) ?? this.#first;
+    if (this.#settings.prefersLeader)
+      this.#first = (await findLeader(hosts, this.#probe())) ?? this.#first;
     for (let tried = 0; tried < hosts.length; tried += 1) {
       const index = (this.#first + tried) % hosts.length;
       const host = hosts[index] as Host;
@@ -258,30 +246,9 @@ export class Link {
       this.#wire = undefined;
       this.onLost();
     };
-    this.#isDirect = this.#learnRole(wire, host, addressOf(stream)).catch(() => false);
+    const probe = { ...this.#probe(), address: addressOf(stream) };
+    this.#isDirect = resetsExpiry(wire, host, this.#settings.hosts, probe).catch(() => false);
     return wire;
-  }
-
-  /**
-   * Asked after the connection was made, since a server that changes its role ends all its connections: what it says
-   * now holds for as long as this connection lives. A single address may hide several servers, so its word on a second
-   * connection proves nothing there.
-   */
-  async #learnRole(wire: Wire, host: Host, address: string | undefined): Promise<boolean> {
-    const config = await wire.send(getData(CONFIG_NODE));
-    if (config.error === 0 && readDataAndStat(config.body).data === "") return true;
-    return this.#settings.hosts.length > 1 && isLeader(host, { ...this.#probe(), address });
-  }
-
-  /** The first that says so; asked all at once, so that one that is down costs no time. */
-  async #findLeader(): Promise<number | undefined> {
-    const { hosts } = this.#settings;
-    if (hosts.length < 2) return undefined;
-    const probes = hosts.map(async (host, index) => {
-      if (await isLeader(host, this.#probe())) return index;
-      throw new Error("not the leader");
-    });
-    return Promise.any(probes).catch(() => undefined);
   }
 
   #probe(): Probe {

@@ -7,7 +7,10 @@ export interface Names {
   readonly sessions: string;
   /** The node whose children compete for a resource. */
   parent(resource: string): string;
-  sessionNode(sessionId: string): string;
+  /** Written by every renewal, and by everyone who revokes a lease of the session. */
+  sessionNode(session: string): string;
+  /** Where those who revoke say what. */
+  noticesNode(session: string): string;
 }
 
 export function namesOf(root: string): Names {
@@ -18,7 +21,8 @@ export function namesOf(root: string): Names {
     leases,
     sessions,
     parent: (resource) => `${leases}/${encodeName(resource)}`,
-    sessionNode: (sessionId) => `${sessions}/${sessionId}`,
+    sessionNode: (session) => `${sessions}/${session}`,
+    noticesNode: (session) => `${sessions}/${session}-revoked`,
   };
 }
 

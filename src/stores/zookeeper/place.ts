@@ -19,7 +19,6 @@ import {
   exists,
   getChildren2,
   getData,
-  type Message,
   multi,
   readDataAndStat,
   readMulti,
@@ -27,9 +26,10 @@ import {
   remove,
   setData,
 } from "./messages.ts";
-import { type Place as Listed, placesOf } from "./names.ts";
+import type { Place as Listed } from "./names.ts";
+import { deleted, expectOk, placesIn } from "./nodes.ts";
+import type { KnownParents } from "./parents.ts";
 import { decodePlace } from "./record.ts";
-import type { Reply } from "./wire.ts";
 
 export const WAITING = 1;
 const TAKEN = 2;
@@ -50,24 +50,6 @@ export type Verdict =
   | { readonly kind: "held"; readonly token: bigint }
   | { readonly kind: "busy"; readonly holderId: string | undefined };
 
-/** Which parents this process has seen. A few too many or too few cost a request, nothing else. */
-export class KnownParents {
-  readonly #paths = new Set<string>();
-
-  has(path: string): boolean {
-    return this.#paths.has(path);
-  }
-
-  add(path: string): void {
-    if (this.#paths.size >= 10_000) this.#paths.clear();
-    this.#paths.add(path);
-  }
-
-  forget(path: string): void {
-    this.#paths.delete(path);
-  }
-}
-
 export class Place {
   readonly #parts: PlaceParts;
   /** Undefined while it is not known whether it was created. */
@@ -76,6 +58,8 @@ export class Place {
   #version = 0;
   /** False from the sending of a write to its answer: if that never comes, the node itself must be asked. */
   #isSure = true;
+  /** An answer never came: the request may even arrive late, so nothing is taken for granted that it could change. */
+  #wasInDoubt = false;
 
   constructor(parts: PlaceParts) {
     this.#parts = parts;
@@ -88,6 +72,7 @@ export class Place {
   /** One request where the resource is free. */
   async take(call: Call, queue: boolean): Promise<Verdict> {
     const { parent, prefix, data, acl, parents } = this.#parts;
+    this.#isSure = false;
     const path = `${parent}/${prefix}`;
     for (let tries = 0; ; tries += 1) {
       const flags = CREATE.container;
@@ -142,21 +127,28 @@ export class Place {
     return true;
   }
 
-  /** True when there was something to leave. */
+  /** True when there was something to leave. The path was never anyone else's: it has session, attempt and number in it. */
   async leave(call: Call): Promise<boolean> {
-    if (this.#name !== undefined) return deleted(call, remove(this.#pathOf(this.#name)));
-    const listing = await call.send(getChildren2(this.#parts.parent));
-    if (listing.error === ERROR.noNode) return false;
+    this.#wasInDoubt ||= !this.#isSure;
+    const known = this.path === undefined ? false : deleted(call, remove(this.path));
+    if (!this.#wasInDoubt) return known;
+    // There may be another one, from a request that was thought to be lost.
+    const [wasThere, listing] = await Promise.all([
+      known,
+      call.send(getChildren2(this.#parts.parent)),
+    ]);
+    if (listing.error === ERROR.noNode) return wasThere;
     expectOk(listing, call);
     const own = placesIn(listing).filter((place) => this.#isOwn(place));
     const gone = await Promise.all(
       own.map((place) => deleted(call, remove(this.#pathOf(place.name)))),
     );
-    return gone.includes(true);
+    return wasThere || gone.includes(true);
   }
 
   /** Finds its own node by its name, which has the session and the attempt in it. */
   async #recognise(call: Call, places: readonly Listed[]): Promise<boolean> {
+    this.#wasInDoubt ||= !this.#isSure;
     const own = places.filter((place) => this.#isOwn(place));
     const [first, ...others] = own;
     if (first === undefined) return false;
@@ -184,10 +176,11 @@ export class Place {
     assert(this.#token !== undefined, "a place that has a name has a token");
     const first = places[0] as Listed;
     if (index > 0) return { kind: "busy", holderId: await this.#giveWay(call, first, queue) };
-    if (this.#version === WAITING && !(await this.#confirm(call))) {
-      return { kind: "busy", holderId: undefined };
-    }
-    return { kind: "held", token: this.#token };
+    const holds =
+      this.#version === TAKEN ||
+      (this.#version === 0 && !this.#wasInDoubt) ||
+      ((await this.#mark(call)) && (await this.#confirm(call)));
+    return holds ? { kind: "held", token: this.#token } : { kind: "busy", holderId: undefined };
   }
 
   /** Says that it waits, or goes away; and asks who holds. */
@@ -209,8 +202,23 @@ export class Place {
     if (!queue || moved?.error === ERROR.noNode) this.#name = undefined;
     else this.#version = Math.max(this.#version, WAITING);
     if (holder.error !== 0) return undefined;
-    const found = readDataAndStat(holder.body);
-    return found.stat.version === WAITING ? undefined : decodePlace(found.data).record.holderId;
+    const { data: theirs, stat } = readDataAndStat(holder.body);
+    return stat.version === WAITING ? undefined : holderIdOf(theirs);
+  }
+
+  /**
+   * Says that it waits, where that has not been said: a mark that was thought to be lost could otherwise arrive while it
+   * holds, and others would pass it over. False when it is gone.
+   */
+  async #mark(call: Call): Promise<boolean> {
+    if (this.#version !== 0) return true;
+    this.#isSure = false;
+    const reply = await call.send(setData(this.path as string, this.#parts.data, 0));
+    if (reply.error === ERROR.noNode) return false;
+    if (reply.error !== ERROR.badVersion) expectOk(reply, call);
+    this.#isSure = true;
+    this.#version = WAITING;
+    return true;
   }
 
   /** Takes what it waited for; false when it was passed over meanwhile. */
@@ -239,18 +247,11 @@ export class Place {
   }
 }
 
-export function placesIn(listing: Reply): Listed[] {
-  return placesOf(listing.body.texts());
-}
-
-/** True when the node was there. */
-export async function deleted(call: Call, removal: Message): Promise<boolean> {
-  const reply = await call.send(removal);
-  if (reply.error === ERROR.noNode || reply.error === ERROR.badVersion) return false;
-  expectOk(reply, call);
-  return true;
-}
-
-export function expectOk(reply: Reply, call: Call): void {
-  if (reply.error !== 0) throw refusalOf(reply.error, call.place);
+/** Busy is busy, also where a stranger has written into the holder's node. */
+function holderIdOf(data: string): string | undefined {
+  try {
+    return decodePlace(data).record.holderId;
+  } catch {
+    return undefined;
+  }
 }

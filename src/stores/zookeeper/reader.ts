@@ -21,13 +21,20 @@ export class Reader {
     this.#link = this.#newLink();
   }
 
+  /** Asked this often, its session does not expire. */
+  get keepAliveMs(): number {
+    return this.#link.timeoutMs / 3;
+  }
+
   /** Runs `work` within the limit, a second time on a new session where the old one had expired. */
   async run<T>(limitMs: number, work: (call: Call) => Promise<T>): Promise<T> {
+    const begunAt = this.#clock.now();
     try {
       return await within(this.#clock, this.#living(), limitMs, work);
     } catch (error) {
       if (!(error instanceof SessionOverError)) throw error;
-      return within(this.#clock, this.#living(), limitMs, work);
+      const leftMs = Math.max(1, begunAt + limitMs - this.#clock.now());
+      return within(this.#clock, this.#living(), leftMs, work);
     }
   }
 

@@ -6,7 +6,8 @@ import type { HolderView, LeaseView, ListPage, ListRequest } from "../store.ts";
 import type { Call } from "./call.ts";
 import { ERROR, getChildren2, getData, readDataAndStat, type Stat } from "./messages.ts";
 import { decodeName, type Names } from "./names.ts";
-import { expectOk, placesIn, WAITING } from "./place.ts";
+import { expectOk, placesIn } from "./nodes.ts";
+import { WAITING } from "./place.ts";
 import { decodePlace } from "./record.ts";
 
 export interface Holder {

@@ -8,7 +8,8 @@ import type { Bells } from "./bells.ts";
 import type { Call } from "./call.ts";
 import type { LeaseSession } from "./lease-session.ts";
 import { ERROR, exists, getChildren2, readStat, remove } from "./messages.ts";
-import { deleted, expectOk, placesIn, WAITING } from "./place.ts";
+import { deleted, expectOk, placesIn } from "./nodes.ts";
+import { WAITING } from "./place.ts";
 
 /** A connection can die without a sound: this often is looked even if nothing was heard. */
 const LOOK_MAX_MS = 5_000;
