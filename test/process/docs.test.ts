@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { startEtcd } from "../servers/etcd.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
@@ -16,6 +17,7 @@ import { startZooKeeper } from "../servers/zookeeper.ts";
 const run = promisify(execFile);
 const postgres = useServer(startPostgres);
 const redis = useServer(startRedis);
+const etcd = useServer(startEtcd);
 const zookeeper = useServer(startZooKeeper);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 // Inside the package: only there does its own name resolve to it.
@@ -109,10 +111,14 @@ describe("the documentation", () => {
 });
 
 /** The servers that the pages name are stood in for by real ones of ours; what follows a `?` is kept. */
-const ADDRESS = /(postgres|redis|zookeeper):\/\/[^"?\s]+/g;
+const ADDRESS = /(postgres|redis|etcd|zookeeper):\/\/[^"?\s]+|localhost:2379/g;
 
-function realAddress(_address: string, scheme: string): string {
-  return { postgres, redis, zookeeper }[scheme as "redis"]().url;
+function realAddress(_address: string, scheme: string | undefined): string {
+  if (scheme === undefined) return `${etcd().host}:${etcd().port}`;
+  const servers: Record<string, () => { readonly url: string }> = {
+    ...{ postgres, redis, etcd, zookeeper },
+  };
+  return servers[scheme]?.().url ?? "";
 }
 
 async function hasBetterSqlite3(): Promise<boolean> {

@@ -144,21 +144,43 @@ describe("the majority", () => {
 });
 
 describe("a leader that was deposed without knowing it", () => {
-  const TTL_MS = 5_000;
-  const SESSIONS = 16;
+  const TTL_MS = 6_000;
+  const SESSIONS = 24;
+  const limitMs = 5_000;
 
-  /** Renews once at each moment, and tells until when it was promised. */
-  async function promises(store: Store, frozenAt: number): Promise<Map<string, number>> {
-    const until = new Map<string, number>();
-    const renew = async (index: number): Promise<void> => {
-      await sleep(frozenAt + 2_800 + index * 50 - performance.now());
+  interface Trial {
+    readonly name: string;
+    /** A connection of its own: what waits in it is read at once when the leader wakes. */
+    readonly store: Store;
+  }
+
+  async function prepared(endpoint: string, prefix: string): Promise<Trial[]> {
+    const names = Array.from({ length: SESSIONS }, (_, index) => `s${index}`);
+    return Promise.all(
+      names.map(async (name) => {
+        const store = await opened({ endpoints: [endpoint], prefix });
+        const session = { sessionId: name, holderId: "h", limitMs };
+        await store.openSession({ ...session, ttlMs: TTL_MS });
+        const ask = { ...session, resource: name, attempt: `${name}.1`, queue: false };
+        expect((await store.grant(ask)).kind).toBe("granted");
+        expect((await store.renew({ ...session, withdrawn: [] })).kind).toBe("renewed");
+        return { name, store };
+      }),
+    );
+  }
+
+  /** Renews each once, shortly before the leader wakes, and tells until when it was promised. */
+  async function promised(trials: readonly Trial[]): Promise<Map<string, number>> {
+    const ends = new Map<string, number>();
+    const renew = async ({ name, store }: Trial, index: number): Promise<void> => {
+      await sleep(index * 10);
       const sentAt = performance.now();
-      const request = { sessionId: `s${index}`, withdrawn: [], limitMs: 2_500 };
+      const request = { sessionId: name, withdrawn: [], limitMs: 2_500 };
       const outcome = await store.renew(request).catch(() => undefined);
-      if (outcome?.kind === "renewed") until.set(`s${index}`, sentAt + outcome.ttlMs);
+      if (outcome?.kind === "renewed") ends.set(name, sentAt + outcome.ttlMs);
     };
-    await Promise.all(Array.from({ length: SESSIONS }, (_, index) => renew(index)));
-    return until;
+    await Promise.all(trials.map(renew));
+    return ends;
   }
 
   test.each([1, 2])(
@@ -166,31 +188,22 @@ describe("a leader that was deposed without knowing it", () => {
     async () => {
       const { leader, others } = await rolesOf();
       const prefix = newPrefix();
-      const store = await opened({ endpoints: [at(leader)], prefix });
+      const trials = await prepared(at(leader), prefix);
       const witness = await opened({ endpoints: others.map(at), prefix });
-      const limitMs = 5_000;
-      for (let index = 0; index < SESSIONS; index += 1) {
-        const session = { sessionId: `s${index}`, holderId: "h", limitMs };
-        await store.openSession({ ...session, ttlMs: TTL_MS });
-        const ask = { ...session, resource: `s${index}`, attempt: `s${index}.1`, queue: false };
-        expect((await store.grant(ask)).kind).toBe("granted");
-        await store.renew({ ...session, withdrawn: [] });
-      }
-      // Shorter than the ttl: by its own clock no lease is over when it wakes.
       await leader.pause();
-      const frozenAt = performance.now();
-      const promised = promises(store, frozenAt);
-      await sleep(frozenAt + 3_400 - performance.now());
+      // Long enough for a new leader; shorter than the ttl, so that by the old one's clock no lease is over.
+      await sleep(3_000);
+      const ends = promised(trials);
+      await sleep(400);
       await leader.resume();
-      const until = await promised;
+      const until = await ends;
       // Nobody renews any more: each must stay until the time that was promised.
       const goneAt = new Map<string, number>();
       while (goneAt.size < SESSIONS) {
         const page = await witness.list({ prefix: "", limit: 100, limitMs });
         const seenAt = performance.now();
         const held = new Set(page.leases.map((view) => view.resource));
-        for (let index = 0; index < SESSIONS; index += 1) {
-          const name = `s${index}`;
+        for (const { name } of trials) {
           if (!held.has(name) && !goneAt.has(name)) goneAt.set(name, seenAt);
         }
         await sleep(20);

@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Tenure } from "../../src/index.ts";
+import type { Store } from "../../src/stores/store.ts";
 import { until } from "../servers/ask.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";
@@ -85,29 +86,45 @@ describe("a broken link", () => {
     expect(again.token).toBeGreaterThan(lease.token);
   });
 
-  test("S5: a grant that comes late, after the same attempt was granted and released, takes nothing", async () => {
+  test.each(["hold", "cut"] as const)(
+    "S5: a copy of a grant that comes after the attempt was granted and released takes nothing (the first: %s)",
+    async (fault) => {
+      const proxy = await proxied(etcd());
+      const prefix = newPrefix();
+      const slow = await opened({ endpoints: [at(proxy)], prefix });
+      const session = { sessionId: "one", limitMs: 5_000 };
+      await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+      const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
+      // It is given up, and its connection with it; what is held arrives all the same.
+      proxy[fault]("requests");
+      const late = await reasonOf(slow.grant({ ...ask, limitMs: 300 }));
+      expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+      await proxy.heal();
+      const granted = await slow.grant(ask);
+      if (granted.kind !== "granted") throw new Error(granted.kind);
+      const { token } = granted;
+      const release = { ...session, resource: "r", token };
+      expect(await slow.release(release)).toEqual({ kind: "released" });
+      expect(await slow.grant(ask)).toEqual({ kind: "ended" });
+      // What the first copy was, word for word, from one who knows nothing of the others.
+      const copy = await opened({ endpoints: [at(etcd())], prefix });
+      expect(await copy.grant(ask)).toEqual({ kind: "ended" });
+      const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
+      expect((await copy.read(question)).holder).toBeUndefined();
+    },
+  );
+
+  test("a connection on which nothing comes back is given up after one request", async () => {
     const proxy = await proxied(etcd());
-    const prefix = newPrefix();
-    const slow = await opened({ endpoints: [at(proxy)], prefix });
-    const session = { sessionId: "one", limitMs: 5_000 };
-    await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
-    const attempt = { resource: "r", attempt: "one.1" };
-    const ask = { ...session, ...attempt, holderId: "one", queue: false };
-    // Held on the way: it is given up, and its connection with it, but its bytes are still under way.
-    proxy.hold("requests");
-    const late = await reasonOf(slow.grant({ ...ask, limitMs: 300 }));
-    expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
-    await proxy.heal();
-    const granted = await slow.grant(ask);
-    if (granted.kind !== "granted") throw new Error(granted.kind);
-    const { token } = granted;
-    expect(await slow.release({ ...session, resource: "r", token })).toEqual({ kind: "released" });
-    expect(await slow.grant(ask)).toEqual({ kind: "ended" });
-    // What another process would send in its name: what the first copy was, word for word.
-    const copy = await opened({ endpoints: [at(etcd())], prefix });
-    expect(await copy.grant(ask)).toEqual({ kind: "ended" });
-    const answer = await copy.read({ resource: "r", consistency: "linearizable", limitMs: 5_000 });
-    expect(answer.holder).toBeUndefined();
+    const store = await opened({ endpoints: [at(proxy)], prefix: newPrefix() });
+    const { connections } = proxy.counts();
+    proxy.cut();
+    for (let request = 1; request <= 2; request += 1) {
+      const question = { resource: "r", consistency: "linearizable", limitMs: 200 } as const;
+      await reasonOf(store.read(question));
+    }
+    const isAnew = async (): Promise<boolean> => proxy.counts().connections > connections;
+    await until("a new connection was made", isAnew, 1_000);
   });
 
   test("S5: a withdrawn attempt that was in doubt is not granted by a copy that comes later", async () => {
@@ -176,6 +193,99 @@ describe("a broken link", () => {
   }, 40_000);
 });
 
+describe("a request whose first copy was carried out unheard", () => {
+  const limitMs = 2_000;
+  const session = { sessionId: "one", limitMs };
+  const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
+
+  /** A store that asks through the proxy first and directly then, with the replies of the former lost from now on. */
+  async function halfDeaf(
+    prepare: (store: Store) => Promise<void>,
+    prefix: string = newPrefix(),
+  ): Promise<Store> {
+    const proxy = await proxied(etcd());
+    const store = await opened({ endpoints: [at(proxy), at(etcd())], prefix });
+    await prepare(store);
+    proxy.cut("replies");
+    return store;
+  }
+  const openSession = async (store: Store): Promise<void> => {
+    await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+  };
+  const holding = async (store: Store): Promise<bigint> => {
+    await openSession(store);
+    const granted = await store.grant(ask);
+    return granted.kind === "granted" ? granted.token : 0n;
+  };
+
+  test("opening a session: it is open, for the ttl that was granted", async () => {
+    const store = await halfDeaf(async () => undefined);
+    const opening = store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    expect(await opening).toEqual({ ttlMs: 60_000 });
+    expect((await store.renew({ ...session, withdrawn: [] })).kind).toBe("renewed");
+  });
+
+  test("S1: a grant: granted, with the token of the first copy, and not again after its end", async () => {
+    const prefix = newPrefix();
+    const store = await halfDeaf(openSession, prefix);
+    const granted = await store.grant(ask);
+    const question = { resource: "r", consistency: "linearizable", limitMs } as const;
+    const { holder: seen } = await store.read(question);
+    expect(granted).toEqual({ kind: "granted", token: seen?.token });
+    expect(await store.grant(ask)).toEqual(granted);
+    await store.release({ ...session, resource: "r", token: seen?.token ?? 0n });
+    // A third copy, from one who knows nothing of the others.
+    const copy = await opened({ endpoints: [at(etcd())], prefix });
+    expect(await copy.grant(ask)).toEqual({ kind: "ended" });
+  });
+
+  test("S5: a refusal: busy, and no copy of it is granted later", async () => {
+    const prefix = newPrefix();
+    let token = 0n;
+    const store = await halfDeaf(async (opening) => {
+      token = await holding(opening);
+    }, prefix);
+    const second = { ...ask, attempt: "one.2" };
+    expect((await store.grant(second)).kind).toBe("busy");
+    await store.release({ ...session, resource: "r", token });
+    const copy = await opened({ endpoints: [at(etcd())], prefix });
+    expect(await copy.grant(second)).toEqual({ kind: "ended" });
+  });
+
+  test("a place in line: the same one, and it is its turn when the holder goes", async () => {
+    let token = 0n;
+    const store = await halfDeaf(async (opening) => {
+      token = await holding(opening);
+    });
+    const second = { ...ask, attempt: "one.2", queue: true };
+    expect((await store.grant(second)).kind).toBe("busy");
+    await store.release({ ...session, resource: "r", token });
+    expect((await store.grant(second)).kind).toBe("granted");
+  });
+
+  test("a release: released, not notHeld", async () => {
+    let token = 0n;
+    const store = await halfDeaf(async (opening) => {
+      token = await holding(opening);
+    });
+    const request = { ...session, resource: "r", token };
+    expect(await store.release(request)).toEqual({ kind: "released" });
+    expect(await store.release(request)).toEqual({ kind: "notHeld" });
+  });
+
+  test("a renewal: renewed", async () => {
+    const store = await halfDeaf(openSession);
+    const outcome = await store.renew({ ...session, withdrawn: [] });
+    expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
+  });
+
+  test("the end of a session: no error", async () => {
+    const store = await halfDeaf(openSession);
+    await store.endSession(session);
+    expect((await store.grant(ask)).kind).toBe("gone");
+  });
+});
+
 describe("a server that fails", () => {
   test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
     const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
@@ -225,6 +335,17 @@ describe("a server that fails", () => {
     expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
     const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
     expect((await store.read(question)).holder?.token).toBe(token);
+  });
+
+  test("S5: a session whose key somebody deleted is gone, although etcd keeps its lease alive", async () => {
+    const prefix = newPrefix();
+    const store = await opened({ endpoints: [at(etcd())], prefix });
+    await heldAndQueued(store);
+    const [key, end] = [`${prefix}s/`, `${prefix}s0`].map((text) => Buffer.from(text));
+    const range = { key: key?.toString("base64"), range_end: end?.toString("base64") };
+    await etcd().call("/v3/kv/deleterange", range);
+    const renewal = store.renew({ sessionId: "one", withdrawn: [], limitMs: 5_000 });
+    expect(await renewal).toEqual({ kind: "gone" });
   });
 
   test("L2: a waiter survives a compaction of the revisions that it missed", async () => {

@@ -59,8 +59,11 @@ function refuseOld(version: string, place: string): void {
 
 /** Faults of etcd that no client can make up for. */
 function warningsOf(version: string): string[] {
-  const [, minor = 0, patch = 0] = version.split(".").map((part) => Number.parseInt(part, 10));
-  const isFixed = minor > 5 || (minor === 5 && patch >= 13) || (minor === 4 && patch >= 31);
+  const [major = 0, minor = 0, patch = 0] = version
+    .split(".")
+    .map((part) => Number.parseInt(part, 10));
+  const fixedIn = { 4: 31, 5: 13 }[minor] ?? 0;
+  const isFixed = major > 3 || patch >= fixedIn;
   return isFixed
     ? []
     : [
