@@ -27,6 +27,7 @@ import type {
   Store,
   WatchRequest,
 } from "./store.ts";
+import { SessionOverError } from "./zookeeper/failures.ts";
 import { LeaseSession, unlessOver } from "./zookeeper/lease-session.ts";
 import { Link } from "./zookeeper/link.ts";
 import { closeSession, sync } from "./zookeeper/messages.ts";
@@ -53,6 +54,7 @@ class ZooKeeperStore implements Store {
   readonly #clock: Clock;
   readonly #reader: Reader;
   readonly #sessions = new Map<string, LeaseSession>();
+  readonly #opening = new Set<Link>();
   readonly #parents = new KnownParents();
   readonly #closing = new AbortController();
 
@@ -87,14 +89,19 @@ class ZooKeeperStore implements Store {
       acl,
       parents: this.#parents,
     });
+    this.#opening.add(link);
     try {
       await session.open(limitMs);
+      this.#refuseWhenClosed();
     } catch (error) {
-      link.close(new Error("opening the session failed"), true);
+      link.close(new SessionOverError("opening the session failed"), true);
       throw error;
+    } finally {
+      this.#opening.delete(link);
     }
-    this.#refuseWhenClosed();
-    this.#sessions.get(sessionId)?.link.close(new Error("the session was opened anew"), true);
+    this.#sessions
+      .get(sessionId)
+      ?.link.close(new SessionOverError("the session was opened anew"), true);
     this.#sessions.set(sessionId, session);
     return { ttlMs: link.timeoutMs };
   }
@@ -145,7 +152,7 @@ class ZooKeeperStore implements Store {
     try {
       await unlessOver(ended, undefined);
     } finally {
-      link.close(new Error("the session was ended"), true);
+      link.close(new SessionOverError("the session was ended"), true);
     }
   }
 
@@ -173,8 +180,8 @@ class ZooKeeperStore implements Store {
         isLinearizable ? call.send(sync(parent)) : undefined,
         lookAt(call, parent),
       ]);
-      const age = isLinearizable ? { ageMs: 0 } : {};
-      const evidence = { consistency, revision: String(zxid), ...age };
+      // No age: sync is answered by a leader that may have been replaced without knowing it yet.
+      const evidence = { consistency, revision: String(zxid) };
       return { resource, holder: holder && viewOf(holder), evidence };
     });
   }
@@ -216,6 +223,7 @@ class ZooKeeperStore implements Store {
     this.#closing.abort(reason);
     // The sessions go on at the server until they expire: closing a client releases nothing.
     for (const { link } of this.#sessions.values()) link.close(reason, false);
+    for (const link of this.#opening) link.close(reason, true);
     this.#sessions.clear();
     this.#reader.close(reason);
   }

@@ -52,6 +52,7 @@ export class Console implements AsyncDisposable {
   async children(path: string): Promise<string[]> {
     const reply = await this.#wire.send(getChildren2(path));
     if (reply.error === ERROR.noNode) return [];
+    if (reply.error !== 0) throw new Error(`error ${reply.error}`);
     return reply.body.texts();
   }
 

@@ -4,13 +4,16 @@
 import type { Clock } from "../../core/clock.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { lateError, lostError } from "./failures.ts";
-import type { Link } from "./link.ts";
+import { ProtocolError } from "./jute.ts";
+import type { Link, Mark } from "./link.ts";
 import type { Message } from "./messages.ts";
 import { ConnectionLostError, type Reply } from "./wire.ts";
 
 export class Call {
   readonly #link: Link;
-  #heardAtFirst: number | undefined;
+  /** When something was last sent. */
+  #lastSent: Mark | undefined;
+  #isOver = false;
 
   constructor(link: Link) {
     this.#link = link;
@@ -21,36 +24,34 @@ export class Call {
   }
 
   get wasSent(): boolean {
-    return this.#heardAtFirst !== undefined;
+    return this.#lastSent !== undefined;
   }
 
   /** What is sent without waiting in between travels together and is answered in this order. */
   async send(message: Message): Promise<Reply> {
-    const connecting = this.#begin();
-    if (connecting !== undefined) await connecting;
+    if (!this.#link.isConnected) await this.#link.connected();
+    this.#lastSent = this.#link.mark();
     return this.#link.send(message);
   }
 
   /** See Link: whatever is sent next is a proof that the session lives from now on. */
-  resetExpiry(): Promise<void> {
-    return this.#link.resetExpiry();
+  async resetExpiry(): Promise<void> {
+    if (!this.#link.isConnected) await this.#link.connected();
+    // It may have to wait for the server: a silent one must be noticed here too.
+    this.#lastSent = this.#link.mark();
+    await this.#link.resetExpiry();
+  }
+
+  /** For work that tries again: nobody waits for it any more once the time is up. */
+  throwIfOver(): void {
+    if (this.#isOver) throw new Error("the time for this request is over");
   }
 
   /** To be called when time is up. */
   giveUp(limitMs: number): Error {
-    if (this.#heardAtFirst !== undefined) this.#link.dropSilent(this.#heardAtFirst);
+    this.#isOver = true;
+    if (this.#lastSent !== undefined) this.#link.dropSilent(this.#lastSent);
     return lateError(this.place, limitMs, this.wasSent);
-  }
-
-  #begin(): Promise<unknown> | undefined {
-    if (this.#heardAtFirst !== undefined) return undefined;
-    if (this.#link.isConnected) {
-      this.#heardAtFirst = this.#link.heard();
-      return undefined;
-    }
-    return this.#link.connected().then(() => {
-      this.#heardAtFirst ??= this.#link.heard();
-    });
   }
 }
 
@@ -72,7 +73,8 @@ export function within<T>(
 }
 
 function translated(error: Error, call: Call): Error {
-  if (error instanceof ConnectionLostError) return lostError(call.place, error);
+  if (error instanceof ConnectionLostError || error instanceof ProtocolError)
+    return lostError(call.place, error);
   // Once something was sent, a failure to connect again does not make it undone.
   if (isTenureError(error, "STORE_UNAVAILABLE") && call.wasSent)
     return lostError(call.place, error);

@@ -32,7 +32,7 @@ export function lateError(place: string, limitMs: number, sent: boolean): StoreU
   return new StoreUnavailableError(
     sent
       ? `ZooKeeper at ${place} did not answer within ${Math.round(limitMs)} ms.`
-      : `No connection to ZooKeeper at ${place} within ${Math.round(limitMs)} ms.`,
+      : `ZooKeeper at ${place} could not be asked within ${Math.round(limitMs)} ms: there is no connection.`,
     { applied: sent ? "unknown" : "no" },
   );
 }
@@ -68,7 +68,7 @@ export function connectError(place: string, causes: readonly Error[]): TenureErr
       ENOTFOUND: "This host name is unknown: check the URL",
       EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
     }[code] ??
-    "A server hangs up like this without a quorum, in read-only mode, or when it expects TLS (option tls)";
+    "A server hangs up like this without a quorum, in read-only mode, when it expects TLS (option tls), or when its data are older than what this process has seen";
   return new StoreUnavailableError(`No connection to ZooKeeper at ${place} (${said}). ${hint}.`, {
     applied: "no",
     cause,

@@ -29,22 +29,71 @@ export function placeOf({ host, port }: Host): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+/** How long a host may take, and what ends the attempt before. */
+export interface Attempt {
+  readonly dial: Dial;
+  readonly clock: Clock;
+  readonly limitMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Dials and does what has to be done first on the stream; where that fails or takes too long, nothing is left open. */
+export function dialWithin<T>(
+  host: Host,
+  { dial, clock, limitMs, signal }: Attempt,
+  begin: (stream: Duplex) => Promise<T>,
+): Promise<T> {
+  let stream: Duplex | undefined;
+  let hasFailed = false;
+  const opening = (async () => {
+    stream = await dial(host.host, host.port);
+    if (hasFailed) stream.destroy();
+    return begin(stream);
+  })();
+  return new Promise((resolve, reject) => {
+    const settle = (): void => {
+      timer.cancel();
+      signal.removeEventListener("abort", stop);
+    };
+    const fail = (cause: Error): void => {
+      settle();
+      hasFailed = true;
+      stream?.destroy();
+      reject(cause);
+    };
+    const stop = (): void => fail(signal.reason as Error);
+    const giveUp = (): void =>
+      fail(new Error(`${placeOf(host)} did not answer within ${Math.round(limitMs)} ms`));
+    const timer = clock.setTimer(giveUp, limitMs, { keepAlive: true });
+    signal.addEventListener("abort", stop, { once: true });
+    opening.then((opened) => {
+      settle();
+      resolve(opened);
+    }, fail);
+  });
+}
+
 /** The answer to "srvr" is a few hundred bytes; whatever is much longer is something else. */
 const ANSWER_MAX_BYTES = 16_384;
+
+export interface Probe extends Attempt {
+  /** Only the word of the machine with this address counts. */
+  readonly address?: string | undefined;
+}
+
+/** Of the other side, where the stream is a socket. */
+export function addressOf(stream: Duplex): string | undefined {
+  return (stream as { remoteAddress?: string | undefined }).remoteAddress;
+}
 
 /**
  * Whether this server leads, by its own word ("srvr", the one four-letter word that is allowed by default). False where
  * it does not say so in time: then a renewal takes the longer way.
  */
-export async function isLeader(
-  host: Host,
-  dial: Dial,
-  clock: Clock,
-  limitMs: number,
-): Promise<boolean> {
+export async function isLeader({ host, port }: Host, probe: Probe): Promise<boolean> {
   let stream: Duplex;
   try {
-    stream = await dial(host.host, host.port);
+    stream = await probe.dial(host, port);
   } catch {
     return false;
   }
@@ -52,10 +101,15 @@ export async function isLeader(
     let answer = "";
     const finish = (): void => {
       timer.cancel();
+      probe.signal.removeEventListener("abort", finish);
+      // A name may stand for several machines.
+      const isSame = probe.address === undefined || probe.address === addressOf(stream);
       stream.destroy();
-      resolve(/^Mode: leader$/m.test(answer));
+      resolve(isSame && /^Mode: leader$/m.test(answer));
     };
-    const timer = clock.setTimer(finish, limitMs);
+    const timer = probe.clock.setTimer(finish, probe.limitMs);
+    probe.signal.addEventListener("abort", finish, { once: true });
+    if (probe.signal.aborted) finish();
     stream.on("error", finish);
     stream.on("end", finish);
     stream.on("close", finish);

@@ -23,6 +23,7 @@ import {
 import { type Names, placePrefix, sessionName } from "./names.ts";
 import { deleted, expectOk, type KnownParents, Place } from "./place.ts";
 import { decodeNotices, encodePlace } from "./record.ts";
+import type { Reply } from "./wire.ts";
 
 export interface LeaseSessionParts {
   readonly link: Link;
@@ -41,8 +42,6 @@ interface Entry {
 
 /** A request that comes twice comes soon: this many grants that have ended are remembered. */
 const ENDED_MAX = 1_000;
-/** A renewal that meets a revocation every time it tries gives up; the next one will meet the same notices. */
-const RENEW_TRIES = 4;
 
 export class LeaseSession {
   readonly link: Link;
@@ -54,7 +53,8 @@ export class LeaseSession {
   readonly #ended = new Set<string>();
   readonly #turns = new Map<string, Promise<unknown>>();
   readonly #revoked: LeaseRef[] = [];
-  #nodeVersion = 0;
+  /** How often the session's node had been written when it was last renewed. */
+  #renewals = 0;
 
   constructor(parts: LeaseSessionParts) {
     this.#parts = parts;
@@ -63,11 +63,11 @@ export class LeaseSession {
     this.link.onLost = () => this.bells.ringAll();
   }
 
-  /** Makes the session and its node. */
+  /** Makes the session and its nodes. */
   open(limitMs: number): Promise<void> {
     return this.#within(limitMs, async (call) => {
       await this.link.connected();
-      await this.#createNode(call);
+      await this.#createNodes(call);
     });
   }
 
@@ -76,21 +76,24 @@ export class LeaseSession {
     return this.#within(limitMs, (call) => this.#inTurn(attempt, () => this.#grant(call, request)));
   }
 
-  /** One write, however many leases: the leader has it from a majority, and the clock of the session is reset. */
+  /**
+   * One write, however many leases: a majority has confirmed it, and the clock of the session is reset. It has no condition,
+   * so that nobody's revocations can make it fail; but its answer tells whether there were any since the last.
+   */
   renew(limitMs: number): Promise<readonly LeaseRef[]> {
     return this.#within(limitMs, async (call) => {
       await call.resetExpiry();
-      for (let tries = 0; tries < RENEW_TRIES; tries += 1) {
-        const reply = await call.send(setData(this.#node, "", this.#nodeVersion));
-        if (reply.error === 0) {
-          this.#nodeVersion = readStat(reply.body).version;
-          return [...this.#revoked];
-        }
-        if (reply.error === ERROR.badVersion) await this.#readNotices(call);
-        else if (reply.error === ERROR.noNode) await this.#createNode(call);
-        else expectOk(reply, call);
+      const write = (): Promise<Reply> => call.send(setData(this.#node, "", -1));
+      let reply = await write();
+      if (reply.error === ERROR.noNode) {
+        await this.#createNodes(call);
+        reply = await write();
       }
-      throw new Error("the session's node changes faster than it can be written");
+      expectOk(reply, call);
+      const { version } = readStat(reply.body);
+      if (version !== this.#renewals + 1) await this.#readNotices(call);
+      this.#renewals = version;
+      return [...this.#revoked];
     });
   }
 
@@ -156,7 +159,7 @@ export class LeaseSession {
     const { names, acl, parents } = this.#parts;
     return new Place({
       parent: names.parent(resource),
-      prefix: placePrefix(this.#name, attempt),
+      prefix: placePrefix(this.#name, sessionId, attempt),
       data: encodePlace(this.link.timeoutMs, encodeRecord({ holderId, sessionId, attempt, value })),
       acl,
       parents,
@@ -174,24 +177,28 @@ export class LeaseSession {
   }
 
   async #readNotices(call: Call): Promise<void> {
-    const reply = await call.send(getData(this.#node));
+    const reply = await call.send(getData(this.#parts.names.noticesNode(this.#name)));
     if (reply.error === ERROR.noNode) return;
     expectOk(reply, call);
-    const { data, stat } = readDataAndStat(reply.body);
-    this.#nodeVersion = stat.version;
-    for (const notice of decodeNotices(data)) {
+    for (const notice of decodeNotices(readDataAndStat(reply.body).data)) {
       const isOld = (known: LeaseRef): boolean =>
         known.token === notice.token && known.resource === notice.resource;
       if (!this.#revoked.some(isOld)) this.#revoked.push(notice);
+      const held = this.#held.get(notice.resource);
+      if (held?.entry.token === notice.token) this.#end(held.attempt, held.entry);
     }
   }
 
-  async #createNode(call: Call): Promise<void> {
-    const { acl } = this.#parts;
+  /** Also where somebody has deleted one of them. */
+  async #createNodes(call: Call): Promise<void> {
+    const { acl, names } = this.#parts;
+    const paths = [this.#node, names.noticesNode(this.#name)];
     const flags = CREATE.ephemeral;
-    const reply = await call.send(create({ path: this.#node, data: "", acl, flags }));
-    if (reply.error !== ERROR.nodeExists) expectOk(reply, call);
-    this.#nodeVersion = 0;
+    const replies = await Promise.all(
+      paths.map((path) => call.send(create({ path, data: "", acl, flags }))),
+    );
+    for (const reply of replies) if (reply.error !== ERROR.nodeExists) expectOk(reply, call);
+    this.#renewals = 0;
   }
 
   get #name(): string {

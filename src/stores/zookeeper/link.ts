@@ -8,10 +8,18 @@
 // moves the session where its connection is not to the leader.
 
 import type { Duplex } from "node:stream";
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
 import { connectError, refusalOf, SessionOverError } from "./failures.ts";
-import { type Dial, type Host, isLeader, placeOf } from "./hosts.ts";
+import {
+  addressOf,
+  type Dial,
+  dialWithin,
+  type Host,
+  isLeader,
+  type Probe,
+  placeOf,
+} from "./hosts.ts";
 import {
   closeSession,
   digestAuth,
@@ -35,11 +43,18 @@ export interface LinkSettings {
   readonly prefersLeader: boolean;
 }
 
+/** A moment in the life of a connection. */
+export interface Mark {
+  readonly wire: Wire | undefined;
+  readonly heard: number;
+}
+
 /** Empty on a server of its own; the list of members in an ensemble. */
 const CONFIG_NODE = "/zookeeper/config";
 const NEW_SESSION = Buffer.alloc(16);
 /** A host that is down must not use up the time of those that are not. */
 const HOST_MIN_MS = 250;
+const IDLE_MAX_MS = 1_000;
 
 export class Link {
   readonly place: string;
@@ -56,6 +71,8 @@ export class Link {
   /** When the present connection asked for the session. */
   #askedAt = 0;
   #over: Error | undefined;
+  /** Aborts when the link is over: whatever is being dialled ends with it. */
+  readonly #ending = new AbortController();
   /** Which host of the list is asked first. */
   #first = 0;
   #isDirect: Promise<boolean> = Promise.resolve(false);
@@ -133,8 +150,8 @@ export class Link {
   /** Takes the session to a new connection: by that the leader resets its clock, whichever server is asked. */
   async #move(): Promise<void> {
     const before = this.#live();
-    // What is under way would be lost with the connection.
-    await before?.idle();
+    // What is under way would be lost with the connection; but a connection that has gone silent is lost anyway.
+    await before?.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
     if (before !== undefined && before === this.#wire) {
       this.#wire = undefined;
       before.end(new Error("the session moves to a new connection"));
@@ -143,14 +160,14 @@ export class Link {
     await this.connected();
   }
 
-  /** What has been heard so far: compare two readings to tell silence from slowness. */
-  heard(): number {
-    return this.#wire?.heard ?? -1;
+  /** To be compared later: has anything been heard since? */
+  mark(): Mark {
+    return { wire: this.#wire, heard: this.#wire?.heard ?? 0 };
   }
 
-  /** Gives up a connection on which nothing is heard, long before TCP would. */
-  dropSilent(heardBefore: number): void {
-    if (this.heard() === heardBefore) this.#wire?.end(new Error("nothing was heard in time"));
+  /** Gives up a connection on which nothing was heard since the mark, long before TCP would. */
+  dropSilent({ wire, heard }: Mark): void {
+    if (wire?.heard === heard) wire.end(new Error("nothing was heard in time"));
   }
 
   /** Ends the connection, and with `andSession` tells the server that the session is over too. */
@@ -166,13 +183,16 @@ export class Link {
   #finish(reason: Error): void {
     if (this.#over !== undefined) return;
     this.#over = reason;
+    this.#ending.abort(reason);
     this.#wire?.end(reason);
     this.onLost();
   }
 
   async #connect(): Promise<Wire> {
     const { hosts, connectMs } = this.#settings;
-    const limitMs = Math.max(HOST_MIN_MS, connectMs / hosts.length);
+    // Not so long that the session would be over before the next one is tried.
+    const shareMs = Math.min(connectMs / hosts.length, this.#timeoutMs / 2);
+    const limitMs = Math.max(HOST_MIN_MS, shareMs);
     const causes: Error[] = [];
     if (this.#settings.prefersLeader) this.#first = (await this.#findLeader()) ?? this.#first;
     for (let tried = 0; tried < hosts.length; tried += 1) {
@@ -192,35 +212,17 @@ export class Link {
     throw connectError(this.place, causes);
   }
 
-  async #connectTo(host: Host, limitMs: number): Promise<Wire> {
-    let timer: Timer | undefined;
-    let stream: Duplex | undefined;
-    let isLate = false;
-    const opening = (async () => {
-      stream = await this.#settings.dial(host.host, host.port);
-      if (isLate) stream.destroy();
-      return this.#begin(new Wire(stream), host);
-    })();
-    const late = new Promise<never>((_, reject) => {
-      const giveUp = (): void => {
-        isLate = true;
-        stream?.destroy();
-        reject(new Error(`${placeOf(host)} did not answer within ${Math.round(limitMs)} ms`));
-      };
-      timer = this.#clock.setTimer(giveUp, limitMs, { keepAlive: true });
-    });
-    try {
-      return await Promise.race([opening, late]);
-    } catch (error) {
-      opening.catch(() => undefined);
-      stream?.destroy();
-      throw error;
-    } finally {
-      timer?.cancel();
-    }
+  #connectTo(host: Host, limitMs: number): Promise<Wire> {
+    const { dial } = this.#settings;
+    const begin = (stream: Duplex): Promise<Wire> => this.#begin(new Wire(stream), stream, host);
+    return dialWithin(
+      host,
+      { dial, clock: this.#clock, limitMs, signal: this.#ending.signal },
+      begin,
+    );
   }
 
-  async #begin(wire: Wire, host: Host): Promise<Wire> {
+  async #begin(wire: Wire, stream: Duplex, host: Host): Promise<Wire> {
     const askedAt = this.#clock.now();
     const answer = await wire.shakeHands({
       lastZxid: this.#lastZxid,
@@ -228,7 +230,10 @@ export class Link {
       sessionId: this.#sessionId,
       password: this.#password,
     });
-    if (this.#over !== undefined) wire.end(this.#over);
+    if (this.#over !== undefined) {
+      wire.end(this.#over);
+      throw this.#over;
+    }
     if (answer.timeoutMs <= 0) {
       wire.end(new Error("expired"));
       this.#finish(new SessionOverError("the session has expired"));
@@ -256,7 +261,7 @@ export class Link {
       this.#wire = undefined;
       this.onLost();
     };
-    this.#isDirect = this.#learnRole(wire, host).catch(() => false);
+    this.#isDirect = this.#learnRole(wire, host, addressOf(stream)).catch(() => false);
     return wire;
   }
 
@@ -265,26 +270,25 @@ export class Link {
    * now holds for as long as this connection lives. A single address may hide several servers, so its word on a second
    * connection proves nothing there.
    */
-  async #learnRole(wire: Wire, host: Host): Promise<boolean> {
+  async #learnRole(wire: Wire, host: Host, address: string | undefined): Promise<boolean> {
     const config = await wire.send(getData(CONFIG_NODE));
     if (config.error === 0 && readDataAndStat(config.body).data === "") return true;
-    const { hosts, dial } = this.#settings;
-    if (hosts.length < 2) return false;
-    return isLeader(host, dial, this.#clock, this.#probeMs());
+    return this.#settings.hosts.length > 1 && isLeader(host, { ...this.#probe(), address });
   }
 
   /** The first that says so; asked all at once, so that one that is down costs no time. */
   async #findLeader(): Promise<number | undefined> {
-    const { hosts, dial } = this.#settings;
+    const { hosts } = this.#settings;
     if (hosts.length < 2) return undefined;
     const probes = hosts.map(async (host, index) => {
-      if (await isLeader(host, dial, this.#clock, this.#probeMs())) return index;
+      if (await isLeader(host, this.#probe())) return index;
       throw new Error("not the leader");
     });
     return Promise.any(probes).catch(() => undefined);
   }
 
-  #probeMs(): number {
-    return Math.min(HOST_MIN_MS, this.#timeoutMs / 10);
+  #probe(): Probe {
+    const limitMs = Math.min(HOST_MIN_MS, this.#timeoutMs / 10);
+    return { dial: this.#settings.dial, clock: this.#clock, limitMs, signal: this.#ending.signal };
   }
 }

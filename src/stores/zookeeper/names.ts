@@ -7,7 +7,10 @@ export interface Names {
   readonly sessions: string;
   /** The node whose children compete for a resource. */
   parent(resource: string): string;
-  sessionNode(sessionId: string): string;
+  /** Written by every renewal, and by everyone who revokes a lease of the session. */
+  sessionNode(session: string): string;
+  /** Where those who revoke say what. */
+  noticesNode(session: string): string;
 }
 
 export function namesOf(root: string): Names {
@@ -18,7 +21,8 @@ export function namesOf(root: string): Names {
     leases,
     sessions,
     parent: (resource) => `${leases}/${encodeName(resource)}`,
-    sessionNode: (sessionId) => `${sessions}/${sessionId}`,
+    sessionNode: (session) => `${sessions}/${session}`,
+    noticesNode: (session) => `${sessions}/${session}-revoked`,
   };
 }
 
@@ -43,9 +47,16 @@ export function sessionName(sessionId: bigint): string {
   return BigInt.asUintN(64, sessionId).toString(16).padStart(16, "0");
 }
 
-/** The beginning of the names of one attempt's places; the server appends the number. */
-export function placePrefix(session: string, attempt: string): string {
-  return `${session}-${encodeName(attempt)}_`;
+/**
+ * The beginning of the names of one attempt's places; the server appends the number. An attempt's name mostly begins with
+ * that of its Tenure session, which is left out: the end of a session is one transaction with the paths of all its places,
+ * and the server limits how long it may be.
+ */
+export function placePrefix(session: string, sessionId: string, attempt: string): string {
+  const short = attempt.startsWith(`${sessionId}.`)
+    ? attempt.slice(sessionId.length)
+    : `!${attempt}`;
+  return `${session}-${encodeName(short)}_`;
 }
 
 /** One place in the queue for a resource. */

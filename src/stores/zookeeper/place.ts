@@ -209,8 +209,8 @@ export class Place {
     if (!queue || moved?.error === ERROR.noNode) this.#name = undefined;
     else this.#version = Math.max(this.#version, WAITING);
     if (holder.error !== 0) return undefined;
-    const found = readDataAndStat(holder.body);
-    return found.stat.version === WAITING ? undefined : decodePlace(found.data).record.holderId;
+    const { data: theirs, stat } = readDataAndStat(holder.body);
+    return stat.version === WAITING ? undefined : holderIdOf(theirs);
   }
 
   /** Takes what it waited for; false when it was passed over meanwhile. */
@@ -236,6 +236,15 @@ export class Place {
 
   #pathOf(name: string): string {
     return `${this.#parts.parent}/${name}`;
+  }
+}
+
+/** Busy is busy, also where a stranger has written into the holder's node. */
+function holderIdOf(data: string): string | undefined {
+  try {
+    return decodePlace(data).record.holderId;
+  } catch {
+    return undefined;
   }
 }
 

@@ -21,6 +21,11 @@ export class Reader {
     this.#link = this.#newLink();
   }
 
+  /** Asked this often, its session does not expire. */
+  get keepAliveMs(): number {
+    return this.#link.timeoutMs / 3;
+  }
+
   /** Runs `work` within the limit, a second time on a new session where the old one had expired. */
   async run<T>(limitMs: number, work: (call: Call) => Promise<T>): Promise<T> {
     try {

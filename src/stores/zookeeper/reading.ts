@@ -25,6 +25,7 @@ export interface Look {
 
 export async function lookAt(call: Call, parent: string): Promise<Look> {
   for (;;) {
+    call.throwIfOver();
     const listing = await call.send(getChildren2(parent));
     if (listing.error === ERROR.noNode) return { holder: undefined, zxid: listing.zxid };
     expectOk(listing, call);

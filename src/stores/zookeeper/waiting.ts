@@ -59,6 +59,7 @@ async function lookOnce(wait: Wait, call: Call, alarm: Alarm, patience: Patience
   const { session, parent, request, clock } = wait;
   const own = session.placeOf(request.attempt);
   for (;;) {
+    call.throwIfOver();
     const listing = await call.send(getChildren2(parent));
     if (listing.error === ERROR.noNode) return 0;
     expectOk(listing, call);

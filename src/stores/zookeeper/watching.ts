@@ -35,7 +35,8 @@ export async function* watch(request: WatchRequest, parts: WatchParts): AsyncIte
     while (!signal.aborted) {
       const isCurrent = await readNews(parts, request.prefix, news, held);
       if (isCurrent) yield* changes(seen, [...held.values()]);
-      await news.next(isCurrent ? TRY_EVERY_MS : RETRY_MS, signal);
+      const tryMs = Math.min(TRY_EVERY_MS, parts.reader.keepAliveMs);
+      await (isCurrent ? news.next(tryMs, signal) : news.pause(signal));
     }
   } finally {
     stopListening();
@@ -115,8 +116,19 @@ class News {
 
   /** Resolves when there is some, when the time is over, or when the signal aborts. */
   next(waitMs: number, signal: AbortSignal): Promise<void> {
-    const isEmpty = this.#resources.size === 0 && (waitMs === RETRY_MS || !this.#everything);
-    if (signal.aborted || !isEmpty) return Promise.resolve();
+    if (this.#everything || this.#resources.size > 0) return Promise.resolve();
+    return this.#wait(waitMs, signal, (finish) => {
+      this.#wake = finish;
+    });
+  }
+
+  /** While the server is away every failure is news, and yet there is nothing to do at once. */
+  pause(signal: AbortSignal): Promise<void> {
+    return this.#wait(RETRY_MS, signal, () => undefined);
+  }
+
+  #wait(waitMs: number, signal: AbortSignal, begin: (finish: () => void) => void): Promise<void> {
+    if (signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       let timer: Timer | undefined;
       const finish = (): void => {
@@ -125,8 +137,7 @@ class News {
         this.#wake = () => undefined;
         resolve();
       };
-      // While the server is away, every failure is news; the pause must hold nevertheless.
-      if (waitMs !== RETRY_MS) this.#wake = finish;
+      begin(finish);
       timer = this.#clock.setTimer(finish, waitMs, { keepAlive: true });
       signal.addEventListener("abort", finish, { once: true });
     });

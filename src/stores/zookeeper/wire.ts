@@ -2,6 +2,7 @@
 // it. It says when something was last heard, and never tries again: that is for link.ts to decide.
 
 import type { Duplex } from "node:stream";
+import type { Clock } from "../../core/clock.ts";
 import { FrameReader, JuteReader, ProtocolError } from "./jute.ts";
 import {
   type ConnectRequest,
@@ -76,11 +77,16 @@ export class Wire {
     return this.#pending.length - this.#answered;
   }
 
-  /** Resolves when every request has its answer, or will never get one. */
-  idle(): Promise<void> {
-    return this.underWay === 0
-      ? Promise.resolve()
-      : new Promise((resolve) => this.#idlers.push(resolve));
+  /** Resolves when every request has its answer or will never get one, and at the latest after the limit. */
+  idle(clock: Clock, limitMs: number): Promise<void> {
+    if (this.underWay === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = clock.setTimer(resolve, limitMs);
+      this.#idlers.push(() => {
+        timer.cancel();
+        resolve();
+      });
+    });
   }
 
   /** Must come first, and be answered before anything else is sent. */
@@ -110,6 +116,7 @@ export class Wire {
     if (lastMessage !== undefined) this.#write(requestFrame(0, lastMessage));
     this.#flush();
     this.#stream.end(() => this.#stream.destroy());
+    this.#stream.unref?.();
     this.#finish(new Error("the connection was closed by its user"));
   }
 
