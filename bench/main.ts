@@ -1,23 +1,29 @@
 // `npm run bench`: every benchmark in turn, then RESULTS.md with date, machine and command. Figures are ratios within
 // this run; the exit code tells whether all targets were reached. With names as arguments only those are run, and
-// nothing is written.
+// nothing is written; with --quick the engines are measured only as long as it takes to see that it works.
 
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { checkCost } from "./check-cost.ts";
+import { engineBenchmarks } from "./engines/run.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
 import { machine, type Row, type Section } from "./support.ts";
 
-const benchmarks: Record<string, () => Promise<Section>> = {
+const quick = process.argv.includes("--quick");
+const engines = Object.entries(engineBenchmarks).map(
+  ([name, run]): [string, () => Promise<Section[]>] => [name, () => run({ quick })],
+);
+const benchmarks: Record<string, () => Promise<Section | Section[]>> = {
   check: checkCost,
   sqlite: sqlitePairs,
   handover,
   many: manyLeases,
+  ...Object.fromEntries(engines),
 };
 
-const asked = process.argv.slice(2);
+const asked = process.argv.slice(2).filter((word) => word !== "--quick");
 const chosen = Object.entries(benchmarks).filter(
   ([name]) => asked.length === 0 || asked.includes(name),
 );
@@ -29,12 +35,14 @@ if (chosen.length === 0) {
 const sections: Section[] = [];
 for (const [index, [name, run]] of chosen.entries()) {
   console.log(`[${index + 1}/${chosen.length}] ${name} ...`);
-  const section = await run();
-  sections.push(section);
-  for (const row of section.rows) console.log(`  ${plain(row)}`);
+  for (const section of [await run()].flat()) {
+    sections.push(section);
+    console.log(`  ${section.title}`);
+    for (const row of section.rows) console.log(`    ${plain(row)}`);
+  }
 }
 
-if (asked.length === 0) {
+if (asked.length === 0 && !quick) {
   writeFileSync(fileURLToPath(new URL("./RESULTS.md", import.meta.url)), document(sections));
   console.log("\nwritten to bench/RESULTS.md");
 }

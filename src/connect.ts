@@ -5,7 +5,9 @@ import { InvalidArgumentError } from "./core/errors.ts";
 import { type AcquireOptions, checkOptions, Tenure } from "./holder/tenure.ts";
 import { defaultHolderId, systemParts } from "./runtime/system.ts";
 import type { MemoryBackend } from "./stores/memory.ts";
-import type { RedisOptions } from "./stores/redis.ts";
+import { postgresOptionsOf } from "./stores/postgres/url.ts";
+import { redisOptionsOf } from "./stores/redis/url.ts";
+import { sqliteOptionsOf } from "./stores/sqlite/url.ts";
 import type { OpenStore } from "./stores/store.ts";
 
 export interface ConnectOptions {
@@ -22,12 +24,14 @@ export interface ConnectOptions {
 
 /**
  * `sqlite:./tenure.db`: all processes of this machine, through one file. `postgres://user@host/database`: all that reach
- * that database; `?schema=name`, `?create-schema=0` and `?listen=0` are ours, the rest is the client library's.
- * `redis://user:password@host:6379` (or `rediss://`): all that reach this server; `?prefix=`, `?replicas=` and `?library=`
- * as in redisStore(). `etcd://user:password@host1:2379,host2:2379/prefix` (or `etcds://`): all that reach this cluster;
- * `?connect-ms=` and, for TLS, the files `?ca=`, `?cert=` and `?key=`. `zookeeper://user:password@h1:2181,h2:2181/root`: all
- * that reach this ensemble; `?tick-ms=` and `?connect-ms=` as in zookeeperStore(). `memory:`: this process alone;
- * `memory:name` is shared by everyone in it who uses that name. Or a store: `connect(sqliteStore({ ... }))`.
+ * that database; of several hosts (`host1:5432,host2:5432`) the one that is primary is used; `?schema=name`, `?create-schema=0`
+ * and `?listen=0` are ours, the rest is the client library's. `redis://user:password@host:6379` (or `rediss://`): all that reach
+ * this server, `redis://host1,host2?cluster=1` this cluster, `redis+sentinel://host1,host2/name` the master of that name;
+ * `?prefix=`, `?replicas=` and `?library=` as in redisStore(). `etcd://user:password@host1:2379,host2:2379/prefix` (or
+ * `etcds://`): all that reach this cluster; `?connect-ms=` and, for TLS, the files `?ca=`, `?cert=` and `?key=`.
+ * `zookeeper://user:password@h1:2181,h2:2181/root`: all that reach this ensemble; `?tick-ms=` and `?connect-ms=` as in
+ * zookeeperStore(). `memory:`: this process alone; `memory:name` is shared by everyone in it who uses that name. Or a store:
+ * `connect(sqliteStore({ ... }))`.
  */
 export async function connect(
   target: string | OpenStore,
@@ -69,17 +73,19 @@ async function fromUrl(url: unknown): Promise<OpenStore> {
       return memoryByName(rest);
     case "sqlite": {
       const { sqliteStore } = await import("./stores/sqlite.ts");
-      return sqliteStore(sqliteOptions(rest));
+      return sqliteStore(sqliteOptionsOf(rest));
     }
     case "postgres":
     case "postgresql": {
       const { postgresStore } = await import("./stores/postgres.ts");
-      return postgresStore(postgresOptions(url));
+      return postgresStore(postgresOptionsOf(url));
     }
     case "redis":
-    case "rediss": {
+    case "rediss":
+    case "redis+sentinel":
+    case "rediss+sentinel": {
       const { redisStore } = await import("./stores/redis.ts");
-      return redisStore(redisOptions(url));
+      return redisStore(redisOptionsOf(url));
     }
     case "etcd":
     case "etcds": {
@@ -105,76 +111,4 @@ async function memoryByName(name: string): Promise<OpenStore> {
   const backend = sharedMemory.get(name) ?? new MemoryBackend();
   sharedMemory.set(name, backend);
   return memoryStore(backend);
-}
-
-function sqliteOptions(rest: string): { file: string; allowNetworkFileSystem: boolean } {
-  const [path = "", query = ""] = rest.split("?", 2);
-  const file = path.startsWith("//") ? path.slice(2) : path;
-  if (file === "" || file === ":memory:") {
-    throw new InvalidArgumentError(
-      'A sqlite: URL needs a file, e.g. "sqlite:./tenure.db". For a store inside this process use "memory:".',
-    );
-  }
-  const settings = new URLSearchParams(query);
-  for (const name of settings.keys()) {
-    if (name !== "allow-network-file-system") {
-      throw new InvalidArgumentError(
-        `A sqlite: URL has no setting "${name}"; known is allow-network-file-system=1.`,
-      );
-    }
-  }
-  const allow = settings.get("allow-network-file-system") ?? "0";
-  if (allow !== "0" && allow !== "1") {
-    throw new InvalidArgumentError(
-      `allow-network-file-system in a sqlite: URL is 1 or 0, got ${JSON.stringify(allow)}.`,
-    );
-  }
-  return { file, allowNetworkFileSystem: allow === "1" };
-}
-
-/** Our settings are taken out of the URL: the client libraries would pass them on to the server, which knows none. */
-function postgresOptions(url: string): {
-  url: string;
-  schema: string | undefined;
-  createSchema: boolean;
-  listen: boolean;
-} {
-  const [place = "", query = ""] = url.split("?", 2);
-  const settings = new URLSearchParams(query);
-  const take = (name: string): string | undefined => {
-    const value = settings.get(name) ?? undefined;
-    settings.delete(name);
-    return value;
-  };
-  const schema = take("schema");
-  const createSchema = take("create-schema") !== "0";
-  const listen = take("listen") !== "0";
-  const rest = settings.toString();
-  return { url: rest === "" ? place : `${place}?${rest}`, schema, createSchema, listen };
-}
-
-function redisOptions(text: string): RedisOptions {
-  if (!URL.canParse(text)) {
-    throw new InvalidArgumentError(
-      'A redis: URL needs a host, e.g. "redis://user:password@localhost:6379/0".',
-    );
-  }
-  const url = new URL(text);
-  const { prefix, replicas, library, ...others } = Object.fromEntries(url.searchParams);
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined) {
-    throw new InvalidArgumentError(
-      `A redis: URL has no setting "${unknown}"; known are prefix, replicas and library.`,
-    );
-  }
-  if (library !== undefined && library !== "ioredis" && library !== "redis") {
-    throw new InvalidArgumentError('`library` in a redis: URL is "ioredis" or "redis".');
-  }
-  url.search = "";
-  return {
-    url: url.href,
-    prefix,
-    library,
-    replicas: replicas === undefined ? undefined : Number(replicas),
-  };
 }

@@ -5,6 +5,8 @@
 
 export interface Timer {
   cancel(): void;
+  /** Whether it keeps the process alive from now on. A clock without a process has no such thing. */
+  keepAlive?(on: boolean): void;
 }
 
 export interface TimerOptions {

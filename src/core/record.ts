@@ -18,15 +18,23 @@ export interface LeaseRecord {
 }
 
 export function encodeRecord(record: LeaseRecord): string {
-  checkHolderId(record.holderId);
+  const holderId = encodeHolderId(record.holderId);
   const value = encodeValue(record.value);
-  return JSON.stringify({
-    v: 1,
-    holderId: record.holderId,
-    sessionId: record.sessionId,
-    attempt: record.attempt,
-    ...(value === undefined ? {} : { value: JSON.parse(value) as unknown }),
-  });
+  const names = `"sessionId":${JSON.stringify(record.sessionId)},"attempt":${JSON.stringify(record.attempt)}`;
+  const rest = value === undefined ? "" : `,"value":${value}`;
+  return `{"v":1,"holderId":${holderId},${names}${rest}}`;
+}
+
+/** The last one: a process has one name and takes many leases under it. */
+let lastHolderId: string | undefined;
+let lastEncoded = "";
+
+function encodeHolderId(holderId: string): string {
+  if (holderId !== lastHolderId) {
+    lastEncoded = JSON.stringify(checkHolderId(holderId));
+    lastHolderId = holderId;
+  }
+  return lastEncoded;
 }
 
 export function decodeRecord(text: string): LeaseRecord {

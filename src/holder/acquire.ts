@@ -112,13 +112,14 @@ class Acquisition {
 
   async #contend(): Promise<Lease | undefined> {
     for (;;) {
-      const session = await this.#liveSession();
-      const stopUsing = session.use();
+      const { sessions } = this.#parts;
+      const session = sessions.current(this.#request.timing) ?? (await this.#liveSession());
+      session.use();
       try {
         const answer = await this.#ask(session);
         if (answer !== SESSION_GONE) return answer;
       } finally {
-        stopUsing();
+        session.stopUsing();
       }
     }
   }
@@ -153,7 +154,10 @@ class Acquisition {
         this.#unavailable = undefined;
         if (outcome.kind === "granted") {
           atStore = "unknown";
-          lease = await this.#accept(session, attempt, outcome.token);
+          this.#parts.tokens.accept(this.#request.resource, outcome.token);
+          this.#throwIfOver();
+          if (session.inDoubt) await this.#untilSettled(session);
+          lease = this.#accept(session, attempt, outcome.token);
           return lease ?? SESSION_GONE;
         }
         if (outcome.kind === "gone") session.refuse();
@@ -187,14 +191,14 @@ class Acquisition {
     );
   }
 
-  /** The store said yes. Whether the caller may have it depends on the clock and on the token. */
-  async #accept(session: Session, attempt: string, token: bigint): Promise<Lease | undefined> {
-    const { store, clock, tokens } = this.#parts;
+  #untilSettled(session: Session): Promise<void> {
+    return orAborted(session.settled(), this.#ending()).catch(() => this.#throwIfOver());
+  }
+
+  /** The store said yes, and the token is new. Whether the caller may have it depends on the clock. */
+  #accept(session: Session, attempt: string, token: bigint): Lease | undefined {
+    const { store, clock } = this.#parts;
     const { resource, actsInDoubt } = this.#request;
-    tokens.accept(resource, token);
-    this.#throwIfOver();
-    if (session.inDoubt)
-      await orAborted(session.settled(), this.#ending()).catch(() => this.#throwIfOver());
     // The answer may have come after the session's end, which no yes of the store can undo.
     if (!session.look(clock.now())) return undefined;
     return new Lease({ store, clock, session, resource, token, attempt, actsInDoubt });

@@ -110,14 +110,13 @@ export class Session {
     return this.#state.kind !== "ended";
   }
 
-  /** Keeps the session renewed while somebody acquires with it, before there is a lease. */
-  use(): () => void {
+  /** Keeps the session renewed while somebody acquires with it, before there is a lease, until as many `stopUsing`. */
+  use(): void {
     this.#users += 1;
-    let used = true;
-    return () => {
-      if (used) this.#users -= 1;
-      used = false;
-    };
+  }
+
+  stopUsing(): void {
+    this.#users -= 1;
   }
 
   /** A name for one acquisition that nobody else will ever use. */

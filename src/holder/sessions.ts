@@ -25,11 +25,17 @@ export class Sessions {
     this.#parts = parts;
   }
 
+  /** The live session with this timing, if there is one. */
+  current(timing: Timing): Session | undefined {
+    const current = this.#current.get(keyOf(timing));
+    return current?.look(this.#parts.clock.now()) ? current : undefined;
+  }
+
   /** The live session with this timing; opens one where there is none. Callers at the same time share the opening. */
   live(timing: Timing): Promise<Session> {
+    const current = this.current(timing);
+    if (current !== undefined) return Promise.resolve(current);
     const key = keyOf(timing);
-    const current = this.#current.get(key);
-    if (current?.look(this.#parts.clock.now())) return Promise.resolve(current);
     let opening = this.#opening.get(key);
     if (opening === undefined) {
       opening = this.#open(timing)
@@ -90,7 +96,14 @@ export class Sessions {
   }
 }
 
+/** Most acquisitions name the same timing object, that of the defaults. */
+const keys = new WeakMap<Timing, string>();
+
 function keyOf(timing: Timing): string {
+  const known = keys.get(timing);
+  if (known !== undefined) return known;
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
-  return [ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs].join("/");
+  const key = [ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs].join("/");
+  keys.set(timing, key);
+  return key;
 }

@@ -15,7 +15,7 @@ import type {
   ReadAnswer,
   Store,
 } from "../stores/store.ts";
-import { acquire } from "./acquire.ts";
+import { type AcquireParts, acquire } from "./acquire.ts";
 import { Lease } from "./lease.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
@@ -73,7 +73,10 @@ export class Tenure implements AsyncDisposable {
   readonly #turns = new Turns();
   readonly #tokens = new TokenMemory();
   readonly #closing = new AbortController();
-  readonly #acquiring = new Set<Promise<unknown>>();
+  readonly #acquireParts: AcquireParts;
+  readonly #defaultTiming: Timing;
+  #acquiring = 0;
+  #whenNoneAcquires: (() => void) | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(parts: TenureParts) {
@@ -81,6 +84,11 @@ export class Tenure implements AsyncDisposable {
     this.#parts = parts;
     this.holderId = parts.holderId;
     this.#sessions = new Sessions(parts);
+    this.#defaultTiming = planTiming(parts.defaults);
+    const { store, clock, random, holderId } = parts;
+    const own = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens };
+    const closing = this.#closing.signal;
+    this.#acquireParts = { store, clock, random, holderId, ...own, closing };
   }
 
   /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
@@ -202,7 +210,7 @@ export class Tenure implements AsyncDisposable {
     waitMs: number | undefined,
   ): Promise<Lease | undefined> {
     this.#refuseWhenClosed();
-    const { store, clock, random, holderId, defaults } = this.#parts;
+    const { defaults } = this.#parts;
     const value = options.value ?? defaults.value;
     encodeValue(value);
     const request = {
@@ -213,19 +221,19 @@ export class Tenure implements AsyncDisposable {
       value,
       actsInDoubt: checkDoubt(options.whileInDoubt ?? defaults.whileInDoubt) === "act",
     };
-    const closing = this.#closing.signal;
-    const shared = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens, closing };
-    const acquiring = acquire({ store, clock, random, holderId, ...shared }, request);
-    this.#acquiring.add(acquiring);
+    // Counted, not collected: a set of promises keeps what they resolved with from the garbage collector for a while.
+    this.#acquiring += 1;
     try {
-      return await acquiring;
+      return await acquire(this.#acquireParts, request);
     } finally {
-      this.#acquiring.delete(acquiring);
+      this.#acquiring -= 1;
+      if (this.#acquiring === 0) this.#whenNoneAcquires?.();
     }
   }
 
   #plan(options: TimingOptions): Timing {
     const { defaults } = this.#parts;
+    if (!namesTiming(options)) return this.#defaultTiming;
     // A ttl given for one lease brings its own bounds: those chosen for another ttl do not fit it.
     const base = options.ttlMs === undefined || options.ttlMs === defaults.ttlMs ? defaults : {};
     return planTiming({
@@ -256,7 +264,11 @@ export class Tenure implements AsyncDisposable {
     // Leases take no new work from this moment on. Whoever is still acquiring gives back what the store may grant yet;
     // what slipped through before it looked is released as well.
     const released = this.#releaseAll(drainMs);
-    await Promise.allSettled(this.#acquiring);
+    if (this.#acquiring > 0) {
+      await new Promise<void>((resolve) => {
+        this.#whenNoneAcquires = resolve;
+      });
+    }
     await Promise.all([released, this.#releaseAll(drainMs)]);
     await this.#sessions.close();
     await this.#parts.store.close().catch(() => undefined);
@@ -274,6 +286,12 @@ export function checkOptions(options: {
   checkDoubt(defaults.whileInDoubt);
   encodeValue(defaults.value);
   if (defaults.waitMs !== undefined) checkWait(defaults.waitMs);
+}
+
+function namesTiming(options: TimingOptions): boolean {
+  const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = options;
+  const asked = ttlMs ?? renewEveryMs ?? clockErrorMs ?? roundTripMs ?? marginMs;
+  return asked !== undefined;
 }
 
 function checkWait(waitMs: unknown): number {

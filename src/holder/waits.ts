@@ -3,6 +3,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
+import { limitsOf } from "../core/limits.ts";
 
 /** A store is asked to keep its own limit; this is for the one that does not. */
 const GRACE_MS = 50;
@@ -14,14 +15,23 @@ export function withLimit<T>(
   request: () => Promise<T>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const giveUp = (): void => {
+    const limit = limitsOf(clock).start(limitMs + GRACE_MS, () => {
       const message = `The store did not answer the ${what} within ${Math.round(limitMs)} ms.`;
       reject(new StoreUnavailableError(message, { applied: "unknown" }));
+    });
+    const failed = (error: unknown): void => {
+      limit.end();
+      reject(error);
     };
-    const timer = clock.setTimer(giveUp, limitMs + GRACE_MS, { keepAlive: true });
-    // Asked inside an async function, so that a store that throws is as good as one that rejects.
-    const asked = (async () => request())();
-    asked.finally(() => timer.cancel()).then(resolve, reject);
+    try {
+      request().then((answer) => {
+        limit.end();
+        resolve(answer);
+      }, failed);
+    } catch (error) {
+      // A store that throws is as good as one that rejects.
+      failed(error);
+    }
   });
 }
 

@@ -52,13 +52,14 @@ export class SystemClock implements Clock {
   setTimer(callback: () => void, delayMs: number, options?: TimerOptions): Timer {
     const { monotonicMs } = this.#sources;
     const dueAt = monotonicMs() + delayMs;
+    let isHeld = options?.keepAlive === true;
     // setTimeout counts whole milliseconds, may come a fraction early, and cannot count beyond 24 days.
     const arm = (): NodeJS.Timeout => {
       const timeout = setTimeout(
         fire,
         Math.min(Math.max(0, Math.ceil(dueAt - monotonicMs())), DELAY_MAX_MS),
       );
-      return options?.keepAlive === true ? timeout : timeout.unref();
+      return isHeld ? timeout : timeout.unref();
     };
     const fire = (): void => {
       const now = monotonicMs();
@@ -68,7 +69,14 @@ export class SystemClock implements Clock {
       else callback();
     };
     let timer = arm();
-    return { cancel: () => clearTimeout(timer) };
+    return {
+      cancel: () => clearTimeout(timer),
+      keepAlive: (on) => {
+        isHeld = on;
+        if (on) timer.ref();
+        else timer.unref();
+      },
+    };
   }
 
   soon(callback: () => void): void {

@@ -14,7 +14,10 @@ import type { OpenStore } from "./store.ts";
 export { migrationSql } from "./postgres/schema.ts";
 
 export interface PostgresOptions {
-  /** postgres://user:password@host:port/database. Exactly one of url, pool and sql. */
+  /**
+   * postgres://user:password@host:port/database. Exactly one of url, pool and sql. Of several hosts (host1:5432,host2:5432) the
+   * first that takes writes is used; when it stops doing so, they are asked again.
+   */
   readonly url?: string | undefined;
   /** Your own Pool (or one connected Client) of pg. It is not closed with the store. */
   readonly pool?: PgPool | PgClient | undefined;
@@ -49,14 +52,14 @@ export function postgresStore(options: PostgresOptions): OpenStore {
   const listenUrl = typeof listen === "string" ? listen : undefined;
   return async (parts) => {
     const giveUpAt = parts.clock.now() + connectLimitMs;
-    const link = await openLink({ url, pool, sql, library, listenUrl, connectLimitMs });
     const { clock, random } = parts;
+    const asked = { url, pool, sql, library, listenUrl, connectLimitMs };
+    const link = await openLink(asked, clock);
     const requests = new Requests({ link, clock, random, schema });
     try {
       const { address } = link;
       const leftMs = (): number => Math.max(1, giveUpAt - clock.now());
-      const asked = { schema, createSchema, address, leftMs };
-      const server = await setUp(requests, asked);
+      const server = await setUp(requests, { schema, createSchema, address, leftMs });
       return new PostgresStore(
         { link, requests, schema, listens: listen !== false, server },
         parts,

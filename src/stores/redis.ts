@@ -4,17 +4,19 @@
 
 import { decodeRecord, encodeRecord } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
+import { utf8Length } from "../core/text.ts";
 import { parseToken } from "../core/token.ts";
 import type { Channels } from "./redis/channels.ts";
 import { Holdings } from "./redis/holdings.ts";
 import type { Names } from "./redis/names.ts";
 import { type Opened, openServer } from "./redis/open.ts";
 import { type RedisOptions, settingsOf } from "./redis/options.ts";
-import { type Call, type Requests, TooFewCopiesError } from "./redis/requests.ts";
+import { type Requests, TooFewCopiesError } from "./redis/requests.ts";
 import { scripts } from "./redis/scripts.ts";
 import { untilFree } from "./redis/waiting.ts";
 import { watch } from "./redis/watching.ts";
 import type { IoredisClient, NodeRedisClient } from "./redis/wire.ts";
+import { firstBehind } from "./shared/prefix.ts";
 import type {
   AttemptRequest,
   GrantOutcome,
@@ -67,36 +69,43 @@ class RedisStore implements Store {
 
   async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     const ttlMs = Math.ceil(request.ttlMs);
-    const keys = [this.#names.session(request.sessionId)];
+    const keys = [this.#names.session(request.sessionId), this.#names.held];
     const args = [request.holderId, String(ttlMs)];
-    await this.#run({ script: scripts.open, keys, args, limitMs: request.limitMs, confirm: true });
+    await this.#requests.run({
+      script: scripts.open,
+      keys,
+      args,
+      limitMs: request.limitMs,
+      confirm: true,
+    });
     return { ttlMs };
   }
 
   async grant(request: GrantRequest): Promise<GrantOutcome> {
     const { sessionId, resource, attempt, holderId, value, limitMs } = request;
-    const { counter, held, session, lease, queue } = this.#names;
-    const record = encodeRecord({ holderId, sessionId, attempt, value });
-    const keys = [counter, held, session(sessionId), lease(resource), queue(resource)];
-    const args = [sessionId, resource, attempt, record, request.queue ? "queue" : ""];
+    const { counter, held, session, lease, watched } = this.#names;
+    // The script tells session and attempt apart from the record, so they need not be in it once more.
+    const record = encodeRecord({ holderId, sessionId: "", attempt: "", value });
+    const keys = [lease(resource), session(sessionId), counter, held, watched];
+    const claim = `:${withLength(sessionId)}${withLength(attempt)}${record}`;
+    const args = request.queue ? [claim, "queue"] : [claim];
     const call = { script: scripts.grant, keys, args, limitMs, confirm: true };
-    const [kind, fact = ""] = await this.#run(call).catch((error: Error) => {
+    const [answer = ""] = await this.#requests.run(call).catch((error: Error) => {
       // Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain.
       if (error.cause instanceof TooFewCopiesError) this.withdraw(request).catch(() => undefined);
       throw error;
     });
-    switch (kind) {
-      case "granted":
-        this.#holdings.add(sessionId, resource);
-        return { kind, token: parseToken(fact) };
-      case "busy":
-        return { kind, holderId: fact === "" ? undefined : decodeRecord(fact).holderId };
-      case "ended":
-        return { kind };
-      default:
-        this.#holdings.take(sessionId);
-        return { kind: "gone" };
+    if (/^[0-9]/.test(answer)) {
+      this.#holdings.add(sessionId, resource);
+      return { kind: "granted", token: parseToken(answer) };
     }
+    if (answer.startsWith("busy ")) {
+      const held = answer.slice("busy ".length);
+      return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+    }
+    if (answer === "ended") return { kind: answer };
+    this.#holdings.take(sessionId);
+    return { kind: "gone" };
   }
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
@@ -104,7 +113,7 @@ class RedisStore implements Store {
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
     const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
     const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
-    const [kind, ttl, ...revoked] = await this.#run(call);
+    const [kind, ttl, ...revoked] = await this.#requests.run(call);
     if (kind !== "renewed") {
       this.#holdings.take(sessionId);
       return { kind: "gone" };
@@ -118,25 +127,26 @@ class RedisStore implements Store {
 
   async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
     const { sessionId, resource, token, limitMs } = request;
-    const keys = [this.#names.session(sessionId), this.#names.lease(resource)];
-    const args = [sessionId, resource, String(token)];
-    const [kind] = await this.#run({ script: scripts.release, keys, args, limitMs });
+    const { session, lease, held, watched } = this.#names;
+    const keys = [lease(resource), session(sessionId), held, watched];
+    const args = [`H${token}:${withLength(sessionId)}`];
+    const [kind] = await this.#requests.run({ script: scripts.release, keys, args, limitMs });
     this.#holdings.remove(sessionId, resource);
     return { kind: kind === "released" ? kind : "notHeld" };
   }
 
   async withdraw(request: AttemptRequest): Promise<void> {
     const { sessionId, resource, attempt, limitMs } = request;
-    const keys = [this.#names.lease(resource), this.#names.queue(resource)];
+    const keys = [this.#names.lease(resource)];
     const args = [sessionId, resource, attempt];
-    await this.#run({ script: scripts.withdraw, keys, args, limitMs });
+    await this.#requests.run({ script: scripts.withdraw, keys, args, limitMs });
   }
 
   async endSession(request: SessionRequest): Promise<void> {
     const { sessionId, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
     const args = [sessionId, ...this.#holdings.take(sessionId)];
-    await this.#run({ script: scripts.end, keys, args, limitMs });
+    await this.#requests.run({ script: scripts.end, keys, args, limitMs });
   }
 
   async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
@@ -144,7 +154,7 @@ class RedisStore implements Store {
     const keys = [this.#names.lease(resource), this.#names.queue(resource)];
     const look = async (): Promise<number> => {
       const call = { script: scripts.look, keys, args: [resource, attempt], limitMs };
-      return Number((await this.#run(call))[0]);
+      return Number((await this.#requests.run(call))[0]);
     };
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     const wait = { channel: this.#names.channel(resource), attempt, signal, look };
@@ -154,17 +164,25 @@ class RedisStore implements Store {
   async read(request: ReadRequest): Promise<ReadAnswer> {
     const { resource, consistency, limitMs } = request;
     const keys = [this.#names.lease(resource)];
-    const lease = await this.#run({ script: scripts.read, keys, args: [resource], limitMs });
+    const lease = await this.#requests.run({
+      script: scripts.read,
+      keys,
+      args: [resource],
+      limitMs,
+    });
     const holder = lease.length === 0 ? undefined : holderOf(lease);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
   async list(request: ListRequest): Promise<ListPage> {
     const { prefix, after, limitMs } = request;
-    const args = [startOf(prefix, after), prefix, String(request.limit)];
+    const key = this.#names.lease;
+    const behind = firstBehind(prefix);
+    const end = behind === undefined ? "+" : `(${key(behind)}`;
+    const args = [startOf(prefix, after, key), end, String(request.limit)];
     const call = { script: scripts.list, keys: [this.#names.held], args, limitMs };
-    const [last, ...held] = await this.#run(call);
-    const leases = inGroups(held, 4).map(([resource = "", ...lease]) => ({
+    const [last, ...held] = await this.#requests.run(call);
+    const leases = inGroups(held, 5).map(([resource = "", ...lease]) => ({
       resource,
       holder: holderOf(lease),
     }));
@@ -178,6 +196,10 @@ class RedisStore implements Store {
       closing: this.#closing.signal,
       names: this.#names,
       list: (page) => this.list(page),
+      mark: async (ttlMs, limitMs) => {
+        const keys = [this.#names.watched];
+        await this.#requests.run({ script: scripts.watch, keys, args: [String(ttlMs)], limitMs });
+      },
     });
   }
 
@@ -185,7 +207,7 @@ class RedisStore implements Store {
     const { resource, token, limitMs } = request;
     const keys = [this.#names.lease(resource)];
     const call = { script: scripts.revoke, keys, args: [resource, String(token)], limitMs };
-    const [kind] = await this.#run(call);
+    const [kind] = await this.#requests.run(call);
     return { kind: kind === "revoked" ? kind : "notHeld" };
   }
 
@@ -195,22 +217,32 @@ class RedisStore implements Store {
     this.#channels.close();
     this.#requests.close();
   }
-
-  #run(call: Call): Promise<string[]> {
-    return this.#requests.run({ ...call, args: [this.#names.base, ...call.args] });
-  }
 }
 
-function holderOf([token = "", record = "", left = ""]: readonly string[]): HolderView {
-  const { holderId, sessionId, value } = decodeRecord(record);
+/** As the scripts tell names apart: the length in bytes, then the name. */
+function withLength(name: string): string {
+  return `${utf8Length(name)}:${name}`;
+}
+
+function holderOf([
+  sessionId = "",
+  token = "",
+  record = "",
+  left = "",
+]: readonly string[]): HolderView {
+  const { holderId, value } = decodeRecord(record);
   return { holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) };
 }
 
 /** Where a listing begins, as Redis takes it: behind `after`, or with the first name that has the prefix. */
-function startOf(prefix: string, after: string | undefined): string {
+function startOf(
+  prefix: string,
+  after: string | undefined,
+  key: (resource: string) => string,
+): string {
   const isBehind =
     after !== undefined && Buffer.compare(Buffer.from(after), Buffer.from(prefix)) >= 0;
-  return isBehind ? `(${after}` : `[${prefix}`;
+  return isBehind ? `(${key(after)}` : `[${key(prefix)}`;
 }
 
 function inGroups(texts: readonly string[], size: number): string[][] {

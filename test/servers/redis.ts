@@ -1,5 +1,7 @@
-// Redis for tests: alone, or as a master with one replica. Without options nothing is saved, so that a kill loses
+// Redis for tests: alone, as a master with one replica, or those two with a Sentinel that watches them. Without options nothing is saved, so that a kill loses
 // all of it; `appendonly` keeps what was acknowledged.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { type Address, addressOf, ask, until } from "./ask.ts";
 import { type Certificate, makeCertificate } from "./certificate.ts";
 import { pathOf } from "./engine.ts";
@@ -37,7 +39,14 @@ export interface RedisPair extends AsyncDisposable {
   readonly replica: RedisServer;
 }
 
+export interface RedisSentinel extends RedisPair {
+  readonly sentinel: RedisServer;
+  /** The name under which the Sentinel knows the master. */
+  readonly masterName: string;
+}
+
 const DEFAULT_PORT = 6379;
+const MASTER_NAME = "mymaster";
 const COMMAND_MAX_MS = 5_000;
 const LINK_MAX_MS = 20_000;
 
@@ -80,6 +89,51 @@ export async function startRedisPair(options: RedisOptions = {}): Promise<RedisP
     await disposeAll(servers);
     throw error;
   }
+}
+
+/** A pair, and one Sentinel that promotes the replica when the master has been silent for a second and a half. */
+export async function startRedisSentinel(options: RedisOptions = {}): Promise<RedisSentinel> {
+  const pair = await startRedisPair(options);
+  const servers: AsyncDisposable[] = [pair];
+  try {
+    const sentinel = await startSentinel(pair.master);
+    servers.push(sentinel);
+    const knowsReplica = async (): Promise<boolean> => {
+      const known = await sentinel.command("SENTINEL", "REPLICAS", MASTER_NAME);
+      return Array.isArray(known) && known.length > 0;
+    };
+    await until("the Sentinel has found the replica", knowsReplica, LINK_MAX_MS);
+    const dispose = (): Promise<void> => disposeAll(servers);
+    return { ...pair, sentinel, masterName: MASTER_NAME, [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await disposeAll(servers);
+    throw error;
+  }
+}
+
+async function startSentinel(master: RedisServer): Promise<RedisServer> {
+  const engine = await needEngine("redis");
+  return withFreePorts(1, async ([port = 0]) => {
+    const folder = await makeFolder("redis");
+    // It writes what it learns into its own configuration.
+    const configuration = join(folder, "sentinel.conf");
+    const watch = `sentinel monitor ${MASTER_NAME} ${master.host} ${master.port} 1`;
+    const limits = `sentinel down-after-milliseconds ${MASTER_NAME} 1500\nsentinel failover-timeout ${MASTER_NAME} 4000`;
+    writeFileSync(
+      configuration,
+      `port ${port}\nbind 127.0.0.1\ndir ${folder}\n${watch}\n${limits}\n`,
+    );
+    const address = { host: "127.0.0.1", port };
+    const server = await startServer({
+      name: "redis sentinel",
+      url: `redis://127.0.0.1:${port}`,
+      port,
+      folder,
+      command: [pathOf(engine, "server"), configuration, "--sentinel"],
+      answers: (limitMs) => answersPing(address, limitMs),
+    });
+    return withCommand(server, address);
+  });
 }
 
 function argumentsOf(

@@ -134,6 +134,41 @@ describe("round trips", () => {
     },
   );
 
+  test("statements go without names once a pooler has lost one, and nothing is asked twice in vain", async () => {
+    const pool = new pg.Pool({ connectionString: server().url, max: 1 });
+    const store = await open({ pool, schema: newSchema() });
+    await session(store, "s");
+    const names = async (): Promise<number> =>
+      Number((await pool.query("SELECT count(*) AS n FROM pg_prepared_statements")).rows[0].n);
+    await cycle(store, 1);
+    expect(await names()).toBeGreaterThan(2);
+    // What a pooler in transaction mode does: the next statement meets a server that never heard of the name.
+    await pool.query("DEALLOCATE ALL");
+    await cycle(store, 2);
+    await cycle(store, 3);
+    expect(await names()).toBe(0);
+    await store.close();
+    await pool.end();
+  });
+
+  test("a name that somebody else has taken is no obstacle either", async () => {
+    const pool = new pg.Pool({ connectionString: server().url, max: 1 });
+    const schema = newSchema();
+    const first = await open({ pool, schema });
+    await session(first, "s");
+    await cycle(first, 1);
+    const taken = (await pool.query("SELECT name FROM pg_prepared_statements")).rows;
+    await first.close();
+    await pool.end();
+    const fresh = new pg.Pool({ connectionString: server().url, max: 1 });
+    for (const { name } of taken) await fresh.query(`PREPARE ${name} AS SELECT 1`);
+    const second = await open({ pool: fresh, schema });
+    await session(second, "s");
+    await cycle(second, 2);
+    await second.close();
+    await fresh.end();
+  });
+
   test("the user's pool, client and instance stay open after close()", async () => {
     const pool = new pg.Pool({ connectionString: server().url });
     const client = new pg.Client({ connectionString: server().url });

@@ -1,5 +1,5 @@
-// Goal: the store works on a Redis Cluster through the cluster clients of both libraries, and a plain client that reaches
-// the wrong node is told so. Method: a real cluster of two masters; the prefixes lie on both of them.
+// Goal: the store works on a Redis Cluster through the cluster clients of both libraries, and by URL;
+// a plain URL is told that this is a cluster. Method: a real cluster of two masters; the prefixes lie on both of them.
 
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
@@ -74,12 +74,41 @@ describe.each(Object.entries(makers))("the cluster client of %s", (name, make) =
   });
 });
 
+describe("a cluster URL", () => {
+  test("finds the node of every prefix from any of its hosts", async () => {
+    const hosts = `127.0.0.1:1,${high().host}:${high().port},${low().host}:${low().port}`;
+    for (const prefix of prefixes) {
+      const url = `redis://${hosts}?cluster=1&prefix=url-${prefix}`;
+      const [one, two] = [await connect(url), await connect(url)];
+      const lease = await one.acquire("r");
+      const waiting = two.acquire("r", { waitMs: 10_000 });
+      await lease.release();
+      const next = await waiting;
+      expect(next.token).toBeGreaterThan(lease.token);
+      await next.release();
+      await Promise.all([one.close(), two.close()]);
+    }
+  });
+
+  test("that names no cluster, or nobody, or the wrong library, says so", async () => {
+    await using plain = await startRedis({ own: true });
+    await expect(connect(`${plain.url}?cluster=1`)).rejects.toThrow(/is no cluster.*cluster=1/);
+    await expect(connect("redis://127.0.0.1:1,127.0.0.1:2?cluster=1")).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      message: expect.stringContaining("127.0.0.1:1,127.0.0.1:2"),
+    });
+    await expect(connect(`${low().url}?cluster=1&library=redis`)).rejects.toThrow(
+      /library=ioredis/,
+    );
+  });
+});
+
 test.each(["ioredis", "redis"] as const)(
-  "a plain client (%s) at the wrong node is told so",
+  "a plain URL (%s) is told of the cluster at every node, right or wrong",
   async (library) => {
-    const prefix = prefixes[0] ?? "";
-    const wrong = (await slotOf(prefix)) < 8192 ? high() : low();
-    const open = redisStore({ url: wrong.url, library, prefix });
-    await expect(open(systemParts())).rejects.toThrow(/part of a cluster.*cluster client/);
+    for (const node of [low(), high()]) {
+      const open = redisStore({ url: node.url, library, prefix: prefixes[0] });
+      await expect(open(systemParts())).rejects.toThrow(/part of a cluster.*\?cluster=1/);
+    }
   },
 );

@@ -115,6 +115,90 @@ describe("keys", () => {
   });
 });
 
+describe("the common path", () => {
+  test("S5: a release of another token or session, however alike, changes nothing", async () => {
+    const { store } = await opened();
+    for (const id of ["1", "11", "1:1"]) await session(store, id);
+    for (let round = 1; round < 12; round += 1) await take(store, "1", `other ${round}`);
+    const token = await take(store, "11", "r");
+    expect(token).toBe(12n);
+    const release = (sessionId: string, offered: bigint): ReturnType<Store["release"]> =>
+      store.release({ sessionId, resource: "r", token: offered, limitMs: LIMIT_MS });
+    expect(await release("11", 1n)).toEqual({ kind: "notHeld" });
+    expect(await release("11", 120n)).toEqual({ kind: "notHeld" });
+    expect(await release("1", token)).toEqual({ kind: "notHeld" });
+    expect(await release("1:1", token)).toEqual({ kind: "notHeld" });
+    expect(await release("11", token)).toEqual({ kind: "released" });
+    expect(await release("11", token)).toEqual({ kind: "notHeld" });
+  });
+
+  test("S5: a release of a session that is over is none", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await redis().command("DEL", `${base}s:one`);
+    const request = { sessionId: "one", resource: "r", token, limitMs: LIMIT_MS };
+    expect(await store.release(request)).toEqual({ kind: "notHeld" });
+  });
+
+  test("S4: a dead session is granted nothing, also where nobody has the resource", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await redis().command("DEL", `${base}s:one`);
+    await expect(take(store, "one", "r")).rejects.toThrow("gone");
+    await expect(take(store, "one", "new")).rejects.toThrow("gone");
+  });
+
+  test("messages are sent only to those who wait or watch", async () => {
+    const { store, base } = await opened();
+    const heard: string[] = [];
+    const ear = new Redis(redis().url);
+    onTestFinished(() => ear.disconnect());
+    ear.on("pmessage", (_pattern, channel: string, message: string) =>
+      heard.push(`${channel.slice(base.length)} ${message.slice(0, 4)}`),
+    );
+    await ear.psubscribe(`${base}c:*`);
+    await session(store, "one");
+    const cycle = async (): Promise<void> => {
+      const token = await take(store, "one", "r");
+      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    };
+    await cycle();
+    await cycle();
+    const stop = new AbortController();
+    const watching = store.watch({ prefix: "r", signal: stop.signal })[Symbol.asyncIterator]();
+    const change = watching.next();
+    const isMarked = async (): Promise<boolean> =>
+      (await redis().command("EXISTS", `${base}watched`)) === 1;
+    await until("the watch is marked", isMarked, LIMIT_MS);
+    // The ear is quiet so far: whatever was sent before would have been heard before this.
+    await cycle();
+    await until("the cycle was heard", async () => heard.length >= 2, LIMIT_MS);
+    expect(heard).toEqual(["c:r held", "c:r free"]);
+    expect((await redis().command("PTTL", `${base}watched`)) as number).toBeGreaterThan(0);
+    stop.abort();
+    await change;
+  });
+
+  test("L2: who waits without a place in the queue is told too", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await session(store, "two");
+    const token = await take(store, "one", "r");
+    const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
+    const wait = store.untilFree({ ...request, signal: new AbortController().signal });
+    const isNoted = async (): Promise<boolean> =>
+      String(await redis().command("GET", `${base}r:r`)).startsWith("W");
+    await until("the wait is noted", isNoted, LIMIT_MS);
+    const begunAt = performance.now();
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await wait;
+    expect(performance.now() - begunAt).toBeLessThan(2_000);
+  });
+});
+
 describe("expiry", () => {
   test("S3: a session lasts a millisecond more than its ttl after the request was sent", async () => {
     const client = new Redis(redis().url);

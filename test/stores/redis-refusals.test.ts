@@ -137,7 +137,7 @@ describe.each(libraries)("through %s", (library) => {
 
 /** Word for word as in docs/stores/redis.md. */
 const DOCUMENTED =
-  "+evalsha +eval +script|load +exists +hset +hget +del +pexpire +pttl +incr +get +set +time +zadd +zrem +zrandmember +zrangebylex +lindex +lpop +lpos +lrem +lrange +rpush +publish +subscribe +unsubscribe +psubscribe +punsubscribe +wait";
+  "+evalsha +eval +script|load +exists +del +pexpire +pttl +incr +get +mget +set +time +zadd +zrem +zrandmember +zrangebylex +lindex +lpop +lpos +lrem +lrange +rpush +publish +subscribe +unsubscribe +psubscribe +punsubscribe +wait";
 
 describe("settings", () => {
   /** A mock: answers INFO as an old server would, and nothing else. */
@@ -163,7 +163,7 @@ describe("settings", () => {
 
   test("what the server's settings put at risk is said in the guarantees and in warnings", () => {
     const facts = {
-      ...{ version: "7.0.15", role: "master", replicas: 0, appendonly: false },
+      ...{ version: "7.0.15", role: "master", isCluster: false, replicas: 0, appendonly: false },
       ...{ appendfsync: "everysec", saves: true, evicts: "allkeys-lru" },
     };
     const risky = promises(facts, 0);
@@ -180,7 +180,17 @@ describe("settings", () => {
   test("options that cannot work are refused before anything is connected", () => {
     const bad: [RedisOptions, RegExp][] = [
       [{}, /either .*url.* or .*client/],
-      [{ url: "http://x" }, /must look like redis:/],
+      [{ url: "http://x" }, /must look like "redis:/],
+      [{ url: "redis://a,b" }, /several hosts.*cluster=1.*redis\+sentinel:\/\/a,b\/master/],
+      [{ url: "redis://x?cluster=yes" }, /`cluster`.*1 or 0/],
+      [{ url: "redis://x/3?cluster=1" }, /only database 0/],
+      [{ url: "redis://:9?cluster=1" }, /":9".*no host/],
+      [{ url: "redis://x:70000" }, /"x:70000".*no host/],
+      [{ url: "redis://%zz@x" }, /write %25/],
+      [{ url: "redis+sentinel://x" }, /names the master/],
+      [{ url: "redis+sentinel://x/m/zero" }, /names the master/],
+      [{ url: "redis+sentinel://x/m?sentinel-pass=y" }, /no setting "sentinel-pass"/],
+      [{ url: "redis+sentinel://x/m?cluster=1" }, /cannot have cluster=1/],
       [{ url: "redis://x", prefix: "a{b}" }, /prefix/],
       [{ url: "redis://x", replicas: -1 }, /replicas/],
       [{ url: "redis://x", connectMs: 0 }, /connectMs/],

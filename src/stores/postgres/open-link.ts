@@ -1,7 +1,9 @@
 // From what the user gave (a URL, a pool or client of pg, an instance of postgres.js) to a link. The libraries are optional peers
 // and loaded here, when the store is opened; a missing one is named together with the command that installs it.
 
+import type { Clock } from "../../core/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+import { linkFromHosts } from "./hosts.ts";
 import { addressOf, type PgLink } from "./link.ts";
 import {
   linkFromClient,
@@ -17,6 +19,7 @@ import {
   sqlFromUrl,
   sqlFromUser,
 } from "./postgresjs-link.ts";
+import { hostUrlsOf } from "./url.ts";
 
 export type LibraryName = "pg" | "postgres";
 
@@ -31,7 +34,7 @@ export interface LinkOptions {
 
 const INSTALL = { pg: "npm install pg@8", postgres: "npm install postgres@3" } as const;
 
-export async function openLink(options: LinkOptions): Promise<PgLink> {
+export async function openLink(options: LinkOptions, clock: Clock): Promise<PgLink> {
   const { url, pool, sql, listenUrl, connectLimitMs } = options;
   if (pool !== undefined) {
     const library = listenUrl === undefined ? undefined : await loadPg();
@@ -42,11 +45,20 @@ export async function openLink(options: LinkOptions): Promise<PgLink> {
   if (sql !== undefined)
     return sqlFromUser(sql, await loadPostgresJs().catch(() => undefined), listenUrl);
   if (url === undefined) throw new InvalidArgumentError("postgresStore() needs url, pool or sql.");
-  const settings = { url, address: addressOf(url), connectLimitMs, listenUrl };
+  const urls = hostUrlsOf(url);
   const loaded = await loadFirst(options.library);
-  return loaded.name === "pg"
-    ? linkFromUrl(loaded.library, settings)
-    : sqlFromUrl(loaded.library, settings);
+  // Each host gets its share of the time: a silent one must not use up that of the others.
+  const shareMs = connectLimitMs / urls.length;
+  const open = (host: string): PgLink => {
+    const settings = { url: host, address: addressOf(host), connectLimitMs: shareMs, listenUrl };
+    return loaded.name === "pg"
+      ? linkFromUrl(loaded.library, settings)
+      : sqlFromUrl(loaded.library, settings);
+  };
+  const [only = url] = urls;
+  if (urls.length === 1) return open(only);
+  const hosts = urls.map((host) => ({ address: addressOf(host), open: () => open(host) }));
+  return linkFromHosts(hosts, clock, shareMs);
 }
 
 function isPool(pool: PgPool | PgClient): pool is PgPool {

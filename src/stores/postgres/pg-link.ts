@@ -3,10 +3,11 @@
 // time to find out one by one.
 
 import type { Call, Ear, Hearing, PgLink, Row } from "./link.ts";
+import { isUnprepared, type Statement, StatementNames, unnamed } from "./statement-names.ts";
 
 /** What is used of a `Client` of pg. */
 export interface PgClient {
-  query(statement: { text: string; values?: string[] }): Promise<{ rows: object[] }>;
+  query(statement: Statement): Promise<{ rows: object[] }>;
   on(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
 }
@@ -80,6 +81,7 @@ export function linkFromUrl(
   };
   let pool = newPool();
   let answers = 0;
+  const names = new StatementNames();
   const ear = settingsOf(options.listenUrl ?? options.url, options.connectLimitMs);
   return {
     library: "pg",
@@ -87,7 +89,7 @@ export function linkFromUrl(
     query: async (call) => {
       const used = pool;
       const before = answers;
-      const rows = await queryPool(used, call, () => {
+      const rows = await queryPool(used, call, names, () => {
         if (used !== pool || answers !== before) return;
         pool = newPool();
         void used.end();
@@ -110,10 +112,11 @@ export function linkFromPool(
   const open = library?.Client ?? Client;
   const settings = listenUrl === undefined ? options : { connectionString: listenUrl };
   const canListen = open !== undefined && settings !== undefined;
+  const names = new StatementNames();
   return {
     library: "pg",
     address: "the given pool's server",
-    query: (call) => queryPool(pool, call, () => undefined),
+    query: (call) => queryPool(pool, call, names, () => undefined),
     listen: canListen
       ? (channel, hearing) => listenWith(new open(settings), channel, hearing)
       : undefined,
@@ -140,7 +143,7 @@ export function linkFromClient(
       const answer = turn.then(async () => {
         if (abandoned) throw new Error("The request was given up before its turn came.");
         call.sent = true;
-        return rowsOf(await client.query(statementOf(call)));
+        return rowsOf(await client.query(unnamed(call)));
       });
       turn = answer.catch(() => undefined);
       return answer;
@@ -156,6 +159,23 @@ export function linkFromClient(
 async function queryPool(
   pool: PgPool,
   call: Call,
+  names: StatementNames,
+  unanswered: () => void,
+): Promise<readonly Row[]> {
+  const statement = names.statementOf(call);
+  try {
+    return await queryOnce(pool, call, statement, unanswered);
+  } catch (error) {
+    // The statement never ran, so sending it again is no repetition.
+    if (statement.name === undefined || !names.areRefused(error)) throw error;
+    return queryOnce(pool, call, unnamed(call), unanswered);
+  }
+}
+
+async function queryOnce(
+  pool: PgPool,
+  call: Call,
+  statement: Statement,
   unanswered: () => void,
 ): Promise<readonly Row[]> {
   let abandoned = false;
@@ -184,18 +204,13 @@ async function queryPool(
       finish(true, () => reject(new Error("The request was given up.")));
     };
     call.sent = true;
-    client.query(statementOf(call)).then(
+    client.query(statement).then(
       (result) => finish(false, () => resolve(rowsOf(result))),
       // An error that the server sent leaves the connection in order; any other does not.
       (error: { severity?: unknown }) =>
-        finish(error?.severity !== "ERROR", () => reject(error as Error)),
+        finish(error?.severity !== "ERROR" || isUnprepared(error), () => reject(error as Error)),
     );
   });
-}
-
-/** Without values pg uses the simple protocol, which takes several statements at once. */
-function statementOf({ text, values }: Call): { text: string; values?: string[] } {
-  return values.length === 0 ? { text } : { text, values: values as string[] };
 }
 
 function rowsOf(result: { rows: object[] } | { rows: object[] }[]): readonly Row[] {

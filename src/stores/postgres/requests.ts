@@ -3,6 +3,7 @@
 
 import type { Clock, Random } from "../../core/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
+import { limitsOf } from "../../core/limits.ts";
 import { failure, isConflict } from "./failures.ts";
 import type { Call, PgLink, Row, SqlValue } from "./link.ts";
 
@@ -71,7 +72,7 @@ export class Requests {
     const call: Call = { text, values, sent: false, abandon: undefined };
     return new Promise((resolve, reject) => {
       const settle = (): void => {
-        timer.cancel();
+        limit.end();
         this.#underWay.delete(giveUp);
       };
       const giveUp = (error: Error): void => {
@@ -81,7 +82,7 @@ export class Requests {
         call.abandon?.();
       };
       const late = (): void => giveUp(this.#tooLate(limitMs, call.sent));
-      const timer = clock.setTimer(late, Math.max(0, limitMs));
+      const limit = limitsOf(clock).start(Math.max(0, limitMs), late);
       this.#underWay.add(giveUp);
       link.query(call).then(
         (rows) => {

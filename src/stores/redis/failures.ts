@@ -31,7 +31,7 @@ const LASTING: Readonly<Record<string, string>> = {
   NOAUTH: "asks for a password. Name user and password in the URL: redis://user:password@host",
   WRONGPASS: "refuses this user or password. Check both in the URL: redis://user:password@host",
   NOPERM: "does not allow this user what Tenure needs. The ACL it needs is in docs/stores/redis.md",
-  MOVED: "is part of a cluster. Pass a cluster client: redisStore({ client: new Cluster([...]) })",
+  MOVED: "is part of a cluster. Write ?cluster=1 into the URL, or pass a cluster client",
   CROSSSLOT: "is part of a cluster that does not know hash tags",
 };
 
@@ -67,9 +67,21 @@ export function failure(error: unknown, place: string): TenureError {
 
 /** Why a first connection failed: the same, and hints for what only happens there. */
 export function connectFailure(error: unknown, place: string): TenureError {
+  if (/cluster support disabled/i.test(String((error as Error)?.message))) {
+    return new StoreUnusableError(
+      `Redis at ${place} is no cluster. Leave cluster=1 out of the URL, or pass a plain client.`,
+      { cause: error },
+    );
+  }
   if (replyCode(error) !== undefined) return failure(error, place);
   const { code, message } = error as { code?: unknown; message?: unknown };
   const said = String(message ?? error);
+  if (/sentinels are unreachable/i.test(said)) {
+    return new StoreUnavailableError(
+      `None of the Sentinels at ${place} named a master (${said}). Check their hosts and ports, the name of the master, and sentinel-password.`,
+      { applied: "no", cause: error },
+    );
+  }
   const reason = String(code ?? "");
   const isTls = /SSL|TLS|EPROTO|CERT|wrong version number|packet length|self.signed/i;
   if (isTls.test(`${reason} ${said}`)) {
@@ -89,10 +101,4 @@ export function connectFailure(error: unknown, place: string): TenureError {
     applied: "no",
     cause: error,
   });
-}
-
-/** Host and port of a URL: what may be shown to a person. */
-export function placeOf(url: string): string {
-  const { host, pathname } = new URL(url);
-  return `${host}${pathname === "/" ? "" : pathname}`;
 }

@@ -10,6 +10,7 @@ import type { Wire } from "./wire.ts";
 export interface ServerFacts {
   readonly version: string | undefined;
   readonly role: string | undefined;
+  readonly isCluster: boolean | undefined;
   readonly replicas: number | undefined;
   readonly appendonly: boolean | undefined;
   readonly appendfsync: string | undefined;
@@ -31,9 +32,11 @@ export async function inspect(wire: Wire): Promise<ServerFacts> {
   const limit = config.get("maxmemory") ?? known.get("maxmemory");
   const slaves = known.get("connected_slaves");
   const save = config.get("save");
+  const cluster = known.get("cluster_enabled");
   return {
     version: known.get("redis_version"),
     role: known.get("role"),
+    isCluster: cluster === undefined ? undefined : cluster === "1",
     replicas: slaves === undefined ? undefined : Number(slaves),
     appendonly: aof === undefined ? undefined : aof === "1",
     appendfsync: config.get("appendfsync"),
@@ -45,7 +48,7 @@ export async function inspect(wire: Wire): Promise<ServerFacts> {
 const SETTINGS = ["appendfsync", "save", "maxmemory", "maxmemory-policy"];
 
 /** Servers that can never be used. */
-export function refuseUnfit(facts: ServerFacts, place: string): void {
+export function refuseUnfit(facts: ServerFacts, place: string, askedAsCluster = false): void {
   const [major = 0, minor = 0] = (facts.version ?? "").split(".").map(Number);
   const tooOld = major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]);
   if (facts.version !== undefined && tooOld) {
@@ -53,9 +56,15 @@ export function refuseUnfit(facts: ServerFacts, place: string): void {
       `Redis at ${place} is version ${facts.version}; Tenure needs ${OLDEST.join(".")} or newer. Upgrade the server.`,
     );
   }
+  // One node of several would do until the keys move.
+  if (facts.isCluster === true && !askedAsCluster) {
+    throw new StoreUnusableError(
+      `Redis at ${place} is part of a cluster. Write ?cluster=1 into the URL, or pass a cluster client: redisStore({ client: new Cluster([...]) }).`,
+    );
+  }
   if (facts.role === "slave") {
     throw new StoreUnusableError(
-      `Redis at ${place} is a read-only replica. Name the master in the URL, or pass a Sentinel client that finds it.`,
+      `Redis at ${place} is a read-only replica. Name the master in the URL, or the Sentinels that know it: redis+sentinel://host:26379/name.`,
     );
   }
 }

@@ -3,6 +3,7 @@
 // for ever, but only after the first connection has worked.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import type { HostPort } from "./url.ts";
 import type { ChannelEvents, ChannelWire, IoredisClient, Library, Target, Wire } from "./wire.ts";
 
 /** How long to wait before the next try to connect again. */
@@ -17,23 +18,69 @@ const ownSettings = {
   commandTimeout: undefined,
 } as const;
 
-type Constructor = new (url: string, options: object) => IoredisClient;
+interface Ioredis {
+  readonly Redis: (new (
+    url: string,
+    options: object,
+  ) => IoredisClient) &
+    (new (
+      options: object,
+    ) => IoredisClient);
+  readonly Cluster: new (nodes: readonly HostPort[], options: object) => IoredisClient;
+}
 
 export async function load(): Promise<Library> {
   const specifier: string = "ioredis";
-  const { Redis } = (await import(specifier)) as { Redis: Constructor };
+  const library = (await import(specifier)) as Ioredis;
   return {
-    connect: async ({ url, connectMs, tls }: Target) => {
+    connect: async (target: Target) => {
       const make = (retryStrategy: Retry): IoredisClient =>
-        new Redis(url, {
-          ...ownSettings,
-          connectTimeout: connectMs,
-          retryStrategy,
-          ...(tls === undefined ? {} : { tls }),
-        });
-      return new IoredisWire(await connected(make), true);
+        makeClient(library, target, retryStrategy);
+      return new IoredisWire(await connected(make), target.soon);
     },
   };
+}
+
+function makeClient({ Redis, Cluster }: Ioredis, target: Target, retry: Retry): IoredisClient {
+  const { place, connectMs } = target;
+  const tls = target.tls ?? (place.isTls ? {} : undefined);
+  const settings = {
+    ...ownSettings,
+    connectTimeout: connectMs,
+    ...(tls === undefined ? {} : { tls }),
+  };
+  switch (place.kind) {
+    case "server":
+      return new Redis(place.url, { ...settings, retryStrategy: retry });
+    case "sentinel": {
+      const { username, password } = place.sentinelLogin;
+      return new Redis({
+        ...settings,
+        ...place.login,
+        ...{ sentinels: place.hosts, name: place.master, db: place.db },
+        ...(username === undefined ? {} : { sentinelUsername: username }),
+        ...(password === undefined ? {} : { sentinelPassword: password }),
+        ...(place.isTls ? { sentinelTLS: tls, enableTLSForSentinelMode: true } : {}),
+        retryStrategy: retry,
+        // Between the death of a master and the choice of the next, Sentinels name one that does not answer.
+        sentinelRetryStrategy: retry,
+      });
+    }
+    case "cluster":
+      return new Cluster(place.hosts, {
+        lazyConnect: true,
+        enableOfflineQueue: false,
+        clusterRetryStrategy: retry,
+        slotsRefreshTimeout: connectMs,
+        redisOptions: { ...settings, ...place.login },
+        // A certificate names hosts, not their addresses.
+        ...(place.isTls ? { dnsLookup: asItIs } : {}),
+      });
+  }
+}
+
+function asItIs(host: string, found: (error: null, address: string) => void): void {
+  found(null, host);
 }
 
 /** The user's client: used for commands as it is, and copied for messages. */
@@ -44,7 +91,7 @@ export function ioredisWire(client: IoredisClient): Wire {
       `The client adds keyPrefix "${options.keyPrefix}" to the keys it sees, and scripts use more. Pass a client without it, and \`prefix\` to redisStore().`,
     );
   }
-  return new IoredisWire(client, false);
+  return new IoredisWire(client, undefined);
 }
 
 type Retry = (times: number) => number | undefined;
@@ -59,38 +106,61 @@ async function connected(make: (retry: Retry) => IoredisClient): Promise<Ioredis
     cause ??= error;
   });
   // A connection alone must not keep the process alive: whoever waits for an answer has a timer.
-  client.on("connect", () => {
-    (client as { stream?: { unref?(): void } }).stream?.unref?.();
-  });
+  client.on("connect", () => unref(client));
+  client.on("+node", (node: IoredisClient) => node.on("connect", () => unref(node)));
   try {
     await client.connect();
   } catch (error) {
     client.disconnect();
-    throw cause ?? error;
+    throw ofNode(cause ?? error);
   }
   ready = true;
   return client;
+}
+
+function unref(client: IoredisClient): void {
+  (client as { stream?: { unref?(): void } }).stream?.unref?.();
+}
+
+/** A cluster client says only that all nodes failed, and has what the last one said. */
+function ofNode(error: unknown): unknown {
+  return (error as { lastNodeError?: unknown })?.lastNodeError ?? error;
 }
 
 class IoredisWire implements Wire {
   readonly library = "ioredis";
   readonly isCluster: boolean;
   readonly #client: IoredisClient;
-  readonly #isOwn: boolean;
+  /** Undefined: the user's client, which is left as it is. */
+  readonly #soon: Target["soon"] | undefined;
+  #isHeldBack = false;
 
-  constructor(client: IoredisClient, isOwn: boolean) {
+  constructor(client: IoredisClient, soon: Target["soon"] | undefined) {
     this.#client = client;
-    this.#isOwn = isOwn;
+    this.#soon = soon;
     this.isCluster = (client as { isCluster?: boolean }).isCluster === true;
   }
 
-  send(words: readonly string[]): Promise<unknown> {
-    const [command = "", ...args] = words;
-    return this.#client.call(command, ...args);
+  send(words: readonly string[], _key: string, others = false): Promise<unknown> {
+    // A request alone leaves at once. Beside others, those of one turn share a packet: writing is the dearest part of a
+    // request, on both sides.
+    if (others && this.#soon !== undefined && !this.#isHeldBack) this.#holdBack(this.#soon);
+    return this.#client.call(...(words as [string]));
+  }
+
+  #holdBack(soon: Target["soon"]): void {
+    const { stream } = this.#client as { stream?: { cork?(): void; uncork?(): void } };
+    if (stream?.cork === undefined) return;
+    this.#isHeldBack = true;
+    stream.cork();
+    soon(() => {
+      this.#isHeldBack = false;
+      stream.uncork?.();
+    });
   }
 
   async duplicate(): Promise<Wire> {
-    return new IoredisWire(await this.#copy(), true);
+    return new IoredisWire(await this.#copy(), this.#soon ?? runNow);
   }
 
   async openChannels(events: ChannelEvents): Promise<ChannelWire> {
@@ -104,11 +174,11 @@ class IoredisWire implements Wire {
   }
 
   reset(): void {
-    if (this.#isOwn) this.#client.disconnect(true);
+    if (this.#soon !== undefined) this.#client.disconnect(true);
   }
 
   close(): void {
-    if (this.#isOwn) this.#client.disconnect();
+    if (this.#soon !== undefined) this.#client.disconnect();
   }
 
   #copy(): Promise<IoredisClient> {
@@ -119,6 +189,11 @@ class IoredisWire implements Wire {
         : client.duplicate({ ...ownSettings, retryStrategy }),
     );
   }
+}
+
+/** For a copy of the user's client: it is ours, but nothing is held back on it. */
+function runNow(callback: () => void): void {
+  callback();
 }
 
 class IoredisChannels implements ChannelWire {

@@ -9,8 +9,10 @@ export interface Names {
   readonly base: string;
   /** The source of all tokens of the namespace. */
   readonly counter: string;
-  /** Every held resource, in the order of its bytes: for listings. */
+  /** The key of every held lease, in the order of its bytes: for listings. */
   readonly held: string;
+  /** There while somebody watches. */
+  readonly watched: string;
   /** Written once at connect, to see that writing works. */
   readonly probe: string;
   /** Every channel of the namespace. */
@@ -36,6 +38,7 @@ export function namesOf(prefix: unknown): Names {
     base,
     counter: `${base}token`,
     held: `${base}held`,
+    watched: `${base}watched`,
     probe: `${base}probe`,
     everyChannel: `${base}*`,
     session: (id) => `${base}s:${id}`,

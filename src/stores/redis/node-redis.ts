@@ -14,7 +14,9 @@ export async function load(): Promise<Library> {
   const specifier: string = "redis";
   const { createClient } = (await import(specifier)) as { createClient: Create };
   return {
-    connect: ({ url, connectMs, tls }: Target) => {
+    connect: ({ place, connectMs, tls }: Target) => {
+      if (place.kind !== "server") throw new Error(`Made for one server, not for a ${place.kind}.`);
+      const { url } = place;
       const make: Make = (reconnectStrategy) =>
         createClient({
           url,

@@ -2,18 +2,24 @@
 // once. All of it within one limit, and whatever fails says which setting to look at.
 
 import type { Clock, Timer } from "../../core/clock.ts";
-import { isTenureError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
+import {
+  InvalidArgumentError,
+  isTenureError,
+  StoreUnavailableError,
+  StoreUnusableError,
+} from "../../core/errors.ts";
 import type { Guarantees } from "../store.ts";
 import { Channels } from "./channels.ts";
-import { connectFailure, placeOf } from "./failures.ts";
+import { connectFailure } from "./failures.ts";
 import { inspect, promises, refuseUnfit } from "./inspect.ts";
 import type { Names } from "./names.ts";
 import { Requests } from "./requests.ts";
 import { scripts } from "./scripts.ts";
+import type { Place } from "./url.ts";
 import { type LibraryName, loadLibrary, type RedisClient, type Wire, wireOf } from "./wire.ts";
 
 export interface OpenSettings {
-  readonly url: string | undefined;
+  readonly place: Place | undefined;
   readonly client: RedisClient | undefined;
   readonly library: LibraryName | undefined;
   readonly tls: object | undefined;
@@ -30,11 +36,11 @@ export interface Opened {
 }
 
 export async function openServer(settings: OpenSettings, clock: Clock): Promise<Opened> {
-  const { url, connectMs } = settings;
-  const place = url === undefined ? "the client's address" : placeOf(url);
+  const { connectMs } = settings;
+  const place = settings.place?.shown ?? "the client's address";
   let wire: Wire | undefined;
   const opening = (async () => {
-    wire = await connectWire(settings);
+    wire = await connectWire(settings, clock);
     return await prepare(settings, wire, place, clock);
   })();
   try {
@@ -50,11 +56,12 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
   }
 }
 
-async function connectWire(settings: OpenSettings): Promise<Wire> {
-  const { client, url = "", connectMs, tls } = settings;
+async function connectWire(settings: OpenSettings, clock: Clock): Promise<Wire> {
+  const { client, place, connectMs, tls } = settings;
   if (client !== undefined) return wireOf(client);
-  const library = await loadLibrary(settings.library);
-  return library.connect({ url, connectMs, tls });
+  if (place === undefined) throw new InvalidArgumentError("redisStore() needs url or client.");
+  const library = await loadLibrary(settings.library, place.kind);
+  return library.connect({ place, connectMs, tls, soon: (callback) => clock.soon(callback) });
 }
 
 async function prepare(
@@ -70,7 +77,7 @@ async function prepare(
     );
   }
   const facts = await inspect(wire);
-  refuseUnfit(facts, place);
+  refuseUnfit(facts, place, wire.isCluster);
   if (facts.replicas !== undefined && facts.replicas < replicas) {
     throw new StoreUnusableError(
       `\`replicas: ${replicas}\` asks for more than the ${facts.replicas} replicas that follow Redis at ${place}.`,
@@ -79,7 +86,7 @@ async function prepare(
   const channels = new Channels(wire, place);
   const onSilence = (): void => channels.reset();
   const requests = await Requests.open({ wire, clock, place, replicas, onSilence });
-  const probe = { script: scripts.probe, keys: [names.probe], args: [names.base] };
+  const probe = { script: scripts.probe, keys: [names.probe], args: [] };
   await requests.run({ ...probe, limitMs: connectMs });
   const { guarantees, warnings } = promises(facts, replicas);
   for (const warning of warnings) settings.onWarning(warning);

@@ -3,10 +3,14 @@
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { namesOf } from "./names.ts";
 import type { OpenSettings } from "./open.ts";
+import { placeOf } from "./url.ts";
 import type { LibraryName, RedisClient } from "./wire.ts";
 
 export interface RedisOptions {
-  /** `redis://user:password@host:6379/0`, or `rediss://` for TLS. The store makes its own connections. */
+  /**
+   * `redis://user:password@host:6379/0`, or `rediss://` for TLS; `redis://host1,host2?cluster=1` for a cluster;
+   * `redis+sentinel://host1:26379,host2/master` for a master that Sentinels know. The store makes its own connections.
+   */
   readonly url?: string | undefined;
   /**
    * Your own client instead: ioredis (also Sentinel or Cluster) or node-redis, connected. Commands share it; messages
@@ -37,13 +41,12 @@ export function settingsOf(options: RedisOptions): OpenSettings {
       'redisStore() needs either { url: "redis://localhost:6379" } or { client }, not both.',
     );
   }
-  if (url !== undefined && !(/^rediss?:\/\//i.test(url) && URL.canParse(url)))
-    throw new InvalidArgumentError("`url` must look like redis://host:6379 or rediss://host:6379.");
   if (!Number.isInteger(replicas) || replicas < 0)
     throw new InvalidArgumentError("`replicas` must be a whole number, 0 or more.");
   if (!(connectMs > 0 && connectMs < 2 ** 31))
     throw new InvalidArgumentError("`connectMs` must be a number of milliseconds above 0.");
+  const place = url === undefined ? undefined : placeOf(url);
   const names = namesOf(prefix);
   const onWarning = options.onWarning ?? (() => undefined);
-  return { url, client, library, tls, names, replicas, connectMs, onWarning };
+  return { place, client, library, tls, names, replicas, connectMs, onWarning };
 }

@@ -4,6 +4,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
+import { type Limits, limitsOf } from "../../core/limits.ts";
 import { failure, replyCode } from "./failures.ts";
 import { type Script, scripts } from "./scripts.ts";
 import type { Wire } from "./wire.ts";
@@ -21,6 +22,8 @@ export interface Call {
 interface Line {
   readonly wire: Wire;
   heardAt: number;
+  /** Requests whose answer has not come yet. */
+  underWay: number;
 }
 
 export interface RequestParts {
@@ -34,6 +37,7 @@ export interface RequestParts {
 
 export class Requests {
   readonly #parts: RequestParts;
+  readonly #limits: Limits;
   readonly #shas: ReadonlyMap<Script, string>;
   readonly #main: Line;
   /** For grants that are confirmed: WAIT holds up everything behind it, and renewals must not be held up. */
@@ -42,10 +46,11 @@ export class Requests {
 
   private constructor(parts: RequestParts, grants: Wire, shas: ReadonlyMap<Script, string>) {
     this.#parts = parts;
+    this.#limits = limitsOf(parts.clock);
     this.#shas = shas;
     const heardAt = parts.clock.now();
-    this.#main = { wire: parts.wire, heardAt };
-    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heardAt };
+    this.#main = { wire: parts.wire, heardAt, underWay: 0 };
+    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heardAt, underWay: 0 };
   }
 
   static async open(parts: RequestParts): Promise<Requests> {
@@ -59,27 +64,33 @@ export class Requests {
   }
 
   run(call: Call): Promise<string[]> {
-    const { clock, place } = this.#parts;
     if (this.#closed) return Promise.reject(this.closedError());
     const line = call.confirm && call.script === scripts.grant ? this.#grants : this.#main;
+    const { clock } = this.#parts;
     return new Promise((resolve, reject) => {
       const sentAt = clock.now();
-      const giveUp = (): void => {
+      const limit = this.#limits.start(call.limitMs, () => {
         if (line.heardAt < sentAt) this.#silent(line);
-        const message = `Redis at ${place} did not answer "${call.script.name}" within ${Math.round(call.limitMs)} ms.`;
-        reject(new StoreUnavailableError(message, { applied: "unknown" }));
-      };
-      const timer = clock.setTimer(giveUp, call.limitMs, { keepAlive: true });
-      const answered = (answer: string[]): void => {
-        timer.cancel();
+        reject(this.#tooLate(call));
+      });
+      const answered = (answer: unknown): void => {
+        limit.end();
+        line.underWay -= 1;
         line.heardAt = clock.now();
-        resolve(answer);
+        resolve(texts(answer));
       };
       const failed = (error: unknown): void => {
-        timer.cancel();
+        limit.end();
+        line.underWay -= 1;
         reject(this.#failure(error, line));
       };
-      this.#send(line.wire, call).then(answered, failed);
+      const sha = this.#shas.get(call.script) ?? "";
+      this.#evaluate(line, "evalsha", sha, call).then(answered, (error: unknown) => {
+        // The server forgets its scripts when it restarts; sending the text once teaches it again.
+        if (replyCode(error) !== "NOSCRIPT") failed(error);
+        else this.#evaluate(line, "eval", call.script.text, call).then(answered, failed);
+      });
+      line.underWay += 1;
     });
   }
 
@@ -95,30 +106,36 @@ export class Requests {
     if (this.#grants !== this.#main) this.#grants.wire.close();
   }
 
-  async #send(wire: Wire, call: Call): Promise<string[]> {
-    const sha = this.#shas.get(call.script) ?? "";
-    try {
-      return await this.#evaluate(wire, ["evalsha", sha], call);
-    } catch (error) {
-      // The server forgets its scripts when it restarts; sending the text once teaches it again.
-      if (replyCode(error) !== "NOSCRIPT") throw error;
-      return await this.#evaluate(wire, ["eval", call.script.text], call);
-    }
+  #evaluate(line: Line, command: string, script: string, call: Call): Promise<unknown> {
+    const { wire } = line;
+    const { keys, args } = call;
+    const [key = ""] = keys;
+    const words = [command, script, String(keys.length), ...keys, ...args];
+    const sent = wire.send(words, key, line.underWay > 0);
+    return call.confirm && this.#parts.replicas > 0
+      ? this.#confirmed(wire, sent, key, call.limitMs)
+      : sent;
   }
 
-  async #evaluate(wire: Wire, what: readonly string[], call: Call): Promise<string[]> {
+  async #confirmed(
+    wire: Wire,
+    sent: Promise<unknown>,
+    key: string,
+    limitMs: number,
+  ): Promise<unknown> {
     const { replicas } = this.#parts;
-    const { keys, args, limitMs } = call;
-    const [key = ""] = keys;
-    const sent = wire.send([...what, String(keys.length), ...keys, ...args], key);
-    if (!call.confirm || replicas === 0) return texts(await sent);
     const waitMs = String(Math.max(1, Math.floor(limitMs / 2)));
     const [answer, copies] = await Promise.all([
       sent,
       wire.send(["wait", String(replicas), waitMs], key),
     ]);
     if (Number(copies) < replicas) throw new TooFewCopiesError(Number(copies), replicas);
-    return texts(answer);
+    return answer;
+  }
+
+  #tooLate(call: Call): StoreUnavailableError {
+    const message = `Redis at ${this.#parts.place} did not answer "${call.script.name}" within ${Math.round(call.limitMs)} ms.`;
+    return new StoreUnavailableError(message, { applied: "unknown" });
   }
 
   #failure(error: unknown, line: Line): Error {
@@ -156,5 +173,5 @@ export class TooFewCopiesError extends Error {
 }
 
 function texts(answer: unknown): string[] {
-  return Array.isArray(answer) ? answer.map(String) : [];
+  return Array.isArray(answer) ? answer.map(String) : [String(answer)];
 }

@@ -1,15 +1,17 @@
-// What several scripts need, in the server's own language; it stands before each of them. Every redis.call costs about as
-// much as a small command, so the common path has few: a lease is one text, read and written at once.
+// What several scripts need, in the server's own language. Every redis.call costs about as much as a small command, and so
+// does defining these helpers, so the common paths come before them in their scripts and end without them.
 //
-// A lease is `<length of session> <length of attempt> <token> <free since> <anyone queued> ` and then session, attempt and
-// record; a waiter is `<length of session>:` and then session and attempt. So any names can be told apart.
+// A lease is one text, read and written at once: `<state><token>:<length of session>:<session><length of attempt>:<attempt>`
+// and then, while it is held, the record; so any names can be told apart. The states: `H` held, `W` held and somebody may be
+// waiting, `F` free, `Q` free and somebody is queued (followed by the time since when). Session and attempt of a free lease
+// are those of the last grant. A waiter is `<length of session>:` and then session and attempt.
 
 /** How long the last attempt on a free resource is remembered, and a queue that nobody asks about. */
 export const KEEP_MS = 3_600_000;
 
-/** ARGV[1] is the base of all names. The helpers build keys only from it: same hash tag, same slot. */
+/** Every key begins with the same hash tag, and so does every key that is built here: same slot. */
 export const LIBRARY: string = `
-local base = ARGV[1]
+local base = string.match(KEYS[1], '^{[^}]*}:')
 
 local function now()
   local time = redis.call('TIME')
@@ -23,27 +25,31 @@ end
 local function load(resource)
   local text = redis.call('GET', base .. 'r:' .. resource)
   if not text then return {freed = 0} end
-  local session, attempt, token, freed, queued, from =
-    string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d) ()')
-  local middle = from + session
-  local behind = middle + attempt
+  local state, token, length, from = string.match(text, '^(%u)(%d+):(%d+):()')
+  local behind = from + length
+  local session = string.sub(text, from, behind - 1)
+  length, from = string.match(text, '^(%d+):()', behind)
+  behind = from + length
+  local held = state == 'H' or state == 'W'
+  local rest = string.sub(text, behind)
   return {
-    session = session ~= '0' and string.sub(text, from, middle - 1) or nil,
-    attempt = string.sub(text, middle, behind - 1),
+    session = held and session or nil,
+    last = session,
+    attempt = string.sub(text, from, behind - 1),
     token = token,
-    freed = tonumber(freed),
-    queued = queued == '1',
-    record = string.sub(text, behind),
+    freed = state == 'Q' and tonumber(rest) or 0,
+    queued = state == 'W' or state == 'Q',
+    record = held and rest or '',
   }
 end
 
 -- Held: without a ttl, it counts while its session lives. Free: kept for a while, to recognise a repeated request.
 local function save(resource, lease)
-  local session = lease.session or ''
-  local text = #session .. ' ' .. #lease.attempt .. ' ' .. lease.token .. ' ' .. lease.freed
-    .. (lease.queued and ' 1 ' or ' 0 ') .. session .. lease.attempt .. lease.record
-  if lease.session then redis.call('SET', base .. 'r:' .. resource, text)
-  else redis.call('SET', base .. 'r:' .. resource, text, 'PX', ${KEEP_MS}) end
+  local who = lease.token .. ':' .. #lease.last .. ':' .. lease.last .. #lease.attempt .. ':' .. lease.attempt
+  local key = base .. 'r:' .. resource
+  if lease.session then redis.call('SET', key, (lease.queued and 'W' or 'H') .. who .. lease.record)
+  elseif lease.queued then redis.call('SET', key, 'Q' .. who .. string.format('%.0f', lease.freed), 'PX', ${KEEP_MS})
+  else redis.call('SET', key, 'F' .. who, 'PX', ${KEEP_MS}) end
 end
 
 local function entry(session, attempt)
@@ -83,7 +89,7 @@ local function free(resource, lease)
   lease.record = ''
   lease.freed = first and now() or 0
   save(resource, lease)
-  redis.call('ZREM', base .. 'held', resource)
+  redis.call('ZREM', base .. 'held', base .. 'r:' .. resource)
   tellFree(resource, first)
 end
 

@@ -15,12 +15,17 @@ export interface WatchParts {
   readonly names: Names;
   readonly closing: AbortSignal;
   list(request: ListRequest): Promise<ListPage>;
+  /** Has grants and releases told for so long. */
+  mark(ttlMs: number, limitMs: number): Promise<void>;
 }
 
 /** How many leases are asked for at once. */
 const PAGE = 500;
 /** Looked this often even if nothing was heard: a connection can die without a sound. */
 const LOOK_MAX_MS = 5_000;
+/** How long the server counts a watch as alive, and how often that is renewed. */
+const MARK_MS = 30_000;
+const MARK_EVERY_MS = 10_000;
 /** While the server cannot be reached. */
 const RETRY_MS = 500;
 
@@ -43,10 +48,14 @@ export async function* watch(request: WatchRequest, parts: WatchParts): AsyncIte
       mailbox.put(undefined);
     },
   );
+  let markAt = clock.now();
   try {
     while (!signal.aborted) {
       if (refusal !== undefined) throw refusal;
       mailbox.clear();
+      // Marked first, looked then: what happens behind the look is told.
+      if (clock.now() >= markAt && (await reached(parts.mark(MARK_MS, LOOK_MAX_MS))))
+        markAt = clock.now() + MARK_EVERY_MS;
       const held = await all(request.prefix, parts, signal);
       if (held !== undefined) yield* changes(seen, held);
       await mailbox.next(waitFor(held), signal).catch(() => undefined);
@@ -85,6 +94,17 @@ async function all(
     return views;
   } catch (error) {
     if (isTenureError(error, "STORE_UNAVAILABLE")) return undefined;
+    throw error;
+  }
+}
+
+/** Whether it was carried out; throws when it never will be. */
+async function reached(request: Promise<void>): Promise<boolean> {
+  try {
+    await request;
+    return true;
+  } catch (error) {
+    if (isTenureError(error, "STORE_UNAVAILABLE")) return false;
     throw error;
   }
 }

@@ -2,14 +2,18 @@
 // user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
 
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+import type { Place } from "./url.ts";
 
 /** One connection for commands. */
 export interface Wire {
   readonly library: LibraryName;
   /** A cluster client: commands go to whichever node has the key. */
   readonly isCluster: boolean;
-  /** One command, one round trip. Commands sent one behind the other arrive in this order. */
-  send(words: readonly string[], key: string): Promise<unknown>;
+  /**
+   * One command, one round trip. Commands sent one behind the other arrive in this order. With `others` under way, those
+   * of one turn may leave together.
+   */
+  send(words: readonly string[], key: string, others?: boolean): Promise<unknown>;
   /** One more connection with the same settings, for commands that would hold up the others. */
   duplicate(): Promise<Wire>;
   /** One more connection with the same settings, for messages only. */
@@ -74,10 +78,12 @@ export interface NodeRedisClient {
 export type RedisClient = IoredisClient | NodeRedisClient;
 
 export interface Target {
-  readonly url: string;
+  readonly place: Place;
   readonly connectMs: number;
   /** Passed to tls.connect(): ca, cert, key, servername. */
   readonly tls: object | undefined;
+  /** Calls back when what can be done at once has been done. */
+  soon(callback: () => void): void;
 }
 
 /** A library from which a client can be made. */
@@ -85,9 +91,18 @@ export interface Library {
   connect(target: Target): Promise<Wire>;
 }
 
-/** The named library, or the first one that is installed. */
-export async function loadLibrary(name?: LibraryName): Promise<Library> {
-  const order: readonly LibraryName[] = name === undefined ? ["ioredis", "redis"] : [name];
+/** The named library, or the first one that is installed. Clusters and Sentinels are reached by URL through ioredis only. */
+export async function loadLibrary(
+  name?: LibraryName,
+  kind: Place["kind"] = "server",
+): Promise<Library> {
+  if (kind !== "server" && name === "redis") {
+    throw new InvalidArgumentError(
+      `A ${kind} URL is opened through ioredis: write library=ioredis, or make the client of redis yourself and pass it as redisStore({ client }).`,
+    );
+  }
+  const both: readonly LibraryName[] = kind === "server" ? ["ioredis", "redis"] : ["ioredis"];
+  const order = name === undefined ? both : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {
     try {

@@ -1,0 +1,85 @@
+// PostgreSQL, through both libraries, against two durable upserts over the same pool. Its advisory locks stand beside for
+// information: they cost no disk write, and have neither a ttl nor a token.
+
+import pg from "pg";
+import postgres from "postgres";
+import { postgresStore } from "tenure/stores/postgres";
+import { startPostgres } from "../../test/servers/postgres.ts";
+import type { BenchServer, EngineBench } from "./engine.ts";
+
+const POOL_MAX = 10;
+const TABLE = `CREATE TABLE IF NOT EXISTS floor_lock (resource text PRIMARY KEY, holder text, token bigint, expires timestamptz)
+  WITH (fillfactor = 50)`;
+const UPSERT = `INSERT INTO floor_lock AS f VALUES ($1, $2, 1, now()) ON CONFLICT (resource)
+  DO UPDATE SET holder = excluded.holder, token = f.token + 1, expires = excluded.expires RETURNING token`;
+
+interface Server extends BenchServer {
+  readonly pool: pg.Pool;
+  readonly sql: postgres.Sql;
+}
+
+async function start(): Promise<Server> {
+  const server = await startPostgres({ settings: { track_functions: "pl" } });
+  const pool = new pg.Pool({ connectionString: server.url, max: POOL_MAX });
+  const sql = postgres(server.url, { max: POOL_MAX, onnotice: () => undefined });
+  await pool.query(TABLE);
+  return {
+    url: server.url,
+    pool,
+    sql,
+    requests: async () => {
+      const calls =
+        "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'renew'";
+      return Number(await server.sql(calls));
+    },
+    [Symbol.asyncDispose]: async () => {
+      await pool.end();
+      await sql.end();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export const pgBench: EngineBench<Server> = {
+  name: "PostgreSQL (pg)",
+  start,
+  openStore: ({ pool }) => postgresStore({ pool }),
+  openFloor: async ({ pool }) => ({
+    pair: async (index) => {
+      await pool.query(UPSERT, [`lock ${index}`, "me"]);
+      await pool.query(UPSERT, [`lock ${index}`, ""]);
+    },
+    trip: async () => void (await pool.query("SELECT 1")),
+    close: async () => undefined,
+  }),
+  floorShare: 0.8,
+  openPeers: async ({ pool }) => [
+    {
+      name: "advisory locks (no ttl, no token, no disk)",
+      pair: async (index) => {
+        const client = await pool.connect();
+        await client.query("SELECT pg_advisory_lock($1)", [index]);
+        await client.query("SELECT pg_advisory_unlock($1)", [index]);
+        client.release();
+      },
+      close: async () => undefined,
+    },
+  ],
+};
+
+export const postgresJsBench: EngineBench<Server> = {
+  name: "PostgreSQL (postgres.js)",
+  start,
+  openStore: ({ sql }) => postgresStore({ sql }),
+  openFloor: async ({ sql }) => ({
+    pair: async (index) => {
+      await sql.unsafe(UPSERT, [`lock ${index}`, "me"], { prepare: true });
+      await sql.unsafe(UPSERT, [`lock ${index}`, ""], { prepare: true });
+    },
+    trip: async () => void (await sql.unsafe("SELECT 1", [], { prepare: true })),
+    close: async () => undefined,
+  }),
+  floorShare: 0.8,
+  openPeers: async () => [],
+  isWhole: false,
+};

@@ -1,0 +1,73 @@
+// Goal: an address of several hosts that cannot be meant is refused before anything is connected, with what to write instead, and
+// a password in it is never shown; one that can be meant is read as its parts. Method: connect() and the readers of URLs.
+import { describe, expect, test } from "vitest";
+import { connect } from "../src/connect.ts";
+import { addressOf } from "../src/stores/postgres/link.ts";
+import { hostUrlsOf } from "../src/stores/postgres/url.ts";
+import { placeOf, redisOptionsOf } from "../src/stores/redis/url.ts";
+
+const bad: [string, string, RegExp][] = [
+  ["hosts of no kind", "redis://u:secret@a,b", /cluster=1.*redis\+sentinel:\/\/a,b\/master/],
+  ["a Sentinel without a master", "redis+sentinel://:secret@a:26379", /names the master behind/],
+  ["an unknown setting", "redis://:secret@a?prefx=x", /no setting "prefx"; known are prefix/],
+  ["an odd library", "redis://:secret@a?library=x", /"ioredis" or "redis"/],
+  ["no host", "redis:", /must look like "redis:\/\//],
+  ["an @ in the password", "redis://u:se@cret@a", /must look like "redis:\/\//],
+  ["a hole among hosts", "postgres://u:secret@a,,b/app", /names each of them.*"a,,b"/],
+  ["a standby", "postgres://u:secret@a/x?target_session_attrs=standby", /read-write or primary/],
+];
+
+describe("an address", () => {
+  test.each(bad)("with %s is refused", async (_, url, message) => {
+    const error = await connect(url).then(
+      () => undefined,
+      (reason: Error) => reason,
+    );
+    expect(error).toMatchObject({
+      code: "INVALID_ARGUMENT",
+      message: expect.stringMatching(message),
+    });
+    expect(error?.message).not.toMatch(/secret|cret/);
+  });
+
+  test("of Sentinels has hosts, ports, master, database and two logins", () => {
+    const url = "rediss+sentinel://me:p%40ss@a,[::1]:7/main/3?sentinel-password=other";
+    expect(placeOf(url)).toEqual({
+      ...{ kind: "sentinel", isTls: true, shown: "a,[::1]:7/main/3", master: "main", db: 3 },
+      hosts: [
+        { host: "a", port: 26379 },
+        { host: "::1", port: 7 },
+      ],
+      login: { username: "me", password: "p@ss" },
+      sentinelLogin: { password: "other" },
+    });
+  });
+
+  test("of a cluster has hosts, and our own settings apart from it", () => {
+    const options = redisOptionsOf("redis://:pw@a:1,b?cluster=1&prefix=x&replicas=0");
+    expect(options).toMatchObject({ prefix: "x", replicas: 0, library: undefined });
+    expect(placeOf(options.url)).toMatchObject({
+      ...{ kind: "cluster", isTls: false, login: { password: "pw" }, shown: "a:1,b" },
+      hosts: [
+        { host: "a", port: 1 },
+        { host: "b", port: 6379 },
+      ],
+    });
+  });
+
+  test("of one Redis is left as it was written", () => {
+    const { url } = redisOptionsOf("redis://me:p%2Fw@a:1/2?library=redis");
+    expect(placeOf(url)).toMatchObject({ kind: "server", url: "redis://me:p%2Fw@a:1/2" });
+  });
+
+  test("of several PostgreSQL hosts is one URL for each, with the settings of all", () => {
+    const url = "postgres://u:p@a:1,b/app?sslmode=require&target_session_attrs=read-write";
+    const urls = hostUrlsOf(url);
+    expect(urls).toEqual([
+      "postgres://u:p@a:1/app?sslmode=require",
+      "postgres://u:p@b/app?sslmode=require",
+    ]);
+    expect(urls.map(addressOf)).toEqual(["a:1/app", "b:5432/app"]);
+    expect(hostUrlsOf("postgres:///app?host=/tmp")).toEqual(["postgres:///app?host=/tmp"]);
+  });
+});

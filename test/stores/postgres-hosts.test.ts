@@ -1,0 +1,88 @@
+// Goal: a URL with several hosts leads to the one that takes writes, also after a failover, and says why when there is none.
+// Method: a real primary with a standby, killed and promoted; hosts where nobody listens or nobody answers.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { connect } from "../../src/index.ts";
+import { systemParts } from "../../src/runtime/system.ts";
+import { postgresStore } from "../../src/stores/postgres.ts";
+import { type PostgresPair, startPostgresPair } from "../servers/postgres.ts";
+import { startProxy } from "../servers/proxy.ts";
+import { useServer } from "../servers/use-server.ts";
+
+const libraries = ["pg", "postgres"] as const;
+
+/** One URL with the addresses of all of these, in order. */
+function together(...urls: readonly string[]): string {
+  const [first = ""] = urls;
+  const addresses = urls.map((url) => new URL(url).host).join(",");
+  return first.replace(new URL(first).host, addresses);
+}
+
+describe.each(libraries)("several hosts, through %s", (library) => {
+  const pair = useServer(startPostgresPair);
+
+  test("the primary is found behind a host where nobody listens, one that says nothing, and a standby", async () => {
+    const { primary, standby } = pair();
+    await using silent = await startProxy(primary);
+    silent.cut();
+    const nobody = primary.url.replace(/:\d+\//, ":1/");
+    const url = together(nobody, silent.url, standby.url, primary.url);
+    const open = postgresStore({ url, library, schema: `found_${library}`, connectLimitMs: 8_000 });
+    const tenure = await connect(open);
+    onTestFinished(() => tenure.close());
+    const lease = await tenure.acquire("r");
+    expect(await primary.sql(`SELECT token FROM found_${library}.lease`)).toBe(String(lease.token));
+    await lease.release();
+  });
+
+  test("where none takes writes, each is named with its reason, and in time", async () => {
+    const { primary, standby } = pair();
+    const nobody = primary.url.replace(/:\d+\//, ":1/");
+    const begunAt = performance.now();
+    const open = postgresStore({
+      url: together(nobody, standby.url),
+      library,
+      connectLimitMs: 3_000,
+    });
+    const error = await open(systemParts()).then(
+      () => undefined,
+      (reason: Error) => reason,
+    );
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
+    expect(error?.message).toMatch(/None of the hosts.*127.0.0.1:1\/.*is a standby/);
+    expect(performance.now() - begunAt).toBeLessThan(6_000);
+  });
+});
+
+async function hasCopied(pair: PostgresPair, schema: string): Promise<boolean> {
+  const rows = await pair.standby.sql(`SELECT count(*) FROM ${schema}.lease`).catch(() => "");
+  return rows === "1";
+}
+
+test.each(libraries)(
+  "S1: after a failover the same Tenure goes on at the new primary, above all tokens (%s)",
+  async (library) => {
+    await using pair = await startPostgresPair();
+    const url = together(pair.primary.url, pair.standby.url);
+    const tenure = await connect(postgresStore({ url, library }));
+    onTestFinished(() => tenure.close({ drainMs: 0 }));
+    const first = await tenure.acquire("r");
+    await first.release();
+    while (!(await hasCopied(pair, "tenure"))) await sleep(50);
+    await pair.primary.kill();
+    await pair.promote();
+    const next = await tenure.acquire("r", { waitMs: 30_000 });
+    expect(next.token).toBeGreaterThan(2n ** 64n);
+    expect(next.check()).toBe(next.token);
+    await next.release();
+  },
+  90_000,
+);
+
+test.each([
+  ["postgres://a,,b/x", /names each of them/],
+  ["postgres://a,b/x?target_session_attrs=any", /only the primary can grant leases/],
+])("%s is refused", async (url, message) => {
+  await expect(connect(url)).rejects.toMatchObject({ code: "INVALID_ARGUMENT", message });
+});
