@@ -116,6 +116,7 @@ async function cleanUp(): Promise<void> {
   await disposeAll([...servers.values()]);
 }
 
+let isStopped = false;
 // A second signal ends it at once; then the servers' own watchdog cleans up.
 for (const [signal, code] of [
   ["SIGINT", 130],
@@ -123,12 +124,11 @@ for (const [signal, code] of [
   ["SIGHUP", 129],
 ] as const) {
   process.once(signal, () => {
+    isStopped = true;
     console.error(`stopped by ${signal}`);
     void cleanUp().finally(() => process.exit(code));
-    isStopped = true;
   });
 }
-let isStopped = false;
 
 try {
   const code = await main();
