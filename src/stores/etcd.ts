@@ -105,6 +105,7 @@ class EtcdStore implements Store {
       renewed(this.#inside, names.session(sessionId), limitMs),
       ...given,
     ]);
+    if (outcome.kind === "gone") this.#inside.attempts.forgetSession(sessionId);
     return outcome;
   }
 

@@ -9,7 +9,7 @@ import type { Store } from "../../src/stores/store.ts";
 import { startProxy, type TcpProxy } from "../servers/proxy.ts";
 
 /** Generous bounds for two busy cores, and the shortest ttl that etcd grants with fast elections. */
-export const timing = { ttlMs: 1_000, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
+const timing = { ttlMs: 1_000, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
 
 let prefixes = 0;
 

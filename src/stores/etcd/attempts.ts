@@ -7,8 +7,8 @@ export interface Attempt {
   since: bigint | undefined;
   /** The resource has been free for so long that those before it need not be waited for. */
   mayOvertake: boolean;
-  /** A request was sent whose fate is unknown: it may yet be carried out. */
-  inDoubt: boolean;
+  /** Requests that were sent and whose fate is unknown: each may yet be carried out. */
+  underWay: number;
   wasGranted: boolean;
 }
 
@@ -33,7 +33,7 @@ export class Attempts {
     }
     let known = attempts.get(attempt);
     if (known === undefined) {
-      known = { since: undefined, mayOvertake: false, inDoubt: false, wasGranted: false };
+      known = { since: undefined, mayOvertake: false, underWay: 0, wasGranted: false };
       attempts.set(attempt, known);
       if (attempts.size > REMEMBERED_MAX) forgetOldest(attempts);
     }
@@ -57,8 +57,8 @@ export class Attempts {
 }
 
 function forgetOldest(attempts: Map<string, Attempt>): void {
-  for (const [name, { since, inDoubt }] of attempts) {
-    if (since !== undefined || inDoubt) continue;
+  for (const [name, { since, underWay }] of attempts) {
+    if (since !== undefined || underWay > 0) continue;
     attempts.delete(name);
     return;
   }

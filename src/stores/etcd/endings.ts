@@ -67,10 +67,11 @@ export async function withdraw(parts: EndingParts, request: AttemptRequest): Pro
   const isThere: Compare = {
     ...{ key: names.session(sessionId).key, target: "create", is: ">", than: 0n },
   };
-  const marks = state?.inDoubt ? markOps(parts, request) : [];
+  const isInDoubt = (state?.underWay ?? 0) > 0;
+  const marks = isInDoubt ? markOps(parts, request) : [];
   const leave = { when: [isThere], yes: [...look, ...marks], no: [] };
   const { answers } = await members.call(txn, leave, { limitMs });
-  if (state !== undefined) Object.assign(state, { since: undefined, inDoubt: false });
+  if (state !== undefined) Object.assign(state, { since: undefined, underWay: 0 });
   const held = answers[0]?.kvs[0];
   if (held === undefined) return;
   const record = decodeRecord(held.value.toString());

@@ -6,8 +6,9 @@ import { EtcdLinkError } from "./transport.ts";
 
 /** gRPC's numbers for the kinds that are told apart here. */
 const CODES = {
+  cancelled: 1,
+  unknown: 2,
   deadline: 4,
-  notFound: 5,
   permissionDenied: 7,
   exhausted: 8,
   aborted: 10,
@@ -16,6 +17,11 @@ const CODES = {
   unavailable: 14,
   unauthenticated: 16,
 } as const;
+
+const PASSING: ReadonlySet<number> = new Set([
+  ...[CODES.cancelled, CODES.unknown, CODES.deadline, CODES.aborted],
+  ...[CODES.internal, CODES.unavailable],
+]);
 
 export interface Status {
   readonly code: number;
@@ -51,9 +57,8 @@ export function judge(error: unknown): {
   // Said before anything was proposed.
   if (/no leader|too many requests|not capable|not supported for learner/.test(details))
     return { kind: "passing", applied: "no" };
-  const isPassing =
-    code === CODES.unavailable || code === CODES.deadline || code === CODES.aborted || code === 1;
-  if (isPassing) return { kind: "passing", applied: "unknown" };
+  // Among them what libraries say when a connection broke under a request.
+  if (PASSING.has(code)) return { kind: "passing", applied: "unknown" };
   return { kind: "final", applied: "no" };
 }
 

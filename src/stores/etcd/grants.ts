@@ -58,19 +58,22 @@ async function ask(
   endsAt: number,
 ): Promise<Asked> {
   const { members, now } = parts;
+  const putsMark = state.underWay > 0;
   const transaction = transactionOf(parts, request, state);
-  const wasInDoubt = state.inDoubt;
-  // Until its answer is here.
-  state.inDoubt = true;
+  state.underWay += 1;
   const { answer, doubtful } = await members.ask(txn, transaction, {
     ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
   });
+  if (!doubtful) state.underWay -= 1;
   let { outcome, isMarked } = outcomeOf(request, state, answer);
-  if (answer.succeeded && wasInDoubt) isMarked = true;
+  if (answer.succeeded && putsMark) isMarked = true;
   const isEnd = outcome.kind === "granted" || (outcome.kind === "busy" && !request.queue);
-  const mayComeLate = wasInDoubt || doubtful;
-  if (mayComeLate && isEnd && !isMarked) outcome = await settled(parts, request, outcome, endsAt);
-  state.inDoubt = mayComeLate && !isEnd;
+  if (state.underWay > 0 && isEnd && !isMarked) {
+    outcome = await settled(parts, request, outcome, endsAt);
+    isMarked = true;
+  }
+  // What finds a mark does no harm.
+  if (isMarked) state.underWay = 0;
   if (outcome.kind === "granted") Object.assign(state, { wasGranted: true, since: undefined });
   return outcome;
 }
@@ -88,7 +91,7 @@ function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt)
   const isThere: Compare = { key: session.key, target: "create", is: ">", than: 0n };
   const isUnmarked = isAbsent(mark);
   const take: Op[] = [{ put: { key: holder, value: record, lease } }];
-  if (state.inDoubt) take.push(...markOps(parts, request));
+  if (state.underWay > 0) take.push(...markOps(parts, request));
   if (state.since !== undefined) take.push({ remove: { key: waiter } });
   const look: Op[] = [
     { get: { key: session.key, keysOnly: true } },

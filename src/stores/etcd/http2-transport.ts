@@ -47,6 +47,9 @@ export class Http2Transport implements EtcdTransport {
   readonly #clock: Clock;
   readonly #target: Target;
   readonly #origin: string;
+  /** All that are open; more than one while a server that ends still answers. */
+  readonly #connections = new Set<Connection>();
+  /** The one for new requests. */
   #connection: Connection | undefined;
   #closed = false;
 
@@ -117,8 +120,8 @@ export class Http2Transport implements EtcdTransport {
 
   close(): void {
     this.#closed = true;
-    const connection = this.#connection;
-    if (connection !== undefined) this.#drop(connection, new Error("the store was closed"));
+    for (const connection of this.#connections)
+      this.#drop(connection, new Error("the store was closed"));
   }
 
   #open(connection: Connection, path: string, metadata: Metadata): ClientHttp2Stream {
@@ -163,8 +166,11 @@ export class Http2Transport implements EtcdTransport {
     session.on("error", () => undefined);
     session.once("close", () => {
       late.cancel();
+      connection.pingTimer?.cancel();
+      this.#connections.delete(connection);
       this.#forget(connection);
     });
+    this.#connections.add(connection);
     this.#connection = connection;
     return connection;
   }
@@ -175,7 +181,6 @@ export class Http2Transport implements EtcdTransport {
   }
 
   #forget(connection: Connection): void {
-    connection.pingTimer?.cancel();
     if (this.#connection === connection) this.#connection = undefined;
   }
 

@@ -4,9 +4,9 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
-import { judge, refusal, unavailable } from "./failures.ts";
+import { judge, refusal, statusOf, unavailable } from "./failures.ts";
 import type { Members } from "./members.ts";
-import type { Member } from "./race.ts";
+import { AGAIN_MS, type Member } from "./race.ts";
 import { type LeaseAnswer, leaseKeepAlive } from "./rpc.ts";
 import type { EtcdStream } from "./transport.ts";
 
@@ -47,11 +47,17 @@ export class KeepAlives {
         if (isTenureError(error)) throw error;
         const { kind } = judge(error);
         if (kind === "final" || (kind === "login" && logins > 0)) throw refusal(error, place);
-        if (kind === "passing" && tries > count)
-          throw unavailable(error, { place, applied: "unknown" });
-        if (kind !== "login") continue;
-        logins += 1;
-        await this.#members.logIn(endsAt - this.#clock.now());
+        if (kind === "login") {
+          logins += 1;
+          await this.#members.logIn(endsAt - this.#clock.now());
+        } else if (tries > count) {
+          // Whoever can say that there is no leader will say when there is one again.
+          if (statusOf(error) === undefined)
+            throw unavailable(error, { place, applied: "unknown" });
+          await new Promise<void>((resolve) => {
+            this.#clock.setTimer(resolve, AGAIN_MS, { keepAlive: true });
+          });
+        }
       }
     }
   }

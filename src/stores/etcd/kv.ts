@@ -71,7 +71,7 @@ export interface TxnAnswer {
   readonly answers: readonly OpAnswer[];
 }
 
-export interface OpAnswer {
+interface OpAnswer {
   /** What a `get` found. */
   readonly kvs: readonly KeyValue[];
   readonly txn: TxnAnswer | undefined;

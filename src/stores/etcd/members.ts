@@ -48,12 +48,15 @@ export class Members {
   async ask<Q, A>(rpc: Rpc<Q, A>, request: Q, options: CallOptions): Promise<Reply<A>> {
     const endsAt = this.#clock.now() + options.limitMs;
     const message = rpc.encode(request);
+    let wasDoubtful = false;
     for (let logins = 0; ; logins += 1) {
       const limitMs = endsAt - this.#clock.now();
+      const race = this.#race(rpc, message, { ...options, limitMs });
       try {
-        const { answer, doubtful } = await this.#race(rpc, message, { ...options, limitMs });
-        return { answer: rpc.decode(answer), doubtful };
+        const { answer, doubtful } = await race.run();
+        return { answer: rpc.decode(answer), doubtful: doubtful || wasDoubtful };
       } catch (error) {
+        wasDoubtful ||= race.doubtful;
         if (isTenureError(error) || options.foreseen?.(error)) throw error;
         const mayLogIn = this.#login !== undefined && logins === 0;
         if (!mayLogIn || judge(error).kind !== "login") throw refusal(error, this.place);
@@ -114,7 +117,8 @@ export class Members {
   async #authenticate(login: Login, limitMs: number): Promise<void> {
     this.#token = undefined;
     try {
-      const { answer } = await this.#race(authenticate, authenticate.encode(login), { limitMs });
+      const question = authenticate.encode(login);
+      const { answer } = await this.#race(authenticate, question, { limitMs }).run();
       this.#token = authenticate.decode(answer);
     } catch (error) {
       if (isTenureError(error)) throw error;
@@ -138,17 +142,12 @@ export class Members {
     };
   }
 
-  #race<Q, A>(
-    rpc: Rpc<Q, A>,
-    message: Uint8Array,
-    options: CallOptions,
-  ): Promise<Reply<Uint8Array>> {
+  #race<Q, A>(rpc: Rpc<Q, A>, message: Uint8Array, options: CallOptions): Race {
     const first = this.#current;
     return new Race({
       ...{ clock: this.#clock, limitMs: options.limitMs, count: this.#members.length },
       ...{ name: rpc.name, place: this.place },
       begin: (offset) => {
-        if (this.#closed) throw this.closedError();
         const member = this.#at(first + offset);
         const metadata = this.#metadata(options.leaderless);
         return { member, call: member.transport.call(rpc.path, message, metadata) };
@@ -156,7 +155,7 @@ export class Members {
       prefer: (member) => {
         this.#current = this.#members.indexOf(member);
       },
-      closed: () => (this.#closed ? this.closedError() : undefined),
-    }).run();
+      isClosed: () => this.#closed,
+    });
   }
 }

@@ -19,7 +19,7 @@ export interface Reply<A> {
 }
 
 /** While an election is under way everybody says so at once: asked again this often. */
-const AGAIN_MS = 60;
+export const AGAIN_MS = 60;
 
 interface Try {
   readonly member: Member;
@@ -36,8 +36,7 @@ export interface RaceParts {
   readonly place: string;
   begin(offset: number): { readonly member: Member; readonly call: EtcdCall };
   prefer(member: Member): void;
-  /** The error to end with when the store was closed meanwhile. */
-  closed(): Error | undefined;
+  isClosed(): boolean;
 }
 
 /** One request, at one member after the other, until the first answer or the limit. */
@@ -59,6 +58,11 @@ export class Race {
     this.#stepMs = parts.count === 1 ? parts.limitMs : parts.limitMs / (parts.count + 1);
   }
 
+  /** Whether a copy of the request that got no answer may have been carried out. */
+  get doubtful(): boolean {
+    return this.#doubtful || this.#tries.some((each) => !each.isOver);
+  }
+
   run(): Promise<Reply<Uint8Array>> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -70,13 +74,11 @@ export class Race {
   #next(): void {
     const { clock } = this.#parts;
     const now = clock.now();
-    let begun: ReturnType<RaceParts["begin"]>;
-    try {
-      begun = this.#parts.begin(this.#tries.length);
-    } catch (error) {
-      this.#settle(() => this.#reject(error));
+    if (this.#parts.isClosed()) {
+      this.#closed();
       return;
     }
+    const begun = this.#parts.begin(this.#tries.length);
     const mine: Try = { ...begun, sentAt: now, isOver: false };
     this.#tries.push(mine);
     mine.call.answer.then(
@@ -97,7 +99,7 @@ export class Race {
     mine.member.heardAt = this.#parts.clock.now();
     if (this.#isOver) return;
     if (this.#tries[0]?.member !== mine.member) this.#parts.prefer(mine.member);
-    const doubtful = this.#doubtful || this.#tries.some((each) => !each.isOver);
+    const { doubtful } = this;
     this.#settle(() => this.#resolve({ answer, doubtful }));
   }
 
@@ -134,7 +136,7 @@ export class Race {
 
   #giveUp(error: unknown): void {
     const { place } = this.#parts;
-    const applied = this.#doubtful ? "unknown" : "no";
+    const applied = this.doubtful ? "unknown" : "no";
     this.#settle(() => this.#reject(unavailable(error, { place, applied })));
   }
 
@@ -150,8 +152,13 @@ export class Race {
       const isSilent = each.member.heardAt < each.sentAt && waitedMs >= this.#stepMs;
       if (isSilent) each.member.transport.reset();
     }
-    const closed = this.#parts.closed();
-    if (closed === undefined) finish();
-    else this.#reject(closed);
+    finish();
+  }
+
+  /** What was sent before may have been carried out. */
+  #closed(): void {
+    const applied = this.doubtful ? "unknown" : "no";
+    const message = `The store of etcd at ${this.#parts.place} is closed.`;
+    this.#settle(() => this.#reject(new StoreUnavailableError(message, { applied })));
   }
 }

@@ -1,5 +1,8 @@
-// Waiting until it is worthwhile to ask for a grant. One read says who holds and who waits before us; from then on the
-// watches tell every change, and only the one whose turn it is asks: a hundred waiters cause no herd of requests.
+// Waiting until it is worthwhile to ask for a grant. A read says who holds and who waits before us; from then on watches
+// tell every change, and only the one whose turn it is asks: a hundred waiters cause no herd of requests.
+//
+// The watches begin "now", not at the revision of the read: etcd serves those that begin in the past only every 100 ms. What
+// was written between the read and their beginning, if anything was, is found by a second read.
 
 import type { Clock, Timer } from "../../core/clock.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
@@ -21,44 +24,186 @@ type WaitRequest = AttemptRequest & { readonly signal: AbortSignal };
 
 /** Watches are mended when they break; looked this often all the same. */
 const LOOK_MAX_MS = 30_000;
+type Part = "holder" | "queue";
+
+/** While a watch cannot be had. */
+const UNWATCHED_LOOK_MS = 1_000;
 
 /** What is known about the resource at a revision. */
 interface Sight {
   readonly revision: bigint;
   isHeld: boolean;
-  /** By our clock; when it was found free, that moment counts. */
-  freeSince: number;
   /** The keys of those who wait before us. */
   readonly ahead: Set<string>;
   /** Since when we wait ourselves, where we do. */
   readonly ours: bigint | undefined;
 }
 
-export async function untilFree(parts: WaitParts, request: WaitRequest): Promise<void> {
-  const { signal, sessionId, attempt } = request;
-  for (;;) {
-    signal.throwIfAborted();
-    let sight: Sight;
-    try {
-      sight = await orAborted(look(parts, request), signal);
-    } catch {
-      signal.throwIfAborted();
-      // Asking for the grant will fail too, and its caller knows when to try again.
+/** Resolves also when the cluster cannot be asked: then the grant will fail too, and its caller knows when to go on. */
+export function untilFree(parts: WaitParts, request: WaitRequest): Promise<void> {
+  return new Wait(parts, request).run();
+}
+
+class Wait {
+  readonly #parts: WaitParts;
+  readonly #request: WaitRequest;
+  readonly #closers: (() => void)[] = [];
+  /** Watches that have begun, and the revision at which the last of them did. */
+  #begun = 0;
+  #begunAt = 0n;
+  #sight: Sight | undefined;
+  /** Told by a watch while a look was under way. */
+  #early: { readonly part: Part; readonly event: WatchEvent }[] = [];
+  #freeSince: number | undefined;
+  #isLooking = false;
+  #isDue = false;
+  #isOver = false;
+  #timer: Timer | undefined;
+  #resolve: () => void = () => undefined;
+  #reject: (reason: unknown) => void = () => undefined;
+
+  constructor(parts: WaitParts, request: WaitRequest) {
+    this.#parts = parts;
+    this.#request = request;
+  }
+
+  run(): Promise<void> {
+    const { signal } = this.#request;
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      signal.addEventListener("abort", this.#stop, { once: true });
+      if (signal.aborted) this.#stop();
+      else this.#look();
+    });
+  }
+
+  readonly #stop = (): void => this.#finish(() => this.#reject(this.#request.signal.reason));
+
+  #finish(settle: () => void): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#timer?.cancel();
+    this.#request.signal.removeEventListener("abort", this.#stop);
+    this.#unwatch();
+    settle();
+  }
+
+  #look(): void {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    this.#timer?.cancel();
+    look(this.#parts, this.#request).then(
+      (sight) => {
+        this.#isLooking = false;
+        if (!this.#isOver) this.#seen(sight);
+      },
+      () => this.#finish(this.#resolve),
+    );
+  }
+
+  #seen(sight: Sight): void {
+    this.#sight = sight;
+    if (sight.isHeld) this.#freeSince = undefined;
+    else this.#freeSince ??= this.#parts.clock.now();
+    for (const { part, event } of this.#early.splice(0)) this.#apply(part, event);
+    this.#judge();
+    if (!this.#isOver && this.#closers.length === 0) this.#watch();
+  }
+
+  #watch(): void {
+    const { names, watches } = this.#parts;
+    const { resource } = this.#request;
+    this.#begun = 0;
+    this.#begunAt = 0n;
+    for (const part of ["holder", "queue"] as const) {
+      const target = part === "holder" ? { key: names.holder(resource) } : names.queue(resource);
+      const close = watches.open(target, undefined, {
+        onBegin: (revision) => this.#began(revision),
+        onEvents: (events) => this.#heard(part, events),
+        onLost: () => {
+          this.#unwatch();
+          this.#look();
+        },
+      });
+      this.#closers.push(close);
+    }
+  }
+
+  #unwatch(): void {
+    this.#begun = 0;
+    for (const close of this.#closers.splice(0)) close();
+  }
+
+  #began(revision: bigint): void {
+    this.#begun += 1;
+    if (revision > this.#begunAt) this.#begunAt = revision;
+    if (this.#begun < this.#closers.length) return;
+    if (this.#sight !== undefined && this.#sight.revision < this.#begunAt) this.#look();
+    else this.#judge();
+  }
+
+  #heard(part: Part, events: readonly WatchEvent[]): void {
+    for (const event of events) {
+      if (this.#isLooking) this.#early.push({ part, event });
+      else this.#apply(part, event);
+    }
+    // The two watches tell of one change one after the other: judged is when both have.
+    if (this.#isDue) return;
+    this.#isDue = true;
+    this.#parts.clock.soon(() => {
+      this.#isDue = false;
+      if (!this.#isLooking) this.#judge();
+    });
+  }
+
+  #apply(part: Part, { isDelete, kv }: WatchEvent): void {
+    const sight = this.#sight;
+    if (sight === undefined || kv.modRevision <= sight.revision) return;
+    if (part === "queue") {
+      if (isDelete) sight.ahead.delete(nameOf(kv.key));
       return;
     }
-    const end = await watched(parts, request, sight);
-    if (end === "look again") continue;
-    const state = parts.attempts.find(sessionId, attempt);
-    if (state !== undefined && sight.ours !== undefined) {
-      state.since = sight.ours;
-      state.mayOvertake = end === "overtake";
+    sight.isHeld = !isDelete;
+    this.#freeSince = isDelete ? this.#parts.clock.now() : undefined;
+  }
+
+  #judge(): void {
+    const sight = this.#sight;
+    if (sight === undefined || this.#isOver) return;
+    const { clock } = this.#parts;
+    this.#timer?.cancel();
+    if (!sight.isHeld && sight.ahead.size === 0) {
+      this.#go(sight, false);
+      return;
     }
-    return;
+    const isWatched = this.#begun > 0 && this.#begun === this.#closers.length;
+    const lookMs = isWatched ? LOOK_MAX_MS : UNWATCHED_LOOK_MS;
+    const headStartMs =
+      this.#freeSince === undefined
+        ? Number.POSITIVE_INFINITY
+        : this.#freeSince + HEAD_START_MS - clock.now();
+    if (headStartMs <= 0) {
+      this.#go(sight, true);
+      return;
+    }
+    const next = headStartMs < lookMs ? (): void => this.#judge() : (): void => this.#look();
+    // Somebody is waiting, so the process has something to do.
+    this.#timer = clock.setTimer(next, Math.min(headStartMs, lookMs), { keepAlive: true });
+  }
+
+  /** Now is the time to ask. */
+  #go({ ours }: Sight, mayOvertake: boolean): void {
+    const { sessionId, attempt } = this.#request;
+    const state = this.#parts.attempts.find(sessionId, attempt);
+    if (state !== undefined && ours !== undefined)
+      Object.assign(state, { since: ours, mayOvertake });
+    this.#finish(this.#resolve);
   }
 }
 
 async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
-  const { members, names, attempts, clock } = parts;
+  const { members, names, attempts } = parts;
   const { resource, attempt, sessionId, limitMs } = request;
   const get = [
     { get: { key: names.holder(resource), keysOnly: true } },
@@ -76,74 +221,10 @@ async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
   );
   return {
     ...{ revision: header.revision, isHeld: answers[0]?.kvs[0] !== undefined },
-    ...{ freeSince: clock.now(), ahead: new Set(ahead.map(({ key }) => nameOf(key))), ours },
+    ...{ ahead: new Set(ahead.map(({ key }) => nameOf(key))), ours },
   };
-}
-
-function watched(
-  { names, watches, clock }: WaitParts,
-  { resource, signal }: WaitRequest,
-  sight: Sight,
-): Promise<"turn" | "overtake" | "look again"> {
-  return new Promise((resolve, reject) => {
-    let timer: Timer | undefined;
-    let isDue = false;
-    let isOver = false;
-    const closers: (() => void)[] = [];
-    const finish = (settle: () => void): void => {
-      if (isOver) return;
-      isOver = true;
-      timer?.cancel();
-      signal.removeEventListener("abort", stop);
-      for (const close of closers) close();
-      settle();
-    };
-    const stop = (): void => finish(() => reject(signal.reason));
-    const onLost = (): void => finish(() => resolve("look again"));
-    const judge = (): void => {
-      isDue = false;
-      timer?.cancel();
-      const waitMs = sight.isHeld ? LOOK_MAX_MS : sight.freeSince + HEAD_START_MS - clock.now();
-      if (!sight.isHeld && sight.ahead.size === 0) finish(() => resolve("turn"));
-      else if (waitMs <= 0) finish(() => resolve("overtake"));
-      // Somebody is waiting, so the process has something to do.
-      else timer = clock.setTimer(sight.isHeld ? onLost : judge, waitMs, { keepAlive: true });
-    };
-    const change = (apply: (event: WatchEvent) => void) => (events: readonly WatchEvent[]) => {
-      for (const event of events) apply(event);
-      // The two watches tell of one change one after the other: judged is when both have.
-      if (!isDue && !isOver) clock.soon(() => !isOver && judge());
-      isDue = true;
-    };
-    const onHolder = change(({ isDelete }) => {
-      sight.isHeld = !isDelete;
-      if (isDelete) sight.freeSince = clock.now();
-    });
-    const onQueue = change(({ isDelete, kv }) => {
-      if (isDelete) sight.ahead.delete(nameOf(kv.key));
-    });
-    if (signal.aborted) return stop();
-    signal.addEventListener("abort", stop, { once: true });
-    judge();
-    if (isOver) return;
-    const from = sight.revision + 1n;
-    const holder = { key: names.holder(resource) };
-    closers.push(watches.open(holder, from, { onEvents: onHolder, onLost }));
-    if (sight.ahead.size > 0)
-      closers.push(watches.open(names.queue(resource), from, { onEvents: onQueue, onLost }));
-  });
 }
 
 function nameOf(key: Buffer): string {
   return key.toString("latin1");
-}
-
-/** The promise's own outcome, or the signal's reason if that comes first. */
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    if (signal.aborted) stop();
-    signal.addEventListener("abort", stop, { once: true });
-    promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
-  });
 }

@@ -10,6 +10,8 @@ import { watch as rpc, type WatchAnswer, type WatchEvent } from "./rpc.ts";
 import type { EtcdStream } from "./transport.ts";
 
 export interface WatchListener {
+  /** Everything behind this revision will be told. Once, and only where no revision to begin with was given. */
+  onBegin?(revision: bigint): void;
   onEvents(events: readonly WatchEvent[]): void;
   /** The watch is over: something may have been missed. */
   onLost(): void;
@@ -19,8 +21,8 @@ interface Watch {
   readonly key: Uint8Array;
   readonly end: Uint8Array | undefined;
   readonly listener: WatchListener;
-  /** The first revision that was not seen yet. */
-  next: bigint;
+  /** The first revision that was not seen yet; undefined until the watch has begun. */
+  next: bigint | undefined;
 }
 
 const RETRY_MIN_MS = 20;
@@ -43,10 +45,10 @@ export class Watches {
     this.#clock = clock;
   }
 
-  /** Everything from this revision on. Returns the function that ends it. */
+  /** Everything from this revision on, or from now on. Returns the function that ends it. */
   open(
     target: { readonly key: Uint8Array; readonly end?: Uint8Array | undefined },
-    from: bigint,
+    from: bigint | undefined,
     listener: WatchListener,
   ): () => void {
     this.#lastId += 1n;
@@ -78,17 +80,18 @@ export class Watches {
       this.#line = line;
       const isFirst = this.#isFirst;
       this.#isFirst = false;
-      for (const [id, { next }] of this.#watches) this.#create(id, isFirst ? next : next - 1n);
+      for (const [id, { next }] of this.#watches)
+        this.#create(id, isFirst || next === undefined ? next : next - 1n);
     } catch {
       this.#retryLater();
     }
   }
 
-  #create(id: bigint, from: bigint): void {
+  #create(id: bigint, from: bigint | undefined): void {
     const watch = this.#watches.get(id);
     if (watch === undefined) return;
     const { key, end } = watch;
-    this.#line?.stream.send(rpc.encode({ create: { id, key, end, from } }));
+    this.#line?.stream.send(rpc.encode({ create: { id, key, end, from: from ?? 0n } }));
   }
 
   #heard(answer: WatchAnswer): void {
@@ -102,7 +105,12 @@ export class Watches {
       watch.listener.onLost();
       return;
     }
-    const news = answer.events.filter(({ kv }) => kv.modRevision >= watch.next);
+    if (watch.next === undefined) {
+      watch.next = answer.header.revision + 1n;
+      watch.listener.onBegin?.(answer.header.revision);
+    }
+    const { next } = watch;
+    const news = answer.events.filter(({ kv }) => kv.modRevision >= next);
     const newest = news.at(-1)?.kv.modRevision;
     if (newest === undefined) return;
     watch.next = newest + 1n;
