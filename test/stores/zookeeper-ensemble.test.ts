@@ -185,6 +185,24 @@ test("S1, S4: the leader is killed: the lease is kept or lost, never held twice,
   await whole();
 });
 
+test("S3, S7: a leader that has lost its followers and does not know it yet confirms no renewal", async () => {
+  const root = newRoot();
+  const leader = await ensemble().leader();
+  const followers = await ensemble().followers();
+  const store = await opened(root, hostsOf(leader));
+  await open(store, "one", 10_000);
+  for (const follower of followers) await follower.pause();
+  try {
+    // For 1.5 s it goes on answering what needs no majority.
+    const renewal = store.renew({ sessionId: "one", withdrawn: [], limitMs: 600 });
+    const outcome = await renewal.catch((error: unknown) => error);
+    expect(outcome).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+  } finally {
+    for (const follower of followers) await follower.resume();
+  }
+  await whole();
+});
+
 test("S7: without a majority nothing is granted, renewed or believed for longer than the ttl; then all goes on", async () => {
   const root = newRoot();
   const [first, second] = [await holder(root, 4_000), await holder(root, 4_000)];

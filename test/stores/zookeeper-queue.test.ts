@@ -136,10 +136,30 @@ test("S4: a holder is never passed over, whether it was granted at once or after
   await waits[1];
 });
 
-/** Forwards to the server; once it is deaf nothing more comes back, on this connection. */
+test("nobody is shown as holder who only has the next turn", async () => {
+  const store = await opened(newRoot());
+  await open(store, "one", "two");
+  const first = await take(store, "one");
+  await ask(store, "two");
+  await release(store, "one", first);
+  const read = (): ReturnType<Store["read"]> =>
+    store.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS });
+  const list = (): ReturnType<Store["list"]> =>
+    store.list({ prefix: "", limit: 10, limitMs: LIMIT_MS });
+  expect((await read()).holder).toBeUndefined();
+  expect((await list()).leases).toEqual([]);
+  expect(await ask(store, "one", { attempt: "one.2", queue: false })).toEqual({ kind: "busy" });
+  const token = await take(store, "two");
+  expect((await read()).holder).toMatchObject({ holderId: "two", token });
+  expect((await list()).leases).toHaveLength(1);
+});
+
+/** Forwards to the server, and fails on command. */
 class Deafening {
-  /** Called with everything that is sent; true makes the connection deaf before it is sent. */
+  /** Called with everything that is sent; true makes the connection deaf before it is sent: nothing more comes back. */
   goesDeafAt: (chunk: Buffer) => boolean = () => false;
+  /** What is sent waits for this. */
+  waitAt: (chunk: Buffer) => Promise<void> | undefined = () => undefined;
 
   readonly dial: Dial = (host, port) => {
     const socket = dial({ host, port, noDelay: true });
@@ -148,7 +168,10 @@ class Deafening {
       read: () => undefined,
       write: (chunk: Buffer, _encoding, done) => {
         isDeaf ||= this.goesDeafAt(chunk);
-        socket.write(chunk, (error) => done(error));
+        const send = (): unknown => socket.write(chunk, (error) => done(error));
+        const waiting = this.waitAt(chunk);
+        if (waiting === undefined) send();
+        else waiting.then(send, done);
       },
       destroy: (error, done) => {
         socket.destroy();
@@ -162,8 +185,45 @@ class Deafening {
   };
 }
 
+const DELETE = 2;
 const SET_DATA = 5;
 const opcodeOf = (chunk: Buffer): number => chunk.readInt32BE(8);
+
+test("S4: the request that passes a waiter over does nothing when it arrives after the waiter has taken", async () => {
+  const root = newRoot();
+  const link = new Deafening();
+  const store = await opened(root, link.dial);
+  const other = await opened(root);
+  await open(other, "one", "late");
+  await open(store, "next");
+  const first = await take(other, "one");
+  await ask(other, "late");
+  await ask(store, "next");
+  let letGo = (): void => undefined;
+  const hasBegun = new Promise<void>((begun) => {
+    link.waitAt = (chunk) => {
+      if (opcodeOf(chunk) !== DELETE) return undefined;
+      begun();
+      return new Promise<void>((resolve) => {
+        letGo = resolve;
+      });
+    };
+  });
+  const stop = new AbortController();
+  const place = { sessionId: "next", resource: "r", attempt: "next.1", limitMs: LIMIT_MS };
+  const wait = store.untilFree({ ...place, signal: stop.signal }).catch(() => "stopped");
+  await release(other, "one", first);
+  await hasBegun;
+  const token = await take(other, "late");
+  letGo();
+  link.waitAt = () => undefined;
+  expect((await ask(store, "next")).kind).toBe("busy");
+  expect(
+    (await other.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS })).holder,
+  ).toMatchObject({ holderId: "late", token });
+  stop.abort();
+  expect(await wait).toBe("stopped");
+});
 
 test("S4: a waiter whose mark was not answered knows that it waits, and takes its turn by a write", async () => {
   const root = newRoot();
