@@ -9,7 +9,7 @@ import { failoverRows, handoverRows, manyRows } from "./processes.ts";
 import { ioredisBench, nodeRedisBench } from "./redis.ts";
 
 /** `--quick`: enough to see that it works, and the order of magnitude. */
-export interface Effort {
+interface Effort {
   readonly quick: boolean;
 }
 

@@ -29,7 +29,7 @@ export async function tryLoadPeer<T>(name: PeerName): Promise<T | undefined> {
 }
 
 /** Installs all of them, unless every pinned version is there already. Asked once per process. */
-export function installPeers(): Promise<void> {
+function installPeers(): Promise<void> {
   installing ??= isComplete() ? Promise.resolve() : npmCi();
   return installing;
 }

@@ -17,13 +17,9 @@ const PREPARE = `
     setting := set_config('synchronous_commit', 'on', true);
   END IF;`;
 
-/**
- * The counter goes up in the statement that names the holder (S1), above what older timelines had. What deleted rows had is in
- * the floor; only a row that was made anew can be below it, and such a row has token 0 until its first grant.
- */
-const FLOOR = `(SELECT f.token FROM "{schema}".floor f)`;
-const TAKE = (above: string): string => `
-    token = greatest(${above}, "{schema}".epoch()) + 1,
+/** The counter goes up in the statement that names the holder (S1), above what deleted rows and older timelines had. */
+const TAKE = `
+    token = greatest(x.token, (SELECT f.token FROM "{schema}".floor f), "{schema}".epoch()) + 1,
     session = p_session, attempt = p_attempt, record = p_record`;
 
 const WATCHED = `EXISTS (SELECT FROM "{schema}".watcher w WHERE w.until > clock_timestamp())`;
@@ -74,10 +70,9 @@ DECLARE
   l "{schema}".lease;
 BEGIN${PREPARE}
   -- The usual case in one step: released, and nobody waits.
-  UPDATE "{schema}".lease AS x SET ${TAKE("x.token")}
-  FROM "{schema}".session AS s
-  WHERE x.resource = p_resource AND x.session IS NULL AND NOT x.queued AND x.attempt <> p_attempt AND x.token > 0
-    AND s.id = p_session AND ${LIVE}
+  UPDATE "{schema}".lease AS x SET ${TAKE}
+  WHERE x.resource = p_resource AND x.session IS NULL AND NOT x.queued AND x.attempt <> p_attempt
+    AND EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${LIVE})
   RETURNING x.token::text, ${WATCHED} INTO granted, watched;
   IF granted IS NOT NULL THEN
     IF watched THEN ${TELL} END IF;
@@ -120,7 +115,7 @@ BEGIN${PREPARE}
     RETURN concat('busy ', seen.held_record);
   END IF;
   DELETE FROM "{schema}".waiter WHERE attempt = p_attempt;
-  UPDATE "{schema}".lease AS x SET ${TAKE(`x.token, ${FLOOR}`)},
+  UPDATE "{schema}".lease AS x SET ${TAKE},
     queued = EXISTS (SELECT FROM "{schema}".waiter w WHERE w.resource = p_resource)
   WHERE x.resource = p_resource
   RETURNING x.token::text, ${WATCHED} INTO granted, watched;
@@ -137,8 +132,8 @@ DECLARE
   heard boolean;
 BEGIN${PREPARE}
   UPDATE "{schema}".lease AS x SET session = NULL, freed = clock_timestamp()
-  FROM "{schema}".session AS s
-  WHERE x.resource = p_resource AND x.session = p_session AND x.token = p_token AND s.id = p_session AND ${LIVE}
+  WHERE x.resource = p_resource AND x.session = p_session AND x.token = p_token
+    AND EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${LIVE})
   RETURNING x.queued OR ${WATCHED} INTO heard;
   IF heard THEN ${TELL} END IF;
   RETURN CASE WHEN heard IS NULL THEN 'notHeld' ELSE 'released' END;

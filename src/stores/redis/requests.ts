@@ -6,7 +6,8 @@ import type { Clock } from "../../core/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { type Limits, limitsOf } from "../../core/limits.ts";
 import { failure, replyCode } from "./failures.ts";
-import { type Script, scripts } from "./scripts.ts";
+import type { Script } from "./script-library.ts";
+import { scripts } from "./scripts.ts";
 import type { Wire } from "./wire.ts";
 
 export interface Call {

@@ -10,7 +10,7 @@
 export const KEEP_MS = 3_600_000;
 
 /** Every key begins with the same hash tag, and so does every key that is built here: same slot. */
-export const LIBRARY: string = `
+const LIBRARY: string = `
 local base = string.match(KEYS[1], '^{[^}]*}:')
 
 local function now()
@@ -104,3 +104,13 @@ local function withdraw(session, resource, attempt)
   end
 end
 `;
+
+export interface Script {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** `usual` is the common path: it returns, or leaves everything to the body. */
+export function script(name: string, body: string, usual = ""): Script {
+  return { name, text: `-- tenure: ${name}\n${usual.trim()}\n${LIBRARY}\n${body.trim()}\n` };
+}

@@ -8,7 +8,7 @@ export interface HostPort {
   readonly port: number;
 }
 
-export interface Login {
+interface Login {
   readonly username?: string;
   readonly password?: string;
 }
