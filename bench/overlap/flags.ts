@@ -20,7 +20,7 @@ Cuts a lock's holder off silently and measures whether it still acts when the ne
   --trials N     trials per engine and peer, 1 to ${TRIALS_MAX} (default 20)
   --store A,B    only these engines (default: all of ${engineIds.join(", ")})
   --peers        also the peers that run on these engines, installed on demand
-  --json         one line of JSON per engine or peer on stdout; the rest goes to stderr
+  --json         one line of JSON per engine or peer on stdout; progress and table on stderr
 
 Exit code 0: none of our stores overlapped. 1: one did, or an engine is missing. 2: a bad flag.`;
 

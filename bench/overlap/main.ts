@@ -2,7 +2,7 @@
 // the peers, on real servers. docs/overlap.md has the method and the published figures.
 import { CannotRunError } from "../../test/servers/engine.ts";
 import { disposeAll, type RunningServer } from "../../test/servers/server.ts";
-import { installPeers } from "../peers/install.ts";
+import { loadPeer } from "../peers/install.ts";
 import {
   type Contestant,
   contestantsOf,
@@ -26,7 +26,8 @@ async function main(): Promise<number> {
   if (typeof flags === "number") return flags;
   // With --json, stdout has nothing but the lines.
   const say = flags.json ? console.error : console.log;
-  if (flags.peers) await installPeers();
+  // Whichever is loaded first installs them all, where they are missing.
+  if (flags.peers) await loadPeer("ioredis");
   const rows: Row[] = [];
   const missing: string[] = [];
   for (const contestant of contestantsOf(flags.stores, flags.peers)) {
@@ -116,6 +117,7 @@ async function cleanUp(): Promise<void> {
   await disposeAll([...servers.values()]);
 }
 
+let isStopped = false;
 // A second signal ends it at once; then the servers' own watchdog cleans up.
 for (const [signal, code] of [
   ["SIGINT", 130],
@@ -123,12 +125,11 @@ for (const [signal, code] of [
   ["SIGHUP", 129],
 ] as const) {
   process.once(signal, () => {
+    isStopped = true;
     console.error(`stopped by ${signal}`);
     void cleanUp().finally(() => process.exit(code));
-    isStopped = true;
   });
 }
-let isStopped = false;
 
 try {
   const code = await main();

@@ -76,6 +76,7 @@ async function accountOf(first: Child): Promise<Account> {
 function measure(trial: { cutAt: number; first: Account; second: Child }): TrialResult {
   const { cutAt, first, second } = trial;
   const granted = second.told.find(({ event }) => event === "granted");
+  if (second.hasExited) throw new Error(`The second contestant failed: ${second.errors}`);
   if (granted === undefined) throw new SpoiltTrialError("the second was never granted");
   return {
     overlapMs: first.lastActAt - granted.at,

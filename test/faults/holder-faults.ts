@@ -5,29 +5,31 @@ import { expect } from "vitest";
 import { continueTree, stopTree } from "../servers/process-tree.mjs";
 import { expectSound } from "../support/fault-arena.ts";
 import {
-  ACTS,
   type FaultEngine,
   type FaultTests,
   takeoverMaxMs,
   usually,
 } from "../support/fault-engine.ts";
+import { writeLockIsFree } from "../support/process-file.ts";
+
+/** Stopped inside its write it would keep the file of the resource locked, and nobody could write until it goes on. */
+async function stopOutsideWrite(pid: number, guard: string): Promise<void> {
+  for (;;) {
+    await stopTree(pid);
+    if (writeLockIsFree(guard)) return;
+    continueTree(pid);
+  }
+}
 
 export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
-  const somePhaseMs = (): number => Math.random() * engine.timing.renewEveryMs;
-
   tests.shared(
     "L1, S1: SIGKILL of the holder: a waiter holds within ttl + lag",
     async (arena, server) => {
-      const trial = arena.trial();
       const [first, second] = await Promise.all([
         arena.contender("first", server),
         arena.contender("second", server),
       ]);
-      await first.compete(trial);
-      const held = await first.granted(trial);
-      await second.compete(trial);
-      await first.acts(trial, ACTS);
-      await sleep(somePhaseMs());
+      const { trial, held } = await arena.standOff([first, second]);
       await first.child.kill();
       const what = "the holder is killed";
       const killedAt = trial.history.note({
@@ -48,18 +50,14 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
   tests.shared(
     "S4, S6, S2: SIGSTOP past the ttl, then SIGCONT: no act, and the late write is refused",
     async (arena, server) => {
-      const trial = arena.trial();
       const [first, second] = await Promise.all([
         arena.contender("first", server),
         arena.contender("second", server),
       ]);
-      await first.compete(trial, { whileInDoubt: "act" });
-      const held = await first.granted(trial);
-      await second.compete(trial);
-      await first.acts(trial, ACTS);
-      await sleep(somePhaseMs());
+      const options = { whileInDoubt: "act" } as const;
+      const { trial, held } = await arena.standOff([first, second], { options });
       const what = "the holder is stopped";
-      await stopTree(first.child.pid);
+      await stopOutsideWrite(first.child.pid, trial.guard);
       trial.history.note({ event: "fault", what, process: "first", effect: "stopped" });
       const next = await second.granted(trial);
       // Lies in the pipe while the holder is stopped: the write is the first thing it does when it goes on.

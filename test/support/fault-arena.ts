@@ -3,7 +3,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
+import type { AcquireOptions } from "../../src/index.ts";
 import { startProxy, type TcpProxy } from "../servers/proxy.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { Child, type Told } from "./child.ts";
@@ -12,6 +14,9 @@ import { History, summaryOf } from "./history.ts";
 import { type Expectation, judge } from "./history-checks.ts";
 
 const WORKER = new URL("../faults/workers/contender.mjs", import.meta.url);
+/** So many acts of the first holder come before every fault. */
+export const ACTS = 100;
+const TRIES_MAX = 3;
 let trials = 0;
 
 export interface Held {
@@ -22,7 +27,8 @@ export interface Held {
 export interface CompeteOptions {
   /** Ask again after every loss. @default false */
   readonly again?: boolean | undefined;
-  readonly whileInDoubt?: "act" | "stop" | undefined;
+  /** More options of acquire(): other timing, acting in doubt. */
+  readonly options?: AcquireOptions | undefined;
 }
 
 /** A process that competes for the resources of trials. */
@@ -46,9 +52,8 @@ export class Contender {
     return answer;
   }
 
-  compete(trial: Trial, { again = false, whileInDoubt }: CompeteOptions = {}): Promise<Told> {
+  compete(trial: Trial, { again = false, options = {} }: CompeteOptions = {}): Promise<Told> {
     const { resource, guard, history } = trial;
-    const options = whileInDoubt === undefined ? {} : { whileInDoubt };
     return this.call("compete", { resource, guard, history: history.file, again, options });
   }
 
@@ -74,8 +79,10 @@ export class Contender {
     );
   }
 
-  hasBeenTold(held: Held): boolean {
-    return this.child.told.some((each) => each.event === "told" && tokenOf(each) === held.token);
+  hasBeenTold({ resource }: Trial, held: Held): boolean {
+    return this.child.told.some(
+      (each) => each.event === "told" && each.resource === resource && tokenOf(each) === held.token,
+    );
   }
 
   async release({ resource }: Trial): Promise<void> {
@@ -94,6 +101,12 @@ export interface Trial {
   readonly history: History;
   /** The file of the guarded resource. */
   readonly guard: string;
+}
+
+/** How a trial stands before its fault. */
+export interface StandOff {
+  readonly trial: Trial;
+  readonly held: Held;
 }
 
 export class Arena implements AsyncDisposable {
@@ -124,6 +137,27 @@ export class Arena implements AsyncDisposable {
     const { timing } = this.#engine;
     await contender.call("connect", { url: at.url, library, defaults: timing });
     return contender;
+  }
+
+  /**
+   * The first holds and has acted for a while, the second waits. A machine that is so busy that the first lost its lease
+   * before any fault is given another try, on another resource.
+   */
+  async standOff(
+    [first, second]: readonly [Contender, Contender],
+    { second: secondOptions, ...options }: CompeteOptions & { second?: CompeteOptions } = {},
+  ): Promise<StandOff> {
+    for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
+      const trial = this.trial();
+      await first.compete(trial, options);
+      const held = await first.granted(trial);
+      await second.compete(trial, secondOptions);
+      await Promise.race([first.acts(trial, ACTS), first.told(trial, held)]);
+      // Somewhere between two renewals.
+      await sleep(Math.random() * this.#engine.timing.renewEveryMs);
+      if (!first.hasBeenTold(trial, held)) return { trial, held };
+    }
+    throw new Error(`This machine lost ${TRIES_MAX} leases in a row without any fault.`);
   }
 
   async proxy(server: RunningServer): Promise<TcpProxy> {

@@ -4,7 +4,7 @@ import { type TestContext, test } from "vitest";
 import { CannotRunError } from "../servers/engine.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { useServer } from "../servers/use-server.ts";
-import { Arena } from "./fault-arena.ts";
+import { ACTS, Arena } from "./fault-arena.ts";
 import type { Expectation } from "./history-checks.ts";
 
 export interface FaultEngine {
@@ -42,9 +42,6 @@ const SLACK_MS = 4_000;
 export function takeoverMaxMs({ timing, lagMs }: FaultEngine): number {
   return timing.ttlMs + lagMs + SLACK_MS;
 }
-
-/** So many acts of the first holder come before every fault. */
-export const ACTS = 100;
 
 /** What every history must have: two terms, and a holder that acted for some time. */
 export function usually(engine: FaultEngine, more: Partial<Expectation> = {}): Expectation {

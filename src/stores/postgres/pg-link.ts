@@ -33,6 +33,7 @@ interface OwnedClient {
 
 interface OwnedPool extends PgPool {
   on(event: "error", listener: () => void): unknown;
+  on(event: "connect", listener: (client: PgClient) => void): unknown;
   end(): Promise<void>;
 }
 
@@ -73,6 +74,9 @@ export function linkFromUrl(
     const made = new library.Pool({ ...settings, max: POOL_MAX });
     // Idle connections may break; the next request opens another one.
     made.on("error", () => undefined);
+    // The pool stops listening before its promise tells us of the connection; what the server sends in between would be
+    // thrown at the process.
+    made.on("connect", (client) => client.on("error", () => undefined));
     return made;
   };
   let pool = newPool();
