@@ -2,7 +2,7 @@
 // was frozen or cut off may believe so in error (up to 3.4.30 and 3.5.12), and its yes is worth nothing. So a yes counts
 // only together with a read that a majority confirmed after it, in the same term: then no other leader had been elected
 // when the yes was given. The read finds the session's own key, too, or else the lease is gone whatever was said. The
-// whole argument is in docs/adr/011-etcd-leases-and-proof.md.
+// whole argument is in docs/adr/017-etcd-leases-and-proof.md.
 
 import type { LeaseRef, RenewOutcome } from "../store.ts";
 import type { KeepAlives } from "./keep-alive.ts";
