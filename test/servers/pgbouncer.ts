@@ -38,7 +38,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 # Fewer than the clients, so that they do share.
-default_pool_size = 4
+default_pool_size = 8
 max_client_conn = 1000
 # Soon after a crash of the server, it is there again.
 server_login_retry = 1
