@@ -4,9 +4,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import type { AcquireOptions } from "../../src/index.ts";
-import { until } from "../servers/ask.ts";
 import type { TcpProxy } from "../servers/proxy.ts";
 import type { RunningServer } from "../servers/server.ts";
+import type { Told } from "../support/child.ts";
 import {
   type Arena,
   type Contender,
@@ -100,16 +100,12 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
       proxy.refuse();
       trial.history.note({ event: "fault", what, process: "first", effect: "unreachable" });
       const { connections } = proxy.counts();
-      const happened = (what: string, sinceMs: number): Promise<void> => {
-        const isSo = async (): Promise<boolean> =>
-          trial.history.read().some(({ event, at }) => event === what && at > sinceMs);
-        return until(`the holder has ${what}`, isSo, 15_000);
-      };
       // A client that connects again between two renewals would lose none: it has to have failed once.
-      await happened("doubted", 0);
+      const isOfTrial = ({ resource }: Told): boolean => resource === trial.resource;
+      await first.child.heard("doubted", isOfTrial);
       const healedAt = trial.history.note({ event: "healed", what });
       await proxy.heal();
-      await happened("renewed", healedAt);
+      await first.child.heard("settled", (told) => isOfTrial(told) && told.at > healedAt);
       if (proxy.counts().connections > connections)
         trial.history.note({ event: "bit", what, evidence: "it has connected again" });
       expect(first.hasBeenTold(trial, held)).toBe(false);

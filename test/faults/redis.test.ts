@@ -7,7 +7,8 @@ import { storeFaults } from "./store-faults.ts";
 
 const engine = {
   name: "redis",
-  start: () => startRedis({ appendonly: true, appendfsync: "always" }),
+  start: () => startRedis({ own: true }),
+  startDurable: () => startRedis({ appendonly: true, appendfsync: "always" }),
   startForgetful: () => startRedis({ own: true }),
   libraries: ["ioredis", "redis"],
   // Keys expire when somebody asks for them.

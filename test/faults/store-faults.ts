@@ -50,7 +50,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
 
   tests.own(
     "S1, S7: SIGKILL and restart of a store that keeps what it granted: tokens go on",
-    engine.start,
+    engine.startDurable ?? engine.start,
     async (arena, server) => {
       const { trial, first, second, held } = await prepare(arena, server);
       const what = "the store is killed";

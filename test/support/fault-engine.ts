@@ -9,8 +9,10 @@ import type { Expectation } from "./history-checks.ts";
 
 export interface FaultEngine {
   readonly name: string;
-  /** A server that keeps what it has acknowledged over a kill -9. */
+  /** A server for the faults of holders and links. It need not wait for the disk, which others may keep busy. */
   readonly start: () => Promise<RunningServer>;
+  /** One that keeps what it has acknowledged over a kill -9. @default start */
+  readonly startDurable?: (() => Promise<RunningServer>) | undefined;
   /** The same engine as it comes, where it does not keep everything then. */
   readonly startForgetful?: (() => Promise<RunningServer>) | undefined;
   /** The client libraries to try; without them, the store's own choice. */

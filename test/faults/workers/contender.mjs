@@ -70,6 +70,11 @@ function beTold(seat, reason) {
   tell("told", { resource: seat.resource, token: seat.lease.token, reason });
 }
 
+function tellOfDoubt(seat, event, at) {
+  record(seat, event, { at });
+  tell(event, { resource: seat.resource, token: seat.lease.token });
+}
+
 /** Whether the term goes on. */
 function act(seat) {
   const { lease } = seat;
@@ -79,11 +84,11 @@ function act(seat) {
     lease.check();
   } catch (error) {
     if (error.code === "LEASE_LOST") beTold(seat, error.reason);
-    else if (!seat.inDoubt) record(seat, "doubted", { at: began });
+    else if (!seat.inDoubt) tellOfDoubt(seat, "doubted", began);
     seat.inDoubt = true;
     return !seat.isOver;
   }
-  if (seat.inDoubt) record(seat, "settled", { at: began });
+  if (seat.inDoubt) tellOfDoubt(seat, "settled", began);
   seat.inDoubt = false;
   const safeUntil = lease.safeUntil + offsetMs;
   if (safeUntil !== seat.safeUntil) record(seat, "renewed", { at: began, safeUntil });
