@@ -10,6 +10,7 @@ import { systemParts } from "../../src/runtime/system.ts";
 import { Http2Transport } from "../../src/stores/etcd/http2-transport.ts";
 import { status } from "../../src/stores/etcd/rpc.ts";
 import { type EtcdOptions, type EtcdTransport, etcdStore } from "../../src/stores/etcd.ts";
+import { until } from "../servers/ask.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";
@@ -96,6 +97,51 @@ describe("a cluster with users", () => {
     await store.list({ prefix: "", limit: 1, limitMs: 5_000 });
     await store.endSession({ sessionId: "one", limitMs: 5_000 });
     await store.endSession({ sessionId: "two", limitMs: 5_000 });
+  });
+
+  test("a second wait and a watch on a stream whose login has run out miss nothing, and do not ask again and again", async () => {
+    const { host, port } = locked();
+    const target = { host, port, tls: undefined, connectMs: CONNECT_MS };
+    const inner = new Http2Transport(target, systemParts().clock);
+    let calls = 0;
+    const transport: EtcdTransport = {
+      place: inner.place,
+      call: (...args) => {
+        calls += 1;
+        return inner.call(...args);
+      },
+      stream: (...args) => inner.stream(...args),
+      reset: () => inner.reset(),
+      close: () => inner.close(),
+    };
+    const login = { username: "lean", password: "p@lean" };
+    const store = await opened({ transport, ...login, prefix: "tenure/second" });
+    const first = await heldAndQueued(store);
+    const firstWait = first.wait();
+    await sleep(2_500);
+    const limitMs = 5_000;
+    const ask = { sessionId: "one", holderId: "one", resource: "s", queue: true, limitMs };
+    const held = await store.grant({ ...ask, attempt: "one.2" });
+    const queued = { ...ask, attempt: "one.3", signal: new AbortController().signal };
+    await store.grant(queued);
+    const stop = new AbortController();
+    const freed: string[] = [];
+    const watching = (async () => {
+      for await (const view of store.watch({ prefix: "", signal: stop.signal }))
+        if (view.holder === undefined) freed.push(view.resource);
+    })();
+    const before = calls;
+    const secondWait = store.untilFree(queued);
+    await sleep(2_000);
+    expect(calls - before).toBeLessThan(20);
+    const token = held.kind === "granted" ? held.token : 0n;
+    await store.release({ ...ask, token });
+    await secondWait;
+    await first.release();
+    await firstWait;
+    await until("the watch has told both", async () => freed.join() === "s,r", 10_000);
+    stop.abort();
+    await watching;
   });
 
   test("the URL carries user and password, whatever is in them", async () => {

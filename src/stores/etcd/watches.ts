@@ -67,7 +67,7 @@ export class Watches {
 
   #connect(): void {
     this.#retryTimer = undefined;
-    if (this.#closed || this.#watches.size === 0) return;
+    if (this.#closed || this.#watches.size === 0 || this.#line !== undefined) return;
     try {
       const line = this.#members.stream(rpc.path, {
         onMessage: (message) => {
@@ -96,12 +96,17 @@ export class Watches {
 
   #heard(answer: WatchAnswer): void {
     const watch = this.#watches.get(answer.id);
-    if (!answer.canceled) this.#retryMs = RETRY_MIN_MS;
+    const isCompacted = answer.compactRevision > 0n;
+    if (answer.canceled && !isCompacted) {
+      // Whose watch it was is not always said. What we ended ourselves needs no answer.
+      if (answer.created || watch !== undefined) this.#refused();
+      return;
+    }
+    this.#retryMs = RETRY_MIN_MS;
     if (watch === undefined) return;
-    if (answer.canceled) {
+    if (isCompacted) {
       this.#watches.delete(answer.id);
       this.#stopWhenIdle();
-      // The login may have run out since the stream was opened; the owner's own request finds out.
       watch.listener.onLost();
       return;
     }
@@ -125,6 +130,17 @@ export class Watches {
       this.#retryLater();
       return;
     }
+    this.#members.logIn(RETRY_MAX_MS).then(
+      () => this.#retryLater(),
+      () => this.#retryLater(),
+    );
+  }
+
+  /** The login that the stream was opened with may have run out: all are made anew on another one, with a new login. */
+  #refused(): void {
+    this.#line?.stream.cancel();
+    this.#line = undefined;
+    this.#retryMs = RETRY_MAX_MS;
     this.#members.logIn(RETRY_MAX_MS).then(
       () => this.#retryLater(),
       () => this.#retryLater(),
