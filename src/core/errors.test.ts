@@ -6,6 +6,7 @@ import {
   ClosedError,
   DrainingError,
   type ErrorCode,
+  GuardUnavailableError,
   InvalidArgumentError,
   isTenureError,
   LeaseInDoubtError,
@@ -44,6 +45,7 @@ const kinds: [TenureError, ErrorCode, boolean, string][] = [
     true,
     "no answer",
   ],
+  [new GuardUnavailableError({ resource }), "GUARD_UNAVAILABLE", true, "so the lease was released"],
   [
     new TimingError("short", { inequality: "safety", shortByMs: 1, mend: { marginMs: 2 } }),
     "TIMING",

@@ -11,6 +11,7 @@ export type ErrorCode =
   | "DRAINING"
   | "STALE_TOKEN"
   | "STORE_UNAVAILABLE"
+  | "GUARD_UNAVAILABLE"
   | "TIMING"
   | "TOKEN_REGRESSION"
   | "INVALID_ARGUMENT"
@@ -160,6 +161,22 @@ export class StoreUnavailableError extends TenureError {
       cause: facts.cause,
     });
     this.applied = facts.applied;
+  }
+}
+
+/**
+ * A guard gave no answer, so that the lease was given back, or nothing is known of the write. Raising it again does no
+ * harm; whether a write happened has to be looked up at the resource.
+ */
+export class GuardUnavailableError extends TenureError {
+  constructor(facts: { resource: string; detail?: string | undefined; cause?: unknown }) {
+    const detail =
+      facts.detail ??
+      "it did not answer while the lease on it was certain, so the lease was released";
+    super(
+      `The guard of "${facts.resource}" cannot be used: ${detail}. Check that its resource is reachable, and try again.`,
+      { code: "GUARD_UNAVAILABLE", retryable: true, resource: facts.resource, cause: facts.cause },
+    );
   }
 }
 
