@@ -45,7 +45,12 @@ const kinds: [TenureError, ErrorCode, boolean, string][] = [
     true,
     "no answer",
   ],
-  [new GuardUnavailableError({ resource }), "GUARD_UNAVAILABLE", true, "so the lease was released"],
+  [
+    new GuardUnavailableError({ resource, detail: "no answer", applied: "no" }),
+    "GUARD_UNAVAILABLE",
+    true,
+    "cannot be used for now: no answer.",
+  ],
   [
     new TimingError("short", { inequality: "safety", shortByMs: 1, mend: { marginMs: 2 } }),
     "TIMING",

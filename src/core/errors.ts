@@ -165,18 +165,25 @@ export class StoreUnavailableError extends TenureError {
 }
 
 /**
- * A guard gave no answer, so that the lease was given back, or nothing is known of the write. Raising it again does no
- * harm; whether a write happened has to be looked up at the resource.
+ * A guard gave no answer. `applied: "no"` means that nothing was written; `"unknown"` means that the write may have been
+ * done, or may yet be: look at the resource. Raising again does no harm in any case.
  */
 export class GuardUnavailableError extends TenureError {
-  constructor(facts: { resource: string; detail?: string | undefined; cause?: unknown }) {
-    const detail =
-      facts.detail ??
-      "it did not answer while the lease on it was certain, so the lease was released";
-    super(
-      `The guard of "${facts.resource}" cannot be used: ${detail}. Check that its resource is reachable, and try again.`,
-      { code: "GUARD_UNAVAILABLE", retryable: true, resource: facts.resource, cause: facts.cause },
-    );
+  readonly applied: "no" | "unknown";
+
+  constructor(facts: {
+    resource: string;
+    detail: string;
+    applied: "no" | "unknown";
+    cause?: unknown;
+  }) {
+    super(`The guard of "${facts.resource}" cannot be used for now: ${facts.detail}.`, {
+      code: "GUARD_UNAVAILABLE",
+      retryable: true,
+      resource: facts.resource,
+      cause: facts.cause,
+    });
+    this.applied = facts.applied;
   }
 }
 

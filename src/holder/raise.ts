@@ -27,7 +27,7 @@ export async function raiseAll(
 ): Promise<Lease> {
   const { resource, safeUntil } = lease;
   const late = new AbortController();
-  const giveUp = (): void => late.abort(new GuardUnavailableError({ resource }));
+  const giveUp = (): void => late.abort(hangs(resource));
   // From the deadline as it is now: renewals move it on, and a guard that hangs would be waited for as long as they do.
   const timer = clock.setTimer(giveUp, safeUntil - clock.now(), { keepAlive: true });
   const { signal, unlink } = linkSignals(lease.signal, late.signal, ...signals);
@@ -44,6 +44,11 @@ export async function raiseAll(
     timer.cancel();
     unlink();
   }
+}
+
+function hangs(resource: string): GuardUnavailableError {
+  const detail = "it was not raised while the lease was certain, so the lease was released";
+  return new GuardUnavailableError({ resource, detail, applied: "unknown" });
 }
 
 export function checkGuards(guards: unknown): readonly Raisable[] {
