@@ -42,31 +42,31 @@ export class Ledger {
     return ledger;
   }
 
-  pool(settings: pg.PoolConfig = {}): pg.Pool {
-    const pool = new pg.Pool({ connectionString: this.#server.url, max: 4, ...settings });
+  pool(url: string = this.#server.url): pg.Pool {
+    const pool = new pg.Pool({ connectionString: url, max: 4 });
     // A server that restarts ends idle connections.
     pool.on("error", () => undefined);
     this.#ends.push(() => pool.end());
     return pool;
   }
 
-  sql(): postgres.Sql {
-    const sql = postgres(this.#server.url, { max: 4, onnotice: () => undefined });
+  sql(url: string = this.#server.url): postgres.Sql {
+    const sql = postgres(url, { max: 4, onnotice: () => undefined });
     this.#ends.push(() => sql.end({ timeout: 1 }));
     return sql;
   }
 
-  guard(library: Library = "pg", options: PostgresGuardOptions = {}): LedgerGuard {
+  guard(library: Library = "pg", options: PostgresGuardOptions = {}, url?: string): LedgerGuard {
     const { schema, table } = this;
     const insert = `INSERT INTO ${table} (resource, text) VALUES ($1, $2)`;
     if (library === "pg") {
-      const guard = postgresGuard(this.pool(), { schema, ...options });
+      const guard = postgresGuard(this.pool(url), { schema, ...options });
       return {
         guard: guard as PostgresGuard<unknown>,
         append: async (tx, ...values) => void (await (tx as pg.PoolClient).query(insert, values)),
       };
     }
-    const guard = postgresGuard(this.sql(), { schema, ...options });
+    const guard = postgresGuard(this.sql(url), { schema, ...options });
     return {
       guard: guard as PostgresGuard<unknown>,
       append: async (tx, ...values) =>
