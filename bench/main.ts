@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { checkCost } from "./check-cost.ts";
 import { engineBenchmarks } from "./engines/run.ts";
+import { guards } from "./guards.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
@@ -20,6 +21,7 @@ const benchmarks: Record<string, () => Promise<Section | Section[]>> = {
   sqlite: sqlitePairs,
   handover,
   many: manyLeases,
+  guards,
   ...Object.fromEntries(engines),
 };
 

@@ -17,6 +17,7 @@ import type {
 } from "../stores/store.ts";
 import { type AcquireParts, acquire, type LeasePlan } from "./acquire.ts";
 import { Lease } from "./lease.ts";
+import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
@@ -31,6 +32,11 @@ export interface LeaseOptions extends TimingOptions {
   readonly whileInDoubt?: "stop" | "act" | undefined;
   /** What followers may read about the holder: any JSON value of at most 4096 bytes. */
   readonly value?: unknown;
+  /**
+   * Raised to the new token before the caller gets the lease, so that the former holder is refused from then on. One that
+   * cannot be raised: the lease is released and the call rejects with the reason. @default none: raised by the first write
+   */
+  readonly guards?: readonly Raisable[] | undefined;
 }
 
 export interface AcquireOptions extends LeaseOptions {
@@ -215,6 +221,7 @@ export class Leases implements AsyncDisposable {
     const { defaults } = this.#parts;
     const value = options.value ?? defaults.value;
     encodeValue(value);
+    checkGuards(options.guards);
     return {
       resource: checkResource(resource),
       timing: this.#timing(options),
@@ -229,11 +236,16 @@ export class Leases implements AsyncDisposable {
     waitMs: number | undefined,
   ): Promise<Lease | undefined> {
     this.#refuseWhenClosed();
-    const request = { ...this.plan(resource, options), waitMs, signal: options.signal };
+    const { signal } = options;
+    const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
+    const request = { ...this.plan(resource, options), waitMs, signal };
     // Counted, not collected: a set of promises keeps what they resolved with from the garbage collector for a while.
     this.#acquiring += 1;
     try {
-      return await acquire(this.#acquireParts, request);
+      const lease = await acquire(this.#acquireParts, request);
+      if (lease === undefined || guards.length === 0) return lease;
+      const signals = [signal, this.#closing.signal];
+      return await raiseAll({ clock: this.#parts.clock, signals }, lease, guards);
     } finally {
       this.#acquiring -= 1;
       if (this.#acquiring === 0) this.#whenNoneAcquires?.();
@@ -298,6 +310,7 @@ export function checkOptions(options: {
   planTiming(defaults);
   checkDoubt(defaults.whileInDoubt);
   encodeValue(defaults.value);
+  checkGuards(defaults.guards);
   if (defaults.waitMs !== undefined) checkWait(defaults.waitMs);
 }
 
