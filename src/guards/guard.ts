@@ -3,6 +3,7 @@
 // refuses with StaleTokenError and changes nothing. So a former holder is harmless whatever any clock says.
 // Each guard has its own form of that step (a transaction, a script, a request); what they share is here.
 
+import { currentHeld } from "../core/context.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
 import { checkResource } from "../core/resource.ts";
 import { admits, checkToken } from "../core/token.ts";
@@ -19,28 +20,76 @@ export interface TokenSource {
   check?(): bigint;
 }
 
+/** What every guard can be told. */
+export interface GuardOptions {
+  /**
+   * The only resource whose leases this guard takes; those of others are refused. For a process that holds several
+   * leases and must not write under the wrong one. @default none: the highest is kept under the lease's own resource
+   */
+  readonly resource?: string | undefined;
+}
+
 /** What all guards can do besides their own guarded write. Await the answers: some guards reach over a network. */
 export interface Guard {
   /**
    * Moves the highest up to this token without writing anything else. Called between a grant and the first write of
    * the new holder, so that the old one is refused from then on. Throws StaleTokenError for a lower token; an equal
-   * one changes nothing.
+   * one changes nothing. Without a source: the lease of the `lease.run()` around the call.
    */
-  raise(source: TokenSource): void | Promise<void>;
+  raise(source?: TokenSource): void | Promise<void>;
   /** The highest token seen for the resource; undefined before the first. For people and tests: it may rise at once. */
   highest(resource: string): bigint | undefined | Promise<bigint | undefined>;
 }
 
-/** Refuses bad input before anything is locked or asked. */
-export function checkSource(source: TokenSource): TokenSource {
-  if (typeof source !== "object" || source === null) {
-    throw new InvalidArgumentError(
-      `A guard needs a lease or { resource, token }, got ${String(source)}.`,
-    );
-  }
+/**
+ * Whose write it is: the given source, or else the lease of the `lease.run()` around the call. Refuses bad input and a
+ * lease that may not act before anything is locked or asked; the atomic step asks the lease again.
+ */
+export function sourceOf(given: TokenSource | undefined, bound?: string | undefined): TokenSource {
+  const source = given === undefined ? (currentHeld(bound) ?? currentHeld()) : given;
+  if (source === undefined) throw noLease();
+  if (typeof source !== "object" || source === null) throw notASource(source);
   checkResource(source.resource);
   checkToken(source.token);
+  if (bound !== undefined && source.resource !== bound) {
+    throw new InvalidArgumentError(
+      `This guard is for "${bound}" and was given a lease of "${source.resource}". Nothing was written. ` +
+        `Pass the lease of "${bound}", or open a guard without \`resource\`.`,
+      { resource: source.resource },
+    );
+  }
+  source.check?.();
   return source;
+}
+
+function noLease(): InvalidArgumentError {
+  return new InvalidArgumentError(
+    "A guarded write needs a lease, and there is none: call it inside lease.run() or withLease(), or pass the lease " +
+      "or { resource, token }. Nothing was written.",
+  );
+}
+
+function notASource(given: unknown): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `A guard needs a lease or { resource, token }, got ${String(given)}. Nothing was written.`,
+  );
+}
+
+/**
+ * The two ways to call a guarded write: (source, write), or (write) inside lease.run(). A source that is there but
+ * undefined is a mistake of the caller, such as an unseen answer of tryAcquire(), and not the second way.
+ */
+export function splitArguments<Write>(
+  args: readonly [TokenSource, Write] | readonly [Write],
+): readonly [TokenSource | undefined, Write] {
+  if (args.length === 1) return [undefined, args[0]];
+  if (args[0] === undefined) throw notASource(undefined);
+  return args;
+}
+
+/** A bound name is checked when the guard is made. */
+export function checkBound(options: GuardOptions): string | undefined {
+  return options.resource === undefined ? undefined : checkResource(options.resource);
 }
 
 /**

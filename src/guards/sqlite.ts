@@ -8,14 +8,17 @@ import { checkResource } from "../core/resource.ts";
 import { padToken, parseToken } from "../core/token.ts";
 import {
   admit,
-  checkSource,
+  checkBound,
   type Guard,
+  type GuardOptions,
   refuseAsync,
   refusePromise,
+  sourceOf,
+  splitArguments,
   type TokenSource,
 } from "./guard.ts";
 
-export type { Guard, TokenSource } from "./guard.ts";
+export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
 
 /** What the guard needs of a connection: better-sqlite3's Database and node:sqlite's DatabaseSync both have it. */
 export interface SqliteDatabase {
@@ -28,7 +31,7 @@ export interface SqliteStatement {
   get(...values: string[]): unknown;
 }
 
-export interface SqliteGuardOptions {
+export interface SqliteGuardOptions extends GuardOptions {
   /**
    * The table that keeps the highest tokens; made when it does not exist. All who write to the same data must name the
    * same table, or they do not see each other's tokens. @default "tenure_guard"
@@ -40,10 +43,12 @@ export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
   /**
    * Runs the write in one immediate transaction, behind the comparison, and returns what it returns. A stale token or
    * a lost lease throws before the function is called; when the function throws, all is rolled back, also the highest.
-   * The function must be synchronous and must not begin or end a transaction of its own.
+   * The function must be synchronous and must not begin or end a transaction of its own. Without a source: under the
+   * lease of the `lease.run()` around the call.
    */
+  transaction<T>(write: (database: Database) => T): T;
   transaction<T>(source: TokenSource, write: (database: Database) => T): T;
-  raise(source: TokenSource): void;
+  raise(source?: TokenSource): void;
   highest(resource: string): bigint | undefined;
 }
 
@@ -51,14 +56,16 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   database: Database,
   options: SqliteGuardOptions = {},
 ): SqliteGuard<Database> {
+  const bound = checkBound(options);
   const table = checkTable(options.table ?? "tenure_guard");
   const tokens = openTokens(checkDatabase(database), table);
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
 
-  function transaction<T>(source: TokenSource, write: (database: Database) => T): T {
+  function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
     refuseAsync(write);
-    const { resource } = checkSource(source);
+    const source = sourceOf(given, bound);
+    const { resource } = source;
     // Outside of the try: where this fails (busy, or inside another transaction) there is nothing of ours to roll back.
     begin.run();
     try {
@@ -67,6 +74,8 @@ export function sqliteGuard<Database extends SqliteDatabase>(
       if (token !== highest) tokens.raise(resource, token);
       const result = write(database);
       refusePromise(result);
+      // The write may have taken long. What a lease allowed at its start is not committed after its end.
+      source.check?.();
       commit.run();
       return result;
     } catch (error) {
@@ -76,8 +85,11 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   }
 
   return {
-    transaction,
-    raise: (source) => transaction(source, () => undefined),
+    transaction<T>(...args: [TokenSource, (db: Database) => T] | [(db: Database) => T]): T {
+      const [source, write] = splitArguments(args);
+      return guarded(source, write);
+    },
+    raise: (source) => guarded(source, () => undefined),
     highest: (resource) => tokens.read(checkResource(resource)),
   };
 }

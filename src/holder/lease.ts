@@ -2,6 +2,7 @@
 // `check()` is the heart: a comparison of the clock with the deadline at the moment of use, no timer in between.
 
 import type { Clock } from "../core/clock.ts";
+import { isInsideWorkOf, runUnder } from "../core/context.ts";
 import {
   DrainingError,
   InvalidArgumentError,
@@ -18,7 +19,6 @@ import {
   stepLease,
 } from "../core/lease-machine.ts";
 import type { Store } from "../stores/store.ts";
-import { isInsideWorkOf, runUnder } from "./context.ts";
 import { giveBack } from "./give-back.ts";
 import { checkHandover, type Handover, type HandoverOptions, untilSucceeded } from "./handover.ts";
 import type { Session, SessionMember } from "./session.ts";

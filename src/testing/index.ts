@@ -1,5 +1,7 @@
-// For authors of stores and for tests without waiting: the conformance suite and a clock that stands still.
+// For authors of stores and guards, and for tests without waiting: the conformance suites and a clock that stands still.
 
+export type { GuardHarness, GuardInSuite, GuardUnderTest } from "./guard-suite/harness.ts";
+export { guardSuite } from "./guard-suite.ts";
 export { ManualClock, manualRandom } from "./manual-clock.ts";
 export type { Runner, StoreHarness, StoreUnderTest, TestBody } from "./store-suite/harness.ts";
 export { storeSuite } from "./store-suite.ts";

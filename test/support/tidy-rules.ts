@@ -21,7 +21,7 @@ export interface Rule {
 /** Every exception to a rule, with its reason. There is no other place for one. */
 const exceptions: readonly { path: string; allows: string; reason: string }[] = [
   {
-    path: "src/holder/context.ts",
+    path: "src/core/context.ts",
     allows: "node:async_hooks",
     reason: "the token travels in the async context, and only AsyncLocalStorage can carry it",
   },

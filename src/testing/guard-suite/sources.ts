@@ -1,0 +1,132 @@
+// Whose write it is: a lease that may act, found by itself inside lease.run(), of the right resource. Everything else
+// is refused with nothing written.
+
+import { runUnder } from "../../core/context.ts";
+import { LeaseInDoubtError, LeaseLostError, type LossReason } from "../../core/errors.ts";
+import type { TokenSource } from "../../guards/guard.ts";
+import { expect } from "../store-suite/harness.ts";
+import { facts, failureOf, type GuardBench, type GuardTopic, RESOURCE } from "./harness.ts";
+
+/** A lease as far as guards know one: its check() answers, or throws what it is given. */
+function lease(token: bigint, options: { resource?: string; failure?: Error } = {}): Held {
+  const { resource = RESOURCE, failure } = options;
+  const check = (): bigint => {
+    if (failure !== undefined) throw failure;
+    return token;
+  };
+  return { resource, token, check };
+}
+
+type Held = Required<TokenSource>;
+
+function lost(reason: LossReason): Error {
+  return new LeaseLostError({ resource: RESOURCE, reason, token: 9n, confirmedAt: EPOCH });
+}
+
+const EPOCH = new Date(0);
+
+async function nothingHappened(bench: GuardBench): Promise<void> {
+  const guard = await bench.open();
+  expect(await bench.written(), [], "nothing was written");
+  expect(await guard.highest(RESOURCE), undefined, "no highest was kept");
+}
+
+export const sources: GuardTopic = {
+  "a lease writes, and what it guards is kept under its own resource": async (bench) => {
+    const guard = await bench.open();
+    await guard.write(lease(3n), "written");
+    expect(await bench.written(), ["written"], "admitted");
+    expect(await guard.highest(RESOURCE), 3n, "with its token");
+  },
+
+  "S6: a lease that is expired, revoked, released or in doubt is refused with its own reason":
+    async (bench) => {
+      const guard = await bench.open();
+      const inDoubt = new LeaseInDoubtError({ resource: RESOURCE });
+      for (const failure of [lost("expired"), lost("revoked"), lost("released"), inDoubt]) {
+        const source = lease(9n, { failure });
+        for (const act of [() => guard.write(source, "late"), () => guard.raise(source)]) {
+          const { code } = (await failureOf(act)) ?? {};
+          expect(code, (failure as { code?: string }).code, "the lease's own error comes out");
+        }
+        const inside = await failureOf(() =>
+          runUnder(source, async () => guard.write(undefined, "late")),
+        );
+        expect(inside?.code, (failure as { code?: string }).code, "also inside run()");
+      }
+      await nothingHappened(bench);
+    },
+
+  "inside lease.run() the guard finds the lease by itself": async (bench) => {
+    const guard = await bench.open();
+    await runUnder(lease(4n), async () => {
+      await Promise.resolve();
+      await guard.write(undefined, "found");
+      await guard.raise();
+    });
+    expect(await bench.written(), ["found"], "written under the lease of the context");
+    expect(await guard.highest(RESOURCE), 4n, "with its token");
+    await runUnder(lease(3n), async () => {
+      const late = await failureOf(() => guard.write(undefined, "late"));
+      expect(late?.code, "STALE_TOKEN", "a stale lease in the context is refused as any");
+      await guard.write(lease(5n), "given");
+    });
+    expect(await bench.written(), ["found", "given"], "a lease that is given comes first");
+  },
+
+  "outside of lease.run() a missing lease is an error, not an unguarded write": async (bench) => {
+    const guard = await bench.open();
+    const failure = await failureOf(() => guard.write(undefined, "unguarded"));
+    expect(failure?.code, "INVALID_ARGUMENT", "there is no lease to write under");
+    expect((await failureOf(() => guard.raise()))?.code, "INVALID_ARGUMENT", "nor to raise to");
+    await nothingHappened(bench);
+  },
+
+  "a guard that is bound to a resource refuses a lease of another": async (bench) => {
+    const guard = await bench.open({ resource: RESOURCE });
+    const other = lease(9n, { resource: "another" });
+    for (const act of [
+      () => guard.write(other, "wrong"),
+      () => guard.raise(other),
+      () => runUnder(other, async () => guard.write(undefined, "wrong")),
+    ]) {
+      expect((await failureOf(act))?.code, "INVALID_ARGUMENT", "the wrong lease");
+    }
+    await nothingHappened(bench);
+    expect(await bench.written("another"), [], "nor under the other's name");
+    await runUnder(lease(2n), () => runUnder(other, async () => guard.write(undefined, "right")));
+    expect(await bench.written(), ["right"], "among several leases it takes its own");
+    expect(await guard.highest(RESOURCE), 2n, "with that lease's token");
+  },
+
+  "a token that is a float, a number, a text, negative, zero or too large is refused": async (
+    bench,
+  ) => {
+    const guard = await bench.open();
+    for (const token of [1.5, 7, -1n, 0n, 2n ** 127n, "7", "x", Number.NaN, null, undefined]) {
+      const source = { resource: RESOURCE, token } as unknown as TokenSource;
+      for (const act of [() => guard.write(source, "bad"), () => guard.raise(source)]) {
+        expect((await failureOf(act))?.code, "INVALID_ARGUMENT", `a token of ${String(token)}`);
+      }
+    }
+    await nothingHappened(bench);
+  },
+
+  "a source that is none and a name that is none are refused": async (bench) => {
+    const guard = await bench.open();
+    const bad = [
+      null,
+      "ledger",
+      7n,
+      {},
+      facts(1n, ""),
+      facts(1n, "a\0b"),
+      facts(1n, "x".repeat(513)),
+    ];
+    for (const source of bad as unknown as TokenSource[]) {
+      const failure = await failureOf(() => guard.write(source, "bad"));
+      expect(failure?.code, "INVALID_ARGUMENT", `a source of ${String(source)}`);
+    }
+    await nothingHappened(bench);
+  },
+};
