@@ -5,12 +5,25 @@
 import { InvalidArgumentError, StaleTokenError, StoreUnusableError } from "../core/errors.ts";
 import { checkResource } from "../core/resource.ts";
 import { padToken, parseToken } from "../core/token.ts";
-import { admit, type Guard, sourceOf, type TokenSource } from "./guard.ts";
-import { type RedisGuardClient, type RedisValue, type Scripting, scriptingOf } from "./redis/client.ts";
+import {
+  admit,
+  checkBound,
+  type Guard,
+  type GuardOptions,
+  sourceOf,
+  splitArguments,
+  type TokenSource,
+} from "./guard.ts";
+import {
+  type RedisGuardClient,
+  type RedisValue,
+  type Scripting,
+  scriptingOf,
+} from "./redis/client.ts";
 import { keysUnder } from "./redis/names.ts";
 import { CORRUPT, fenced, type Script, STALE, scripts } from "./redis/script.ts";
 
-export type { Guard, TokenSource } from "./guard.ts";
+export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
 export type {
   IoredisScripting,
   NodeRedisScripting,
@@ -18,14 +31,12 @@ export type {
   RedisValue,
 } from "./redis/client.ts";
 
-export interface RedisGuardOptions {
+export interface RedisGuardOptions extends GuardOptions {
   /**
    * Names of the highest tokens begin with it. All who write to the same data must use the same one, or they do not see
    * each other's tokens. On a cluster give it the hash tag of your keys: "{billing}:guard". @default "tenure:guard"
    */
   readonly prefix?: string | undefined;
-  /** Accept only leases of this resource: a lease of another one is a mistake and is refused. @default any */
-  readonly resource?: string | undefined;
 }
 
 export interface SetOptions {
@@ -46,7 +57,11 @@ export interface RedisGuard extends Guard {
   del(source: TokenSource, ...keys: string[]): Promise<number>;
   del(...keys: string[]): Promise<number>;
   /** How many fields are new. */
-  hset(source: TokenSource, key: string, fields: Readonly<Record<string, RedisValue>>): Promise<number>;
+  hset(
+    source: TokenSource,
+    key: string,
+    fields: Readonly<Record<string, RedisValue>>,
+  ): Promise<number>;
   hset(key: string, fields: Readonly<Record<string, RedisValue>>): Promise<number>;
   /** The number it has become, exact up to Redis' own limit of 2^63. */
   incr(source: TokenSource, key: string, by?: number | bigint): Promise<bigint>;
@@ -60,7 +75,7 @@ export interface RedisGuard extends Guard {
    */
   script(source: TokenSource, lua: string, input?: ScriptInput): Promise<unknown>;
   script(lua: string, input?: ScriptInput): Promise<unknown>;
-  raise(source: TokenSource): Promise<void>;
+  raise(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
 }
 
@@ -83,7 +98,7 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
     return made;
   }
 
-  const command = (source: TokenSource, step: Omit<Step, "script">): Promise<unknown> =>
+  const command = (source: TokenSource | undefined, step: Omit<Step, "script">): Promise<unknown> =>
     steps.run(source, { script: scripts.command, ...step });
 
   return {
@@ -114,7 +129,9 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
     }),
     script: withSource((source, lua, input: ScriptInput = {}) => {
       const words = (input.args ?? []).map((word) =>
-        typeof word === "number" || typeof word === "bigint" ? String(word) : checkValue(word, "argument"),
+        typeof word === "number" || typeof word === "bigint"
+          ? String(word)
+          : checkValue(word, "argument"),
       );
       const keys = input.keys === undefined ? [] : checkKeys(input.keys, 0);
       return steps.run(source, { script: fencedOnce(lua as string), keys, words });
@@ -129,11 +146,12 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
 /** The first argument of every write may be left out inside `lease.run()`; a key, a channel or a script is always text. */
 function withSource<T>(
   // biome-ignore lint/suspicious/noExplicitAny: the interface above states the types; here they are checked at run time
-  write: (source: TokenSource, ...rest: any[]) => Promise<T>,
+  write: (source: TokenSource | undefined, ...rest: any[]) => Promise<T>,
 ): (...given: unknown[]) => Promise<T> {
   return async (...given) => {
-    if (typeof given[0] === "string") return write(sourceOf(), ...given);
-    return write(sourceOf(given[0] as TokenSource), ...given.slice(1));
+    if (typeof given[0] === "string") return write(undefined, ...given);
+    const [source, rest] = splitArguments([given[0] as TokenSource, given.slice(1)]);
+    return write(source, ...rest);
   };
 }
 
@@ -152,10 +170,10 @@ class Steps {
   constructor(scripting: Scripting, options: RedisGuardOptions) {
     this.#scripting = scripting;
     this.#keyOf = keysUnder(options.prefix ?? "tenure:guard");
-    this.#resource = options.resource === undefined ? undefined : checkResource(options.resource);
+    this.#resource = checkBound(options);
   }
 
-  async run(given: TokenSource, { script, keys, words }: Step): Promise<unknown> {
+  async run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
     const source = sourceOf(given, this.#resource);
     if (keys.length + words.length > WORDS_MAX) {
       throw new InvalidArgumentError(
@@ -231,7 +249,9 @@ function checkKeys(keys: readonly unknown[], atLeast = 1): string[] {
 
 function checkValue(value: unknown, what: string): RedisValue {
   if (typeof value === "string" || Buffer.isBuffer(value)) return value;
-  throw new InvalidArgumentError(`Expected a ${what} (a text or a Buffer), got ${describe(value)}.`);
+  throw new InvalidArgumentError(
+    `Expected a ${what} (a text or a Buffer), got ${describe(value)}.`,
+  );
 }
 
 function checkFields(fields: unknown): RedisValue[] {

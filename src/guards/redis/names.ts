@@ -8,15 +8,15 @@ export type KeyOf = (resource: string) => string;
 
 export function keysUnder(prefix: string): KeyOf {
   if (checkPrefix(prefix) === "") {
-    throw new InvalidArgumentError('`prefix` must not be empty: leave it out, or name e.g. "{billing}:guard".');
+    throw new InvalidArgumentError(
+      '`prefix` must not be empty: leave it out, or name e.g. "{billing}:guard".',
+    );
   }
   if (tagOf(prefix) !== undefined) return (resource) => `${prefix}:${resource}`;
   return (resource) => `${prefix}:{${tagOf(resource) ?? resource}}:${resource}`;
 }
 
-/** What Redis hashes: the text between the first { and the next }, unless that is empty. */
-export function tagOf(name: string): string | undefined {
-  return /\{([^}]+)\}/.exec(name.slice(name.indexOf("{")))?.index === 0
-    ? /^\{([^}]+)\}/.exec(name.slice(name.indexOf("{")))?.[1]
-    : undefined;
+/** What Redis hashes instead of the whole name: the text between the first { and the next }, unless that is empty. */
+function tagOf(name: string): string | undefined {
+  return /^[^{]*\{([^}]+)\}/.exec(name)?.[1];
 }

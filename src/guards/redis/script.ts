@@ -32,7 +32,7 @@ function script(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
-export const scripts = {
+export const scripts: Readonly<Record<"raise" | "command" | "set" | "incr", Script>> = {
   raise: script(`${COMPARE_AND_RAISE} return 1`),
   /** Any one command: ARGV[2], then the keys behind the first, then the rest of ARGV. */
   command: script(`${COMPARE_AND_RAISE}
@@ -46,7 +46,7 @@ return redis.call(unpack(words))`),
   incr: script(
     `${COMPARE_AND_RAISE} redis.call('INCRBY', KEYS[2], ARGV[2]) return redis.call('GET', KEYS[2])`,
   ),
-} as const;
+};
 
 /** The user's own script behind the comparison: it sees its own KEYS and ARGV, and answers as it would alone. */
 export function fenced(lua: string): Script {
