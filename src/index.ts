@@ -17,6 +17,8 @@ export {
   StoreUnusableError,
   TenureError,
   TokenRegressionError,
+  type UntrustedReason,
+  UntrustedTokenError,
 } from "./core/errors.ts";
 export {
   explainTiming,
