@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { hasLoneSurrogate } from "../../core/text.ts";
 import { TOKEN_LIMIT } from "../../core/token.ts";
 import { formatHeader, parseHeader } from "./header.ts";
 
@@ -15,7 +16,7 @@ test("every resource and token that fits comes back as it was, in printable ASCI
       minLength: 1,
       maxLength: 60,
     })
-    .filter((text) => !text.includes("\0") && text.isWellFormed());
+    .filter((text) => !text.includes("\0") && !hasLoneSurrogate(text));
   fc.assert(
     fc.property(resource, fc.bigInt(1n, TOKEN_LIMIT - 1n), (name, token) => {
       const text = formatHeader({ resource: name, token });
