@@ -7,6 +7,7 @@ export {
   ClosedError,
   DrainingError,
   type ErrorCode,
+  GuardUnavailableError,
   InvalidArgumentError,
   isTenureError,
   LeaseInDoubtError,
@@ -44,6 +45,7 @@ export { currentLease } from "./holder/context.ts";
 export type { Handover, HandoverOptions } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
 export type { AcquireOptions, CloseOptions, LeaseOptions, WatchOptions } from "./holder/leases.ts";
+export type { Raisable } from "./holder/raise.ts";
 export { onShutdown, type ShutdownOptions } from "./shutdown.ts";
 export type {
   Consistency,

@@ -6,6 +6,7 @@ import {
   ClosedError,
   DrainingError,
   type ErrorCode,
+  GuardUnavailableError,
   InvalidArgumentError,
   isTenureError,
   LeaseInDoubtError,
@@ -45,6 +46,12 @@ const kinds: [TenureError, ErrorCode, boolean, string][] = [
     "STORE_UNAVAILABLE",
     true,
     "no answer",
+  ],
+  [
+    new GuardUnavailableError({ resource, detail: "no answer", applied: "no" }),
+    "GUARD_UNAVAILABLE",
+    true,
+    "cannot be used for now: no answer.",
   ],
   [
     new TimingError("short", { inequality: "safety", shortByMs: 1, mend: { marginMs: 2 } }),

@@ -12,6 +12,7 @@ export type ErrorCode =
   | "STALE_TOKEN"
   | "UNTRUSTED_TOKEN"
   | "STORE_UNAVAILABLE"
+  | "GUARD_UNAVAILABLE"
   | "TIMING"
   | "TOKEN_REGRESSION"
   | "INVALID_ARGUMENT"
@@ -179,6 +180,29 @@ export class StoreUnavailableError extends TenureError {
   ) {
     super(message, {
       code: "STORE_UNAVAILABLE",
+      retryable: true,
+      resource: facts.resource,
+      cause: facts.cause,
+    });
+    this.applied = facts.applied;
+  }
+}
+
+/**
+ * A guard gave no answer. `applied: "no"` means that nothing was written; `"unknown"` means that the write may have been
+ * done, or may yet be: look at the resource. Raising again does no harm in any case.
+ */
+export class GuardUnavailableError extends TenureError {
+  readonly applied: "no" | "unknown";
+
+  constructor(facts: {
+    resource: string;
+    detail: string;
+    applied: "no" | "unknown";
+    cause?: unknown;
+  }) {
+    super(`The guard of "${facts.resource}" cannot be used for now: ${facts.detail}.`, {
+      code: "GUARD_UNAVAILABLE",
       retryable: true,
       resource: facts.resource,
       cause: facts.cause,

@@ -8,7 +8,7 @@ export type ElectionEvent =
   | { readonly type: "prepareFailed"; readonly error: unknown; readonly retryInMs: number }
   /** Ready, and in the queue. */
   | { readonly type: "campaigning" }
-  /** The store refused or could not be used. It is tried again after `retryInMs`. */
+  /** The store or a guard refused or could not be used. It is tried again after `retryInMs`. */
   | { readonly type: "campaignFailed"; readonly error: unknown; readonly retryInMs: number }
   | { readonly type: "elected"; readonly term: bigint }
   /** `lead` threw while it held the lease. The lease is given up, and the next campaign begins after `retryInMs`. */
@@ -37,7 +37,7 @@ export function warningOf(event: ElectionEvent): string | undefined {
     case "prepareFailed":
       return "prepare failed, so this candidate does not campaign for now";
     case "campaignFailed":
-      return "the store cannot be used for now";
+      return "the store or a guard cannot be used for now";
     case "leadFailed":
       return `lead failed in term ${event.term}, and leadership was given up`;
     case "overran":

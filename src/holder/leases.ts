@@ -17,6 +17,7 @@ import type {
 } from "../stores/store.ts";
 import { acquire, type LeasePlan } from "./acquire.ts";
 import { Lease } from "./lease.ts";
+import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
@@ -31,6 +32,11 @@ export interface LeaseOptions extends TimingOptions {
   readonly whileInDoubt?: "stop" | "act" | undefined;
   /** What followers may read about the holder: any JSON value of at most 4096 bytes. */
   readonly value?: unknown;
+  /**
+   * Raised to the new token before the caller gets the lease, so that the former holder is refused from then on. One that
+   * cannot be raised: the lease is released and the call rejects with the reason. @default none: raised by the first write
+   */
+  readonly guards?: readonly Raisable[] | undefined;
 }
 
 export interface AcquireOptions extends LeaseOptions {
@@ -207,6 +213,7 @@ export class Leases implements AsyncDisposable {
     const { defaults } = this.#parts;
     const value = options.value ?? defaults.value;
     encodeValue(value);
+    checkGuards(options.guards);
     return {
       resource: checkResource(resource),
       timing: this.#timing(options),
@@ -222,10 +229,15 @@ export class Leases implements AsyncDisposable {
   ): Promise<Lease | undefined> {
     this.#refuseWhenClosed();
     const { store, clock, random, holderId } = this.#parts;
-    const request = { ...this.plan(resource, options), waitMs, signal: options.signal };
+    const { signal } = options;
+    const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
+    const request = { ...this.plan(resource, options), waitMs, signal };
     const closing = this.#closing.signal;
     const shared = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens, closing };
-    const acquiring = acquire({ store, clock, random, holderId, ...shared }, request);
+    const granted = acquire({ store, clock, random, holderId, ...shared }, request);
+    const raise = (lease: Lease | undefined): Promise<Lease> | undefined =>
+      lease && raiseAll({ clock, signals: [signal, closing] }, lease, guards);
+    const acquiring = guards.length === 0 ? granted : granted.then(raise);
     this.#acquiring.add(acquiring);
     try {
       return await acquiring;
@@ -287,6 +299,7 @@ export function checkOptions(options: {
   planTiming(defaults);
   checkDoubt(defaults.whileInDoubt);
   encodeValue(defaults.value);
+  checkGuards(defaults.guards);
   if (defaults.waitMs !== undefined) checkWait(defaults.waitMs);
 }
 

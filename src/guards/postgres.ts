@@ -1,0 +1,196 @@
+// The guard for data in PostgreSQL: the highest tokens live in a table of that same database, so that the comparison, the
+// raised highest and the user's writes are one transaction, committed or rolled back together. It works on the user's
+// own pool, client or instance. The rule itself is in the database (postgres/sql.ts), where every language finds it.
+
+import { InvalidArgumentError } from "../core/errors.ts";
+import { checkResource } from "../core/resource.ts";
+import { formatToken, parseToken } from "../core/token.ts";
+import {
+  checkBound,
+  type Guard,
+  type GuardOptions,
+  sourceOf,
+  splitArguments,
+  type TokenSource,
+} from "./guard.ts";
+import {
+  type Connection,
+  connectionOf,
+  type PostgresTarget,
+  type TransactionOf,
+} from "./postgres/connection.ts";
+import { failure, type Step } from "./postgres/failures.ts";
+import { checkSchema, DEFAULT_SCHEMA } from "./postgres/sql.ts";
+import { makeReady } from "./postgres/tables.ts";
+
+export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
+export type {
+  PgClient,
+  PgPool,
+  PostgresJs,
+  PostgresTarget,
+  TransactionOf,
+} from "./postgres/connection.ts";
+export {
+  type GuardSqlOptions,
+  guardSql,
+  protectSql,
+  removeGuardSql,
+  unprotectSql,
+} from "./postgres/sql.ts";
+export { protectTable, unprotectTable } from "./postgres/tables.ts";
+
+export interface PostgresGuardOptions extends GuardOptions {
+  /**
+   * Where the highest tokens are kept. All who write to the same data must name the same, or they do not see each other's
+   * tokens. @default "tenure_guard"
+   */
+  readonly schema?: string | undefined;
+  /** Whether a missing schema is made at the first use; needs the right to create. Off: run guardSql(). @default true */
+  readonly createSchema?: boolean | undefined;
+  /** The isolation of guarded transactions. @default the database's own, usually read committed */
+  readonly isolation?: "read committed" | "repeatable read" | "serializable" | undefined;
+  /**
+   * How long a guarded transaction may stand still between two statements; then the server ends its connection. It bounds
+   * how long a stopped holder can keep its successor waiting. Too small: it cuts slow work short. @default 5000
+   */
+  readonly idleLimitMs?: number | undefined;
+  /** How long to wait for open transactions of earlier terms. Keep it above `idleLimitMs`. @default 10000 */
+  readonly waitLimitMs?: number | undefined;
+}
+
+export interface PostgresGuard<Transaction> extends Guard {
+  /**
+   * Runs the write in one transaction, behind the comparison, and resolves with what it returns. A stale token or a lost
+   * lease rejects before the function is called; when the function throws, or the lease is lost before the commit, all is
+   * rolled back, also the highest. The function must not begin or end a transaction of its own. Without a source: under the
+   * lease of the `lease.run()` around the call.
+   */
+  transaction<T>(write: (transaction: Transaction) => T | Promise<T>): Promise<T>;
+  transaction<T>(
+    source: TokenSource,
+    write: (transaction: Transaction) => T | Promise<T>,
+  ): Promise<T>;
+  raise(source?: TokenSource): Promise<void>;
+  highest(resource: string): Promise<bigint | undefined>;
+}
+
+export function postgresGuard<Target extends PostgresTarget>(
+  target: Target,
+  options: PostgresGuardOptions = {},
+): PostgresGuard<TransactionOf<Target>> {
+  return new GuardOnPostgres(target, options);
+}
+
+const ISOLATIONS = ["read committed", "repeatable read", "serializable"];
+const IDLE_LIMIT_MS = 5_000;
+const WAIT_LIMIT_MS = 10_000;
+
+class GuardOnPostgres<Target extends PostgresTarget>
+  implements PostgresGuard<TransactionOf<Target>>
+{
+  readonly #connection: Connection;
+  readonly #bound: string | undefined;
+  readonly #schema: string;
+  readonly #createSchema: boolean;
+  readonly #isolation: string | undefined;
+  readonly #idleLimitMs: number;
+  readonly #waitLimitMs: number;
+  #ready: Promise<void> | undefined;
+
+  constructor(target: Target, options: PostgresGuardOptions) {
+    this.#connection = connectionOf(target);
+    this.#bound = checkBound(options);
+    this.#schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
+    this.#createSchema = options.createSchema ?? true;
+    this.#isolation = checkIsolation(options.isolation);
+    this.#idleLimitMs = checkLimit("idleLimitMs", options.idleLimitMs ?? IDLE_LIMIT_MS);
+    this.#waitLimitMs = checkLimit("waitLimitMs", options.waitLimitMs ?? WAIT_LIMIT_MS);
+  }
+
+  async transaction<T>(
+    ...args:
+      | [TokenSource, (transaction: TransactionOf<Target>) => T | Promise<T>]
+      | [(transaction: TransactionOf<Target>) => T | Promise<T>]
+  ): Promise<T> {
+    const [given, write] = splitArguments(args);
+    if (typeof write !== "function") {
+      throw new InvalidArgumentError(
+        `A guard needs a function that does the write, got ${typeof write}.`,
+      );
+    }
+    const source = sourceOf(given, this.#bound);
+    const opening = {
+      isolation: this.#isolation,
+      statements: `SET LOCAL idle_in_transaction_session_timeout = ${this.#idleLimitMs}; ${this.#admit(source)}`,
+    };
+    const work = (transaction: unknown): T | Promise<T> => {
+      // Waiting for the comparison may have outlasted the lease.
+      source.check?.();
+      return write(transaction as TransactionOf<Target>);
+    };
+    return this.#inWords(source.resource, (step) =>
+      // And so may the work: what a lease allowed at its start is not committed after its end.
+      this.#connection.transaction(opening, work, { step, beforeCommit: () => source.check?.() }),
+    );
+  }
+
+  async raise(given?: TokenSource): Promise<void> {
+    const source = sourceOf(given, this.#bound);
+    await this.#inWords(source.resource, () => this.#connection.run(this.#admit(source)));
+  }
+
+  async highest(resource: string): Promise<bigint | undefined> {
+    const where = `WHERE resource = ${textOf(checkResource(resource))}`;
+    const [row] = await this.#inWords(resource, () =>
+      this.#connection.run(`SELECT token::text AS token FROM "${this.#schema}".highest ${where}`),
+    );
+    return row === undefined ? undefined : parseToken(String(row.token));
+  }
+
+  #admit({ resource, token }: TokenSource): string {
+    return `SELECT "${this.#schema}".admit(${textOf(resource)}, ${formatToken(token)}, ${this.#waitLimitMs})`;
+  }
+
+  async #inWords<T>(resource: string, act: (step: (step: Step) => void) => Promise<T>): Promise<T> {
+    let step: Step = "opening";
+    try {
+      await this.#becomeReady();
+      return await act((begun) => {
+        step = begun;
+      });
+    } catch (error) {
+      throw failure(error, { resource, schema: this.#schema, step });
+    }
+  }
+
+  /** Once for each guard; tried again after a failure. */
+  #becomeReady(): Promise<void> {
+    if (!this.#createSchema) return Promise.resolve();
+    this.#ready ??= makeReady(this.#connection, this.#schema).catch((error: unknown) => {
+      this.#ready = undefined;
+      throw error;
+    });
+    return this.#ready;
+  }
+}
+
+/** A text inside a statement, in a form in which no character of it can end the literal: only digits 0 to f. */
+function textOf(text: string): string {
+  return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
+}
+
+function checkIsolation(isolation: unknown): string | undefined {
+  if (isolation === undefined || ISOLATIONS.includes(isolation as string))
+    return isolation as string | undefined;
+  throw new InvalidArgumentError(
+    `\`isolation\` must be one of ${ISOLATIONS.join(", ")}, got ${String(isolation)}.`,
+  );
+}
+
+function checkLimit(name: string, ms: unknown): number {
+  if (typeof ms === "number" && Number.isInteger(ms) && ms >= 1 && ms < 2 ** 31) return ms;
+  throw new InvalidArgumentError(
+    `\`${name}\` must be a whole number of milliseconds, at least 1, got ${String(ms)}.`,
+  );
+}

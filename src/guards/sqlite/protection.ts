@@ -1,0 +1,176 @@
+// Protected tables: triggers that refuse every insert, update and delete unless the running transaction was admitted. SQLite
+// has no variables and no number of a transaction, so the admission is a row that exists only inside of it: put in behind
+// the comparison, taken out before the commit. There is one writer at a time, so nobody else can ever see that row.
+
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkResource } from "../../core/resource.ts";
+import { padToken } from "../../core/token.ts";
+import {
+  checkDatabase,
+  checkTable,
+  DEFAULT_TABLE,
+  firstOf,
+  type SqliteDatabase,
+  type SqliteStatement,
+  TOKEN_CHECK,
+} from "./database.ts";
+import { createTable } from "./tokens.ts";
+
+export interface ProtectOptions {
+  /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
+  readonly table?: string | undefined;
+}
+
+/**
+ * From now on the table takes writes only in a transaction of a guard that was admitted under this resource: also from
+ * other connections, other programs and forgotten code paths. Tables can still be dropped and altered.
+ */
+export function protectTable(
+  database: SqliteDatabase,
+  name: string,
+  options: ProtectOptions & { readonly resource: string },
+): void {
+  const text = protectSql(name, options);
+  const table = checkTable(options.table ?? DEFAULT_TABLE);
+  checkDatabase(database);
+  const kind = firstOf(
+    database
+      .prepare(
+        "SELECT type FROM sqlite_schema WHERE lower(name) = lower(?) AND type IN ('table', 'view')",
+      )
+      .get(name),
+  );
+  if (kind === undefined) throw unchanged(name, "there is no such table. Check the spelling");
+  if (kind !== "table") throw unchanged(name, "it is a view; protect the tables behind it");
+  if (firstOf(database.prepare(TRIGGERS_OF).get(name)) !== undefined) {
+    throw unchanged(
+      name,
+      "it is protected already. Call unprotectTable() first to change its resource",
+    );
+  }
+  createTable(database, table);
+  inOneStep(database, () => database.exec(text));
+}
+
+/** Takes the triggers away again: from then on nothing refuses a former holder's writes to this table. */
+export function unprotectTable(database: SqliteDatabase, name: string): void {
+  checkDatabase(database);
+  const first = database.prepare(TRIGGERS_OF);
+  let trigger = firstOf(first.get(checkName(name)));
+  if (trigger === undefined) throw unchanged(name, "it is not protected");
+  inOneStep(database, () => {
+    // By the names that are there: the table may have been renamed since.
+    for (; trigger !== undefined; trigger = firstOf(first.get(name)))
+      database.exec(`DROP TRIGGER ${quoted(String(trigger))}`);
+  });
+}
+
+/** The SQL of protectTable(), for migrations. The guard's own table has to exist. */
+export function protectSql(
+  name: string,
+  options: ProtectOptions & { readonly resource: string },
+): string {
+  const table = checkTable(options?.table ?? DEFAULT_TABLE);
+  const resource = literal(checkResource(options?.resource));
+  checkName(name);
+  if (
+    name.toLowerCase() === table.toLowerCase() ||
+    name.toLowerCase() === `${table}_admitted`.toLowerCase()
+  )
+    throw unchanged(name, "it is the guard's own");
+  const refusal = literal(
+    `${name} takes writes only from the holder of ${resource}: use a guard. Nothing was written.`,
+  );
+  const admitted = `SELECT 1 FROM ${table}_admitted a JOIN ${table} g ON g.resource = a.resource
+    WHERE a.resource = ${resource} AND a.token = g.token`;
+  const triggers = EVENTS.map(
+    (event) => `CREATE TRIGGER ${triggerOf(name, event)} BEFORE ${event} ON ${quoted(name)}
+  WHEN NOT EXISTS (${admitted})
+  BEGIN SELECT RAISE(ABORT, ${refusal}); END;`,
+  );
+  return `${admissionSql(table)}${triggers.join("\n")}\n`;
+}
+
+const EVENTS = ["INSERT", "UPDATE", "DELETE"] as const;
+
+/**
+ * The column \`open\` refers to a row that cannot be, and is looked at when a transaction commits: where foreign keys are on,
+ * as both libraries have them, no commit passes while an admission is left. The trigger is the comparison for other languages.
+ */
+function admissionSql(table: string): string {
+  return `CREATE TABLE IF NOT EXISTS ${table}_admitted (
+  resource TEXT PRIMARY KEY NOT NULL CHECK (resource <> ''),
+  token TEXT NOT NULL CHECK (${TOKEN_CHECK}),
+  open TEXT NOT NULL DEFAULT '' CHECK (open = '') REFERENCES ${table}_admitted (resource) DEFERRABLE INITIALLY DEFERRED
+) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS ${table}_admit BEFORE INSERT ON ${table}_admitted BEGIN
+  SELECT RAISE(ABORT, 'The token is stale: a higher one has been seen. Nothing was written.')
+  WHERE EXISTS (SELECT 1 FROM ${table} WHERE resource = NEW.resource AND token > NEW.token);
+  INSERT INTO ${table} (resource, token) VALUES (NEW.resource, NEW.token)
+  ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token;
+END;
+`;
+}
+
+export interface Admission {
+  /** Opens the protected tables to this transaction; the answer closes them and must be called before the commit. */
+  grant(resource: string, token: bigint): (() => void) | undefined;
+}
+
+/** While no table is protected there is nothing to open, and a guarded write costs nothing more. */
+export function openAdmission(database: SqliteDatabase, table: string): Admission {
+  const look = database.prepare(`SELECT 1 FROM pragma_table_info('${table}_admitted') LIMIT 1`);
+  let statements: { readonly put: SqliteStatement; readonly take: SqliteStatement } | undefined;
+  return {
+    grant: (resource, token) => {
+      // Another process may have protected a table since the guard was opened.
+      if (statements === undefined && look.get() === undefined) return undefined;
+      statements ??= {
+        put: database.prepare(`INSERT INTO ${table}_admitted (resource, token) VALUES (?, ?)`),
+        take: database.prepare(`DELETE FROM ${table}_admitted WHERE resource = ?`),
+      };
+      const { put, take } = statements;
+      put.run(resource, padToken(token));
+      return () => void take.run(resource);
+    },
+  };
+}
+
+const TRIGGERS_OF = `SELECT name FROM sqlite_schema
+  WHERE type = 'trigger' AND lower(tbl_name) = lower(?) AND name LIKE 'tenure_guard:%' LIMIT 1`;
+
+function inOneStep(database: SqliteDatabase, change: () => void): void {
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    change();
+    database.exec("COMMIT");
+  } catch (error) {
+    database.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+function triggerOf(name: string, event: string): string {
+  return quoted(`tenure_guard:${name.toLowerCase()}:${event.toLowerCase()}`);
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+function checkName(name: unknown): string {
+  if (typeof name === "string" && name !== "" && !name.includes("\0")) return name;
+  throw new InvalidArgumentError(
+    `Expected the name of a table, such as "entry", got ${JSON.stringify(name) ?? String(name)}.`,
+  );
+}
+
+function unchanged(name: string, reason: string): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `The protection of the table ${name} was not changed: ${reason}.`,
+  );
+}

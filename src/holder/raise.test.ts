@@ -1,0 +1,150 @@
+// Goal: whoever gets a lease with guards gets it behind raised guards, or not at all, and soon. Method: memory guards and
+// guards that refuse or hang, on one manual clock; the store is asked afterwards who holds.
+import { describe, expect, test } from "vitest";
+import { candidate } from "../../test/support/election-world.ts";
+import {
+  hang,
+  makeWorld,
+  outcome,
+  RENEW_EVERY_MS,
+  SAFE_MS,
+  TIMING,
+} from "../../test/support/holder-world.ts";
+import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
+import { memoryGuard } from "../guards/memory.ts";
+import type { Raisable } from "./raise.ts";
+
+const hanging: Raisable = { raise: hang };
+const failing: Raisable = {
+  raise: () => {
+    throw new Error("out of order");
+  },
+};
+
+describe("acquire with guards", () => {
+  test("S2: the former holder is refused before the new one has written", async () => {
+    const { join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const guard = memoryGuard();
+    const first = await one.tenure.acquire("ledger");
+    guard.write(first, () => undefined);
+    await one.tenure.revoke("ledger");
+    const second = await two.tenure.acquire("ledger", { guards: [guard] });
+    expect(guard.highest("ledger")).toBe(second.token);
+    expect(() => guard.write(first, () => undefined)).toThrow(StaleTokenError);
+  });
+
+  test("every guard is raised, also by tryAcquire, withLease and the defaults", async () => {
+    const { join } = makeWorld();
+    const [left, right] = [memoryGuard(), memoryGuard()];
+    const { tenure } = await join("one", { ...TIMING, guards: [left] });
+    await (await tenure.tryAcquire("a"))?.release();
+    expect(left.highest("a")).toBe(1n);
+    await tenure.withLease("a", { guards: [left, right] }, (lease) => {
+      expect([left.highest("a"), right.highest("a")]).toEqual([lease.token, lease.token]);
+    });
+  });
+
+  test("a guard that has seen a higher token: StaleTokenError as it is, and the lease is given back", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    const guard = memoryGuard();
+    guard.raise({ resource: "ledger", token: 99n });
+    const facts = { code: "STALE_TOKEN", offered: 1n, highest: 99n };
+    await expect(tenure.acquire("ledger", { guards: [guard] })).rejects.toMatchObject(facts);
+    expect((await tenure.read("ledger")).holder).toBeUndefined();
+    expect((await tenure.acquire("ledger")).token).toBe(2n);
+  });
+
+  test("any other failure comes out as it is, and the lease is given back", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    const guard = memoryGuard();
+    const wanted = tenure.acquire("ledger", { guards: [guard, failing] });
+    await expect(wanted).rejects.toThrow("out of order");
+    await expect(tenure.withLease("ledger", { guards: [failing] }, () => "ran")).rejects.toThrow();
+    const bound = memoryGuard({ resource: "another" });
+    const wrong = tenure.tryAcquire("ledger", { guards: [bound] });
+    await expect(wrong).rejects.toBeInstanceOf(InvalidArgumentError);
+    expect((await tenure.read("ledger")).holder).toBeUndefined();
+  });
+
+  test("a guard that hangs: given up at the first deadline although renewals go on, and given back", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const wanted = tenure.acquire("ledger", {
+      guards: [hanging],
+      waitMs: Number.POSITIVE_INFINITY,
+    });
+    await clock.advance(SAFE_MS - 1);
+    expect(store.calls.renew).toBeGreaterThan(0);
+    expect(await outcome(wanted)).toBe("pending");
+    const refused = expect(wanted).rejects.toMatchObject({
+      code: "GUARD_UNAVAILABLE",
+      retryable: true,
+    });
+    await clock.advance(1);
+    await refused;
+    expect((await tenure.read("ledger")).holder).toBeUndefined();
+    await tenure.close();
+    expect(clock.timers).toBe(0);
+  });
+
+  test("the caller's signal and close() end the raising, and the lease is given back", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    const controller = new AbortController();
+    const wanted = tenure.acquire("ledger", { guards: [hanging], signal: controller.signal });
+    expect(await outcome(wanted)).toBe("pending");
+    controller.abort(new Error("changed my mind"));
+    await expect(wanted).rejects.toThrow("changed my mind");
+    expect((await tenure.read("ledger")).holder).toBeUndefined();
+    const again = outcome(tenure.acquire("ledger", { guards: [hanging] }));
+    await tenure.close();
+    expect(await again).toMatchObject({ error: { code: "CLOSED" } });
+  });
+
+  test("a lease that is lost while its guard is raised is not handed out", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure } = await join("one");
+    const wanted = tenure.acquire("ledger", { guards: [hanging] });
+    const lost = expect(wanted).rejects.toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+    expect(await outcome(wanted)).toBe("pending");
+    await tenure.revoke("ledger");
+    await clock.advance(RENEW_EVERY_MS);
+    await lost;
+  });
+
+  test("what is no guard is refused before the store is asked", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    for (const guards of [{}, [undefined], [{}], "guard", memoryGuard()]) {
+      const options = { guards: guards as Raisable[] };
+      await expect(tenure.acquire("ledger", options)).rejects.toThrow("must be an array of guards");
+      expect(() => tenure.election("x", { lead: () => undefined, ...options })).toThrow("guards");
+    }
+    expect(store.calls.grant).toBe(0);
+    await expect(join("two", { ...TIMING, guards: [{}] as Raisable[] })).rejects.toThrow("guards");
+  });
+});
+
+describe("an election with guards", () => {
+  test("S2: `lead` begins behind raised guards; a guard that refuses is told and tried again", async () => {
+    const world = makeWorld();
+    const guard = memoryGuard();
+    guard.raise({ resource: "leader", token: 2n });
+    const raised: unknown[] = [];
+    const one = await candidate(world, "one", {
+      guards: [guard],
+      lead: (lease) => void raised.push([lease.token, guard.highest("leader")]),
+      campaignAgain: false,
+    });
+    one.election.start();
+    await world.clock.advance(1_000);
+    expect(one.events.find(({ type }) => type === "campaignFailed")).toMatchObject({
+      error: { code: "STALE_TOKEN" },
+    });
+    expect(raised).toEqual([[2n, 2n]]);
+    await one.election.stop();
+  });
+});

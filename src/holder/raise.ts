@@ -1,0 +1,62 @@
+// Between a grant and the caller: every guard is raised to the new token, so that the former holder is refused from
+// here on and not only from the first write. If one cannot be raised, the lease is given back: whoever named a guard
+// wants nothing done that it does not watch over.
+
+import type { Clock } from "../core/clock.ts";
+import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
+import { linkSignals } from "../core/signals.ts";
+import type { Lease } from "./lease.ts";
+import { orAborted } from "./waits.ts";
+
+/** What the holder asks of a guard; every guard of `tenure/guards/` has it. */
+export interface Raisable {
+  raise(lease: Lease): unknown;
+}
+
+export interface RaiseParts {
+  readonly clock: Clock;
+  /** Aborts when the caller does not want the lease any more, or the whole Tenure closes. */
+  readonly signals: readonly (AbortSignal | undefined)[];
+}
+
+/** Answers the lease when all guards are raised; else releases it and throws the reason. */
+export async function raiseAll(
+  { clock, signals }: RaiseParts,
+  lease: Lease,
+  guards: readonly Raisable[],
+): Promise<Lease> {
+  const { resource, safeUntil } = lease;
+  const late = new AbortController();
+  const giveUp = (): void => late.abort(hangs(resource));
+  // From the deadline as it is now: renewals move it on, and a guard that hangs would be waited for as long as they do.
+  const timer = clock.setTimer(giveUp, safeUntil - clock.now(), { keepAlive: true });
+  const { signal, unlink } = linkSignals(lease.signal, late.signal, ...signals);
+  try {
+    const raising = guards.map(async (guard) => guard.raise(lease));
+    await orAborted(Promise.all(raising), signal);
+    signal.throwIfAborted();
+    return lease;
+  } catch (error) {
+    // How that goes never hides the reason; the ttl frees the resource at the latest.
+    await lease.release().catch(() => undefined);
+    throw error;
+  } finally {
+    timer.cancel();
+    unlink();
+  }
+}
+
+function hangs(resource: string): GuardUnavailableError {
+  const detail = "it was not raised while the lease was certain, so the lease was released";
+  return new GuardUnavailableError({ resource, detail, applied: "unknown" });
+}
+
+export function checkGuards(guards: unknown): readonly Raisable[] {
+  if (guards === undefined) return [];
+  const canRaise = (guard: unknown): boolean =>
+    typeof (guard as Partial<Raisable> | null | undefined)?.raise === "function";
+  if (Array.isArray(guards) && guards.every(canRaise)) return guards as Raisable[];
+  throw new InvalidArgumentError(
+    "`guards` must be an array of guards, such as [sqliteGuard(database)]: each with a raise(lease).",
+  );
+}

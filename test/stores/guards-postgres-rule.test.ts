@@ -1,0 +1,390 @@
+// Goal: what the PostgreSQL guard does beyond the suite: races of two sessions, isolation levels, holders that stand still,
+// rights, and the SQL function for everyone else. Method: a real server; rows are read back through psql.
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import postgresjs from "postgres";
+import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
+import { connect } from "../../src/connect.ts";
+import {
+  guardSql,
+  type PostgresGuard,
+  postgresGuard,
+  removeGuardSql,
+  type TokenSource,
+} from "../../src/guards/postgres.ts";
+import { startPostgres } from "../servers/postgres.ts";
+import { startProxy } from "../servers/proxy.ts";
+import { useServer } from "../servers/use-server.ts";
+import { Gate } from "../support/holder-world.ts";
+import { Ledger, type Library } from "../support/postgres-guard-harness.ts";
+
+const postgres = useServer(startPostgres, { settings: { max_connections: "200" } });
+const opened: Ledger[] = [];
+afterEach(async () => {
+  for (const ledger of opened.splice(0)) await ledger.close();
+});
+
+async function newLedger(): Promise<Ledger> {
+  const ledger = await Ledger.create(postgres());
+  opened.push(ledger);
+  return ledger;
+}
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await sleep(20);
+}
+
+/** How many sessions wait for a lock on this ledger's highest tokens. */
+async function waiting({ schema }: Ledger): Promise<number> {
+  const text = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
+  return Number(await postgres().sql(text));
+}
+
+const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
+const code = (name: string): unknown => expect.objectContaining({ code: name });
+
+describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
+  test("S6: a lease that is lost during the work is not committed", async () => {
+    await using tenure = await connect("memory:");
+    const ledger = await newLedger();
+    const { guard, append } = ledger.guard(library);
+    const lease = await tenure.acquire("ledger");
+    const late = guard.transaction(lease, async (tx) => {
+      await append(tx, "ledger", "late");
+      await lease.release({ drainMs: 0 });
+    });
+    await expect(late).rejects.toThrow(code("LEASE_LOST") as Error);
+    expect(await ledger.written()).toEqual([]);
+    expect(await guard.highest("ledger")).toBeUndefined();
+  });
+
+  test("inside withLease() the guard finds the lease, and returns what the function returns", async () => {
+    await using tenure = await connect("memory:");
+    const ledger = await newLedger();
+    const { guard, append } = ledger.guard(library);
+    const answer = await tenure.withLease("ledger", { guards: [guard] }, async (lease) => {
+      expect(await guard.highest("ledger")).toBe(lease.token);
+      return guard.transaction(async (tx) => {
+        await append(tx, "ledger", "found");
+        return [1, 2];
+      });
+    });
+    expect(answer).toEqual([1, 2]);
+    expect(await ledger.written()).toEqual(["found"]);
+  });
+
+  test("S2: a raise waits for the transaction that was admitted before it; then that term is over", async () => {
+    const ledger = await newLedger();
+    const [older, newer] = [ledger.guard(library), ledger.guard(library)];
+    const [begun, go] = [new Gate(), new Gate()];
+    const first = older.guard.transaction(source(1n), async (tx) => {
+      begun.open();
+      await go.opened;
+      await older.append(tx, "ledger", "in time");
+    });
+    await begun.opened;
+    let isRaised = false;
+    const raising = newer.guard.raise(source(2n)).then(() => {
+      isRaised = true;
+    });
+    await until(async () => (await waiting(ledger)) === 1);
+    expect(isRaised).toBe(false);
+    go.open();
+    await first;
+    await raising;
+    const late = older.guard.transaction(source(1n), (tx) => older.append(tx, "ledger", "late"));
+    await expect(late).rejects.toMatchObject({ code: "STALE_TOKEN", offered: 1n, highest: 2n });
+    expect(await ledger.written()).toEqual(["in time"]);
+  });
+
+  test("writers of one term go side by side", async () => {
+    const ledger = await newLedger();
+    const { guard, append } = ledger.guard(library);
+    await guard.raise(source(1n));
+    const [one, two] = [new Gate(), new Gate()];
+    // Each waits for the other to be inside: with one at a time neither would end.
+    await Promise.all([
+      guard.transaction(source(1n), async (tx) => {
+        one.open();
+        await two.opened;
+        await append(tx, "ledger", "a");
+      }),
+      guard.transaction(source(1n), async (tx) => {
+        two.open();
+        await one.opened;
+        await append(tx, "ledger", "b");
+      }),
+    ]);
+    expect((await ledger.written()).sort()).toEqual(["a", "b"]);
+  });
+
+  test("a holder that stands still in its transaction holds its successor up for `idleLimitMs`, no longer", async () => {
+    const ledger = await newLedger();
+    const stopped = ledger.guard(library, { idleLimitMs: 300 });
+    const successor = ledger.guard(library);
+    const [begun, go] = [new Gate(), new Gate()];
+    const standing = stopped.guard.transaction(source(1n), async (tx) => {
+      await stopped.append(tx, "ledger", "never committed");
+      begun.open();
+      await go.opened;
+    });
+    const failed = expect(standing).rejects.toThrow();
+    await begun.opened;
+    await successor.guard.raise(source(2n));
+    go.open();
+    await failed;
+    expect(await ledger.written()).toEqual([]);
+    // The pool has got over it.
+    await stopped.guard.transaction(source(2n), (tx) => stopped.append(tx, "ledger", "later"));
+    expect(await ledger.written()).toEqual(["later"]);
+  });
+
+  test("a raise that waits for longer than `waitLimitMs` fails, retryable, with nothing changed", async () => {
+    const ledger = await newLedger();
+    const [older, newer] = [ledger.guard(library), ledger.guard(library, { waitLimitMs: 200 })];
+    const refused = older.guard.transaction(source(1n), async () => {
+      const facts = { code: "GUARD_UNAVAILABLE", applied: "no", retryable: true };
+      await expect(newer.guard.raise(source(2n))).rejects.toMatchObject(facts);
+    });
+    await refused;
+    expect(await newer.guard.highest("ledger")).toBe(1n);
+  });
+
+  test.each(["repeatable read", "serializable"] as const)(
+    "S2: in %s a snapshot from before a raise admits nobody",
+    async (isolation) => {
+      const ledger = await newLedger();
+      const { guard, append } = ledger.guard(library, { isolation });
+      await guard.raise(source(1n));
+      await guard.transaction(source(1n), (tx) => append(tx, "ledger", "admitted"));
+      const client = await ledger.pool().connect();
+      try {
+        await client.query(`BEGIN ISOLATION LEVEL ${isolation}`);
+        await client.query("SELECT 1 FROM pg_class");
+        await guard.raise(source(2n));
+        const late = client.query(`SELECT ${ledger.schema}.admit('ledger', 1)`);
+        await expect(late).rejects.toThrow(code("40001") as Error);
+      } finally {
+        await client.query("ROLLBACK");
+        client.release();
+      }
+      const late = guard.transaction(source(1n), (tx) => append(tx, "ledger", "late"));
+      await expect(late).rejects.toThrow(code("STALE_TOKEN") as Error);
+      expect(await ledger.written()).toEqual(["admitted"]);
+    },
+  );
+
+  test("a stream of writers of the old term does not keep a raise out", async () => {
+    const ledger = await newLedger();
+    const { guard, append } = ledger.guard(library);
+    await guard.raise(source(1n));
+    let isOver = false;
+    const writer = async (): Promise<unknown> => {
+      while (!isOver) {
+        try {
+          await guard.transaction(source(1n), (tx) => append(tx, "ledger", "old"));
+        } catch (error) {
+          return (error as { code: string }).code;
+        }
+      }
+      return "never refused";
+    };
+    const writing = Promise.all([writer(), writer(), writer()]);
+    await ledger.guard(library).guard.raise(source(2n));
+    expect(await writing).toEqual(["STALE_TOKEN", "STALE_TOKEN", "STALE_TOKEN"]);
+    isOver = true;
+  });
+
+  test("a statement that fails inside and is swallowed is not reported as written", async () => {
+    const ledger = await newLedger();
+    const { guard, append } = ledger.guard(library);
+    const swallowing = guard.transaction(source(1n), async (tx) => {
+      await append(tx, "ledger", "lost");
+      await append(tx, "ledger", "\0").catch(() => undefined);
+    });
+    await expect(swallowing).rejects.toThrow();
+    expect(await ledger.written()).toEqual([]);
+    expect(await guard.highest("ledger")).toBeUndefined();
+  });
+
+  test("a commit whose answer is lost is reported as unknown, and may have happened", async () => {
+    const ledger = await newLedger();
+    await using proxy = await startProxy(postgres());
+    const { guard, append } = ledger.guard(library, {}, proxy.url);
+    const cut = guard.transaction(source(1n), async (tx) => {
+      await append(tx, "ledger", "committed");
+      proxy.cut("replies");
+    });
+    const facts = { code: "GUARD_UNAVAILABLE", applied: "unknown" };
+    const unknown = expect(cut).rejects.toMatchObject(facts);
+    await until(async () => (await ledger.written()).length === 1);
+    proxy.reset();
+    await unknown;
+  });
+});
+
+describe("a connection of pg", () => {
+  test("S6: a lost lease is refused before the database is asked", async () => {
+    await using tenure = await connect("memory:");
+    const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
+    const guard = postgresGuard(pool);
+    const lease = await tenure.acquire("ledger");
+    await expect(guard.raise(lease)).rejects.toMatchObject({
+      code: "GUARD_UNAVAILABLE",
+      applied: "no",
+    });
+    await lease.release();
+    await expect(guard.raise(lease)).rejects.toThrow(code("LEASE_LOST") as Error);
+    const late = guard.transaction(lease, () => undefined);
+    await expect(late).rejects.toThrow(code("LEASE_LOST") as Error);
+    await pool.end();
+  });
+
+  test("a Client does one guarded transaction at a time, and none inside another", async () => {
+    const ledger = await newLedger();
+    const client = new pg.Client(postgres().url);
+    await client.connect();
+    const guard = postgresGuard(client, { schema: ledger.schema });
+    const outer = guard.transaction(source(1n), async (tx) => {
+      expect(tx).toBe(client);
+      const nested = guard.transaction(source(1n), () => undefined);
+      await expect(nested).rejects.toThrow("one at a time");
+      await tx.query(`INSERT INTO ${ledger.table} (text) VALUES ('outer')`);
+    });
+    await outer;
+    await client.query("BEGIN");
+    await client.query("SELECT 1");
+    const inside = guard.transaction(source(1n), () => undefined);
+    await expect(inside).rejects.toThrow("in a transaction already");
+    await client.query("ROLLBACK");
+    await guard.transaction(source(1n), () => undefined);
+    await client.end();
+    expect(await ledger.written()).toEqual(["outer"]);
+  });
+
+  test("the function gets the library's own type", () => {
+    const pool = new pg.Pool();
+    const ofPool = postgresGuard(pool);
+    expectTypeOf(ofPool).toEqualTypeOf<PostgresGuard<pg.PoolClient>>();
+    const sql = postgresjs("postgres://none");
+    const ofSql = postgresGuard(sql);
+    expectTypeOf(ofSql).toEqualTypeOf<PostgresGuard<postgresjs.TransactionSql>>();
+    const ofClient = postgresGuard(new pg.Client());
+    expectTypeOf(ofClient).toEqualTypeOf<PostgresGuard<pg.Client>>();
+  });
+});
+
+describe("the SQL for everyone else", () => {
+  async function newSchema(): Promise<string> {
+    const { schema } = await newLedger();
+    await postgres().sql(guardSql({ schema }));
+    return schema;
+  }
+
+  test("S2: admit() admits, and refuses with a SQLSTATE of its own and both numbers", async () => {
+    const schema = await newSchema();
+    const { sql } = postgres();
+    const large = 2n ** 127n - 1n;
+    expect(await sql(`SELECT ${schema}.admit('settlement', 4720)`)).toBe("4720");
+    expect(await sql(`SELECT ${schema}.admit('settlement', 4720)`)).toBe("4720");
+    const late = sql(`SELECT ${schema}.admit('settlement', 4719)`);
+    await expect(late).rejects.toThrow('Token 4719 for "settlement" is stale: 4720 has been seen');
+    expect(await sql(`SELECT ${schema}.admit('large', ${large})`)).toBe(String(large));
+    await expect(sql(`SELECT ${schema}.admit('large', ${large - 1n})`)).rejects.toThrow("stale");
+    const pool = new pg.Pool({ connectionString: postgres().url });
+    const query = pool.query(`SELECT ${schema}.admit($1, $2)`, ["settlement", "4719"]);
+    await expect(query).rejects.toMatchObject({ code: "TN001" });
+    await pool.end();
+  });
+
+  test.each(["1.5", "0", "-1", "'NaN'", `${2n ** 127n}`, "NULL", "1e-3", "'x'", "1::float8"])(
+    "a token of %s is refused, and nothing is kept",
+    async (token) => {
+      const schema = await newSchema();
+      await expect(postgres().sql(`SELECT ${schema}.admit('ledger', ${token})`)).rejects.toThrow();
+      expect(await postgres().sql(`SELECT count(*) FROM ${schema}.highest`)).toBe("0");
+    },
+  );
+
+  test("S2: the highest tokens cannot be lowered, deleted or truncated by hand", async () => {
+    const schema = await newSchema();
+    const { sql } = postgres();
+    await sql(`SELECT ${schema}.admit('ledger', 5)`);
+    for (const text of [
+      `UPDATE ${schema}.highest SET token = 4`,
+      `UPDATE ${schema}.highest SET resource = 'other'`,
+      `DELETE FROM ${schema}.highest`,
+      `TRUNCATE ${schema}.highest`,
+    ]) {
+      await expect(sql(text)).rejects.toThrow("never fall and are never deleted");
+    }
+    expect(await sql(`SELECT resource, token FROM ${schema}.highest`)).toBe("ledger|5");
+  });
+
+  test("a role that may only call admit() writes under the guard and cannot touch its tokens", async () => {
+    const ledger = await newLedger();
+    const { sql, url } = postgres();
+    const role = `writer "${ledger.schema}"`;
+    const name = `"${role.replaceAll('"', '""')}"`;
+    await sql(`CREATE ROLE ${name} LOGIN; GRANT INSERT, SELECT ON ${ledger.table} TO ${name}`);
+    await sql(guardSql({ schema: ledger.schema }));
+    const as = new URL(url);
+    as.username = encodeURIComponent(role);
+    const { guard, append } = ledger.guard("pg", {}, as.href);
+    const refused = guard.raise(source(1n));
+    await expect(refused).rejects.toThrow(/INVALID_ARGUMENT|denied a permission/);
+    await sql(guardSql({ schema: ledger.schema, role }));
+    await guard.transaction(source(3n), (tx) => append(tx, "ledger", "allowed"));
+    expect(await guard.highest("ledger")).toBe(3n);
+    const pool = ledger.pool(as.href);
+    for (const act of ["UPDATE {}.highest SET token = 9", "DELETE FROM {}.highest"]) {
+      const byHand = pool.query(act.replace("{}", ledger.schema));
+      await expect(byHand).rejects.toThrow("permission denied");
+    }
+    expect(await ledger.written()).toEqual(["allowed"]);
+  });
+
+  test("S2: a search_path full of look-alikes does not lead the functions astray", async () => {
+    const schema = await newSchema();
+    const { sql } = postgres();
+    await sql(`SELECT ${schema}.admit('ledger', 5)`);
+    await sql(`CREATE SCHEMA evil_${schema}`);
+    await sql(
+      `CREATE FUNCTION evil_${schema}.trunc(numeric) RETURNS numeric LANGUAGE sql AS 'SELECT 0::numeric'`,
+    );
+    await sql(`CREATE TABLE evil_${schema}.highest (resource text, token numeric)`);
+    const astray = `SET search_path = evil_${schema}, pg_catalog; SELECT ${schema}.admit('ledger', 4)`;
+    await expect(sql(astray)).rejects.toThrow("is stale: 5 has been seen");
+  });
+
+  test("the SQL may be run twice, by several at once, and removed", async () => {
+    const ledger = await newLedger();
+    const { sql } = postgres();
+    const [one, two] = [ledger.guard("pg"), ledger.guard("postgres")];
+    await Promise.all([one.guard.raise(source(1n)), two.guard.raise(source(1n))]);
+    await sql(guardSql({ schema: ledger.schema }));
+    expect(await one.guard.highest("ledger")).toBe(1n);
+    await sql(removeGuardSql({ schema: ledger.schema }));
+    const without = ledger.guard("pg", { createSchema: false });
+    await expect(without.guard.raise(source(1n))).rejects.toThrow("Run guardSql(");
+  });
+});
+
+describe("bad input", () => {
+  test("is refused with what to change, before the database is asked", async () => {
+    const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
+    expect(() => postgresGuard({} as pg.Pool)).toThrow("needs a Pool or a connected Client");
+    expect(() => postgresGuard(undefined as unknown as pg.Pool)).toThrow("needs a Pool");
+    expect(() => postgresGuard(pool, { schema: `x"; DROP TABLE y` })).toThrow("`schema` must be");
+    expect(() => postgresGuard(pool, { isolation: "none" as "serializable" })).toThrow("isolation");
+    expect(() => postgresGuard(pool, { idleLimitMs: 0 })).toThrow("`idleLimitMs` must be");
+    expect(() => postgresGuard(pool, { waitLimitMs: 1.5 })).toThrow("`waitLimitMs` must be");
+    expect(() => postgresGuard(pool, { resource: "" })).toThrow("resource name");
+    expect(() => guardSql({ role: "" })).toThrow("`role` must be");
+    const guard = postgresGuard(pool);
+    const noFunction = guard.transaction(source(1n), "insert" as unknown as () => void);
+    await expect(noFunction).rejects.toThrow("a function that does the write");
+    const noLease = guard.transaction(undefined as unknown as TokenSource, () => undefined);
+    await expect(noLease).rejects.toThrow("got undefined");
+  });
+});

@@ -1,0 +1,19 @@
+// The PostgreSQL guard against the conformance suite, on a real server, through both client libraries.
+
+import { guardSuite } from "../../src/testing/index.ts";
+import { startPostgres } from "../servers/postgres.ts";
+import { useServer } from "../servers/use-server.ts";
+import { ledgerHarness } from "../support/postgres-guard-harness.ts";
+import { onSharedServer } from "../support/store-runner.ts";
+
+const postgres = useServer(startPostgres, {
+  settings: { max_connections: "300", recovery_init_sync_method: "syncfs" },
+});
+
+for (const library of ["pg", "postgres"] as const) {
+  guardSuite(onSharedServer, {
+    name: `postgres (through ${library})`,
+    rollsBack: true,
+    create: () => ledgerHarness(postgres(), library),
+  });
+}
