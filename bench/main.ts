@@ -5,6 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { checkCost } from "./check-cost.ts";
+import { guards } from "./guards.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
@@ -15,6 +16,7 @@ const benchmarks: Record<string, () => Promise<Section>> = {
   sqlite: sqlitePairs,
   handover,
   many: manyLeases,
+  guards,
 };
 
 const asked = process.argv.slice(2);
