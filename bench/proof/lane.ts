@@ -137,6 +137,12 @@ async function stopOutsideLocks(pid: number, files: readonly string[]): Promise<
   }
 }
 
+/** Whatever ends this process ends them too, stopped or not. */
+const holders = new Set<Holder>();
+process.once("exit", () => {
+  for (const holder of holders) holder.kill();
+});
+
 /** The process of the holder. */
 class Holder {
   readonly #process: ChildProcess;
@@ -158,7 +164,7 @@ class Holder {
       this.#exit = String(code ?? signal);
       this.#look();
     });
-    process.once("exit", () => this.kill());
+    holders.add(this);
   }
 
   get pid(): number {
@@ -170,6 +176,7 @@ class Holder {
   }
 
   kill(): void {
+    holders.delete(this);
     if (this.#exit === undefined) this.#process.kill("SIGKILL");
   }
 
