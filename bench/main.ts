@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { checkCost } from "./check-cost.ts";
 import { guards } from "./guards.ts";
+import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
@@ -17,6 +18,7 @@ const benchmarks: Record<string, () => Promise<Section>> = {
   handover,
   many: manyLeases,
   guards,
+  "guards-remote": remoteGuards,
 };
 
 const asked = process.argv.slice(2);

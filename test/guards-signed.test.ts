@@ -59,6 +59,8 @@ describe("a signed token", () => {
   test("lives until its expiry and the tolerance are over", () => {
     const text = make().sign(source(7n), { expiresInMs: 100 });
     const verify = trusting(50).verify;
+    // Also one whose signature was found good before.
+    expect(verify(text).token).toBe(7n);
     clock.at += 150;
     expect(verify(text).token).toBe(7n);
     clock.at += 1;
@@ -73,6 +75,11 @@ describe("a signed token", () => {
     both.trust("k2", other.publicKey.export({ type: "spki", format: "pem" }).toString());
     expect(both.verify(fresh).token).toBe(2n);
     expect(both.verify(old).token).toBe(1n);
+    // The same id with another key: what the first one signed is good no more.
+    const replaced = verifier({ keys: { k1: pair.publicKey }, clock });
+    expect(replaced.verify(old).token).toBe(1n);
+    replaced.trust("k1", other.publicKey);
+    expect(() => replaced.verify(old)).toThrow(untrusted("signature"));
     both.revoke("k1");
     expect(() => both.verify(old)).toThrow(untrusted("revokedKey"));
     both.trust("k1", pair.publicKey);

@@ -161,11 +161,19 @@ interface Step {
   readonly words: readonly RedisValue[];
 }
 
+interface Known {
+  readonly resource: string;
+  readonly token: bigint;
+  readonly key: string;
+  readonly padded: string;
+}
+
 /** One script call per step, and its refusals in our words. */
 class Steps {
   readonly #scripting: Scripting;
   readonly #keyOf: (resource: string) => string;
   readonly #resource: string | undefined;
+  #latest: Known | undefined;
 
   constructor(scripting: Scripting, options: RedisGuardOptions) {
     this.#scripting = scripting;
@@ -180,21 +188,28 @@ class Steps {
         `A guarded step takes at most ${WORDS_MAX} keys and values, got ${keys.length + words.length}. Split it.`,
       );
     }
-    const key = this.#keyOf(source.resource);
-    let token = source.token;
+    const { key, padded } = this.#known(source);
     try {
       return await this.#scripting.run({
         script,
         keys: [key, ...keys],
         words: () => {
           // The holder's own check, at the last moment before the words leave.
-          token = admit(source, undefined);
-          return [padToken(token), ...words];
+          const token = admit(source, undefined);
+          return [token === source.token ? padded : padToken(token), ...words];
         },
       });
     } catch (error) {
-      throw explained(error, { resource: source.resource, token, key });
+      throw explained(error, { resource: source.resource, token: source.token, key });
     }
+  }
+
+  /** The texts of the latest lease: a holder writes with the same one again and again. */
+  #known({ resource, token }: TokenSource): Known {
+    if (this.#latest?.resource !== resource || this.#latest.token !== token) {
+      this.#latest = { resource, token, key: this.#keyOf(resource), padded: padToken(token) };
+    }
+    return this.#latest;
   }
 
   async highest(resource: string): Promise<bigint | undefined> {

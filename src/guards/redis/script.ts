@@ -23,9 +23,12 @@ export const CORRUPT = "TENURECORRUPT";
  */
 const COMPARE_AND_RAISE = [
   "local highest = redis.call('GET', KEYS[1])",
+  // Equal is the common case, and is over with one comparison.
+  "if highest ~= ARGV[1] then",
   `if highest and (#highest ~= 39 or string.find(highest, '%D')) then return redis.error_reply('${CORRUPT} ' .. highest) end`,
   `if highest and ARGV[1] < highest then return redis.error_reply('${STALE} ' .. highest) end`,
-  "if highest ~= ARGV[1] then redis.call('SET', KEYS[1], ARGV[1]) end",
+  "redis.call('SET', KEYS[1], ARGV[1])",
+  "end",
 ].join(" ");
 
 function script(text: string): Script {
