@@ -122,7 +122,10 @@ class GuardOnPostgres<Target extends PostgresTarget>
     const source = sourceOf(given, this.#bound);
     const opening = {
       isolation: this.#isolation,
-      statements: `SET LOCAL idle_in_transaction_session_timeout = ${this.#idleLimitMs}; ${this.#admit(source)}`,
+      // One statement, because each costs the server a little. The clock of a transaction stands still: where it shows
+      // another time than the message that began it, the transaction is older and not ours.
+      statement: `${this.#admit(source)}, (now() = statement_timestamp())::text AS fresh,
+        set_config('idle_in_transaction_session_timeout', '${this.#idleLimitMs}', true)`,
     };
     const work = (transaction: unknown): T | Promise<T> => {
       // Waiting for the comparison may have outlasted the lease.

@@ -44,8 +44,8 @@ export type TransactionOf<Target> = Target extends { begin: infer Begin }
 
 export interface Opening {
   readonly isolation: string | undefined;
-  /** Follows the BEGIN in the same message; its last statement is the comparison. */
-  readonly statements: string;
+  /** The comparison. Follows the BEGIN in the same message; `fresh` in its answer is "true" in a new transaction. */
+  readonly statement: string;
 }
 
 export interface Connection {
@@ -137,18 +137,15 @@ async function runOn(client: PgClient, text: string): Promise<readonly Row[]> {
 
 async function transactionOn<T>(
   client: PgClient,
-  { isolation, statements }: Opening,
+  { isolation, statement }: Opening,
   work: (transaction: unknown) => T | Promise<T>,
   hooks: { step: (step: Step) => void; beforeCommit: () => void },
 ): Promise<T> {
   const begin = isolation === undefined ? "BEGIN" : `BEGIN ISOLATION LEVEL ${isolation}`;
-  let isOurs = false;
+  let isOurs = true;
   try {
-    // The clock of a transaction stands still: where it shows another time than this message, the transaction is older.
-    const text = `${begin}; SELECT (now() = statement_timestamp())::text AS fresh; ${statements}`;
-    isOurs = true;
-    const results = (await client.query(text)) as readonly { rows: Row[] }[];
-    if (results[1]?.rows[0]?.fresh !== "true") {
+    const [row] = rowsOf(await client.query(`${begin}; ${statement}`));
+    if (row?.fresh !== "true") {
       isOurs = false;
       throw inTransactionAlready();
     }
@@ -180,7 +177,7 @@ function ofPostgresJs(sql: PostgresJs): Connection {
   return {
     run: async (text) => rowsOf(await sql.unsafe(text)),
     transaction: async <T>(
-      { isolation, statements }: Opening,
+      { isolation, statement }: Opening,
       work: (transaction: unknown) => T | Promise<T>,
       hooks: { step: (step: Step) => void; beforeCommit: () => void },
     ): Promise<T> => {
@@ -188,7 +185,7 @@ function ofPostgresJs(sql: PostgresJs): Connection {
       await sql.begin(isolation === undefined ? "" : `isolation level ${isolation}`, (async (
         transaction: PostgresJs,
       ) => {
-        await transaction.unsafe(statements);
+        await transaction.unsafe(statement);
         hooks.step("work");
         result = { value: await work(transaction) };
         hooks.beforeCommit();

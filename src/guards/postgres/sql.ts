@@ -61,41 +61,45 @@ RETURNS numeric LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, 
 DECLARE
   seen numeric;
   usual_wait text;
-  admitted text := current_setting('tenure.admitted', true);
-  mine text := pg_current_xact_id()::text || ' ';
+  setting text;
+  mine text;
 BEGIN
-  IF p_resource IS NULL OR p_resource = '' OR octet_length(p_resource) > 512 THEN
-    RAISE EXCEPTION 'Expected a resource name of 1 to 512 bytes, got %.', coalesce(quote_literal(left(p_resource, 60)), 'null')
-      USING ERRCODE = '22023';
-  END IF;
-  IF p_token IS NULL OR p_token <= 0 OR p_token >= ${TOKEN_LIMIT} OR p_token <> trunc(p_token) THEN
-    RAISE EXCEPTION 'Expected a fencing token (a whole number above 0, below 2^127), got %.', coalesce(p_token::text, 'null')
-      USING ERRCODE = '22023';
-  END IF;
-  IF p_wait_ms IS NOT NULL THEN
-    usual_wait := current_setting('lock_timeout');
-    PERFORM set_config('lock_timeout', p_wait_ms::text, true);
-  END IF;
-  LOOP
-    SELECT h.token INTO seen FROM "{schema}".highest h WHERE h.resource = p_resource;
-    IF seen > p_token THEN ${STALE("p_token")}
-    ELSIF seen = p_token THEN
-      -- The same term: its writers go side by side, and whoever wants to raise waits for all of them. What was read
-      -- may be old by now, and in a repeatable read it always is: the lock sees the newest, or fails with 40001.
-      SELECT h.token INTO seen FROM "{schema}".highest h WHERE h.resource = p_resource FOR SHARE;
-      EXIT WHEN seen = p_token;
-    ELSE
-      -- A new term: waits for every writer of the older one to commit or roll back. The WHERE repeats the rule.
-      INSERT INTO "{schema}".highest AS h (resource, token) VALUES (p_resource, p_token)
-      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE h.token < excluded.token;
-      EXIT WHEN FOUND;
+  -- The usual case in one step: the same term again. Its writers go side by side, and whoever wants to raise waits for all
+  -- of them. The lock sees the newest row, also in a repeatable read, where an older snapshot fails with 40001.
+  PERFORM FROM "{schema}".highest h WHERE h.resource = p_resource AND h.token = p_token FOR SHARE SKIP LOCKED;
+  IF NOT FOUND THEN
+    IF p_resource IS NULL OR p_resource = '' OR octet_length(p_resource) > 512 THEN
+      RAISE EXCEPTION 'Expected a resource name of 1 to 512 bytes, got %.', coalesce(quote_literal(left(p_resource, 60)), 'null')
+        USING ERRCODE = '22023';
     END IF;
-  END LOOP;
-  IF usual_wait IS NOT NULL THEN PERFORM set_config('lock_timeout', usual_wait, true); END IF;
+    IF p_token IS NULL OR p_token <= 0 OR p_token >= ${TOKEN_LIMIT} OR p_token <> trunc(p_token) THEN
+      RAISE EXCEPTION 'Expected a fencing token (a whole number above 0, below 2^127), got %.', coalesce(p_token::text, 'null')
+        USING ERRCODE = '22023';
+    END IF;
+    usual_wait := current_setting('lock_timeout');
+    setting := set_config('lock_timeout', coalesce(p_wait_ms::text, usual_wait), true);
+    LOOP
+      SELECT h.token INTO seen FROM "{schema}".highest h WHERE h.resource = p_resource;
+      IF seen > p_token THEN ${STALE("p_token")}
+      ELSIF seen = p_token THEN
+        -- What was read may be old by now.
+        SELECT h.token INTO seen FROM "{schema}".highest h WHERE h.resource = p_resource FOR SHARE;
+        EXIT WHEN seen = p_token;
+      ELSE
+        -- A new term: waits for every writer of the older one to commit or roll back. The WHERE repeats the rule.
+        INSERT INTO "{schema}".highest AS h (resource, token) VALUES (p_resource, p_token)
+        ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE h.token < excluded.token;
+        EXIT WHEN FOUND;
+      END IF;
+    END LOOP;
+    setting := set_config('lock_timeout', usual_wait, true);
+  END IF;
   -- For the triggers of protected tables. With the transaction's number, so that no later transaction can inherit it.
-  admitted := CASE WHEN starts_with(admitted, mine) THEN substr(admitted, length(mine) + 1) ELSE '{}' END;
-  PERFORM set_config('tenure.admitted',
-    mine || (admitted::jsonb || jsonb_build_object(p_resource, p_token::text))::text, true);
+  mine := pg_current_xact_id()::text || ' ';
+  setting := current_setting('tenure.admitted', true);
+  setting := set_config('tenure.admitted', mine || (
+    CASE WHEN starts_with(setting, mine) THEN substr(setting, length(mine) + 1)::jsonb ELSE '{}'::jsonb END
+    || jsonb_build_object(p_resource, trunc(p_token)::text))::text, true);
   RETURN p_token;
 END $$;
 `;
