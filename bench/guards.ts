@@ -15,7 +15,7 @@ const ROUNDS = 7;
 /** Short slices in turn, so that whatever else the machine does falls on all of them alike. */
 const SLICE_MS = 20;
 const SLICES = 25;
-const METHOD = `${ROUNDS} rounds of ${SLICES} x ${SLICE_MS} ms for each form, in turn, one insert per transaction; SQLite in WAL with synchronous FULL, PostgreSQL on loopback with fsync; median, (min-max).`;
+export const METHOD: string = `${ROUNDS} rounds of ${SLICES} x ${SLICE_MS} ms for each form, in turn, one insert per transaction; SQLite in WAL with synchronous FULL, PostgreSQL on loopback with fsync; median, (min-max).`;
 
 type Act = () => unknown;
 
@@ -110,7 +110,7 @@ async function ofPostgres(lease: Lease): Promise<Row[]> {
 }
 
 /** How often each act can be done in a second, by round. */
-async function compare<Name extends string>(
+export async function compare<Name extends string>(
   acts: Record<Name, Act>,
   batch = 1,
 ): Promise<Record<Name, number[]>> {
@@ -144,10 +144,10 @@ async function runSlice(
   total.ms += performance.now() - start;
 }
 
-function ratios(
+export function ratios(
   what: string,
   rates: { bare: number[]; guarded: number[]; protected?: number[] },
-  target: number | undefined,
+  target?: number | undefined,
   each = 1,
 ): Row[] {
   const shown = (value: number): string => `${value.toFixed(2)}x`;

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { checkCost } from "./check-cost.ts";
 import { engineBenchmarks } from "./engines/run.ts";
 import { guards } from "./guards.ts";
+import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
@@ -22,6 +23,7 @@ const benchmarks: Record<string, () => Promise<Section | Section[]>> = {
   handover,
   many: manyLeases,
   guards,
+  "guards-remote": remoteGuards,
   ...Object.fromEntries(engines),
 };
 

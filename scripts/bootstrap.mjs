@@ -26,6 +26,7 @@ const jobs = {
   check: { build: "if-needed", command: () => ["scripts/checks.mjs"] },
   bench: { build: "if-needed", command: () => ["--expose-gc", "--import", "tsx", "bench/main.ts"] },
   overlap: { build: "if-needed", command: () => ["--import", "tsx", "bench/overlap/main.ts"] },
+  proof: { build: "no", command: () => ["--import", "tsx", "bench/proof/main.ts"] },
   build: { build: "always" },
   coverage: {
     build: "if-needed",

@@ -18,6 +18,8 @@ export {
   StoreUnusableError,
   TenureError,
   TokenRegressionError,
+  type UntrustedReason,
+  UntrustedTokenError,
 } from "./core/errors.ts";
 export {
   explainTiming,

@@ -16,6 +16,7 @@ import {
   StoreUnusableError,
   TenureError,
   TokenRegressionError,
+  UntrustedTokenError,
 } from "./errors.ts";
 import { TimingError } from "./timing.ts";
 
@@ -39,6 +40,7 @@ const kinds: [TenureError, ErrorCode, boolean, string][] = [
   [new LeaseInDoubtError({ resource }), "LEASE_IN_DOUBT", true, "Await lease.settled()"],
   [new DrainingError({ resource }), "DRAINING", false, "is draining"],
   [new StaleTokenError(tokens), "STALE_TOKEN", false, "Token 4 for"],
+  [new UntrustedTokenError("expired", "too late"), "UNTRUSTED_TOKEN", false, "too late"],
   [
     new StoreUnavailableError("no answer", { applied: "unknown", resource }),
     "STORE_UNAVAILABLE",

@@ -10,6 +10,7 @@ export type ErrorCode =
   | "LEASE_IN_DOUBT"
   | "DRAINING"
   | "STALE_TOKEN"
+  | "UNTRUSTED_TOKEN"
   | "STORE_UNAVAILABLE"
   | "GUARD_UNAVAILABLE"
   | "TIMING"
@@ -140,6 +141,29 @@ export class StaleTokenError extends TenureError {
     );
     this.offered = facts.offered;
     this.highest = facts.highest;
+  }
+}
+
+/**
+ * Why a token that came over a wire was not believed. `unsigned`: it carries no signature where one is asked for.
+ * `malformed`: it is no signed token. `unknownKey`, `revokedKey`: the guard does not trust the key it names. `signature`:
+ * it was not made with that key, or was changed since. `expired`: it was good once.
+ */
+export type UntrustedReason =
+  | "unsigned"
+  | "malformed"
+  | "unknownKey"
+  | "revokedKey"
+  | "signature"
+  | "expired";
+
+/** A signed token was asked for, and this one is not to be believed. Nothing was compared, raised or written. */
+export class UntrustedTokenError extends TenureError {
+  readonly reason: UntrustedReason;
+
+  constructor(reason: UntrustedReason, message: string, facts: { cause?: unknown } = {}) {
+    super(message, { code: "UNTRUSTED_TOKEN", retryable: false, ...facts });
+    this.reason = reason;
   }
 }
 

@@ -1,0 +1,152 @@
+// What the guards of Redis, HTTP and files cost against the same write without them, and what a signed token costs.
+
+import { generateKeyPairSync } from "node:crypto";
+import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { createClient } from "redis";
+import { connect, type Lease } from "tenure";
+import { fileGuard } from "tenure/guards/file";
+import { fencedFetch, httpGuard } from "tenure/guards/http";
+import { memoryGuard } from "tenure/guards/memory";
+import { type RedisGuardClient, redisGuard } from "tenure/guards/redis";
+import { signer, verifier } from "tenure/guards/signed";
+import { type RedisOptions, startRedis } from "../test/servers/redis.ts";
+import { compare, METHOD, ratios } from "./guards.ts";
+import { atMost, inTempFolder, median, type Row, type Section } from "./support.ts";
+
+const VALUE = "an entry of the ledger";
+
+export async function remoteGuards(): Promise<Section> {
+  const tenure = await connect("memory:");
+  const lease = await tenure.acquire("ledger", { ttlMs: 600_000 });
+  const rows = [
+    ...(await ofRedis(lease)),
+    ...(await ofHttp(lease)),
+    ...(await ofFile(lease)),
+    ...(await ofSignature(lease)),
+  ];
+  await tenure.close();
+  const title = "Guarded writes over Redis, HTTP and files, and signed tokens";
+  const method = `${METHOD} Redis and HTTP on loopback, the service in this process; file: write, fsync, rename, fsync of the folder for both.`;
+  return { title, method, rows };
+}
+
+async function ofRedis(lease: Lease): Promise<Row[]> {
+  // A guard has to remember, so the figure is taken where Redis does; without a disk only the scripts' own time is left.
+  return [
+    ...(await redisRows(
+      lease,
+      "Redis SET, fsync always",
+      { appendonly: true, appendfsync: "always" },
+      0.9,
+    )),
+    ...(await redisRows(lease, "Redis SET, in memory only", { own: true }, undefined)),
+  ];
+}
+
+async function redisRows(
+  lease: Lease,
+  what: string,
+  options: RedisOptions,
+  target: number | undefined,
+): Promise<Row[]> {
+  await using server = await startRedis(options);
+  const ioredis = new Redis(server.url);
+  const nodeRedis = createClient({ url: server.url });
+  await nodeRedis.connect();
+  const rows: Row[] = [];
+  const clients: [string, RedisGuardClient, () => Promise<unknown>][] = [
+    ["ioredis", ioredis, () => ioredis.set("{ledger}:bare", VALUE)],
+    ["node-redis", nodeRedis, () => nodeRedis.set("{ledger}:bare", VALUE)],
+  ];
+  for (const [name, client, bare] of clients) {
+    const guard = redisGuard(client);
+    const guarded = (): Promise<unknown> => guard.set(lease, "{ledger}:guarded", VALUE);
+    rows.push(...ratios(`${what} (${name})`, await compare({ bare, guarded }), target));
+  }
+  ioredis.disconnect();
+  nodeRedis.destroy();
+  return rows;
+}
+
+async function ofHttp(lease: Lease): Promise<Row[]> {
+  const fence = httpGuard({ guard: memoryGuard(), resource: "ledger" });
+  const handler: RequestListener = async (request, response) => {
+    for await (const chunk of request) void chunk;
+    response.end("done");
+  };
+  const [plain, closed] = [createServer(handler), createServer(fence.guarded(handler))];
+  for (const server of [plain, closed]) {
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  }
+  const urlOf = (server: typeof plain): string =>
+    `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const [bareUrl, guardedUrl] = [urlOf(plain), urlOf(closed)];
+  const send = fencedFetch();
+  const init = { method: "PUT", body: VALUE };
+  const rates = await compare({
+    bare: async () => (await fetch(bareUrl, init)).text(),
+    guarded: async () => (await send(guardedUrl, { ...init, lease })).text(),
+  });
+  for (const server of [plain, closed]) {
+    server.closeAllConnections();
+    server.close();
+  }
+  return ratios("HTTP PUT (node:http, fetch)", rates, 0.95);
+}
+
+async function ofFile(lease: Lease): Promise<Row[]> {
+  return inTempFolder(async (folder) => {
+    const [plain, closed] = [join(folder, "plain"), join(folder, "guarded")];
+    const guard = fileGuard(closed);
+    const sync = (path: string, flags: string, text?: string): void => {
+      const descriptor = openSync(path, flags);
+      if (text !== undefined) writeSync(descriptor, text);
+      fsyncSync(descriptor);
+      closeSync(descriptor);
+    };
+    const replace = await compare({
+      bare: () => {
+        sync(`${plain}.new`, "w", VALUE);
+        renameSync(`${plain}.new`, plain);
+        sync(folder, "r");
+      },
+      guarded: () => guard.replace(lease, VALUE),
+    });
+    const append = await compare({
+      bare: () => sync(plain, "a", VALUE),
+      guarded: () => guard.append(lease, VALUE),
+    });
+    await guard.close();
+    return [...ratios("file replaced", replace), ...ratios("file appended to", append)];
+  });
+}
+
+async function ofSignature(lease: Lease): Promise<Row[]> {
+  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+  const own = signer({ keyId: "k1", privateKey });
+  const trusted = verifier({ keys: { k1: publicKey } });
+  const texts = Array.from({ length: 2_000 }, (_, index) =>
+    own.sign({ resource: "ledger", token: BigInt(index + 1) }, { expiresInMs: 3_600_000 }),
+  );
+  let next = 0;
+  const rates = await compare(
+    {
+      sign: () => own.sign(lease, { expiresInMs: 60_000 }),
+      // More texts in turn than are remembered.
+      first: () => trusted.verify(texts[next++ % texts.length] ?? ""),
+      again: () => trusted.verify(texts[0] ?? ""),
+    },
+    10,
+  );
+  const shown = (value: number): string => `${value.toFixed(0)} us`;
+  const took = (values: readonly number[]): number => 1e6 / median(values);
+  return [
+    { what: "signed token: signing", measured: shown(took(rates.sign)) },
+    { what: "signed token: verification of a new text", measured: shown(took(rates.first)) },
+    atMost("signed token: verification of a text seen before", took(rates.again), 100, shown),
+  ];
+}

@@ -1,0 +1,146 @@
+// The resources of the proof, one entry each: how to set one up for a lane, where its writers find it, and how to read back
+// the order in which tokens were written, past every guard. One entry more proves one more resource.
+
+import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { Pool } from "pg";
+import { httpGuard } from "../../src/guards/http.ts";
+import { memoryGuard } from "../../src/guards/memory.ts";
+import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { startPostgres } from "../../test/servers/postgres.ts";
+import { startProxy, type TcpProxy } from "../../test/servers/proxy.ts";
+import { type RedisServer, startRedis } from "../../test/servers/redis.ts";
+import { RESOURCE } from "./messages.ts";
+import type { ResourceName } from "./writers.ts";
+
+export interface LaneSetup {
+  readonly folder: string;
+  readonly name: string;
+  readonly isGuarded: boolean;
+}
+
+export interface Ground {
+  /** Where the successor writes. */
+  readonly at: string;
+  /** Where the holder writes: through a proxy where there is a network. */
+  readonly holderAt: string;
+  /** Holds back what the holder has sent, as socket buffers do. */
+  readonly proxy?: TcpProxy | undefined;
+  /** SQLite files whose lock a stopped process must not keep: then everyone stalls (S7), which is another story. */
+  readonly locks: readonly string[];
+  /** The tokens in the order in which the resource took them. */
+  tokens(): Promise<bigint[]>;
+  close(): Promise<void>;
+}
+
+export interface Resource {
+  /** Once for all lanes. */
+  start(): Promise<{ lane(setup: LaneSetup): Promise<Ground>; close(): Promise<void> }>;
+}
+
+const nothing = async (): Promise<void> => undefined;
+
+export const resources: Readonly<Record<ResourceName, Resource>> = {
+  sqlite: {
+    start: async () => ({
+      close: nothing,
+      lane: async ({ folder }) => {
+        const at = join(folder, "data.db");
+        const tokens = async (): Promise<bigint[]> => {
+          const database = (await loadDriver()).open(at);
+          const rows = database.prepare("SELECT token FROM entry ORDER BY id").all();
+          database.close();
+          return rows.map((row) => BigInt(String(row.token)));
+        };
+        return { at, holderAt: at, locks: [at], tokens, close: nothing };
+      },
+    }),
+  },
+
+  file: {
+    start: async () => ({
+      close: nothing,
+      lane: async ({ folder }) => {
+        const at = join(folder, "data.log");
+        const lines = (): string[] => (existsSync(at) ? readFileSync(at, "utf8").split("\n") : []);
+        const tokens = async (): Promise<bigint[]> => lines().filter(Boolean).map(BigInt);
+        return { at, holderAt: at, locks: [`${at}.tenure`], tokens, close: nothing };
+      },
+    }),
+  },
+
+  http: {
+    start: async () => ({ close: nothing, lane: async ({ isGuarded }) => httpGround(isGuarded) }),
+  },
+
+  redis: {
+    start: async () => {
+      const server: RedisServer = await startRedis({ own: true });
+      return {
+        close: async () => server[Symbol.asyncDispose](),
+        lane: async ({ name }) => {
+          const proxy = await startProxy(server);
+          const tokens = async (): Promise<bigint[]> => {
+            const log = await server.command("LRANGE", `{${name}}:log`, "0", "-1");
+            return (log as string[]).map(BigInt);
+          };
+          const close = (): Promise<void> => proxy[Symbol.asyncDispose]();
+          return { at: server.url, holderAt: proxy.url, proxy, locks: [], tokens, close };
+        },
+      };
+    },
+  },
+
+  postgres: {
+    start: async () => {
+      const server = await startPostgres({ own: true });
+      const pool = new Pool({ connectionString: server.url, max: 2 });
+      pool.on("error", () => undefined);
+      return {
+        close: async () => {
+          await pool.end();
+          await server[Symbol.asyncDispose]();
+        },
+        lane: async ({ name }) => {
+          await pool.query(`CREATE TABLE ${name} (id bigserial PRIMARY KEY, token numeric(39))`);
+          const tokens = async (): Promise<bigint[]> => {
+            const { rows } = await pool.query(`SELECT token::text FROM ${name} ORDER BY id`);
+            return rows.map((row: { token: string }) => BigInt(row.token));
+          };
+          return { at: server.url, holderAt: server.url, locks: [], tokens, close: nothing };
+        },
+      };
+    },
+  },
+};
+
+/** A service whose handlers take a moment, so that a newer request can come while an older one is at work. */
+async function httpGround(isGuarded: boolean): Promise<Ground> {
+  const log: bigint[] = [];
+  const fence = httpGuard({ guard: memoryGuard(), resource: RESOURCE });
+  const handler: Parameters<typeof createServer>[1] = async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    await new Promise((resolve) => setImmediate(resolve));
+    log.push(BigInt(body));
+    response.end();
+  };
+  const server = createServer(isGuarded ? fence.guarded(handler) : handler);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const proxy = await startProxy({ url });
+  return {
+    at: url,
+    holderAt: proxy.url,
+    proxy,
+    locks: [],
+    tokens: async () => log,
+    close: async () => {
+      await proxy[Symbol.asyncDispose]();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,121 @@
+// How one write to each resource is done, behind its guard and bare. The stopped holder and its successor use the same;
+// every write adds its token to a log that the resource itself keeps in order.
+
+import { appendFileSync } from "node:fs";
+import { Redis } from "ioredis";
+import { Pool } from "pg";
+import { fileGuard } from "../../src/guards/file.ts";
+import type { TokenSource } from "../../src/guards/guard.ts";
+import { fencedFetch } from "../../src/guards/http.ts";
+import { postgresGuard } from "../../src/guards/postgres.ts";
+import { redisGuard } from "../../src/guards/redis.ts";
+import { sqliteGuard } from "../../src/guards/sqlite.ts";
+import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+
+export type ResourceName = "sqlite" | "file" | "http" | "redis" | "postgres";
+
+/** What a writer has to know; it travels to the holder's process as JSON. */
+export interface Place {
+  readonly resource: ResourceName;
+  /** A path, or a URL. */
+  readonly at: string;
+  /** Tells lanes apart that share a server. */
+  readonly name: string;
+  readonly isGuarded: boolean;
+}
+
+export interface Writer {
+  /** How many writes a busy holder has under way at once. */
+  readonly inFlight: number;
+  write(source: TokenSource): Promise<void>;
+  /** What acquire({ guards }) would do between the grant and the first write. */
+  raise(source: TokenSource): Promise<void>;
+  close(): Promise<void>;
+}
+
+const unguarded = async (): Promise<void> => undefined;
+
+export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise<Writer>>> = {
+  sqlite: async ({ at, isGuarded }) => {
+    const database = (await loadDriver()).open(at);
+    database.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL");
+    database.exec("CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, token TEXT)");
+    const insert = database.prepare("INSERT INTO entry (token) VALUES (?)");
+    const guard = isGuarded ? sqliteGuard(database) : undefined;
+    const add = (token: bigint): void => void insert.run(String(token));
+    return {
+      inFlight: 1,
+      write: async (source) => {
+        if (guard === undefined) add(source.token);
+        else guard.transaction(source, () => add(source.token));
+      },
+      raise: async (source) => guard?.raise(source),
+      close: async () => database.close(),
+    };
+  },
+
+  file: async ({ at, isGuarded }) => {
+    const guard = fileGuard(at);
+    return {
+      inFlight: 1,
+      write: async (source) => {
+        const line = `${source.token}\n`;
+        if (isGuarded) await guard.append(source, line);
+        else appendFileSync(at, line);
+      },
+      raise: isGuarded ? guard.raise : unguarded,
+      close: guard.close,
+    };
+  },
+
+  http: async ({ at, isGuarded }) => {
+    const send = fencedFetch();
+    return {
+      inFlight: 8,
+      write: async (source) => {
+        const init = { method: "PUT", body: String(source.token) };
+        const answer = await (isGuarded ? send(at, { ...init, lease: source }) : fetch(at, init));
+        await answer.text();
+      },
+      raise: unguarded,
+      close: unguarded,
+    };
+  },
+
+  redis: async ({ at, name, isGuarded }) => {
+    const client = new Redis(at, { maxRetriesPerRequest: null });
+    client.on("error", () => undefined);
+    const guard = redisGuard(client, { prefix: `{${name}}:guard` });
+    const key = `{${name}}:log`;
+    return {
+      inFlight: 8,
+      write: async ({ resource, token }) => {
+        if (!isGuarded) await client.rpush(key, String(token));
+        else {
+          const lua = "redis.call('RPUSH', KEYS[1], ARGV[1])";
+          await guard.script({ resource, token }, lua, { keys: [key], args: [token] });
+        }
+      },
+      raise: isGuarded ? guard.raise : unguarded,
+      close: async () => client.disconnect(),
+    };
+  },
+
+  postgres: async ({ at, name, isGuarded }) => {
+    const pool = new Pool({ connectionString: at, max: 4 });
+    pool.on("error", () => undefined);
+    // A holder that is stopped inside a transaction keeps its successor waiting for so long, and no longer.
+    const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs: 300 });
+    const insert = `INSERT INTO ${name} (token) VALUES ($1)`;
+    return {
+      inFlight: 4,
+      write: async (source) => {
+        const values = [String(source.token)];
+        if (isGuarded) await guard.transaction(source, (tx) => tx.query(insert, values));
+        else await pool.query(insert, values);
+      },
+      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      close: () => pool.end(),
+    };
+  },
+};

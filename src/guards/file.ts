@@ -1,0 +1,181 @@
+// The guard for a plain file: replace it whole, or append to it, from any process of this host. The highest tokens lie in
+// a small database beside it (file/ledger.ts), whose lock makes comparison and write one step. Two commits make it right
+// under kill -9 at any moment: the highest is raised and on the disk before the data is touched, and compared once more
+// under the lock in which the data is written. Readers need nothing of this: they open the file as ever.
+
+import { realpathSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import type { Clock } from "../core/clock.ts";
+import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
+import { checkResource } from "../core/resource.ts";
+// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+import { systemParts } from "../runtime/system.ts";
+import { appendWhole, mend, replaceWhole, sizeOf } from "./file/data.ts";
+import { Ledger, type Locked } from "./file/ledger.ts";
+import {
+  admit,
+  checkBound,
+  type Guard,
+  type GuardOptions,
+  sourceOf,
+  splitArguments,
+  type TokenSource,
+} from "./guard.ts";
+
+export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
+
+export interface FileGuardOptions extends GuardOptions {
+  /**
+   * The file that remembers the highest tokens. All who write to the same data must name the same one; by default they
+   * do, whichever way the path is written. @default the path with `.tenure` behind it
+   */
+  readonly ledger?: string | undefined;
+  /** A guarded write that finds the lock taken for this long is refused, and nothing is written. @default 5,000 */
+  readonly waitMs?: number | undefined;
+  /** For tests. @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+export interface FileGuard extends Guard, AsyncDisposable {
+  /** Puts the data in place of all that was in the file: readers see the old or the new whole. On the disk when it resolves. */
+  replace(data: string | Uint8Array): Promise<void>;
+  replace(source: TokenSource, data: string | Uint8Array): Promise<void>;
+  /** Adds the data at the end. On the disk when it resolves; an append that a crash has torn is cut off by the next write. */
+  append(data: string | Uint8Array): Promise<void>;
+  append(source: TokenSource, data: string | Uint8Array): Promise<void>;
+  raise(source?: TokenSource): Promise<void>;
+  highest(resource: string): Promise<bigint | undefined>;
+  /** Ends the connection to the ledger; calls after it are refused. */
+  close(): Promise<void>;
+}
+
+/** Somebody with the same token appends between our two steps; each time somebody gets on. */
+const ROUNDS_MAX = 1_000;
+
+export function fileGuard(path: string, options: FileGuardOptions = {}): FileGuard {
+  const bound = checkBound(options);
+  const file = placeOf(path);
+  const waitMs = checkWait(options.waitMs ?? 5_000);
+  const clock = options.clock ?? systemParts().clock;
+  const ledgerFile = resolve(options.ledger ?? `${file}.tenure`);
+  const ledger = new Ledger({ file: ledgerFile, clock, waitMs });
+
+  /** Admitted, and with the highest raised to this token. On the disk when the lock is given back. */
+  function admitted(locked: Locked, source: TokenSource): void {
+    const highest = locked.highest(source.resource);
+    const token = admit(source, highest);
+    if (token !== highest) locked.raise(source.resource, token);
+  }
+
+  /** Whether an earlier step has raised the highest to this very token: only then may the data be touched. */
+  function isRaised(locked: Locked, source: TokenSource): boolean {
+    const highest = locked.highest(source.resource);
+    return admit(source, highest) === highest;
+  }
+
+  async function replace(given: TokenSource | undefined, data: Uint8Array): Promise<void> {
+    const source = sourceOf(given, bound);
+    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+      const done = await ledger.locked((locked) => {
+        // A noted append would be taken for torn by what the new data's length happens to be.
+        if (!isRaised(locked, source) || locked.append() !== undefined) return false;
+        replaceWhole(file, data, () => admit(source, undefined));
+        return true;
+      });
+      if (done) return;
+      await ledger.locked((locked) => {
+        admitted(locked, source);
+        mend(file, locked.append());
+        locked.endAppend();
+      });
+    }
+    throw crowded(file);
+  }
+
+  async function append(given: TokenSource | undefined, data: Uint8Array): Promise<void> {
+    const source = sourceOf(given, bound);
+    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+      // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
+      const begun = await ledger.locked((locked) => {
+        admitted(locked, source);
+        mend(file, locked.append());
+        const append = { offset: sizeOf(file), length: data.length };
+        locked.beginAppend(append);
+        return append;
+      });
+      const done = await ledger.locked((locked) => {
+        const latest = locked.append();
+        if (!isRaised(locked, source)) return false;
+        // Somebody else came between the two steps.
+        if (latest?.offset !== begun.offset || latest.length !== begun.length) return false;
+        if (sizeOf(file) !== begun.offset) return false;
+        appendWhole(file, data, begun.offset);
+        return true;
+      });
+      if (done) return;
+    }
+    throw crowded(file);
+  }
+
+  return {
+    raise: async (given) => {
+      const source = sourceOf(given, bound);
+      await ledger.locked((locked) => admitted(locked, source));
+    },
+    highest: async (resource) => {
+      checkResource(resource);
+      return ledger.read((locked) => locked.highest(resource));
+    },
+    replace: async (...args: [TokenSource, string | Uint8Array] | [string | Uint8Array]) => {
+      const [source, data] = splitArguments(args);
+      await replace(source, toBytes(data));
+    },
+    append: async (...args: [TokenSource, string | Uint8Array] | [string | Uint8Array]) => {
+      const [source, data] = splitArguments(args);
+      await append(source, toBytes(data));
+    },
+    close: () => ledger.close(),
+    [Symbol.asyncDispose]: () => ledger.close(),
+  };
+}
+
+function toBytes(data: unknown): Uint8Array {
+  if (typeof data === "string") return Buffer.from(data);
+  if (data instanceof Uint8Array) return data;
+  throw new InvalidArgumentError(
+    `Expected data as a text or bytes (Uint8Array), got ${typeof data}.`,
+  );
+}
+
+/** The real place, so that whoever comes by a link finds the same ledger and does not replace the link. */
+function placeOf(path: string): string {
+  if (typeof path !== "string" || path === "") {
+    throw new InvalidArgumentError("fileGuard(path) needs the path of a file.");
+  }
+  const file = resolve(path);
+  const folder = dirname(file);
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new InvalidArgumentError(
+      `The folder ${folder} does not exist. Create it, or name another file.`,
+    );
+  }
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat !== undefined && !stat.isFile()) {
+    throw new InvalidArgumentError(`${file} is not a plain file. Name a file.`);
+  }
+  return stat === undefined ? join(realpathSync(folder), basename(file)) : realpathSync(file);
+}
+
+function checkWait(waitMs: number): number {
+  if (waitMs >= 0 && waitMs < 2 ** 31) return waitMs;
+  throw new InvalidArgumentError(
+    `\`waitMs\` must be a number of milliseconds, 0 or more, got ${waitMs}.`,
+  );
+}
+
+function crowded(file: string): StoreUnavailableError {
+  return new StoreUnavailableError(
+    `Others wrote to ${file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written.`,
+    { applied: "no" },
+  );
+}

@@ -1,0 +1,256 @@
+// The file beside the guarded one that remembers the highest tokens: a small SQLite database. It gives what a lock file
+// cannot: a lock across processes that the operating system frees when its holder dies, and a memory that survives
+// kill -9 and a power cut. A process that is stopped inside the lock keeps it, and everyone stalls until it goes on or
+// dies: no one may write past it, since it may yet finish its rename.
+
+import { closeSync, openSync, statfsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Clock } from "../../core/clock.ts";
+import { ClosedError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
+import { padToken, parseToken } from "../../core/token.ts";
+import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../stores/sqlite/driver.ts";
+
+/** An append that was begun: so many bytes behind this offset are ours, whole or torn. */
+export interface Append {
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** What can be asked and noted while the lock is held. */
+export interface Locked {
+  highest(resource: string): bigint | undefined;
+  raise(resource: string, token: bigint): void;
+  /** The latest append that was begun, if any. */
+  append(): Append | undefined;
+  beginAppend(append: Append): void;
+  /** Nothing in the file is in question any more. */
+  endAppend(): void;
+}
+
+const APPLICATION_ID = 0x54_4e_46_47;
+const SCHEMA = `
+  CREATE TABLE highest (
+    resource TEXT PRIMARY KEY NOT NULL,
+    token TEXT NOT NULL CHECK (length(token) = 39 AND token NOT GLOB '*[^0-9]*')
+  ) WITHOUT ROWID;
+  CREATE TABLE append (id INTEGER PRIMARY KEY CHECK (id = 1), offset INTEGER NOT NULL, length INTEGER NOT NULL);
+  PRAGMA application_id = ${APPLICATION_ID};
+  PRAGMA user_version = 1;`;
+const RETRY_MS = 3;
+/** Numbers that statfs gives for file systems on which a lock may not reach the other hosts: NFS, SMB, CIFS, 9p, AFS, Ceph. */
+const NETWORK_FILE_SYSTEMS = [
+  0x6969, 0x517b, 0xfe534d42, 0xff534d42, 0x01021997, 0x5346414f, 0x00c36400,
+];
+
+export interface LedgerOptions {
+  readonly file: string;
+  readonly clock: Clock;
+  readonly waitMs: number;
+}
+
+interface Opened {
+  readonly connection: Connection;
+  readonly notes: Locked;
+}
+
+export class Ledger {
+  readonly #options: LedgerOptions;
+  #opening: Promise<Opened> | undefined;
+  #identity = "";
+  #isClosed = false;
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs the work under the lock, and commits what it noted. The work is synchronous, so that the lock is never held
+   * across a turn of the event loop. What it throws comes out, and nothing is noted.
+   */
+  async locked<T>(work: (locked: Locked) => T): Promise<T> {
+    const { connection, notes } = await this.#open();
+    await this.#whenFree(() => connection.exec("BEGIN IMMEDIATE"));
+    try {
+      this.#refuseReplaced();
+      const result = work(notes);
+      connection.exec("COMMIT");
+      return result;
+    } catch (error) {
+      rollBack(connection);
+      throw this.#explained(error);
+    }
+  }
+
+  async read<T>(work: (locked: Pick<Locked, "highest">) => T): Promise<T> {
+    const { notes } = await this.#open();
+    try {
+      this.#refuseReplaced();
+      return work(notes);
+    } catch (error) {
+      throw this.#explained(error);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const opening = this.#opening;
+    this.#opening = undefined;
+    await opening?.then(
+      ({ connection }) => connection.close(),
+      () => undefined,
+    );
+  }
+
+  #open(): Promise<Opened> {
+    if (this.#isClosed) throw new ClosedError("The file guard");
+    this.#opening ??= this.#openFile().catch((error: unknown) => {
+      // The next call tries anew.
+      this.#opening = undefined;
+      throw this.#explained(error);
+    });
+    return this.#opening;
+  }
+
+  async #openFile(): Promise<Opened> {
+    const { file } = this.#options;
+    const driver = await loadDriver();
+    refuseNetwork(dirname(file));
+    // Made empty first, so that only its owner may read it: SQLite gives its side files the same mode.
+    closeSync(openSync(file, "a", 0o600));
+    const connection = driver.open(file);
+    try {
+      // Our own waiting does not block the event loop; SQLite's would.
+      connection.exec("PRAGMA busy_timeout = 0");
+      await this.#whenFree(() => prepare(connection, file));
+      this.#identity = identityOf(file);
+      return { connection, notes: notesOf(connection, file) };
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+  }
+
+  async #whenFree(work: () => void): Promise<void> {
+    const { clock, waitMs } = this.#options;
+    const giveUpAt = clock.now() + waitMs;
+    for (;;) {
+      try {
+        return work();
+      } catch (error) {
+        if (sqliteCode(error) !== SQLITE.busy || clock.now() >= giveUpAt)
+          throw this.#explained(error);
+      }
+      await new Promise<void>((again) => clock.setTimer(again, RETRY_MS, { keepAlive: true }));
+      if (this.#isClosed) throw new ClosedError("The file guard");
+    }
+  }
+
+  /** A lock on a file that is no longer there locks nobody out. */
+  #refuseReplaced(): void {
+    const { file } = this.#options;
+    if (identityOf(file) === this.#identity) return;
+    throw new StoreUnusableError(
+      `${file} was deleted or replaced while it was in use. Nothing was written. It remembers the highest tokens: ` +
+        "put it back, or, if no former holder can be left, open the guard anew.",
+    );
+  }
+
+  #explained(error: unknown): unknown {
+    const { file, waitMs } = this.#options;
+    const code = sqliteCode(error);
+    if (code === undefined) return error;
+    const said = (error as Error).message;
+    if (code === SQLITE.busy) {
+      return new StoreUnavailableError(
+        `${file} stayed locked for ${waitMs} ms (waitMs). Nothing was written. A process that was stopped in the middle ` +
+          "of a guarded write keeps the lock until it goes on or ends.",
+        { applied: "no", cause: error },
+      );
+    }
+    if (code === SQLITE.notadb || code === SQLITE.corrupt) return damaged(file, said, error);
+    return new StoreUnusableError(`${file} cannot be used: ${said}. Nothing was written.`, {
+      cause: error,
+    });
+  }
+}
+
+function prepare(connection: Connection, file: string): void {
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    const found = Object.values(connection.prepare("PRAGMA application_id").get() ?? {})[0];
+    const tables = Object.values(
+      connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get() ?? {},
+    )[0];
+    if (Number(found) === 0 && Number(tables) === 0) connection.exec(SCHEMA);
+    else if (Number(found) !== APPLICATION_ID) {
+      throw new StoreUnusableError(
+        `${file} is a SQLite file of another program. It was not touched. Name another one: fileGuard(path, { ledger }).`,
+      );
+    }
+    connection.exec("COMMIT");
+  } catch (error) {
+    rollBack(connection);
+    throw error;
+  }
+  // FULL: a raised highest is on the disk before the data is touched. The second makes macOS really flush.
+  connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON");
+}
+
+/** Prepared once per connection. */
+function notesOf(connection: Connection, file: string): Locked {
+  const highest = connection.prepare("SELECT token FROM highest WHERE resource = ?");
+  // The WHERE repeats the rule in SQL: no mistake elsewhere can make a highest fall.
+  const raise = connection.prepare(
+    `INSERT INTO highest (resource, token) VALUES (?, ?)
+     ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token`,
+  );
+  const append = connection.prepare("SELECT offset, length FROM append");
+  const begin = connection.prepare(
+    "INSERT OR REPLACE INTO append (id, offset, length) VALUES (1, ?, ?)",
+  );
+  const end = connection.prepare("DELETE FROM append");
+  return {
+    highest: (resource) => {
+      const row = highest.get(resource);
+      if (row === undefined) return undefined;
+      if (!/^[0-9]{39}$/.test(String(row.token))) throw damaged(file, "a token is no number");
+      return parseToken(String(row.token));
+    },
+    raise: (resource, token) => void raise.run(resource, padToken(token)),
+    append: () => {
+      const row = append.get();
+      return row && { offset: Number(row.offset), length: Number(row.length) };
+    },
+    beginAppend: ({ offset, length }) => void begin.run(offset, length),
+    endAppend: () => void end.run(),
+  };
+}
+
+function damaged(file: string, said: string, cause?: unknown): StoreUnusableError {
+  return new StoreUnusableError(
+    `${file}, which remembers the highest tokens, is damaged (${said}). Nothing was written. Restore it from a copy; ` +
+      "or, if no former holder can be left, delete it, and the next writer starts it anew.",
+    { cause },
+  );
+}
+
+function rollBack(connection: Connection): void {
+  try {
+    connection.exec("ROLLBACK");
+  } catch {
+    // SQLite has done so by itself, as when the disk is full.
+  }
+}
+
+function identityOf(file: string): string {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat === undefined ? "missing" : `${stat.dev}:${stat.ino}`;
+}
+
+function refuseNetwork(folder: string): void {
+  if (!NETWORK_FILE_SYSTEMS.includes(statfsSync(folder).type)) return;
+  throw new StoreUnusableError(
+    `${folder} is on a network file system, where the lock may not reach other hosts. Use a local disk, or put the file ` +
+      "behind a service with httpGuard().",
+  );
+}

@@ -1,0 +1,68 @@
+// The client's side: a fetch that puts the token of the lease on the request and asks check() right before it leaves.
+
+import { InvalidArgumentError, StaleTokenError } from "../../core/errors.ts";
+import { parseToken } from "../../core/token.ts";
+import { sourceOf, type TokenSource } from "../guard.ts";
+import { formatHeader, formatSigned, HEADER } from "./header.ts";
+import { STALE_TYPE } from "./refusal.ts";
+
+export interface FencedFetchOptions {
+  /** Signs every token, for services that ask for it: `(source) => signer.sign(source, { expiresInMs: 30_000 })`. */
+  readonly sign?: ((source: TokenSource) => string) | undefined;
+}
+
+export interface FencedInit extends RequestInit {
+  /** Whose request it is. @default the lease of the `lease.run()` around the call */
+  readonly lease?: TokenSource | undefined;
+}
+
+export type FencedFetch = (input: string | URL | Request, init?: FencedInit) => Promise<Response>;
+
+/**
+ * `const write = fencedFetch()`, then `write(url, { method: "PUT", body })` inside `lease.run()`. Rejects with
+ * StaleTokenError when the service refuses the token; every other answer is returned as fetch does.
+ */
+export function fencedFetch(
+  send: typeof fetch = fetch,
+  options: FencedFetchOptions = {},
+): FencedFetch {
+  if (typeof send !== "function") {
+    throw new InvalidArgumentError(`fencedFetch(fetch) needs a function, got ${typeof send}.`);
+  }
+  return async (input, init = {}) => {
+    const { lease, ...rest } = init;
+    if ("lease" in init && lease === undefined) {
+      throw new InvalidArgumentError(
+        "`lease` is there and undefined: pass the lease, or leave it out inside lease.run().",
+      );
+    }
+    const headers = new Headers(rest.headers ?? (input instanceof Request ? input.headers : {}));
+    if (headers.has(HEADER)) {
+      throw new InvalidArgumentError(
+        `The request has a header ${HEADER} already: leave that to fencedFetch().`,
+      );
+    }
+    // Nothing is awaited from this check until the request is handed over.
+    const source = sourceOf(lease);
+    headers.set(
+      HEADER,
+      options.sign === undefined ? formatHeader(source) : formatSigned(options.sign(source)),
+    );
+    const response = await send(input, { ...rest, headers });
+    if (response.status === 409) await throwWhenStale(response, source);
+    return response;
+  };
+}
+
+/** A 409 may also be the service's own; only ours names our type. */
+async function throwWhenStale(response: Response, source: TokenSource): Promise<void> {
+  if (!response.headers.get("content-type")?.startsWith("application/problem+json")) return;
+  const problem = (await response
+    .clone()
+    .json()
+    .catch(() => ({}))) as { type?: unknown; highest?: unknown };
+  if (problem.type !== STALE_TYPE) return;
+  await response.body?.cancel();
+  const { resource, token: offered } = source;
+  throw new StaleTokenError({ resource, offered, highest: parseToken(String(problem.highest)) });
+}

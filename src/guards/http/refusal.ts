@@ -1,0 +1,123 @@
+// Why a request was not let through, as problem+json (RFC 9457). Tokens are decimal digits in texts, since JSON's numbers
+// end at 2^53 for most readers.
+
+import {
+  isTenureError,
+  type StaleTokenError,
+  type UntrustedTokenError,
+} from "../../core/errors.ts";
+import { HEADER } from "./header.ts";
+
+export interface Refusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export const STALE_TYPE = "urn:tenure:stale-token";
+
+interface Problem {
+  readonly status: number;
+  readonly type: string;
+  readonly title: string;
+  readonly detail: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly facts?: Readonly<Record<string, string>>;
+}
+
+function refusal({ status, type, title, detail, headers = {}, facts = {} }: Problem): Refusal {
+  return {
+    status,
+    headers: {
+      "Content-Type": "application/problem+json",
+      "Cache-Control": "no-store",
+      ...headers,
+    },
+    body: JSON.stringify({ type: `urn:tenure:${type}`, title, status, detail, ...facts }),
+  };
+}
+
+export function missing(resource: string): Refusal {
+  return refusal({
+    status: 428,
+    type: "token-missing",
+    title: "A fencing token is required",
+    detail: `Send the token of your lease: ${HEADER}: resource="...", token=...`,
+    facts: { resource },
+  });
+}
+
+export function otherResource(resource: string, offered: string): Refusal {
+  return refusal({
+    status: 403,
+    type: "other-resource",
+    title: "The token is for another resource",
+    detail: "Send the token of the lease on the resource that this request writes to.",
+    facts: { resource, offeredResource: offered },
+  });
+}
+
+export function malformed(detail: string): Refusal {
+  return refusal({
+    status: 400,
+    type: "token-malformed",
+    title: "The fencing token cannot be read",
+    detail,
+  });
+}
+
+export function crowded(resource: string): Refusal {
+  return refusal({
+    status: 503,
+    type: "crowded",
+    title: "Too many requests wait for those of an earlier holder",
+    detail: "Try again a little later. Nothing was written.",
+    headers: { "Retry-After": "1" },
+    facts: { resource },
+  });
+}
+
+function stale({ resource = "", offered, highest }: StaleTokenError): Refusal {
+  return refusal({
+    status: 409,
+    type: "stale-token",
+    title: "The fencing token is stale",
+    detail: "A newer holder has taken over. Nothing was written; do not try again with this token.",
+    facts: { resource, offered: String(offered), highest: String(highest) },
+  });
+}
+
+function untrusted({ reason, message }: UntrustedTokenError): Refusal {
+  return refusal({
+    status: 401,
+    type: "token-untrusted",
+    title: "The fencing token is not trusted",
+    detail: message,
+    headers: { "WWW-Authenticate": HEADER },
+    facts: { reason },
+  });
+}
+
+function unavailable(): Refusal {
+  return refusal({
+    status: 503,
+    type: "guard-unavailable",
+    title: "The guard cannot compare tokens now",
+    detail: "Nothing was written. Try again a little later.",
+    headers: { "Retry-After": "1" },
+  });
+}
+
+/** `isOurs: false` for what the client can do nothing about; its details stay here. */
+export function refusalOf(error: unknown): { refusal: Refusal; isOurs: boolean } {
+  if (isTenureError(error, "STALE_TOKEN")) {
+    return { refusal: stale(error as StaleTokenError), isOurs: true };
+  }
+  if (isTenureError(error, "UNTRUSTED_TOKEN")) {
+    return { refusal: untrusted(error as UntrustedTokenError), isOurs: true };
+  }
+  if (isTenureError(error, "INVALID_ARGUMENT")) {
+    return { refusal: malformed(error.message), isOurs: true };
+  }
+  return { refusal: unavailable(), isOurs: false };
+}

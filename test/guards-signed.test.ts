@@ -1,0 +1,152 @@
+// Goal: only what a trusted key signed, unchanged and in time, is believed. Method: real keys; every other text is made
+// from a good one by one change.
+
+import { generateKeyPairSync, sign } from "node:crypto";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { signer, verifier } from "../src/guards/signed.ts";
+import { connect } from "../src/index.ts";
+
+const pair = generateKeyPairSync("ed25519");
+const other = generateKeyPairSync("ed25519");
+const clock = { at: 1_000_000, wallNow: () => clock.at };
+const source = (token: bigint, resource = "settlement") => ({ resource, token });
+const make = (keyId = "k1", keys = pair) => signer({ keyId, privateKey: keys.privateKey, clock });
+const trusting = (toleranceMs = 0) =>
+  verifier({ keys: { k1: pair.publicKey }, toleranceMs, clock });
+const untrusted = (reason: string) => expect.objectContaining({ code: "UNTRUSTED_TOKEN", reason });
+
+describe("a signed token", () => {
+  test("comes back with resource, token, key and expiry, also at the ends of their ranges", () => {
+    for (const [resource, token] of [
+      ["settlement", 4_720n],
+      ['账本/ü "x"', 2n ** 127n - 1n],
+      ["x".repeat(512), 1n],
+    ] as const) {
+      const text = make().sign(source(token, resource), { expiresInMs: 60_000 });
+      expect(text).toMatch(/^tenure1\.k1\.[\w-]+\.[\w-]{86}$/);
+      expect(trusting().verify(text)).toEqual({
+        resource,
+        token,
+        keyId: "k1",
+        expiresAt: clock.at + 60_000,
+      });
+    }
+  });
+
+  test("any changed character makes it worthless", () => {
+    const text = make().sign(source(7n), { expiresInMs: 60_000 });
+    const alphabet = "ABCXYZabcxyz0189-_.";
+    const change = fc.tuple(fc.nat(text.length - 1), fc.constantFrom(...alphabet));
+    fc.assert(
+      fc.property(change, ([index, letter]) => {
+        // The last letter of the signature carries bits that base64 does not use.
+        fc.pre(text[index] !== letter && index !== text.length - 1);
+        const changed = text.slice(0, index) + letter + text.slice(index + 1);
+        expect(() => trusting().verify(changed)).toThrow(
+          expect.objectContaining({ code: "UNTRUSTED_TOKEN" }),
+        );
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("of another key under a trusted name is refused", () => {
+    const forged = make("k1", other).sign(source(2n ** 127n - 1n), { expiresInMs: 1_000 });
+    expect(() => trusting().verify(forged)).toThrow(untrusted("signature"));
+  });
+
+  test("lives until its expiry and the tolerance are over", () => {
+    const text = make().sign(source(7n), { expiresInMs: 100 });
+    const verify = trusting(50).verify;
+    // Also one whose signature was found good before.
+    expect(verify(text).token).toBe(7n);
+    clock.at += 150;
+    expect(verify(text).token).toBe(7n);
+    clock.at += 1;
+    expect(() => verify(text)).toThrow(untrusted("expired"));
+  });
+
+  test("keys rotate: two at a time, unknown ones refused, a revoked one for good", () => {
+    const both = verifier({ keys: { k1: pair.publicKey }, clock });
+    const old = make().sign(source(1n), { expiresInMs: 60_000 });
+    const fresh = make("k2", other).sign(source(2n), { expiresInMs: 60_000 });
+    expect(() => both.verify(fresh)).toThrow(untrusted("unknownKey"));
+    both.trust("k2", other.publicKey.export({ type: "spki", format: "pem" }).toString());
+    expect(both.verify(fresh).token).toBe(2n);
+    expect(both.verify(old).token).toBe(1n);
+    // The same id with another key: what the first one signed is good no more.
+    const replaced = verifier({ keys: { k1: pair.publicKey }, clock });
+    expect(replaced.verify(old).token).toBe(1n);
+    replaced.trust("k1", other.publicKey);
+    expect(() => replaced.verify(old)).toThrow(untrusted("signature"));
+    both.revoke("k1");
+    expect(() => both.verify(old)).toThrow(untrusted("revokedKey"));
+    both.trust("k1", pair.publicKey);
+    expect(() => both.verify(old)).toThrow(untrusted("revokedKey"));
+    expect(both.verify(fresh).token).toBe(2n);
+  });
+
+  test("what is no signed token is refused, also what the right key has signed otherwise", () => {
+    const verify = trusting().verify;
+    const payloads = [
+      "",
+      "[]",
+      '["r","7"]',
+      '["r","-7",1]',
+      '["","7",1]',
+      "{}",
+      "null",
+      '["r",7,"x"]',
+    ];
+    const signed = payloads.map((payload) => {
+      const head = `tenure1.k1.${Buffer.from(payload).toString("base64url")}`;
+      return `${head}.${sign(null, Buffer.from(head), pair.privateKey).toString("base64url")}`;
+    });
+    for (const text of ["", "4720", "tenure1.k1..", "a.b.c.d", "x".repeat(10_000), ...signed]) {
+      expect(() => verify(text)).toThrow(untrusted("malformed"));
+    }
+    for (const text of [undefined, null, 7, {}]) {
+      expect(() => verify(text as never)).toThrow(untrusted("malformed"));
+    }
+  });
+});
+
+describe("signing", () => {
+  test("S6: asks the lease, and finds it in lease.run()", async () => {
+    await using tenure = await connect("memory:");
+    const lease = await tenure.acquire("settlement");
+    const text = await lease.run(() => make().sign({ expiresInMs: 1_000 }));
+    expect(trusting().verify(text).token).toBe(lease.token);
+    await lease.release();
+    expect(() => make().sign(lease, { expiresInMs: 1_000 })).toThrow(
+      expect.objectContaining({ code: "LEASE_LOST" }),
+    );
+    expect(() => make().sign({ expiresInMs: 1_000 })).toThrow("inside lease.run()");
+  });
+
+  test("bad input is refused, and no key is shown", () => {
+    const bad = expect.objectContaining({ code: "INVALID_ARGUMENT" });
+    const rsa = generateKeyPairSync("rsa", { modulusLength: 1024 });
+    const pem = rsa.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+    for (const key of [pem, rsa.privateKey, pair.publicKey, "secret text", undefined, {}]) {
+      try {
+        signer({ keyId: "k", privateKey: key as string });
+        expect.unreachable();
+      } catch (error) {
+        expect(error).toEqual(bad);
+        expect(String(error)).not.toContain("secret");
+        expect(String(error)).not.toContain("BEGIN");
+      }
+    }
+    expect(() => signer({ keyId: "a.b", privateKey: pair.privateKey })).toThrow(bad);
+    expect(() => verifier({ keys: {} })).toThrow(bad);
+    expect(() => verifier({ keys: { k: pair.privateKey } })).toThrow(bad);
+    expect(() => verifier({ keys: { k: pair.publicKey }, toleranceMs: -1 })).toThrow(bad);
+    for (const expiresInMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, "5"]) {
+      expect(() => make().sign(source(1n), { expiresInMs: expiresInMs as number })).toThrow(bad);
+    }
+    expect(() => make().sign(undefined as never, { expiresInMs: 1 })).toThrow(bad);
+    expect(() => make().sign(source(1n, "ü".repeat(256)), { expiresInMs: 1 })).not.toThrow();
+  });
+});

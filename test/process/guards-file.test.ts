@@ -1,0 +1,81 @@
+// Goal: kill -9 at any moment leaves a guarded file whole, loses nothing that was acknowledged, and lets no lower token
+// in. Method: a process that writes without a pause is killed after a random while, again and again, each time with a
+// larger token; every line says at its end what it said at its beginning.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { fileGuard } from "../../src/guards/file.ts";
+import { crew } from "../support/process-children.ts";
+
+const WRITER = new URL("./workers/file-writer.mjs", import.meta.url);
+const ROUNDS = 12;
+const processes = crew();
+
+/** The names of the lines; fails for one that is not whole. */
+function namesIn(file: string): string[] {
+  const lines = readFileSync(file, "utf8").split("\n");
+  expect(lines.pop(), "the last line is whole").toBe("");
+  return lines.map((line) => {
+    const [name, , last] = line.split(" ");
+    expect(last, "a line is whole").toBe(name);
+    return name ?? "";
+  });
+}
+
+async function killedWriter(file: string, token: number, replaces: boolean): Promise<string[]> {
+  const writer = processes.start(WRITER, { file, token, replaces });
+  await writer.heard("written");
+  // Spread over more than one write, so that every part of one is hit at times.
+  await new Promise((resolve) => setTimeout(resolve, (token * 37) % 41));
+  await writer.kill();
+  return writer.told.filter(({ event }) => event === "written").map(({ name }) => String(name));
+}
+
+describe("kill -9 in the middle of guarded writes to a file", () => {
+  test("S2: appends that were acknowledged stay, torn ones go, and the killed writer's token is remembered", async () => {
+    const folder = processes.folder();
+    const file = join(folder, "ledger");
+    const acknowledged: string[] = [];
+    for (let token = 1; token <= ROUNDS; token += 1) {
+      acknowledged.push(...(await killedWriter(file, token, false)));
+      const guard = fileGuard(file);
+      expect(await guard.highest("ledger")).toBe(BigInt(token));
+      if (token > 1) {
+        const late = { resource: "ledger", token: BigInt(token - 1) };
+        await expect(guard.append(late, "late\n")).rejects.toMatchObject({ code: "STALE_TOKEN" });
+      }
+      // The next write clears up behind the dead one.
+      await guard.append(
+        { resource: "ledger", token: BigInt(token) },
+        `end${token} - end${token}\n`,
+      );
+      acknowledged.push(`end${token}`);
+      await guard.close();
+      const names = namesIn(file);
+      // One more line per writer may be there: whole, and killed before it was acknowledged.
+      expect(names.filter((name) => acknowledged.includes(name))).toEqual(acknowledged);
+      expect(names.length - acknowledged.length).toBeLessThanOrEqual(token);
+    }
+    expect(readdirSync(folder).sort()).toEqual(["ledger", "ledger.tenure"]);
+  });
+
+  test("S2: a replaced file is the old or the new whole at every moment", async () => {
+    const folder = processes.folder();
+    const file = join(folder, "state");
+    for (let token = 1; token <= ROUNDS; token += 1) {
+      const last = (await killedWriter(file, token, true)).at(-1) ?? "";
+      // Looked at before anyone has cleared up.
+      const [name = ""] = namesIn(file);
+      const [, turn = ""] = name.split(".");
+      const [, acknowledged = ""] = last.split(".");
+      expect(name.startsWith(`${token}.`)).toBe(true);
+      expect([Number(acknowledged), Number(acknowledged) + 1]).toContain(Number(turn));
+    }
+    const guard = fileGuard(file);
+    const source = { resource: "ledger", token: BigInt(ROUNDS) };
+    await guard.replace(source, "the end");
+    await guard.close();
+    expect(readFileSync(file, "utf8")).toBe("the end");
+    expect(readdirSync(folder).sort()).toEqual(["state", "state.tenure"]);
+  });
+});
