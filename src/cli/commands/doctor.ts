@@ -1,0 +1,3 @@
+// stub
+import type { Command } from "../command.ts";
+export const doctorCommand: Command = async () => 0;
