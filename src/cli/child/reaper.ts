@@ -22,7 +22,9 @@ export class Reaper {
 
   /** From when this resolves, the group does not outlive us. */
   async arm(group: number): Promise<void> {
-    const reaper = spawn("/bin/sh", ["-c", SCRIPT, "tenure-reaper"], {
+    // Our number is for people who look at the process list.
+    const args = ["-c", SCRIPT, "tenure-reaper", String(process.pid)];
+    const reaper = spawn("/bin/sh", args, {
       detached: true,
       cwd: "/",
       env: {},
