@@ -242,7 +242,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
         does: "is a ttl of 10s safe here?",
       },
     ],
-    exits: ["no", "unavailable"],
+    exits: ["no", "unavailable", "timing", "signal"],
   },
   {
     name: "demo",

@@ -15,12 +15,13 @@ export function parseDuration(text: string, option: string): number {
   return Number(parts[1]) * UNITS[parts[2] as Unit];
 }
 
-/** The shortest way to write it exactly; fractions of a millisecond are rounded up to a tenth. */
+/** The shortest way to write it exactly; what has fractions of a millisecond is rounded up. */
 export function formatDuration(ms: number): string {
   for (const unit of ["h", "m", "s"] as const) {
     const count = ms / UNITS[unit];
-    // Whole units, or seconds with at most three digits behind the point that are not zero.
+    // Whole units, or tenths of a second.
     if (count >= 1 && Number.isInteger(unit === "s" ? count * 10 : count)) return `${count}${unit}`;
   }
-  return Number.isInteger(ms) ? `${ms}ms` : `${Math.ceil(ms * 10) / 10}ms`;
+  if (Number.isInteger(ms)) return `${ms}ms`;
+  return ms > 1_000 ? `${Math.ceil(ms / 10) / 100}s` : `${Math.ceil(ms * 10) / 10}ms`;
 }
