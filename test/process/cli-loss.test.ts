@@ -7,26 +7,11 @@ import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { type Cli, type CliWorld, cliWorlds } from "../support/cli.ts";
+import { type Cli, type CliWorld, cliWorlds, SHORT, SHORT_RENEWAL_MS } from "../support/cli.ts";
 import { hostMs, until } from "../support/process-file.ts";
 
 const world = cliWorlds();
 const STUBBORN = fileURLToPath(new URL("./workers/stubborn.mjs", import.meta.url));
-
-/** margin 620 ms; SIGTERM 1 s before the deadline: room for a busy machine. */
-const TTL_MS = 4_000;
-const TIMING = [
-  "--ttl",
-  "4s",
-  "--clock-error",
-  "20ms",
-  "--round-trip",
-  "600ms",
-  "--kill-after",
-  "1s",
-];
-/** A renewal comes at least this often, so a revocation is heard of within it and a round trip. */
-const RENEWAL_MS = (TTL_MS - 620 - 600 - 1_000) / 2;
 
 interface Job {
   readonly cli: Cli;
@@ -40,7 +25,7 @@ async function stubborn(
 ): Promise<Job> {
   const log = join(here.folder, "log");
   const command = ["--", process.execPath, STUBBORN, log, ...wishes];
-  const cli = here.start(["run", "job", ...TIMING, ...options, ...command]);
+  const cli = here.start(["run", "job", ...SHORT, ...options, ...command]);
   const alive = wishes.includes("fork") ? 2 : 1;
   await until("the command runs", () => starts(log).length === alive && beats(log).length > 10);
   return { cli, log };
@@ -65,7 +50,7 @@ async function expectNothingLeft(from: CliWorld): Promise<void> {
 /** Somebody who waits for the same resource and tells when it got it. */
 function successor(here: CliWorld, log: string): Cli {
   const script = `require("fs").appendFileSync(${JSON.stringify(log)}, "next " + Number(process.hrtime.bigint()) / 1e6 + "\\n")`;
-  return here.start(["run", "job", ...TIMING, "--", process.execPath, "-e", script]);
+  return here.start(["run", "job", ...SHORT, "--", process.execPath, "-e", script]);
 }
 
 test("S3: a store that does not answer: SIGTERM, then SIGKILL before the store's own expiry; code 70", async () => {
@@ -101,14 +86,14 @@ test("a revoked lease: the command, its double-forked child and its closed descr
   expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
   expect(cli.err).toContain("a third party revoked it");
   // Two seconds on top for a busy machine; without the loss it would beat on for ever.
-  expect(lastBeat(log)).toBeLessThan(at + RENEWAL_MS + 600 + 2_000);
+  expect(lastBeat(log)).toBeLessThan(at + SHORT_RENEWAL_MS + 600 + 2_000);
   await expectNothingLeft(here);
 });
 
 test("--restart: after a loss it queues again and runs again, with a larger token", async () => {
   const here = world();
   const script = 'echo "run $TENURE_TOKEN"; exec sleep 60';
-  const cli = here.start(["run", "job", ...TIMING, "--restart", "--", "sh", "-c", script]);
+  const cli = here.start(["run", "job", ...SHORT, "--restart", "--", "sh", "-c", script]);
   await cli.said("run 1\n");
   await here.run(["revoke", "job", "--yes"]);
   await cli.said("run 2\n");
@@ -163,17 +148,9 @@ test("S6: a program that was frozen past its ttl kills the command with its firs
 
 test("a command that ends while the program is frozen past its ttl counts as lost: code 70, not its own", async () => {
   const here = world();
-  const cli = here.start([
-    "run",
-    "job",
-    ...TIMING,
-    "--",
-    "sh",
-    "-c",
-    "echo ready; sleep 1; exit 0",
-  ]);
+  const cli = here.start(["run", "job", ...SHORT, "--", "sh", "-c", "echo ready; sleep 1; exit 0"]);
   await cli.said("ready");
-  const next = here.start(["run", "job", ...TIMING, "--", "true"]);
+  const next = here.start(["run", "job", ...SHORT, "--", "true"]);
   cli.signal("SIGSTOP");
   expect(await next.ended).toEqual({ code: 0, signal: null });
   cli.signal("SIGCONT");

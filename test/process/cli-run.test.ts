@@ -1,8 +1,11 @@
 // Goal: what `tenure run` promises when all goes well: one at a time, the environment, exit codes, signals, nothing left behind.
 // Method: the built program as real processes on a SQLite file.
+import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { hasMembers } from "../../src/cli/child/members.ts";
+import { Reaper } from "../../src/cli/child/reaper.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
 import { type CliWorld, cliWorlds, SHORT } from "../support/cli.ts";
 import { hostMs, until } from "../support/process-file.ts";
@@ -160,5 +163,28 @@ describe("--once-per", () => {
     expect(long.err).toContain("--once-per is from 1s to 24h");
     const both = await here.run(["run", "cron", "--once-per", "1h", "--restart", ...sh(":")]);
     expect(both.exit.code).toBe(EXIT.usage);
+  });
+});
+
+describe("the reaper", () => {
+  test("kills a group whose program is gone, and leaves one alone that it was told is over", async () => {
+    const here = world();
+    const file = join(here.folder, "pid");
+    // A reaper of its own around a process that has nothing to do with it: disarmed it must not touch it.
+    const other = spawn("sleep", ["60"], {
+      detached: true,
+      env: { IN: here.folder, ...process.env },
+    });
+    const reaper = new Reaper();
+    await reaper.arm(other.pid as number);
+    await reaper.disarm();
+    expect([other.exitCode, other.signalCode]).toEqual([null, null]);
+    process.kill(other.pid as number, 0);
+    const job = here.start(["run", "job", ...sh(`echo $$ > '${file}'; echo ready; sleep 60`)]);
+    await job.said("ready");
+    job.signal("SIGKILL");
+    await job.ended;
+    await until("the group is dead", () => !hasMembers(Number(readFileSync(file, "utf8"))), 5_000);
+    other.kill("SIGKILL");
   });
 });

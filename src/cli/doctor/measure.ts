@@ -26,7 +26,7 @@ export interface MeasureParts {
   readonly signal: AbortSignal;
 }
 
-export const REQUEST_LIMIT_MS = 5_000;
+const REQUEST_LIMIT_MS = 5_000;
 const RESOURCE = "tenure-doctor";
 const TTL_MS = 30_000;
 const PAUSE_MS = 4;
