@@ -58,7 +58,8 @@ export async function connect(
 
 const sharedMemory = new Map<string, MemoryBackend>();
 
-async function fromUrl(url: unknown): Promise<OpenStore> {
+/** What a store URL stands for, not opened yet. */
+export async function fromUrl(url: unknown): Promise<OpenStore> {
   const scheme =
     typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
   if (typeof url !== "string" || scheme === undefined) {

@@ -9,6 +9,8 @@ import { describe, expect, test } from "vitest";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 interface Manifest {
+  readonly version: string;
+  readonly bin: { readonly tenure: string };
   readonly exports: Record<string, string | { types: string; default: string }>;
   readonly dependencies?: Record<string, string>;
   readonly optionalDependencies?: Record<string, string>;
@@ -62,6 +64,13 @@ describe("exports", () => {
   });
 });
 
+test("the program is there, with its first line, and says its version", () => {
+  const program = join(root, manifest.bin.tenure);
+  expect(readFileSync(program, "utf8").startsWith("#!/usr/bin/env node\n")).toBe(true);
+  const output = execFileSync(process.execPath, [program, "--version"], { encoding: "utf8" });
+  expect(output).toBe(`${manifest.version}\n`);
+});
+
 describe("the packed files", () => {
   const files = packedFiles();
 
@@ -72,9 +81,9 @@ describe("the packed files", () => {
     }
   });
 
-  test("contain no test, no source map and nothing outside dist but those pages", () => {
+  test("contain no test, no source map and nothing outside dist but the pages", () => {
     expect(files.filter((path) => /\.test\b|\.test-d\b|\.map$/.test(path))).toEqual([]);
-    const pages = ["package.json", "README.md", "CHANGELOG.md", "LICENSE"];
+    const pages = ["package.json", "README.md", "CHANGELOG.md", "LICENSE", "man/tenure.1"];
     const others = files.filter((path) => !/^dist\/.+\.(js|d\.ts)$/.test(path));
     expect(others.sort()).toEqual(pages.sort());
   });

@@ -8,11 +8,12 @@ import { join } from "node:path";
 import { systemParts } from "../runtime/system.ts";
 import { Ledger, type LedgerRow } from "./demo/ledger.ts";
 import { TIMING, WITHOUT_GUARD } from "./demo/messages.ts";
-import { milliseconds, Narrator, paintFor } from "./demo/narrator.ts";
+import { milliseconds, Narrator } from "./demo/narrator.ts";
 import { quietExperiments } from "./demo/quiet.ts";
 import { NAMES, tellStory } from "./demo/story.ts";
 import { Team } from "./demo/team.ts";
 import { judge, table, type Verdict } from "./demo/verdict.ts";
+import { paintFor } from "./paint.ts";
 
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 

@@ -127,7 +127,7 @@ export function explainTiming(timing: Timing): string {
     ],
     [
       "availability slack",
-      slack(timing),
+      slackOf(timing),
       "ttl - margin - 2 renewals - round trip: one may be lost",
     ],
     [
@@ -146,7 +146,8 @@ export function explainTiming(timing: Timing): string {
     .join("\n");
 }
 
-function slack(timing: Timing): number {
+/** What is left of the usable ttl after one lost renewal. */
+export function slackOf(timing: Timing): number {
   return timing.ttlMs - timing.marginMs - 2 * timing.renewEveryMs - timing.roundTripMs;
 }
 

@@ -1,21 +1,11 @@
-// The demo's voice: one line per event, elapsed seconds on the left, then who, then a plain sentence. Colours only on a
-// terminal that wants them (NO_COLOR and TERM=dumb are respected).
+// The demo's voice: one line per event, elapsed seconds on the left, then who, then a plain sentence.
 
 import { assertNever } from "../../core/assert.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { Paint, Style } from "../paint.ts";
 import type { Seen } from "./messages.ts";
 
-const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, magenta: 35, cyan: 36 } as const;
-export type Style = keyof typeof STYLES;
-export type Paint = (style: Style, text: string) => string;
-
 const WORKER_STYLES: readonly Style[] = ["cyan", "magenta", "yellow"];
-
-/** hasColors() knows NO_COLOR, FORCE_COLOR and TERM; a pipe does not have it. */
-export function paintFor(stream: { readonly hasColors?: () => boolean }): Paint {
-  const colours = stream.hasColors?.() ?? false;
-  return (style, text) => (colours ? `\u001B[${STYLES[style]}m${text}\u001B[0m` : text);
-}
 
 export interface NarratorParts {
   readonly clock: Clock;

@@ -2,9 +2,10 @@
 // here knows what the outcome should be, except `passed`.
 
 import { parseToken } from "../../core/token.ts";
+import type { Paint, Style } from "../paint.ts";
 import { type LedgerRow, staleRows } from "./ledger.ts";
 import { type Seen, TIMING } from "./messages.ts";
-import { milliseconds, type Paint, type Style } from "./narrator.ts";
+import { milliseconds } from "./narrator.ts";
 import type { Measured } from "./story.ts";
 
 export interface Evidence {

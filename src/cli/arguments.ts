@@ -1,0 +1,169 @@
+// From argv to a command and its values. Strict: whatever is not known is refused with what is known and the nearest match,
+// because a mistyped option that is ignored is a lease held with the wrong settings.
+
+import { parseArgs } from "node:util";
+import {
+  COMMANDS,
+  type CommandDefinition,
+  GLOBAL_OPTIONS,
+  type OptionDefinition,
+} from "./definitions.ts";
+import { parseDuration } from "./duration.ts";
+import { UsageError } from "./usage-error.ts";
+
+export interface Parsed {
+  readonly definition: CommandDefinition;
+  readonly positionals: readonly string[];
+  /** What follows `--`. */
+  readonly command: readonly string[];
+  readonly options: Options;
+}
+
+export class Options {
+  readonly #values: ReadonlyMap<string, string | true>;
+
+  constructor(values: ReadonlyMap<string, string | true>) {
+    this.#values = values;
+  }
+
+  has(name: string): boolean {
+    return this.#values.has(name);
+  }
+
+  text(name: string): string | undefined {
+    const value = this.#values.get(name);
+    return value === true ? undefined : value;
+  }
+
+  /** In milliseconds. */
+  duration(name: string): number | undefined {
+    const text = this.text(name);
+    return text === undefined ? undefined : parseDuration(text, `--${name}`);
+  }
+
+  count(name: string): number | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+    if (count > 0) return count;
+    throw new UsageError(`--${name} needs a whole number above 0, got ${JSON.stringify(text)}.`);
+  }
+}
+
+export function findCommand(name: string): CommandDefinition {
+  const found = COMMANDS.find((command) => command.name === name);
+  if (found !== undefined) return found;
+  const names = COMMANDS.map((command) => command.name);
+  throw new UsageError(
+    `There is no command ${JSON.stringify(name)}.${didYouMean(name, names)} Known are ${names.join(", ")}.`,
+  );
+}
+
+/** `argv` without the command's own name. */
+export function parseCommand(definition: CommandDefinition, argv: readonly string[]): Parsed {
+  const end = argv.indexOf("--");
+  const own = end === -1 ? argv : argv.slice(0, end);
+  const command = end === -1 ? [] : argv.slice(end + 1);
+  const known = [...definition.options, ...GLOBAL_OPTIONS];
+  const { tokens, positionals } = parseArgs({
+    args: [...own],
+    options: Object.fromEntries(known.map((option) => [option.name, optionConfig(option)])),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const values = new Map<string, string | true>();
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const option = known.find(({ name }) => name === token.name);
+    if (option === undefined) throw unknownOption(definition, token.rawName);
+    values.set(option.name, checkedValue(option, token.value));
+  }
+  const options = new Options(values);
+  if (!options.has("help")) checkShape(definition, { positionals, command, separated: end !== -1 });
+  return { definition, positionals, command, options };
+}
+
+function optionConfig(option: OptionDefinition): {
+  type: "string" | "boolean";
+  short?: string;
+} {
+  const type = option.value === undefined ? "boolean" : "string";
+  return option.short === undefined ? { type } : { type, short: option.short };
+}
+
+function checkedValue(option: OptionDefinition, value: string | undefined): string | true {
+  if (option.value === undefined) {
+    if (value === undefined) return true;
+    throw new UsageError(`--${option.name} is a switch and takes no value.`);
+  }
+  // An option in the place of a value is a forgotten value.
+  if (value === undefined || value === "" || value.startsWith("--")) {
+    throw new UsageError(`--${option.name} needs a value: --${option.name} ${option.value}.`);
+  }
+  return value;
+}
+
+function unknownOption(definition: CommandDefinition, given: string): UsageError {
+  const names = [...definition.options, ...GLOBAL_OPTIONS].map(({ name }) => `--${name}`);
+  return new UsageError(
+    `\`tenure ${definition.name}\` has no option ${given}.${didYouMean(given, names)} Known are ${names.join(", ")}.`,
+  );
+}
+
+interface Shape {
+  readonly positionals: readonly string[];
+  readonly command: readonly string[];
+  readonly separated: boolean;
+}
+
+function checkShape(definition: CommandDefinition, shape: Shape): void {
+  const { name, arguments: wanted, runs } = definition;
+  const required = wanted.filter((argument) => argument.required).length;
+  const missing = wanted[shape.positionals.length];
+  if (shape.positionals.length < required) {
+    throw new UsageError(`\`tenure ${name}\` needs ${missing?.name}. See tenure ${name} --help.`);
+  }
+  const extra = shape.positionals[wanted.length];
+  if (extra !== undefined) {
+    const advice = runs === "no" ? "" : " The command to run comes after --.";
+    throw new UsageError(
+      `\`tenure ${name}\` has no place for ${JSON.stringify(extra)}.${advice} See tenure ${name} --help.`,
+    );
+  }
+  for (const [index, { name: what, oneOf }] of wanted.entries()) {
+    const given = shape.positionals[index];
+    if (given === undefined || oneOf === undefined || oneOf.includes(given)) continue;
+    throw new UsageError(`${what} is one of ${oneOf.join(", ")}, got ${JSON.stringify(given)}.`);
+  }
+  if (runs === "no" && shape.separated) {
+    throw new UsageError(`\`tenure ${name}\` runs no command: leave out what follows --.`);
+  }
+  if (shape.command.length === 0 && (runs === "must" || shape.separated)) {
+    throw new UsageError(
+      `\`tenure ${name}\` needs the command to run after --, e.g. tenure ${name} ${wanted[0]?.name} -- ./job.`,
+    );
+  }
+}
+
+function didYouMean(given: string, names: readonly string[]): string {
+  const nearest = names
+    .map((name) => ({ name, distance: distanceOf(given, name) }))
+    .sort((a, b) => a.distance - b.distance)[0];
+  if (nearest === undefined || nearest.distance > Math.max(2, given.length / 3)) return "";
+  return ` Did you mean ${nearest.name}?`;
+}
+
+/** How many letters must be put in, taken out or changed to get from one to the other. */
+function distanceOf(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [index, letter] of [...one].entries()) {
+    const next = [index + 1];
+    for (let column = 0; column < other.length; column += 1) {
+      const change = (row[column] ?? 0) + (letter === other[column] ? 0 : 1);
+      next.push(Math.min(change, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}

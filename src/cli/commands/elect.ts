@@ -1,0 +1,150 @@
+// `tenure elect`: a candidate that prints who leads and, where a command is given, runs it while leading.
+
+import { checkResource } from "../../core/resource.ts";
+import type { Election } from "../../election/election.ts";
+import type { ElectionEvent } from "../../election/events.ts";
+import type { Leader } from "../../election/observe.ts";
+import type { Lease } from "../../holder/lease.ts";
+import { signalNumber } from "../../runtime/process-end.ts";
+import { systemParts } from "../../runtime/system.ts";
+import { checkExecutable } from "../child/executable.ts";
+import { supervise } from "../child/supervise.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-codes.ts";
+import { openStore } from "../open-store.ts";
+import { Relay } from "../relay.ts";
+import { printable } from "../text.ts";
+import { type RunTiming, runTiming } from "../timing-options.ts";
+import type { Voice } from "../voice.ts";
+
+export const electCommand: Command = async ({ positionals, command, options }, voice) => {
+  const name = checkResource(positionals[0]);
+  const timing = runTiming(options);
+  if (command.length > 0) checkExecutable(command);
+  const relay = new Relay();
+  const candidate = new Candidate({ command, relay, voice, timing, name });
+  const { tenure } = await openStore(options);
+  const election = tenure.election(name, {
+    ...timing.timing,
+    value: parseValue(options.text("value")),
+    lead: (lease, stopping) => candidate.lead(lease, stopping),
+    onEvent: (event) => candidate.tell(event),
+  });
+  const observing = new AbortController();
+  const observed = candidate.follow(election, observing.signal);
+  election.start();
+  const code = await Promise.race([candidate.done, observed]);
+  if (!candidate.stuck) await tenure.close({ drainMs: timing.killAfterMs });
+  observing.abort();
+  return code;
+};
+
+/** JSON where it is JSON, text otherwise: an address need not be quoted twice. */
+function parseValue(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+interface CandidateParts {
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly relay: Relay;
+  readonly voice: Voice;
+  readonly timing: RunTiming;
+}
+
+class Candidate {
+  /** The exit code, when there is nothing more to do. */
+  readonly done: Promise<number>;
+  stuck = false;
+  readonly #parts: CandidateParts;
+  #finish: (code: number) => void = () => undefined;
+
+  constructor(parts: CandidateParts) {
+    this.#parts = parts;
+    this.done = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+    const { relay } = parts;
+    relay.ended.addEventListener("abort", () => {
+      // A command that runs decides by itself; its end is ours.
+      if (!relay.hasTarget) this.#finish(this.#signalCode());
+    });
+  }
+
+  async lead(lease: Lease, stopping: AbortSignal): Promise<void> {
+    const { command, relay, timing } = this.#parts;
+    if (command.length === 0) return untilAborted(stopping);
+    const { clock } = systemParts();
+    const { killAfterMs } = timing;
+    const end = await supervise({ command, lease, clock, killAfterMs, relay, stopping });
+    this.stuck = end.stuck;
+    if (end.stuck) return this.#finish(EXIT.lost);
+    if (end.lost === undefined) return this.#finish(end.exitCode ?? EXIT.failed);
+    if (relay.endedBy !== undefined) this.#finish(this.#signalCode());
+  }
+
+  /** Prints every leader. Settles only when following has become impossible. */
+  async follow(election: Election, signal: AbortSignal): Promise<number> {
+    try {
+      for await (const leader of election.observe({ signal })) this.#tellLeader(leader);
+      return await this.done;
+    } catch (error) {
+      if (signal.aborted) return EXIT.ok;
+      throw error;
+    }
+  }
+
+  tell(event: ElectionEvent): void {
+    const { voice, name } = this.#parts;
+    const facts = { event: event.type, name, ...event };
+    if (event.type === "lost") voice.note(`lost leadership: ${event.reason}.`, facts);
+    else if (event.type === "campaignFailed") {
+      const { error } = event;
+      const message = error instanceof Error ? error.message : String(error);
+      voice.note(`cannot campaign for now: ${message}`, { ...facts, error: message });
+    } else if (event.type === "leadFailed") {
+      const { error } = event;
+      const message = error instanceof Error ? error.message : String(error);
+      voice.note(`could not lead: ${message}`, { ...facts, error: message });
+    }
+  }
+
+  #tellLeader(leader: Leader | undefined): void {
+    const { voice, name, command } = this.#parts;
+    const fact =
+      leader === undefined
+        ? { event: "leader", name, leader: null }
+        : { event: "leader", name, leader };
+    const sentence =
+      leader === undefined
+        ? `nobody leads ${name}`
+        : `${printable(leader.holderId)} leads ${name} in term ${leader.term}${shownValue(leader.value)}`;
+    // Beside a command stdout is the command's.
+    if (command.length > 0) voice.note(`${sentence}.`, fact);
+    else
+      voice.answer(
+        () => sentence,
+        () => fact,
+      );
+  }
+
+  #signalCode(): number {
+    return EXIT.signal + (signalNumber(this.#parts.relay.endedBy ?? "") ?? 0);
+  }
+}
+
+function shownValue(value: unknown): string {
+  return value === undefined ? "" : `: ${printable(JSON.stringify(value))}`;
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

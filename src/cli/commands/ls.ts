@@ -1,0 +1,27 @@
+// `tenure ls`: every held lease below a prefix.
+
+import type { LeaseView } from "../../stores/store.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-codes.ts";
+import { LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";
+import { openStore } from "../open-store.ts";
+import { table } from "../text.ts";
+
+export const lsCommand: Command = async ({ positionals, options }, voice) => {
+  const { tenure } = await openStore(options);
+  try {
+    const leases: LeaseView[] = [];
+    for await (const lease of tenure.list(positionals[0] ?? "")) leases.push(lease);
+    voice.answer(
+      () => {
+        if (leases.length === 0) return "Nothing is held.";
+        const [head = "", ...body] = table(LEASE_HEAD, leases.map(leaseRow));
+        return [voice.paint("bold", head), ...body].join("\n");
+      },
+      () => leases.map(leaseObject),
+    );
+    return EXIT.ok;
+  } finally {
+    await tenure.close();
+  }
+};

@@ -1,0 +1,131 @@
+// From measurements to durations with reasons, and to what would break. Pure, so that every rule can be tested.
+
+import { planTiming, type Timing } from "../../core/timing.ts";
+import type { Guarantees } from "../../stores/store.ts";
+import { formatDuration } from "../duration.ts";
+import type { HostTaken } from "./host.ts";
+import type { Measured } from "./measure.ts";
+
+export interface Facts {
+  readonly measured: Measured;
+  readonly host: HostTaken;
+  readonly guarantees: Guarantees;
+  readonly suspendSafe: boolean;
+  /** The ttl that is being judged. */
+  readonly ttlMs: number;
+  readonly forMs: number;
+}
+
+export interface Advice {
+  readonly recommended: Timing;
+  readonly reasons: readonly string[];
+  /** What would break a lease of the judged ttl. */
+  readonly breaks: readonly string[];
+  /** What is worth knowing. */
+  readonly warnings: readonly string[];
+}
+
+export interface Percentiles {
+  readonly count: number;
+  readonly p50: number;
+  readonly p90: number;
+  readonly p99: number;
+  readonly p999: number;
+  readonly max: number;
+}
+
+/** Five seconds of measuring do not see the worst of a month. */
+const ROUND_TRIP_FACTOR = 3;
+const ROUND_TRIP_MIN_MS = 100;
+const TTL_MIN_MS = 3_000;
+/** A ttl of this many round trips has room for a lost renewal and some pauses. */
+const TTL_ROUND_TRIPS = 8;
+
+export function percentiles(values: readonly number[]): Percentiles {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? 0;
+  return {
+    count: sorted.length,
+    p50: at(0.5),
+    p90: at(0.9),
+    p99: at(0.99),
+    p999: at(0.999),
+    max: at(1),
+  };
+}
+
+export function advise(facts: Facts): Advice {
+  const renew = percentiles(facts.measured.renewMs);
+  const late = percentiles(facts.measured.lateMs);
+  const roundTripMs = roundUp(
+    Math.max(ROUND_TRIP_MIN_MS, ROUND_TRIP_FACTOR * renew.p999, renew.p999 + late.max),
+  );
+  const neededMs = roundUp(Math.max(TTL_MIN_MS, TTL_ROUND_TRIPS * roundTripMs));
+  const ttlMs = Math.max(neededMs, facts.ttlMs);
+  const recommended = planTiming({ ttlMs, roundTripMs });
+  return {
+    recommended,
+    reasons: [
+      `round-trip ${formatDuration(roundTripMs)}: three times the slowest renewal in a thousand (${shown(renew.p999)}), and no less than that plus the longest pause of this process (${shown(late.max)}).`,
+      `ttl ${formatDuration(ttlMs)}: at least ${TTL_ROUND_TRIPS} such round trips, so at least ${formatDuration(neededMs)}; longer means fewer losses and a longer gap after a crash.`,
+      `renew-every ${formatDuration(recommended.renewEveryMs)}: a third of the ttl, so that one renewal may be lost.`,
+      `margin ${formatDuration(recommended.marginMs)}: clock error ${formatDuration(recommended.clockErrorMs)} plus round trip.`,
+    ],
+    breaks: breaksOf(facts, neededMs),
+    warnings: warningsOf(facts),
+  };
+}
+
+function breaksOf(facts: Facts, neededMs: number): string[] {
+  const { measured, guarantees, ttlMs, suspendSafe } = facts;
+  const found: string[] = [];
+  if (ttlMs < neededMs) {
+    found.push(
+      `A ttl of ${formatDuration(ttlMs)} is too short for these round trips and pauses: leases would be lost for nothing. Use ${formatDuration(neededMs)} or more.`,
+    );
+  }
+  if (measured.failures > 0)
+    found.push(
+      `${measured.failures} requests failed or took longer than 5 s: look at the store and the way to it.`,
+    );
+  if (!guarantees.durable)
+    found.push(
+      `The ${guarantees.store} store may forget grants when it restarts: two could hold at once. See its page in docs/stores.`,
+    );
+  if (!suspendSafe)
+    found.push("This platform's clock may stand still in suspend without being noticed.");
+  return found;
+}
+
+function warningsOf({ host, guarantees, measured, forMs }: Facts): string[] {
+  const { throttledMs, stolenShare } = host;
+  const found: string[] = [];
+  if (throttledMs !== undefined && throttledMs > 0) {
+    found.push(
+      `The CPU limit of this control group stopped its processes for ${shown(throttledMs)} in ${formatDuration(forMs)}: raise the limit, or count such pauses into the round trip.`,
+    );
+  }
+  if (stolenShare !== undefined && stolenShare > 0.01)
+    found.push(`The hypervisor took ${(stolenShare * 100).toFixed(1)} % of the CPU time.`);
+  if (guarantees.wakeUp === "poll")
+    found.push("Waiters poll this store: a handover takes up to one poll longer.");
+  if (measured.renewMs.length < 1_000) {
+    found.push(
+      `Only ${measured.renewMs.length} renewals were measured, so p99.9 is nearly the slowest of them: --for 30s sees more.`,
+    );
+  }
+  found.push(`A token could fall: ${guarantees.tokenFalls}.`);
+  return found;
+}
+
+/** Up to 1, 1.5, 2, 3, 5 or 7 times a power of ten: numbers that people choose. */
+function roundUp(ms: number): number {
+  const power = 10 ** Math.floor(Math.log10(ms));
+  const step = [1, 1.5, 2, 3, 5, 7, 10].find((factor) => factor * power >= ms) ?? 10;
+  return Math.ceil(step * power);
+}
+
+export function shown(ms: number): string {
+  return `${ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : ms.toFixed(0)} ms`;
+}

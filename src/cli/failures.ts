@@ -1,0 +1,45 @@
+// From what a command threw to a sentence for the terminal and an exit code.
+
+import { isTenureError, type TenureError } from "../core/errors.ts";
+import { CommandError } from "./command-error.ts";
+import { EXIT } from "./exit-codes.ts";
+import { UsageError } from "./usage-error.ts";
+
+export interface Failure {
+  readonly code: number;
+  readonly message: string;
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof UsageError) {
+    return { code: EXIT.usage, message: error.message, facts: { code: "USAGE" } };
+  }
+  if (error instanceof CommandError) {
+    return { code: error.exitCode, message: error.message, facts: error.facts };
+  }
+  if (isTenureError(error)) {
+    return { code: exitOf(error), message: error.message, facts: { code: error.code } };
+  }
+  const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { code: EXIT.failed, message, facts: { code: "UNEXPECTED" } };
+}
+
+function exitOf(error: TenureError): number {
+  switch (error.code) {
+    case "INVALID_ARGUMENT":
+      return EXIT.usage;
+    case "TIMING":
+      return EXIT.timing;
+    case "STORE_UNAVAILABLE":
+    case "STORE_UNUSABLE":
+    case "TOKEN_REGRESSION":
+      return EXIT.unavailable;
+    case "ACQUIRE_TIMEOUT":
+      return EXIT.busy;
+    case "LEASE_LOST":
+      return EXIT.lost;
+    default:
+      return EXIT.failed;
+  }
+}

@@ -1,0 +1,75 @@
+// The help texts, made from the definitions.
+
+import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS } from "./definitions.ts";
+import { EXIT, type ExitName, exitCodes, MEANINGS } from "./exit-codes.ts";
+import { fold } from "./text.ts";
+
+const WIDTH = 96;
+
+export function usageOf(definition: CommandDefinition): string {
+  const parts = definition.arguments.map(({ name, required }) => (required ? name : `[${name}]`));
+  if (definition.options.length > 0) parts.push("[options]");
+  if (definition.runs === "must") parts.push("-- COMMAND [ARGUMENT...]");
+  if (definition.runs === "may") parts.push("[-- COMMAND [ARGUMENT...]]");
+  return ["tenure", definition.name, ...parts].join(" ");
+}
+
+export function commandHelp(definition: CommandDefinition): string {
+  const options = [...definition.options, ...GLOBAL_OPTIONS].map(
+    ({ name, short, value, summary }): [string, string] => [
+      `${short === undefined ? "    " : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`,
+      summary,
+    ],
+  );
+  const examples = definition.examples.flatMap(({ line, does }) => [`  ${line}`, `      ${does}`]);
+  return [
+    `Usage: ${usageOf(definition)}`,
+    "",
+    ...definition.about.flatMap((paragraph) => [...fold(paragraph, WIDTH), ""]),
+    "Options:",
+    ...rows(options),
+    "",
+    "Examples:",
+    ...examples,
+    "",
+    "Exit codes:",
+    ...rows(codesOf(definition).map((name) => [codeText(name), MEANINGS[name]])),
+  ].join("\n");
+}
+
+export function overallHelp(): string {
+  return [
+    "Usage: tenure COMMAND [options]",
+    "",
+    "One process acts at a time, and the late acts of a former holder are harmless.",
+    "",
+    "Commands:",
+    ...rows(COMMANDS.map(({ name, summary }) => [name, summary])),
+    "",
+    "Examples:",
+    ...COMMANDS.slice(0, 4).map(({ examples }) => `  ${examples[0]?.line}`),
+    "",
+    "Exit codes:",
+    ...rows(exitCodes().map(({ code, meaning }) => [String(code), meaning])),
+    "",
+    "tenure COMMAND --help has the rest; times are written 500ms, 10s, 2m, 1h.",
+  ].join("\n");
+}
+
+/** The codes that a command may end with, smallest first. */
+export function codesOf(definition: CommandDefinition): ExitName[] {
+  const names: ExitName[] = ["ok", "usage", "failed", ...definition.exits];
+  return names.sort((a, b) => EXIT[a] - EXIT[b]);
+}
+
+export function codeText(name: ExitName): string {
+  return name === "signal" ? "128+n" : String(EXIT[name]);
+}
+
+function rows(pairs: readonly (readonly [string, string])[]): string[] {
+  const left = Math.max(...pairs.map(([name]) => name.length)) + 2;
+  return pairs.flatMap(([name, text]) => {
+    const lines = fold(text, WIDTH - left - 2);
+    return lines.map((line, index) => `  ${(index === 0 ? name : "").padEnd(left)}${line}`);
+  });
+}

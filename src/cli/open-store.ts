@@ -1,0 +1,49 @@
+// Which store a command talks to: --store, else TENURE_STORE, else a file of this user that is made on first use.
+
+import { mkdirSync } from "node:fs";
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
+import { connect, fromUrl } from "../connect.ts";
+import type { OpenStore, Store } from "../stores/store.ts";
+import type { Tenure } from "../tenure.ts";
+import type { Options } from "./arguments.ts";
+import { quietExperiments } from "./demo/quiet.ts";
+
+export interface Opened {
+  readonly tenure: Tenure;
+  /** The same store below it, for what the library has no call for. */
+  readonly store: Store;
+}
+
+export async function openStore(options: Options): Promise<Opened> {
+  // Node's remark about its own SQLite is nothing that the user of a program can act on.
+  quietExperiments();
+  const open = await chosenStore(options);
+  let store: Store | undefined;
+  const tenure = await connect(
+    async (parts) => {
+      store = await open(parts);
+      return store;
+    },
+    { keepProcessAlive: true },
+  );
+  if (store === undefined) throw new Error("connect() opened no store.");
+  return { tenure, store };
+}
+
+async function chosenStore(options: Options): Promise<OpenStore> {
+  const url = options.text("store") ?? process.env.TENURE_STORE;
+  if (url !== undefined && url !== "") return fromUrl(url);
+  const { sqliteStore } = await import("../stores/sqlite.ts");
+  return sqliteStore({ file: defaultFile() });
+}
+
+function defaultFile(): string {
+  const { XDG_STATE_HOME: given = "" } = process.env;
+  // The specification says to ignore a relative path.
+  const state = isAbsolute(given) ? given : join(homedir(), ".local", "state");
+  const folder = join(state, "tenure");
+  // Only this user: who can write the file can take every lease in it.
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return join(folder, "tenure.db");
+}

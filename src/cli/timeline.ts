@@ -1,0 +1,35 @@
+// One ttl as a line of text: when renewals are sent, until when the holder acts, when the store lets go.
+
+import type { Timing } from "../core/timing.ts";
+import { formatDuration } from "./duration.ts";
+
+const WIDTH = 64;
+
+export function timeline({ ttlMs, renewEveryMs, marginMs }: Timing): string[] {
+  const at = (ms: number): number => Math.round((ms / ttlMs) * WIDTH);
+  const stopsAt = at(ttlMs - marginMs);
+  const bar = [..."=".repeat(stopsAt), ..."-".repeat(WIDTH - stopsAt)];
+  const marks: { readonly column: number; readonly text: string }[] = [
+    { column: 0, text: "granted" },
+    { column: at(renewEveryMs), text: "renewal" },
+    { column: at(2 * renewEveryMs), text: "the next" },
+    { column: stopsAt, text: `stops at ${formatDuration(ttlMs - marginMs)}` },
+  ];
+  for (const { column } of marks) bar[Math.min(column, WIDTH - 1)] = "|";
+  return [
+    "One ttl without an answer (= may act, - stopped, store still holds)",
+    `  ${bar.join("")}| ${formatDuration(ttlMs)}: the store lets go`,
+    ...labels(marks).map((line) => `  ${line}`),
+  ];
+}
+
+/** Each label starts below its mark, on the first line where it does not run into the one before. */
+function labels(marks: readonly { readonly column: number; readonly text: string }[]): string[] {
+  const lines: string[] = [];
+  for (const { column, text } of marks) {
+    let index = lines.findIndex((line) => line.length === 0 || line.length + 1 < column);
+    if (index === -1) index = lines.push("") - 1;
+    lines[index] = `${(lines[index] ?? "").padEnd(column)}${text}`;
+  }
+  return lines;
+}

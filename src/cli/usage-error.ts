@@ -1,0 +1,3 @@
+// A command line that makes no sense: said in one sentence with what to change, exit code 2.
+
+export class UsageError extends Error {}

@@ -1,0 +1,233 @@
+// Goal: every other command of `tenure` answers truly, for people and for programs, and ends with its documented code. Method:
+// the built program on a SQLite file, and where it costs nothing on Redis.
+import { execFileSync } from "node:child_process";
+import { existsSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { EXIT } from "../../src/cli/exit-codes.ts";
+import { startRedis } from "../servers/redis.ts";
+import { useServer } from "../servers/use-server.ts";
+import { type Cli, type CliWorld, cliWorlds, SHORT } from "../support/cli.ts";
+
+const world = cliWorlds();
+const redis = useServer(startRedis);
+
+async function holder(here: CliWorld, resource: string, env: NodeJS.ProcessEnv = {}): Promise<Cli> {
+  const cli = here.start(["run", resource, "--", "sh", "-c", "echo ready; exec sleep 60"], env);
+  await cli.said("ready");
+  return cli;
+}
+
+const linesOf = (text: string): Record<string, unknown>[] =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+
+describe("ls and show", () => {
+  test("tell who holds what, as a table and as JSON, without colours in a pipe", async () => {
+    const here = world();
+    expect((await here.run(["ls"])).out).toBe("Nothing is held.\n");
+    const job = await holder(here, "a/job");
+    await holder(here, "b/job");
+    const table = await here.run(["ls", "a/"]);
+    expect(table.out.split("\n")[0]).toMatch(/^RESOURCE +HOLDER +TOKEN +EXPIRES IN +VALUE$/);
+    expect(table.out).toContain(`/${job.child.pid} `);
+    expect(table.out).not.toContain("b/job");
+    expect(table.out).not.toContain("\u001B");
+    const listed = (await here.run(["ls", "--json"])).json();
+    expect(listed).toMatchObject([
+      { resource: "a/job", held: true, token: expect.stringMatching(/^\d+$/) },
+      { resource: "b/job", held: true },
+    ]);
+    const shown = await here.run(["show", "a/job", "--json"]);
+    expect(shown.exit.code).toBe(EXIT.ok);
+    expect(shown.json()).toMatchObject({ held: true, evidence: { consistency: "linearizable" } });
+    const free = await here.run(["show", "c"]);
+    expect([free.exit.code, free.out]).toEqual([EXIT.no, "c is free.\n"]);
+  });
+});
+
+describe("revoke", () => {
+  test("needs --yes where nobody can be asked, tells whom it hit, and 1 when nobody held", async () => {
+    const here = world();
+    const job = await holder(here, "job");
+    const asked = await here.run(["revoke", "job"]);
+    expect(asked.exit.code).toBe(EXIT.usage);
+    expect(asked.err).toContain("give --yes");
+    expect((await here.run(["show", "job"])).exit.code).toBe(EXIT.ok);
+    const revoked = await here.run(["revoke", "job", "--yes"]);
+    expect(revoked.exit.code).toBe(EXIT.ok);
+    expect(revoked.out).toMatch(/^Revoked job: .* held it with token 1\.$/m);
+    expect(await job.ended).toEqual({ code: EXIT.lost, signal: null });
+    const nobody = await here.run(["revoke", "job", "-y", "--json"]);
+    expect(nobody.exit.code).toBe(EXIT.no);
+    expect(nobody.json()).toEqual({ resource: "job", revoked: false });
+  });
+});
+
+describe("watch", () => {
+  test("in a pipe: a line of JSON for what is held, and for every change; a signal ends it", async () => {
+    const here = world();
+    const job = await holder(here, "a/job");
+    const watch = here.start(["watch", "a/"]);
+    await watch.said('"resource":"a/job","held":true');
+    job.signal("SIGTERM");
+    await watch.said('"resource":"a/job","held":false');
+    watch.signal("SIGINT");
+    expect(await watch.ended).toEqual({ code: 130, signal: null });
+    expect(linesOf(watch.out).length).toBeGreaterThanOrEqual(2);
+  });
+
+  test("a reader that leaves ends it without a word", async () => {
+    const here = world();
+    await holder(here, "job");
+    const watch = here.start(["watch"]);
+    await watch.said("job");
+    watch.child.stdout?.destroy();
+    await holder(here, "other");
+    expect((await watch.ended).code).toBe(EXIT.ok);
+    expect(watch.err).toBe("");
+  });
+});
+
+describe("elect", () => {
+  test("prints every leader with term and value; the next one leads when the first is stopped", async () => {
+    const here = world();
+    const first = here.start(["elect", "boss", ...SHORT, "--value", '{"at":1}', "--json"]);
+    await first.said('"term":"1","holderId"');
+    const second = here.start(["elect", "boss", ...SHORT, "--value", "10.0.0.7:9000"]);
+    await second.said('in term 1: {"at":1}');
+    first.signal("SIGTERM");
+    expect(await first.ended).toEqual({ code: 143, signal: null });
+    await second.said('in term 2: "10.0.0.7:9000"');
+    second.signal("SIGINT");
+    expect(await second.ended).toEqual({ code: 130, signal: null });
+  });
+
+  test("with a command: runs it while leading, kills it on loss, leads again, and ends with its code", async () => {
+    const here = world();
+    const script = `trap 'echo told; exit 9' USR1; trap '' TERM; echo "term $TENURE_TOKEN"; while :; do sleep 0.02; done`;
+    const cli = here.start(["elect", "boss", ...SHORT, "--", "sh", "-c", script]);
+    await cli.said("term 1\n");
+    expect((await here.run(["revoke", "boss", "--yes"])).exit.code).toBe(EXIT.ok);
+    await cli.said("term 2\n");
+    expect(cli.err).toContain("lost leadership: revoked");
+    cli.signal("SIGUSR1");
+    expect(await cli.ended).toEqual({ code: 9, signal: null });
+    expect((await here.run(["show", "boss"])).exit.code).toBe(EXIT.no);
+    await expect.poll(() => here.alive(), { timeout: 5_000 }).toEqual([]);
+  });
+});
+
+describe("plan", () => {
+  test("shows numbers, inequalities, gaps and load; impossible ones end with 78 and the nearest", async () => {
+    const here = world();
+    const plan = await here.run(["plan", "--ttl", "9s", "--processes", "50", "--leases", "200"]);
+    expect(plan.exit.code).toBe(EXIT.ok);
+    for (const text of ["renew-every", "availability", "after a crash", "planned handover"])
+      expect(plan.out).toContain(text);
+    // 50 processes, one renewal each every 3 s, whatever the number of leases.
+    expect(plan.out).toContain("1000 renewals a minute (16.7 a second)");
+    const json = await here.run(["plan", "--ttl", "9s", "--json"]);
+    expect(json.json()).toMatchObject({ timing: { ttlMs: 9_000 }, crashGapMs: 9_900 });
+    const bad = await here.run(["plan", "--ttl", "9s", "--renew-every", "5s", "--json"]);
+    expect(bad.exit.code).toBe(EXIT.timing);
+    expect(JSON.parse(bad.err)).toMatchObject({
+      error: { code: "TIMING", inequality: "availability", mend: { renewEveryMs: 3_555 } },
+    });
+    const mended = await here.run(["plan", "--ttl", "9s", "--renew-every", "3555ms"]);
+    expect(mended.exit.code).toBe(EXIT.ok);
+  });
+});
+
+describe("doctor", () => {
+  test("measures within its time and recommends durations that plan accepts", async () => {
+    const here = world();
+    const doctor = await here.run(["doctor", "--for", "1s", "--json", "--ttl", "1h"]);
+    expect(doctor.exit.code, doctor.out).toBe(EXIT.ok);
+    const found = doctor.json() as {
+      renewMs: { count: number; p50: number; max: number };
+      recommended: { ttlMs: number; roundTripMs: number };
+    };
+    expect(found.renewMs.count).toBeGreaterThan(3);
+    expect(found.renewMs.p50).toBeLessThanOrEqual(found.renewMs.max);
+    expect(found.recommended.ttlMs).toBe(3_600_000);
+    expect((await here.run(["ls"])).out).toBe("Nothing is held.\n");
+    const short = await here.run(["doctor", "--for", "300ms", "--ttl", "200ms"]);
+    expect(short.exit.code).toBe(EXIT.no);
+    expect(short.out).toContain("A ttl of 200ms is too short");
+  });
+});
+
+describe("the store", () => {
+  test("by default it is a file in the user's state folder, which nobody else can open", async () => {
+    const here = world();
+    const env = { TENURE_STORE: "" };
+    expect((await here.run(["run", "job", "--", "true"], env)).exit.code).toBe(0);
+    const folder = join(here.folder, "tenure");
+    expect(existsSync(join(folder, "tenure.db"))).toBe(true);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+  });
+
+  test("--store comes before TENURE_STORE; one that cannot be used ends with 69, a bad URL with 2", async () => {
+    const here = world();
+    const file = join(here.folder, "other.db");
+    await here.run(["run", "job", "--store", `sqlite:${file}`, "--", "true"]);
+    expect(existsSync(file)).toBe(true);
+    const [away, folder, bad] = await Promise.all([
+      here.run(["ls", "--store", "redis://user:hunter2@127.0.0.1:1/0"]),
+      here.run(["ls", "--store", `sqlite:${here.folder}`]),
+      here.run(["ls", "--store", "mysql://localhost"]),
+    ]);
+    expect([away.exit.code, folder.exit.code, bad.exit.code]).toEqual([
+      EXIT.unavailable,
+      EXIT.unavailable,
+      EXIT.usage,
+    ]);
+    expect(away.err + folder.err + bad.err).not.toContain("hunter2");
+    expect(bad.err).toContain('no store for "mysql:"');
+  });
+
+  test("Redis: run, show, once-per and revoke as on a file", async () => {
+    const here = world();
+    const env = { TENURE_STORE: `${redis().url}?prefix=cli-${process.pid}` };
+    const job = await holder(here, "job", env);
+    expect((await here.run(["show", "job"], env)).exit.code).toBe(EXIT.ok);
+    expect((await here.run(["revoke", "job", "--yes"], env)).exit.code).toBe(EXIT.ok);
+    expect((await job.ended).code).toBe(EXIT.lost);
+    const cron = ["run", "cron", "--once-per", "1h", "--", "echo", "ran"];
+    expect((await here.run(cron, env)).out).toBe("ran\n");
+    expect((await here.run(cron, env)).out).toBe("");
+  });
+});
+
+describe("help and completion", () => {
+  test("--help, COMMAND --help, no words and unknown words", async () => {
+    const here = world();
+    const [overall, run, none, unknown] = await Promise.all([
+      here.run(["--help"]),
+      here.run(["run", "--help"]),
+      here.run([]),
+      here.run(["lss"]),
+    ]);
+    expect(overall.out).toContain("Commands:");
+    expect(none.out).toBe(overall.out);
+    expect(run.out).toContain("Usage: tenure run RESOURCE [options] -- COMMAND");
+    expect([overall, run, none].map(({ exit }) => exit.code)).toEqual([0, 0, 0]);
+    expect(unknown.exit.code).toBe(EXIT.usage);
+    expect(unknown.err).toContain("Did you mean ls?");
+  });
+
+  test("bash accepts its script and completes commands and options with it", async () => {
+    const here = world();
+    const { out } = await here.run(["completion", "bash"]);
+    const complete = (words: string): string[] => {
+      const script = `${out}\nCOMP_WORDS=(${words}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _tenure; echo "\${COMPREPLY[@]}"`;
+      return execFileSync("bash", ["-c", script], { encoding: "utf8" }).trim().split(" ");
+    };
+    expect(complete("tenure re")).toEqual(["revoke"]);
+    expect(complete("tenure run --kill")).toEqual(["--kill-after"]);
+    expect(complete("tenure completion f")).toEqual(["fish"]);
+  });
+});

@@ -1,0 +1,181 @@
+// Goal: a command under `tenure run` does not outlive its lease, whatever happens to the lease, the store or the program, and
+// whatever the command does against it. Method: real processes on a SQLite file; the command ignores SIGTERM and writes down
+// when it was alive; the store's own tables say when another could have held.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
+import { expect, test } from "vitest";
+import { EXIT } from "../../src/cli/exit-codes.ts";
+import { type Cli, type CliWorld, cliWorlds, SHORT, SHORT_RENEWAL_MS } from "../support/cli.ts";
+import { hostMs, until } from "../support/process-file.ts";
+
+const world = cliWorlds();
+const STUBBORN = fileURLToPath(new URL("./workers/stubborn.mjs", import.meta.url));
+
+interface Job {
+  readonly cli: Cli;
+  readonly log: string;
+}
+
+async function stubborn(
+  here: CliWorld,
+  wishes: string[] = [],
+  options: string[] = [],
+): Promise<Job> {
+  const log = join(here.folder, "log");
+  const command = ["--", process.execPath, STUBBORN, log, ...wishes];
+  const cli = here.start(["run", "job", ...SHORT, ...options, ...command]);
+  const alive = wishes.includes("fork") ? 2 : 1;
+  await until("the command runs", () => starts(log).length === alive && beats(log).length > 10);
+  return { cli, log };
+}
+
+function entries(log: string, what: string): number[] {
+  if (!existsSync(log)) return [];
+  const lines = readFileSync(log, "utf8").trim().split("\n");
+  return lines.filter((line) => line.startsWith(what)).map((line) => Number(line.split(" ")[1]));
+}
+
+const beats = (log: string): number[] => entries(log, "beat");
+const starts = (log: string): number[] => entries(log, "start");
+const lastBeat = (log: string): number => Math.max(...beats(log));
+
+async function expectNothingLeft(from: CliWorld): Promise<void> {
+  await until("nothing is left running", () => from.alive().length === 0, 10_000).catch(() => {
+    expect(from.alive()).toEqual([]);
+  });
+}
+
+/** Somebody who waits for the same resource and tells when it got it. */
+function successor(here: CliWorld, log: string): Cli {
+  const script = `require("fs").appendFileSync(${JSON.stringify(log)}, "next " + Number(process.hrtime.bigint()) / 1e6 + "\\n")`;
+  return here.start(["run", "job", ...SHORT, "--", process.execPath, "-e", script]);
+}
+
+test("S3: a store that does not answer: SIGTERM, then SIGKILL before the store's own expiry; code 70", async () => {
+  const here = world();
+  const { cli, log } = await stubborn(here);
+  const database = new Database(join(here.folder, "tenure.db"), { timeout: 5_000 });
+  try {
+    database.exec("BEGIN IMMEDIATE");
+    const row = database.prepare("SELECT max(expires_ms) AS ms FROM session").get();
+    // The file counts on the boot clock, the log on the monotonic one; without a suspend they differ by a constant.
+    const bootMs = Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1_000;
+    const expiresAt = Number((row as { ms: number }).ms) - bootMs + hostMs();
+    expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
+    expect(hostMs()).toBeLessThan(expiresAt);
+    expect(lastBeat(log)).toBeLessThan(expiresAt);
+    const [told = Number.POSITIVE_INFINITY] = entries(log, "SIGTERM");
+    // One second before the deadline, which is 620 ms before the expiry.
+    expect(told).toBeLessThan(expiresAt - 620);
+    expect(lastBeat(log) - told).toBeGreaterThan(300);
+    expect(cli.err).toContain("lost: ");
+    database.exec("ROLLBACK");
+  } finally {
+    database.close();
+  }
+  await expectNothingLeft(here);
+});
+
+test("a revoked lease: the command, its double-forked child and its closed descriptors end at once; code 70", async () => {
+  const here = world();
+  const { cli, log } = await stubborn(here, ["fork", "closed"]);
+  const at = hostMs();
+  expect((await here.run(["revoke", "job", "--yes"])).exit.code).toBe(EXIT.ok);
+  expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
+  expect(cli.err).toContain("a third party revoked it");
+  // Two seconds on top for a busy machine; without the loss it would beat on for ever.
+  expect(lastBeat(log)).toBeLessThan(at + SHORT_RENEWAL_MS + 600 + 2_000);
+  await expectNothingLeft(here);
+});
+
+test("--restart: after a loss it queues again and runs again, with a larger token", async () => {
+  const here = world();
+  const script = 'echo "run $TENURE_TOKEN"; exec sleep 60';
+  const cli = here.start(["run", "job", ...SHORT, "--restart", "--", "sh", "-c", script]);
+  await cli.said("run 1\n");
+  await here.run(["revoke", "job", "--yes"]);
+  await cli.said("run 2\n");
+  cli.signal("SIGTERM");
+  expect(await cli.ended).toEqual({ code: 143, signal: null });
+  await expectNothingLeft(here);
+});
+
+test("kill -9 of the program: its command and all of its group are dead before another holds", async () => {
+  const here = world();
+  const { cli, log } = await stubborn(here, ["fork", "closed"]);
+  const next = successor(here, log);
+  cli.signal("SIGKILL");
+  expect(await cli.ended).toEqual({ code: null, signal: "SIGKILL" });
+  const killedAt = hostMs();
+  expect(await next.ended).toEqual({ code: 0, signal: null });
+  expect(lastBeat(log)).toBeLessThan(killedAt + 2_000);
+  expect(entries(log, "next")[0]).toBeGreaterThan(lastBeat(log));
+  await expectNothingLeft(here);
+});
+
+test("a reaper that is killed is replaced: kill -9 of the program still ends the command", async () => {
+  const here = world();
+  const { cli } = await stubborn(here);
+  const reaper = (): number | undefined => {
+    const line = here.alive().find((process) => process.includes("tenure-reaper"));
+    return line === undefined ? undefined : Number.parseInt(line, 10);
+  };
+  const first = reaper() ?? 0;
+  process.kill(first, "SIGKILL");
+  await until("another reaper is there", () => (reaper() ?? first) !== first);
+  cli.signal("SIGKILL");
+  await cli.ended;
+  await expectNothingLeft(here);
+});
+
+test("S6: a program that was frozen past its ttl kills the command with its first step; code 70", async () => {
+  const here = world();
+  const { cli, log } = await stubborn(here);
+  const next = successor(here, log);
+  cli.signal("SIGSTOP");
+  expect(await next.ended).toEqual({ code: 0, signal: null });
+  const wokenAt = hostMs();
+  cli.signal("SIGCONT");
+  expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
+  // Frozen, it cannot kill: the command ran on, which is what the token is for.
+  expect(lastBeat(log)).toBeGreaterThan(entries(log, "next")[0] ?? 0);
+  expect(lastBeat(log)).toBeLessThan(wokenAt + 2_000);
+  expect(entries(log, "SIGTERM")).toEqual([]);
+  await expectNothingLeft(here);
+});
+
+test("a command that ends while the program is frozen past its ttl counts as lost: code 70, not its own", async () => {
+  const here = world();
+  const cli = here.start(["run", "job", ...SHORT, "--", "sh", "-c", "echo ready; sleep 1; exit 0"]);
+  await cli.said("ready");
+  const next = here.start(["run", "job", ...SHORT, "--", "true"]);
+  cli.signal("SIGSTOP");
+  expect(await next.ended).toEqual({ code: 0, signal: null });
+  cli.signal("SIGCONT");
+  expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
+});
+
+test("^Z: the command is stopped with the program, goes on with it in time, and never after a loss", async () => {
+  const here = world();
+  const { cli, log } = await stubborn(here);
+  const isStill = async (): Promise<boolean> => {
+    const before = lastBeat(log);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    return lastBeat(log) === before;
+  };
+  cli.signal("SIGTSTP");
+  await expect.poll(isStill, { timeout: 5_000 }).toBe(true);
+  cli.signal("SIGCONT");
+  await expect.poll(isStill, { timeout: 5_000 }).toBe(false);
+  cli.signal("SIGTSTP");
+  await expect.poll(isStill, { timeout: 5_000 }).toBe(true);
+  const stoppedAt = lastBeat(log);
+  const next = successor(here, log);
+  expect(await next.ended).toEqual({ code: 0, signal: null });
+  cli.signal("SIGCONT");
+  expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
+  expect(lastBeat(log)).toBe(stoppedAt);
+  await expectNothingLeft(here);
+});
