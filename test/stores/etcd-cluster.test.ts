@@ -122,13 +122,13 @@ describe("the majority", () => {
     try {
       const ask = { ...session, resource: "s", attempt: "one.1", holderId: "one", queue: false };
       const requests: Record<string, Promise<unknown>> = {
-        grant: store.grant(ask),
-        renewal: store.renew({ ...session, withdrawn: [] }),
-        release: store.release({ ...session, resource: "r", token: lease.token }),
-        read: store.read({ resource: "r", consistency: "linearizable", limitMs: 800 }),
+        grant: reasonOf(store.grant(ask)),
+        renewal: reasonOf(store.renew({ ...session, withdrawn: [] })),
+        release: reasonOf(store.release({ ...session, resource: "r", token: lease.token })),
+        read: reasonOf(store.read({ resource: "r", consistency: "linearizable", limitMs: 800 })),
       };
       for (const [name, request] of Object.entries(requests)) {
-        const error = await reasonOf(request);
+        const error = await request;
         expect([name, (error as { code?: string }).code]).toEqual([name, "STORE_UNAVAILABLE"]);
       }
       // What one member has by itself may be read, and says of itself that it may be old.

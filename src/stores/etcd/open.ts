@@ -25,7 +25,8 @@ export async function openMembers(settings: Settings, clock: Clock): Promise<Mem
   return members;
 
   async function prepare(opened: Members, { names }: Settings): Promise<void> {
-    const limitMs = connectMs;
+    // Later than the limit of the whole: that one's message names the setting.
+    const limitMs = connectMs + 500;
     await opened.logIn(limitMs);
     const version = await opened.call(status, undefined, { limitMs }).catch((error: unknown) => {
       // A role may not be allowed to ask: then it is trusted to be new enough.
