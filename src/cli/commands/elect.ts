@@ -1,10 +1,12 @@
 // `tenure elect`: a candidate that prints who leads and, where a command is given, runs it while leading.
 
+import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Election } from "../../election/election.ts";
 import type { ElectionEvent } from "../../election/events.ts";
 import type { Leader } from "../../election/observe.ts";
 import type { Lease } from "../../holder/lease.ts";
+import { pause } from "../../holder/waits.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { checkExecutable } from "../child/executable.ts";
@@ -16,6 +18,8 @@ import { Relay } from "../relay.ts";
 import { printable } from "../text.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
 import type { Voice } from "../voice.ts";
+
+const FOLLOW_AGAIN_MS = 1_000;
 
 export const electCommand: Command = async ({ positionals, command, options }, voice) => {
   const name = checkResource(positionals[0]);
@@ -31,11 +35,12 @@ export const electCommand: Command = async ({ positionals, command, options }, v
     onEvent: (event) => candidate.tell(event),
   });
   const observing = new AbortController();
-  const observed = candidate.follow(election, observing.signal);
+  void candidate.follow(election, observing.signal);
   election.start();
-  const code = await Promise.race([candidate.done, observed]);
-  if (!candidate.stuck) await tenure.close({ drainMs: timing.killAfterMs });
+  const code = await candidate.done;
   observing.abort();
+  // A lease under which something still runs is left to its ttl.
+  if (!candidate.stuck) await tenure.close({ drainMs: timing.killAfterMs });
   return code;
 };
 
@@ -88,14 +93,19 @@ class Candidate {
     if (relay.endedBy !== undefined) this.#finish(this.#signalCode());
   }
 
-  /** Prints every leader. Settles only when following has become impossible. */
-  async follow(election: Election, signal: AbortSignal): Promise<number> {
-    try {
-      for await (const leader of election.observe({ signal })) this.#tellLeader(leader);
-      return await this.done;
-    } catch (error) {
-      if (signal.aborted) return EXIT.ok;
-      throw error;
+  /** Prints every leader until the signal aborts. That the store cannot be watched for now is no reason to stop leading. */
+  async follow(election: Election, signal: AbortSignal): Promise<void> {
+    const { voice, name } = this.#parts;
+    const { clock } = systemParts();
+    while (!signal.aborted) {
+      try {
+        for await (const leader of election.observe({ signal })) this.#tellLeader(leader);
+      } catch (error) {
+        if (signal.aborted || isTenureError(error, "CLOSED")) return;
+        const message = error instanceof Error ? error.message : String(error);
+        voice.note(`cannot see who leads for now: ${message}`, { event: "blind", name, message });
+      }
+      await pause(clock, FOLLOW_AGAIN_MS, signal).catch(() => undefined);
     }
   }
 

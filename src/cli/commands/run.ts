@@ -95,8 +95,7 @@ class Run {
     const { command, killAfterMs, restart, resource } = this.#plan;
     const lease = await this.#acquire();
     if (typeof lease === "number") return ended(lease);
-    if (this.#plan.windowMs !== undefined && !(await this.#takeWindow(this.#plan.windowMs)))
-      return ended(this.#taken());
+    if (!(await this.#takeWindow(lease))) return ended(this.#taken());
     this.#voice.aside(`holds "${resource}", token ${lease.token}.`, {
       event: "held",
       resource,
@@ -163,13 +162,21 @@ class Run {
     return EXIT.ok;
   }
 
-  async #takeWindow(windowMs: number): Promise<boolean> {
+  /** True when nobody has run in this window, or there is none. */
+  async #takeWindow(lease: Lease): Promise<boolean> {
+    const { resource, timing, windowMs } = this.#plan;
+    if (windowMs === undefined) return true;
     const { store, tenure } = this.#opened;
-    const { resource, timing } = this.#plan;
-    const limitMs = timing.roundTripMs;
     const { random } = systemParts();
+    const limitMs = timing.roundTripMs;
     const request = { resource, windowMs, holderId: tenure.holderId, limitMs };
-    return takeWindow(store, random, request);
+    try {
+      return await takeWindow(store, random, request);
+    } catch (error) {
+      // Nothing was started: the others need not wait for the ttl.
+      await lease.release();
+      throw error;
+    }
   }
 
   async #release(lease: Lease): Promise<void> {

@@ -62,7 +62,9 @@ class Screen {
 
   /** Draws, and again after a while. */
   #draw(): { cancel(): void } {
-    const { columns = 80, rows = 24 } = process.stdout;
+    // Some terminals say 0 for a size that they do not know.
+    const columns = process.stdout.columns || 80;
+    const rows = process.stdout.rows || 24;
     const all = [...this.#leases.values()]
       .map(({ lease, seenAt }) => ({ lease, row: this.#row(lease, seenAt) }))
       .sort((a, b) => (a.lease.resource < b.lease.resource ? -1 : 1));
