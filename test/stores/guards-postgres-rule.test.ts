@@ -87,7 +87,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     const raising = newer.guard.raise(source(2n)).then(() => {
       isRaised = true;
     });
-    await until(async () => (await waiting(ledger)) === 1);
+    await until(async () => isRaised || (await waiting(ledger)) === 1);
     expect(isRaised).toBe(false);
     go.open();
     await first;
@@ -95,6 +95,33 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     const late = older.guard.transaction(source(1n), (tx) => older.append(tx, "ledger", "late"));
     await expect(late).rejects.toMatchObject({ code: "STALE_TOKEN", offered: 1n, highest: 2n });
     expect(await ledger.written()).toEqual(["in time"]);
+  });
+
+  test("S2: a writer that waited for a raise which was undone keeps the next raise out", async () => {
+    const ledger = await newLedger();
+    const [writer, successor] = [ledger.guard(library), ledger.guard(library)];
+    await writer.guard.raise(source(1n));
+    const raiser = await ledger.pool().connect();
+    await raiser.query(`BEGIN; SELECT ${ledger.schema}.admit('ledger', 2)`);
+    const [inside, end] = [new Gate(), new Gate()];
+    const writing = writer.guard.transaction(source(1n), async (tx) => {
+      inside.open();
+      await end.opened;
+      await writer.append(tx, "ledger", "of the old term");
+    });
+    await until(async () => (await waiting(ledger)) === 1);
+    await raiser.query("ROLLBACK");
+    raiser.release();
+    await inside.opened;
+    let isRaised = false;
+    const raising = successor.guard.raise(source(2n)).then(() => {
+      isRaised = true;
+    });
+    await until(async () => isRaised || (await waiting(ledger)) === 1);
+    expect(isRaised).toBe(false);
+    end.open();
+    await Promise.all([writing, raising]);
+    expect(await ledger.written()).toEqual(["of the old term"]);
   });
 
   test("writers of one term go side by side", async () => {
