@@ -104,12 +104,14 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     const raiser = await ledger.pool().connect();
     await raiser.query(`BEGIN; SELECT ${ledger.schema}.admit('ledger', 2)`);
     const [inside, end] = [new Gate(), new Gate()];
+    let isInside = false;
     const writing = writer.guard.transaction(source(1n), async (tx) => {
+      isInside = true;
       inside.open();
       await end.opened;
       await writer.append(tx, "ledger", "of the old term");
     });
-    await until(async () => (await waiting(ledger)) === 1);
+    await until(async () => isInside || (await waiting(ledger)) === 1);
     await raiser.query("ROLLBACK");
     raiser.release();
     await inside.opened;
