@@ -5,7 +5,7 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 import { beginSafely } from "./after-close.ts";
 import type { Step } from "./failures.ts";
 
-export type Row = Readonly<Record<string, unknown>>;
+type Row = Readonly<Record<string, unknown>>;
 
 /** A connection of pg, as far as the guard needs it: a Client, or what a Pool hands out. */
 export interface PgClient {
@@ -43,7 +43,7 @@ export type TransactionOf<Target> = Target extends { begin: infer Begin }
       : PgClient
     : Target;
 
-export interface Opening {
+interface Opening {
   readonly isolation: string | undefined;
   /** The comparison. Follows the BEGIN in the same message; `fresh` in its answer is "true" in a new transaction. */
   readonly statement: string;
