@@ -202,6 +202,37 @@ describe("a lease as the source", () => {
   });
 });
 
+describe("a source that stops allowing", () => {
+  test("S6: what a lease allowed at the start of the write is not committed after its end", () => {
+    const database = open();
+    const guard = sqliteGuard(database);
+    let isOver = false;
+    const check = (): bigint => {
+      if (isOver) throw new Error("over by now");
+      return 3n;
+    };
+    const slow = (db: Connection): void => {
+      add("late")(db);
+      isOver = true;
+    };
+    expect(() => guard.transaction({ ...source(3n), check }, slow)).toThrow("over by now");
+    expect(texts(database)).toEqual([]);
+    expect(guard.highest("ledger")).toBeUndefined();
+  });
+
+  test("S6: a lease that is lost is refused before the file is locked", () => {
+    const file = newFile();
+    const [locking, other] = [open(file), open(file)];
+    const guard = sqliteGuard(other);
+    const check = (): bigint => {
+      throw new Error("lost");
+    };
+    locking.exec("BEGIN IMMEDIATE");
+    expect(() => guard.transaction({ ...source(3n), check }, add("late"))).toThrow("lost");
+    locking.exec("ROLLBACK");
+  });
+});
+
 describe("bad input to the SQLite guard", () => {
   test.each([1.5, 1, -1n, 0n, 2n ** 127n, "1", undefined])("a token of %s is refused", (token) => {
     const database = open();

@@ -223,6 +223,31 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
   });
 });
 
+describe("an instance of postgres.js", () => {
+  test("statements, savepoints and the end of a transaction whose connection was closed harm nobody", async () => {
+    const ledger = await newLedger();
+    const guard = postgresGuard(ledger.sql(), { schema: ledger.schema, idleLimitMs: 100 });
+    const told: string[] = [];
+    const closed = guard.transaction(source(1n), async (tx) => {
+      await tx.savepoint(async (inner) => {
+        await inner`INSERT INTO ${tx.unsafe(ledger.table)} (text) VALUES ('never')`;
+        await sleep(1_000);
+        await (async () => inner`SELECT 1`)().catch((error: Error) => told.push(error.message));
+        await (async () => tx.unsafe("SELECT 1"))().catch((error: Error) =>
+          told.push(error.message),
+        );
+      });
+      told.push("never reached");
+    });
+    await expect(closed).rejects.toThrow();
+    await until(async () => told.length === 2);
+    await sleep(50);
+    expect(told).toEqual(Array(2).fill("The connection of this transaction was closed."));
+    expect(await ledger.written()).toEqual([]);
+    await guard.transaction(source(1n), (tx) => tx.unsafe("SELECT 1"));
+  });
+});
+
 describe("a connection of pg", () => {
   test("S6: a lost lease is refused before the database is asked", async () => {
     await using tenure = await connect("memory:");

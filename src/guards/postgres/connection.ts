@@ -2,9 +2,10 @@
 // opening is one message with several statements, so that with pg a guarded transaction has as many round trips as a bare one.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { beginSafely } from "./after-close.ts";
 import type { Step } from "./failures.ts";
 
-export type Row = Readonly<Record<string, unknown>>;
+type Row = Readonly<Record<string, unknown>>;
 
 /** A connection of pg, as far as the guard needs it: a Client, or what a Pool hands out. */
 export interface PgClient {
@@ -42,7 +43,7 @@ export type TransactionOf<Target> = Target extends { begin: infer Begin }
       : PgClient
     : Target;
 
-export interface Opening {
+interface Opening {
   readonly isolation: string | undefined;
   /** The comparison. Follows the BEGIN in the same message; `fresh` in its answer is "true" in a new transaction. */
   readonly statement: string;
@@ -182,16 +183,15 @@ function ofPostgresJs(sql: PostgresJs): Connection {
       hooks: { step: (step: Step) => void; beforeCommit: () => void },
     ): Promise<T> => {
       let result: { value: T } | undefined;
-      await sql.begin(isolation === undefined ? "" : `isolation level ${isolation}`, (async (
-        transaction: PostgresJs,
-      ) => {
-        await transaction.unsafe(statement);
+      const options = isolation === undefined ? "" : `isolation level ${isolation}`;
+      await beginSafely(sql, options, async (transaction) => {
+        await (transaction as PostgresJs).unsafe(statement);
         hooks.step("work");
         result = { value: await work(transaction) };
         hooks.beforeCommit();
         // The library commits when this function has returned.
         hooks.step("commit");
-      }) as never);
+      });
       return (result as unknown as { value: T }).value;
     },
   };
