@@ -43,7 +43,11 @@ guardSuite(sideBySide, {
           const line = `${JSON.stringify([given?.resource ?? "ledger", text])}\n`;
           await (given === undefined ? guard.append(line) : guard.append(given, line));
         };
-        return { raise: guard.raise, highest: guard.highest, write };
+        return {
+          raise: (given) => guard.raise(given),
+          highest: (resource) => guard.highest(resource),
+          write,
+        };
       },
       written: (resource) =>
         linesOf(file)

@@ -15,7 +15,7 @@ import { type RedisServer, startRedis } from "../../test/servers/redis.ts";
 import { RESOURCE } from "./messages.ts";
 import type { ResourceName } from "./writers.ts";
 
-export interface LaneSetup {
+interface LaneSetup {
   readonly folder: string;
   readonly name: string;
   readonly isGuarded: boolean;

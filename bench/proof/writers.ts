@@ -63,8 +63,8 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         if (isGuarded) await guard.append(source, line);
         else appendFileSync(at, line);
       },
-      raise: isGuarded ? guard.raise : unguarded,
-      close: guard.close,
+      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      close: () => guard.close(),
     };
   },
 

@@ -52,91 +52,104 @@ export interface FileGuard extends Guard, AsyncDisposable {
 /** Somebody with the same token appends between our two steps; each time somebody gets on. */
 const ROUNDS_MAX = 1_000;
 
+type Data = string | Uint8Array;
+
 export function fileGuard(path: string, options: FileGuardOptions = {}): FileGuard {
-  const bound = checkBound(options);
-  const file = placeOf(path);
-  const waitMs = checkWait(options.waitMs ?? 5_000);
-  const clock = options.clock ?? systemParts().clock;
-  const ledgerFile = resolve(options.ledger ?? `${file}.tenure`);
-  const ledger = new Ledger({ file: ledgerFile, clock, waitMs });
+  return new GuardOnFile(path, options);
+}
 
-  /** Admitted, and with the highest raised to this token. On the disk when the lock is given back. */
-  function admitted(locked: Locked, source: TokenSource): void {
-    const highest = locked.highest(source.resource);
-    const token = admit(source, highest);
-    if (token !== highest) locked.raise(source.resource, token);
+class GuardOnFile implements FileGuard {
+  readonly #bound: string | undefined;
+  readonly #file: string;
+  readonly #ledger: Ledger;
+
+  constructor(path: string, options: FileGuardOptions) {
+    this.#bound = checkBound(options);
+    this.#file = placeOf(path);
+    const waitMs = checkWait(options.waitMs ?? 5_000);
+    const clock = options.clock ?? systemParts().clock;
+    const file = resolve(options.ledger ?? `${this.#file}.tenure`);
+    this.#ledger = new Ledger({ file, clock, waitMs });
   }
 
-  /** Whether an earlier step has raised the highest to this very token: only then may the data be touched. */
-  function isRaised(locked: Locked, source: TokenSource): boolean {
-    const highest = locked.highest(source.resource);
-    return admit(source, highest) === highest;
-  }
-
-  async function replace(given: TokenSource | undefined, data: Uint8Array): Promise<void> {
-    const source = sourceOf(given, bound);
+  async replace(...args: [TokenSource, Data] | [Data]): Promise<void> {
+    const [given, data] = splitArguments(args);
+    const bytes = toBytes(data);
+    const source = sourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
-      const done = await ledger.locked((locked) => {
+      const done = await this.#ledger.locked((locked) => {
         // A noted append would be taken for torn by what the new data's length happens to be.
         if (!isRaised(locked, source) || locked.append() !== undefined) return false;
-        replaceWhole(file, data, () => admit(source, undefined));
+        replaceWhole(this.#file, bytes, () => admit(source, undefined));
         return true;
       });
       if (done) return;
-      await ledger.locked((locked) => {
-        admitted(locked, source);
-        mend(file, locked.append());
+      await this.#ledger.locked((locked) => {
+        raiseTo(locked, source);
+        mend(this.#file, locked.append());
         locked.endAppend();
       });
     }
-    throw crowded(file);
+    throw crowded(this.#file);
   }
 
-  async function append(given: TokenSource | undefined, data: Uint8Array): Promise<void> {
-    const source = sourceOf(given, bound);
+  async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
+    const [given, data] = splitArguments(args);
+    const bytes = toBytes(data);
+    const source = sourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
-      const begun = await ledger.locked((locked) => {
-        admitted(locked, source);
-        mend(file, locked.append());
-        const append = { offset: sizeOf(file), length: data.length };
+      const begun = await this.#ledger.locked((locked) => {
+        raiseTo(locked, source);
+        mend(this.#file, locked.append());
+        const append = { offset: sizeOf(this.#file), length: bytes.length };
         locked.beginAppend(append);
         return append;
       });
-      const done = await ledger.locked((locked) => {
-        const latest = locked.append();
+      const done = await this.#ledger.locked((locked) => {
         if (!isRaised(locked, source)) return false;
         // Somebody else came between the two steps.
+        const latest = locked.append();
         if (latest?.offset !== begun.offset || latest.length !== begun.length) return false;
-        if (sizeOf(file) !== begun.offset) return false;
-        appendWhole(file, data, begun.offset);
+        if (sizeOf(this.#file) !== begun.offset) return false;
+        appendWhole(this.#file, bytes, begun.offset);
         return true;
       });
       if (done) return;
     }
-    throw crowded(file);
+    throw crowded(this.#file);
   }
 
-  return {
-    raise: async (given) => {
-      const source = sourceOf(given, bound);
-      await ledger.locked((locked) => admitted(locked, source));
-    },
-    highest: async (resource) => {
-      checkResource(resource);
-      return ledger.read((locked) => locked.highest(resource));
-    },
-    replace: async (...args: [TokenSource, string | Uint8Array] | [string | Uint8Array]) => {
-      const [source, data] = splitArguments(args);
-      await replace(source, toBytes(data));
-    },
-    append: async (...args: [TokenSource, string | Uint8Array] | [string | Uint8Array]) => {
-      const [source, data] = splitArguments(args);
-      await append(source, toBytes(data));
-    },
-    close: () => ledger.close(),
-    [Symbol.asyncDispose]: () => ledger.close(),
-  };
+  async raise(given?: TokenSource): Promise<void> {
+    const source = sourceOf(given, this.#bound);
+    await this.#ledger.locked((locked) => raiseTo(locked, source));
+  }
+
+  async highest(resource: string): Promise<bigint | undefined> {
+    checkResource(resource);
+    return this.#ledger.read((locked) => locked.highest(resource));
+  }
+
+  close(): Promise<void> {
+    return this.#ledger.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#ledger.close();
+  }
+}
+
+/** Admitted, and with the highest raised to this token. On the disk when the lock is given back. */
+function raiseTo(locked: Locked, source: TokenSource): void {
+  const highest = locked.highest(source.resource);
+  const token = admit(source, highest);
+  if (token !== highest) locked.raise(source.resource, token);
+}
+
+/** Whether an earlier step has raised the highest to this very token: only then may the data be touched. */
+function isRaised(locked: Locked, source: TokenSource): boolean {
+  const highest = locked.highest(source.resource);
+  return admit(source, highest) === highest;
 }
 
 function toBytes(data: unknown): Uint8Array {

@@ -4,22 +4,16 @@
 // handler's effect a newer holder may pass at another one, so there the handler writes through a guard of its own, which
 // finds the same token in the async context.
 
-import { type Held, runUnder } from "../core/context.ts";
-import { InvalidArgumentError, UntrustedTokenError } from "../core/errors.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { runUnder } from "../core/context.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
 import { checkResource } from "../core/resource.ts";
 // biome-ignore lint/style/noRestrictedImports: what no caller sees becomes a warning of the process, as elsewhere
 import { warn } from "../runtime/system.ts";
 import type { Guard, TokenSource } from "./guard.ts";
-import { HEADER, parseHeader } from "./http/header.ts";
-import {
-  crowded,
-  malformed,
-  missing,
-  otherResource,
-  type Refusal,
-  refusalOf,
-} from "./http/refusal.ts";
-import { CrowdedError, Turns } from "./http/turns.ts";
+import { Admission } from "./http/admission.ts";
+import { HEADER } from "./http/header.ts";
+import type { Refusal } from "./http/refusal.ts";
 
 export type { Guard, TokenSource } from "./guard.ts";
 export {
@@ -77,7 +71,11 @@ export interface HttpGuard {
    * Wraps a handler of node:http or Express. It counts as running until its promise has settled and the response is
    * closed, so let it return a promise: of other handlers only the response can be seen.
    */
-  guarded<Request extends NodeRequest, Response extends NodeResponse, Rest extends unknown[]>(
+  guarded<
+    Request extends NodeRequest = IncomingMessage,
+    Response extends NodeResponse = ServerResponse,
+    Rest extends unknown[] = [],
+  >(
     handler: (request: Request, response: Response, ...rest: Rest) => unknown,
   ): (request: Request, response: Response, ...rest: Rest) => Promise<void>;
   /** `app.use(fence.express)`, behind body parsers. The handlers count as running until the response is closed. */
@@ -90,100 +88,43 @@ export interface HttpGuard {
   tokenOf(request: object): TokenSource | undefined;
 }
 
-interface Admitted {
-  readonly held: Held;
-  leave(): void;
-}
-
 export function httpGuard(options: HttpGuardOptions): HttpGuard {
   checkOptions(options);
-  const { guard, signedBy, exclusive = true, onError = warnOfGuard } = options;
-  const turns = new Turns(guard);
-  const known = new WeakMap<object, TokenSource>();
+  const admission = new Admission({ ...options, onError: options.onError ?? warnOfGuard });
 
-  function resourceOf(request: unknown): string {
-    if (options.resourceOf === undefined) return options.resource ?? "";
+  async function guarded<Request extends NodeRequest, Response extends NodeResponse>(
+    request: Request,
+    response: Response,
+    handler: () => unknown,
+  ): Promise<void> {
+    const entry = await admission.enter(request, request, headerOf(request));
+    if ("status" in entry) return answer(response, entry);
+    // The client has gone while its turn came: nothing was begun, and nobody would hear of it.
+    if (response.closed) return entry.leave();
     try {
-      return checkResource(options.resourceOf(request));
-    } catch (cause) {
-      // The request names it, so a name that cannot be had is the request's fault.
-      throw new InvalidArgumentError("This request names no resource that can be guarded.", {
-        cause,
-      });
-    }
-  }
-
-  function read(header: string | undefined, resource: string): TokenSource | Refusal {
-    if (header === undefined || header === "") return missing(resource);
-    const offered = parseHeader(header);
-    if (signedBy === undefined) {
-      if (offered.kind === "signed")
-        return malformed("This service takes plain tokens, not signed ones.");
-      return offered;
-    }
-    if (offered.kind === "facts") {
-      throw new UntrustedTokenError(
-        "unsigned",
-        `This service takes signed tokens only: ${HEADER}: signed="..."`,
-      );
-    }
-    return signedBy.verify(offered.text);
-  }
-
-  async function enter(
-    request: unknown,
-    key: object,
-    header: string | undefined,
-  ): Promise<Admitted | Refusal> {
-    try {
-      const resource = resourceOf(request);
-      const offered = read(header, resource);
-      if ("status" in offered) return offered;
-      if (offered.resource !== resource) return otherResource(resource, offered.resource);
-      const { token } = offered;
-      const held: Held = { resource, token, check: () => token };
-      const leave = exclusive ? await turns.enter(held) : await onlyCompare(held);
-      known.set(key, held);
-      return { held, leave };
+      await runUnder(entry.held, handler);
     } catch (error) {
-      if (error instanceof CrowdedError) return crowded(resourceOf(request));
-      const { refusal, isOurs } = refusalOf(error);
-      if (!isOurs) onError(error);
-      return refusal;
+      entry.leave();
+      throw error;
     }
-  }
-
-  async function onlyCompare(held: Held): Promise<() => void> {
-    await guard.raise(held);
-    return () => undefined;
+    whenClosed(response, entry.leave);
   }
 
   return {
-    tokenOf: (request) => known.get(request),
+    tokenOf: (request) => admission.tokenOf(request),
     guarded:
       (handler) =>
-      async (request, response, ...rest) => {
-        const entry = await enter(request, request, headerOf(request));
-        if ("status" in entry) return answer(response, entry);
-        // The client has gone while its turn came: nothing was begun, and nobody would hear of it.
-        if (response.closed) return entry.leave();
-        try {
-          await runUnder(entry.held, () => handler(request, response, ...rest));
-        } catch (error) {
-          entry.leave();
-          throw error;
-        }
-        whenClosed(response, entry.leave);
-      },
+      (request, response, ...rest) =>
+        guarded(request, response, () => handler(request, response, ...rest)),
     express: (request, response, next) => {
-      void enter(request, request, headerOf(request)).then((entry) => {
+      void admission.enter(request, request, headerOf(request)).then((entry) => {
         if ("status" in entry) return answer(response, entry);
         whenClosed(response, entry.leave);
         if (!response.closed) void runUnder(entry.held, () => next());
       });
     },
     fastify: (request, reply, done) => {
-      void enter(request, request, headerOf(request)).then((entry) => {
+      void admission.enter(request, request, headerOf(request)).then((entry) => {
         if ("status" in entry) {
           reply.code(entry.status);
           for (const [name, value] of Object.entries(entry.headers)) reply.header(name, value);
@@ -196,7 +137,7 @@ export function httpGuard(options: HttpGuardOptions): HttpGuard {
     },
     hono: async (context, next) => {
       const { req } = context;
-      const entry = await enter(context, req.raw, req.header(HEADER));
+      const entry = await admission.enter(context, req.raw, req.header(HEADER));
       if ("status" in entry) {
         const { status, headers, body } = entry;
         return new Response(body, { status, headers });

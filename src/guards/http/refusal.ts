@@ -66,14 +66,13 @@ export function malformed(detail: string): Refusal {
   });
 }
 
-export function crowded(resource: string): Refusal {
+export function crowded(): Refusal {
   return refusal({
     status: 503,
     type: "crowded",
     title: "Too many requests wait for those of an earlier holder",
     detail: "Try again a little later. Nothing was written.",
     headers: { "Retry-After": "1" },
-    facts: { resource },
   });
 }
 

@@ -25,7 +25,7 @@ export interface NodeRedisScripting {
 
 export type RedisGuardClient = IoredisScripting | NodeRedisScripting;
 
-export interface ScriptCall {
+interface ScriptCall {
   readonly script: Script;
   readonly keys: readonly string[];
   /** Asked once per sending, because the lease is checked each time. */
