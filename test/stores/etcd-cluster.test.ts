@@ -8,15 +8,8 @@ import type { Store } from "../../src/stores/store.ts";
 import { until } from "../servers/ask.ts";
 import { type EtcdServer, startEtcdCluster } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";
-import {
-  at,
-  heldAndQueued,
-  holder,
-  isBack,
-  newPrefix,
-  opened,
-  reasonOf,
-} from "../support/etcd-holders.ts";
+import { at, heldAndQueued, holder, newPrefix, opened } from "../support/etcd-holders.ts";
+import { isBack, reasonOf } from "../support/lost-replies.ts";
 
 const cluster = useServer(startEtcdCluster, { fastElections: true });
 /** An election has to fit in, on a machine where everything else runs too. */

@@ -13,6 +13,7 @@ import { until } from "../servers/ask.ts";
 import { startProxy, type TcpProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
+import { expectLostRepliesHarmless, reasonOf } from "../support/lost-replies.ts";
 
 /** Generous bounds for two busy cores, and still a short trial. */
 const timing = { ttlMs: 900, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
@@ -42,13 +43,6 @@ function newPrefix(): string {
   return `faults${prefixes}`;
 }
 
-async function reasonOf(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    (value) => `resolved with ${String(value)}`,
-    (error: unknown) => error,
-  );
-}
-
 describe.each(libraries)("a broken link, through %s", (library) => {
   const redis = useServer(startRedis, { own: true });
 
@@ -57,21 +51,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     const prefix = newPrefix();
     const first = await holder({ url: proxy.url, library, prefix });
     const second = await holder({ url: redis().url, library, prefix });
-    const kept = await first.acquire("kept");
-    const { connections } = proxy.counts();
-    proxy.cut("replies");
-    const lost = await reasonOf(first.tryAcquire("r"));
-    expect(lost).toMatchObject({ code: "STORE_UNAVAILABLE" });
-    // A connection on which nothing comes back is given up, long before TCP would.
-    const isAnew = async (): Promise<boolean> => proxy.counts().connections > connections;
-    await until("a new connection is tried", isAnew, 3_000);
-    await proxy.heal();
-    const lease = await second.acquire("r", { waitMs: 10_000 });
-    expect(lease.token).toBeGreaterThan(kept.token);
-    await lease.release();
-    await until("the first is back", async () => back(first), 10_000);
-    const again = await first.acquire("r", { waitMs: 10_000 });
-    expect(again.token).toBeGreaterThan(lease.token);
+    await expectLostRepliesHarmless(proxy, first, second);
   });
 
   test.each(["while nobody listens", "after it is mended"])(
@@ -127,12 +107,6 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     await until("renewals work again", renewed, 10_000);
   });
 });
-
-async function back(tenure: Tenure): Promise<boolean> {
-  const lease = await tenure.tryAcquire("back").catch(() => undefined);
-  await lease?.release();
-  return lease !== undefined;
-}
 
 describe("a server that dies", () => {
   const durable = useServer(startRedis, { appendonly: true, appendfsync: "always" });

@@ -41,20 +41,6 @@ export async function proxied(server: { readonly url: string }): Promise<TcpProx
   return proxy;
 }
 
-export async function reasonOf(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    (value) => `resolved with ${String(value)}`,
-    (error: unknown) => error,
-  );
-}
-
-/** Whether it can acquire and release again. */
-export async function isBack(tenure: Tenure): Promise<boolean> {
-  const lease = await tenure.tryAcquire("back").catch(() => undefined);
-  await lease?.release().catch(() => undefined);
-  return lease !== undefined;
-}
-
 /** One session that holds "r", one that waits for it. */
 export async function heldAndQueued(
   store: Store,
