@@ -1,11 +1,53 @@
-// etcd, against etcd3's Lock. There is a row for it as soon as there is a store for etcd; a floor through that store's own
-// client is added here then.
+// etcd, against two bare transactions over the store's own transport, and against etcd3's Lock.
 
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { systemParts } from "../../src/runtime/system.ts";
+import type { Txn } from "../../src/stores/etcd/kv.ts";
+import { openMembers } from "../../src/stores/etcd/open.ts";
+import { settingsOf } from "../../src/stores/etcd/options.ts";
+import { range, txn } from "../../src/stores/etcd/rpc.ts";
 import { startEtcd } from "../../test/servers/etcd.ts";
 import { tryLoadPeer } from "../peers/install.ts";
-import type { BenchServer, EngineBench, Peer } from "./engine.ts";
+import type { BenchServer, EngineBench, Floor, Peer } from "./engine.ts";
+
+const LIMIT_MS = 5_000;
+
+async function openFloor({ url }: BenchServer): Promise<Floor> {
+  const endpoints = [url.replace(/^etcd:\/\//, "")];
+  const { clock } = systemParts();
+  const members = await openMembers(settingsOf({ endpoints, onWarning: () => undefined }), clock);
+  const limits = { limitMs: LIMIT_MS };
+  const value = Buffer.from("a holder");
+  return {
+    pair: async (index) => {
+      const key = Buffer.from(`floor/${index}`);
+      const put: Txn = {
+        when: [{ key, target: "create", is: "=", than: 0n }],
+        yes: [{ put: { key, value, lease: 0n } }],
+        no: [{ get: { key } }],
+      };
+      const { succeeded, header } = await members.call(txn, put, limits);
+      const drop: Txn = {
+        when: [{ key, target: "create", is: "=", than: header.revision }],
+        yes: [{ remove: { key } }],
+        no: [],
+      };
+      const freed = await members.call(txn, drop, limits);
+      if (!succeeded || !freed.succeeded) throw new Error("the floor did not lock");
+    },
+    trip: async () => void (await members.call(range, { key: Buffer.from("floor") }, limits)),
+    close: async () => members.close(),
+  };
+}
+
+/** Requests that leases need: single ones, and messages on the stream of renewals. */
+async function requestsOf(metrics: string): Promise<number> {
+  const text = await (await fetch(metrics)).text();
+  const calls =
+    /^grpc_server_started_total\{grpc_method="(Txn|Range|LeaseGrant|LeaseRevoke)".*\} (\d+)$/gm;
+  const messages = /^grpc_server_msg_received_total\{grpc_method="(LeaseKeepAlive)".*\} (\d+)$/gm;
+  const found = [...text.matchAll(calls), ...text.matchAll(messages)];
+  return found.reduce((sum, match) => sum + Number(match[2]), 0);
+}
 
 interface Etcd3Module {
   Etcd3: new (options: {
@@ -35,24 +77,19 @@ async function openPeers({ url }: BenchServer): Promise<Peer[]> {
   ];
 }
 
-const hasStore = existsSync(fileURLToPath(new URL("../../src/stores/etcd.ts", import.meta.url)));
-
-/** Empty while there is no store for etcd. */
-export const etcdBenches: readonly EngineBench[] = hasStore
-  ? [
-      {
-        name: "etcd",
-        start: async () => {
-          const server = await startEtcd({ own: true });
-          return {
-            url: `etcd://${server.host}:${server.port}`,
-            requests: async () => Number.NaN,
-            [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-          };
-        },
-        floorShare: 0.85,
-        openPeers,
-        peerShare: 2,
-      },
-    ]
-  : [];
+export const etcdBench: EngineBench = {
+  name: "etcd",
+  start: async () => {
+    const server = await startEtcd({ own: true });
+    const place = `${server.host}:${server.port}`;
+    return {
+      url: `etcd://${place}`,
+      requests: () => requestsOf(`http://${place}/metrics`),
+      [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+    };
+  },
+  openFloor,
+  floorShare: 0.85,
+  openPeers,
+  peerShare: 2,
+};

@@ -2,11 +2,12 @@
 
 import type { Section } from "../support.ts";
 import type { BenchServer, EngineBench } from "./engine.ts";
-import { etcdBenches } from "./etcd.ts";
+import { etcdBench } from "./etcd.ts";
 import { pairRows } from "./pairs.ts";
 import { pgBench, postgresJsBench } from "./postgres.ts";
 import { failoverRows, handoverRows, manyRows } from "./processes.ts";
 import { ioredisBench, nodeRedisBench } from "./redis.ts";
+import { zookeeperBench } from "./zookeeper.ts";
 
 /** `--quick`: enough to see that it works, and the order of magnitude. */
 interface Effort {
@@ -25,12 +26,8 @@ export const engineBenchmarks: Readonly<Record<string, Run>> = {
     ...(await run(pgBench, effort)),
     ...(await run(postgresJsBench, effort)),
   ],
-  ...(etcdBenches.length === 0
-    ? {}
-    : {
-        etcd: async (effort: Effort) =>
-          (await Promise.all(etcdBenches.map((engine) => run(engine, effort)))).flat(),
-      }),
+  etcd: (effort) => run(etcdBench, effort),
+  zookeeper: (effort) => run(zookeeperBench, effort),
 };
 
 async function run<S extends BenchServer>(
