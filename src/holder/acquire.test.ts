@@ -112,13 +112,14 @@ describe("giving up", () => {
     expect(backend.entries.get("settlement")?.queue).toEqual([]);
   });
 
-  test("a waitMs of 0 asks once and does not queue", async () => {
+  test("a waitMs of 0 asks once, does not queue, and tells who holds", async () => {
     const { backend, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("settlement");
     await expect(two.tenure.acquire("settlement", { waitMs: 0 })).rejects.toMatchObject({
       code: "ACQUIRE_TIMEOUT",
       waitMs: 0,
+      heldBy: "one",
     });
     expect(backend.entries.get("settlement")?.queue).toEqual([]);
     expect(two.store.calls.grant).toBe(1);

@@ -36,7 +36,7 @@ export interface LeasePlan {
 }
 
 export interface AcquireRequest extends LeasePlan {
-  /** Undefined: do not wait at all, and answer undefined when busy. */
+  /** Undefined: do not wait at all, and answer that it is busy. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
 }
@@ -49,7 +49,12 @@ const WAIT_OVER = Symbol("the wait is over");
 /** The session ended under the acquisition: take a new one and ask again. */
 const SESSION_GONE = Symbol("the session is gone");
 
-export function acquire(parts: AcquireParts, request: AcquireRequest): Promise<Lease | undefined> {
+/** Somebody else has it, as far as is known who. */
+export interface Busy {
+  readonly heldBy: string | undefined;
+}
+
+export function acquire(parts: AcquireParts, request: AcquireRequest): Promise<Lease | Busy> {
   return new Acquisition(parts, request).run();
 }
 
@@ -68,7 +73,7 @@ class Acquisition {
     this.#startedAt = parts.clock.now();
   }
 
-  async run(): Promise<Lease | undefined> {
+  async run(): Promise<Lease | Busy> {
     const { waitMs, resource } = this.#request;
     const { turns } = this.#parts;
     let endTurn: (() => void) | undefined;
@@ -77,7 +82,8 @@ class Acquisition {
       endTurn = turns.tryTake(resource);
       if (endTurn === undefined && waitMs !== undefined)
         endTurn = await turns.take(resource, this.#ending());
-      return endTurn === undefined ? undefined : await this.#contend();
+      const lease = endTurn === undefined ? undefined : await this.#contend();
+      return lease ?? { heldBy: this.#heldBy };
     } catch (error) {
       throw error === WAIT_OVER ? this.#timedOut() : error;
     } finally {

@@ -15,7 +15,7 @@ import type {
   ReadAnswer,
   Store,
 } from "../stores/store.ts";
-import { type AcquireParts, acquire, type LeasePlan } from "./acquire.ts";
+import { type AcquireParts, acquire, type Busy, type LeasePlan } from "./acquire.ts";
 import { Lease } from "./lease.ts";
 import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
@@ -111,14 +111,15 @@ export class Leases implements AsyncDisposable {
   /** Waits until the resource is free and holds it. Rejects with AcquireTimeoutError when `waitMs` is over. */
   async acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
     const waitMs = checkWait(options.waitMs ?? this.#parts.defaults.waitMs ?? DEFAULT_WAIT_MS);
-    const lease = await this.#acquire(resource, options, waitMs === 0 ? undefined : waitMs);
-    if (lease === undefined) throw new AcquireTimeoutError({ resource, waitMs });
-    return lease;
+    const answer = await this.#acquire(resource, options, waitMs === 0 ? undefined : waitMs);
+    if (answer instanceof Lease) return answer;
+    throw new AcquireTimeoutError({ resource, waitMs, heldBy: answer.heldBy });
   }
 
   /** One try, no waiting: undefined when somebody else holds the resource. */
   async tryAcquire(resource: string, options: LeaseOptions = {}): Promise<Lease | undefined> {
-    return this.#acquire(resource, options, undefined);
+    const answer = await this.#acquire(resource, options, undefined);
+    return answer instanceof Lease ? answer : undefined;
   }
 
   /**
@@ -234,7 +235,7 @@ export class Leases implements AsyncDisposable {
     resource: string,
     options: AcquireOptions,
     waitMs: number | undefined,
-  ): Promise<Lease | undefined> {
+  ): Promise<Lease | Busy> {
     this.#refuseWhenClosed();
     const { signal } = options;
     const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
@@ -242,10 +243,10 @@ export class Leases implements AsyncDisposable {
     // Counted, not collected: a set of promises keeps what they resolved with from the garbage collector for a while.
     this.#acquiring += 1;
     try {
-      const lease = await acquire(this.#acquireParts, request);
-      if (lease === undefined || guards.length === 0) return lease;
+      const answer = await acquire(this.#acquireParts, request);
+      if (guards.length === 0 || !(answer instanceof Lease)) return answer;
       const signals = [signal, this.#closing.signal];
-      return await raiseAll({ clock: this.#parts.clock, signals }, lease, guards);
+      return await raiseAll({ clock: this.#parts.clock, signals }, answer, guards);
     } finally {
       this.#acquiring -= 1;
       if (this.#acquiring === 0) this.#whenNoneAcquires?.();
