@@ -65,3 +65,13 @@ function gather(signal: AbortSignal): Crowd {
   signal.addEventListener("abort", tell, { once: true });
   return crowd;
 }
+
+/** The promise's own outcome, or the signal's reason if that comes first. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
+  });
+}

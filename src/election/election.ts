@@ -4,10 +4,11 @@
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Clock, Random, Timer } from "../core/clock.ts";
 import { ClosedError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
+import { orAborted } from "../core/signals.ts";
 import type { Handover, HandoverOptions } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { LeaseOptions, Leases } from "../holder/leases.ts";
-import { badDelay, isDelay, orAborted, pause } from "../holder/waits.ts";
+import { badDelay, isDelay, pause } from "../holder/waits.ts";
 import type { Consistency, ReadAnswer } from "../stores/store.ts";
 import { type ElectionEvent, errorOf, warningOf } from "./events.ts";
 import { type Leader, leaderOf, observe } from "./observe.ts";

@@ -5,7 +5,7 @@
 import { backoffMs } from "../core/backoff.ts";
 import type { Clock, Random, Timer } from "../core/clock.ts";
 import { AcquireTimeoutError, isTenureError, type StoreUnavailableError } from "../core/errors.ts";
-import { type LinkedSignal, linkSignals } from "../core/signals.ts";
+import { type LinkedSignal, linkSignals, orAborted } from "../core/signals.ts";
 import type { Timing } from "../core/timing.ts";
 import type { GrantOutcome, Store } from "../stores/store.ts";
 import { Lease } from "./lease.ts";
@@ -13,7 +13,7 @@ import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenMemory } from "./token-memory.ts";
 import type { Turns } from "./turns.ts";
-import { orAborted, pause, withLimit } from "./waits.ts";
+import { pause, withLimit } from "./waits.ts";
 
 export interface AcquireParts {
   readonly store: Store;

@@ -4,9 +4,8 @@
 
 import type { Clock } from "../core/clock.ts";
 import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
-import { linkSignals } from "../core/signals.ts";
+import { linkSignals, orAborted } from "../core/signals.ts";
 import type { Lease } from "./lease.ts";
-import { orAborted } from "./waits.ts";
 
 /** What the holder asks of a guard; every guard of `tenure/guards/` has it. */
 export interface Raisable {

@@ -2,8 +2,9 @@
 import { expect, test } from "vitest";
 import { GRACE_MS, hang, outcome } from "../../test/support/holder-world.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
+import { orAborted } from "../core/signals.ts";
 import { ManualClock } from "../testing/manual-clock.ts";
-import { orAborted, pause, withLimit } from "./waits.ts";
+import { pause, withLimit } from "./waits.ts";
 
 test("an answer within the limit comes through, and its timer is gone", async () => {
   const clock = new ManualClock();

@@ -55,16 +55,6 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** The promise's own outcome, or the signal's reason if that comes first. */
-export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    if (signal.aborted) stop();
-    signal.addEventListener("abort", stop, { once: true });
-    promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
-  });
-}
-
 /** A length of time that a caller may ask for. */
 export function isDelay(ms: unknown): ms is number {
   return typeof ms === "number" && ms >= 0;

@@ -19,29 +19,8 @@ import { list, read } from "./etcd/views.ts";
 import { untilFree } from "./etcd/waiting.ts";
 import { Watches } from "./etcd/watches.ts";
 import { watch } from "./etcd/watching.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  OpenStore,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  StoreParts,
-  WatchRequest,
-} from "./store.ts";
+import type * as contract from "./store.ts";
+import type { OpenStore, Store, StoreParts } from "./store.ts";
 
 export type { EtcdCall, EtcdOptions, EtcdStream, EtcdTransport, StreamEvents, TlsOptions };
 
@@ -63,7 +42,7 @@ interface Inside {
 }
 
 class EtcdStore implements Store {
-  readonly guarantees: Guarantees = {
+  readonly guarantees: contract.Guarantees = {
     store: "etcd",
     tokenSource: "create_revision: the revision of the cluster at which the holder's key was made",
     tokenFalls: "when the cluster is restored from a snapshot without --bump-revision",
@@ -86,15 +65,15 @@ class EtcdStore implements Store {
     };
   }
 
-  openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     return openSession(this.#inside, request);
   }
 
-  grant(request: GrantRequest): Promise<GrantOutcome> {
+  grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     return grant(this.#inside, request);
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     // One that fails is named again by the next renewal; it must not put this one in doubt.
     const given = withdrawn.map((attempt) =>
@@ -109,38 +88,40 @@ class EtcdStore implements Store {
     return outcome;
   }
 
-  release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     return release(this.#inside, request);
   }
 
-  withdraw(request: AttemptRequest): Promise<void> {
+  withdraw(request: contract.AttemptRequest): Promise<void> {
     return withdraw(this.#inside, request);
   }
 
-  endSession(request: SessionRequest): Promise<void> {
+  endSession(request: contract.SessionRequest): Promise<void> {
     this.#inside.attempts.forgetSession(request.sessionId);
     return endSession(this.#inside, request);
   }
 
-  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+  async untilFree(
+    request: contract.AttemptRequest & { readonly signal: AbortSignal },
+  ): Promise<void> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     await untilFree(this.#inside, { ...request, signal }).finally(unlink);
   }
 
-  read(request: ReadRequest): Promise<ReadAnswer> {
+  read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     return read(this.#inside, request);
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const { leases, next } = await list(this.#inside, request);
     return { leases, next };
   }
 
-  watch(request: WatchRequest): AsyncIterable<LeaseView> {
+  watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     return watch(request, this.#inside);
   }
 
-  revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+  revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     return revoke(this.#inside, request);
   }
 

@@ -17,30 +17,8 @@ import { untilFree } from "./redis/waiting.ts";
 import { watch } from "./redis/watching.ts";
 import type { IoredisClient, NodeRedisClient } from "./redis/wire.ts";
 import { firstBehind } from "./shared/prefix.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  HolderView,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  OpenStore,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  StoreParts,
-  WatchRequest,
-} from "./store.ts";
+import type * as contract from "./store.ts";
+import type { OpenStore, Store, StoreParts } from "./store.ts";
 
 export type { IoredisClient, NodeRedisClient, RedisOptions };
 
@@ -51,7 +29,7 @@ export function redisStore(options: RedisOptions): OpenStore {
 }
 
 class RedisStore implements Store {
-  readonly guarantees: Guarantees;
+  readonly guarantees: contract.Guarantees;
   readonly #names: Names;
   readonly #parts: StoreParts;
   readonly #requests: Requests;
@@ -67,7 +45,7 @@ class RedisStore implements Store {
     this.guarantees = opened.guarantees;
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     const ttlMs = Math.ceil(request.ttlMs);
     const keys = [this.#names.session(request.sessionId), this.#names.held];
     const args = [request.holderId, String(ttlMs)];
@@ -81,7 +59,7 @@ class RedisStore implements Store {
     return { ttlMs };
   }
 
-  async grant(request: GrantRequest): Promise<GrantOutcome> {
+  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const { sessionId, resource, attempt, holderId, value, limitMs } = request;
     const { counter, held, session, lease, watched } = this.#names;
     // The script tells session and attempt apart from the record, so they need not be in it once more.
@@ -108,7 +86,7 @@ class RedisStore implements Store {
     return { kind: "gone" };
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
     const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
@@ -125,7 +103,7 @@ class RedisStore implements Store {
     return { kind, ttlMs: Number(ttl), gone };
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const { sessionId, resource, token, limitMs } = request;
     const { session, lease, held, watched } = this.#names;
     const keys = [lease(resource), session(sessionId), held, watched];
@@ -135,21 +113,23 @@ class RedisStore implements Store {
     return { kind: kind === "released" ? kind : "notHeld" };
   }
 
-  async withdraw(request: AttemptRequest): Promise<void> {
+  async withdraw(request: contract.AttemptRequest): Promise<void> {
     const { sessionId, resource, attempt, limitMs } = request;
     const keys = [this.#names.lease(resource)];
     const args = [sessionId, resource, attempt];
     await this.#requests.run({ script: scripts.withdraw, keys, args, limitMs });
   }
 
-  async endSession(request: SessionRequest): Promise<void> {
+  async endSession(request: contract.SessionRequest): Promise<void> {
     const { sessionId, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
     const args = [sessionId, ...this.#holdings.take(sessionId)];
     await this.#requests.run({ script: scripts.end, keys, args, limitMs });
   }
 
-  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+  async untilFree(
+    request: contract.AttemptRequest & { readonly signal: AbortSignal },
+  ): Promise<void> {
     const { resource, attempt, limitMs } = request;
     const keys = [this.#names.lease(resource), this.#names.queue(resource)];
     const look = async (): Promise<number> => {
@@ -161,7 +141,7 @@ class RedisStore implements Store {
     await untilFree(this.#channels, this.#parts.clock, wait).finally(unlink);
   }
 
-  async read(request: ReadRequest): Promise<ReadAnswer> {
+  async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency, limitMs } = request;
     const keys = [this.#names.lease(resource)];
     const lease = await this.#requests.run({
@@ -174,7 +154,7 @@ class RedisStore implements Store {
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const { prefix, after, limitMs } = request;
     const key = this.#names.lease;
     const behind = firstBehind(prefix);
@@ -189,7 +169,7 @@ class RedisStore implements Store {
     return { leases, next: last === "" ? undefined : last };
   }
 
-  watch(request: WatchRequest): AsyncIterable<LeaseView> {
+  watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     return watch(request, {
       channels: this.#channels,
       clock: this.#parts.clock,
@@ -203,7 +183,7 @@ class RedisStore implements Store {
     });
   }
 
-  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+  async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     const { resource, token, limitMs } = request;
     const keys = [this.#names.lease(resource)];
     const call = { script: scripts.revoke, keys, args: [resource, String(token)], limitMs };
@@ -229,7 +209,7 @@ function holderOf([
   token = "",
   record = "",
   left = "",
-]: readonly string[]): HolderView {
+]: readonly string[]): contract.HolderView {
   const { holderId, value } = decodeRecord(record);
   return { holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) };
 }

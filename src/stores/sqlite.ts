@@ -13,29 +13,8 @@ import { openFile } from "./sqlite/file.ts";
 import { type LeaseRow, lookAgainInMs, type Moment, Tables } from "./sqlite/tables.ts";
 import { Waker } from "./sqlite/waker.ts";
 import { Writer } from "./sqlite/writer.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  OpenStore,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  StoreParts,
-  WatchRequest,
-} from "./store.ts";
+import type * as contract from "./store.ts";
+import type { OpenStore, Store, StoreParts } from "./store.ts";
 
 export interface SqliteOptions {
   /** The store file; made when it does not exist. All processes that compete must name the same file. */
@@ -65,7 +44,7 @@ export function sqliteStore(options: SqliteOptions): OpenStore {
 const READ_TRIES = 200;
 
 class SqliteStore implements Store {
-  readonly guarantees: Guarantees;
+  readonly guarantees: contract.Guarantees;
   readonly #connection: Connection;
   readonly #file: string;
   readonly #parts: StoreParts;
@@ -103,7 +82,7 @@ class SqliteStore implements Store {
     };
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     const { sessionId: id, holderId } = request;
     const ttlMs = Math.ceil(request.ttlMs);
     return this.#writer.write(request.limitMs, () => {
@@ -117,11 +96,11 @@ class SqliteStore implements Store {
     });
   }
 
-  grant(request: GrantRequest): Promise<GrantOutcome> {
+  grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     return this.#writer.write(request.limitMs, () => this.#grant(request, this.#now()));
   }
 
-  #grant(request: GrantRequest, at: Moment): GrantOutcome {
+  #grant(request: contract.GrantRequest, at: Moment): contract.GrantOutcome {
     const { resource, attempt, sessionId: session, holderId, value } = request;
     if (!this.#tables.sessionLives(session, at)) return { kind: "gone" };
     const row = this.#current(resource, at);
@@ -153,7 +132,7 @@ class SqliteStore implements Store {
     return this.#tables.lease(resource);
   }
 
-  renew(request: RenewRequest): Promise<RenewOutcome> {
+  renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId: id } = request;
     return this.#writer.write(request.limitMs, () => {
       const at = this.#now();
@@ -164,7 +143,7 @@ class SqliteStore implements Store {
     });
   }
 
-  release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     return this.#writer.write(request.limitMs, () => {
       const at = this.#now();
       const held = this.#tables.sessionLives(request.sessionId, at);
@@ -173,17 +152,19 @@ class SqliteStore implements Store {
     });
   }
 
-  withdraw(request: AttemptRequest): Promise<void> {
+  withdraw(request: contract.AttemptRequest): Promise<void> {
     return this.#writer.write(request.limitMs, () =>
       this.#tables.withdraw(request, request.sessionId, this.#host.now()),
     );
   }
 
-  endSession(request: SessionRequest): Promise<void> {
+  endSession(request: contract.SessionRequest): Promise<void> {
     return this.#writer.write(request.limitMs, () => this.#tables.endSession(request.sessionId));
   }
 
-  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+  async untilFree(
+    request: contract.AttemptRequest & { readonly signal: AbortSignal },
+  ): Promise<void> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     const subscription = this.#waker.subscribe();
     try {
@@ -198,7 +179,7 @@ class SqliteStore implements Store {
     }
   }
 
-  #waitFor(request: AttemptRequest): number {
+  #waitFor(request: contract.AttemptRequest): number {
     const at = this.#now();
     const row = this.#tables.lease(request.resource);
     const foreign = row?.sessionEnd !== undefined && row.sessionEnd.bootId !== at.bootId;
@@ -207,7 +188,7 @@ class SqliteStore implements Store {
     return lookAgainInMs(row, this.#tables.head(request.resource, at), request.attempt, at);
   }
 
-  async read(request: ReadRequest): Promise<ReadAnswer> {
+  async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency } = request;
     const range = { prefix: resource, limit: 1 };
     const [first] = await this.#read(() => this.#tables.held(range, this.#now()));
@@ -215,14 +196,14 @@ class SqliteStore implements Store {
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const range = { ...request, limit: request.limit + 1 };
     const held = await this.#read(() => this.#tables.held(range, this.#now()));
     const leases = held.slice(0, request.limit);
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
+  async *watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     const seen = new Map<string, bigint>();
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     const subscription = this.#waker.subscribe();
@@ -241,7 +222,7 @@ class SqliteStore implements Store {
     }
   }
 
-  revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+  revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     return this.#writer.write(request.limitMs, () => {
       const at = this.#now();
       const session = this.#tables.lease(request.resource)?.session;

@@ -5,28 +5,8 @@
 import type { Clock } from "../core/clock.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { linkSignals } from "../core/signals.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  OpenStore,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  WatchRequest,
-} from "./store.ts";
+import type * as contract from "./store.ts";
+import type { OpenStore, Store } from "./store.ts";
 import { SessionOverError } from "./zookeeper/failures.ts";
 import { LeaseSession, unlessOver } from "./zookeeper/lease-session.ts";
 import { Link } from "./zookeeper/link.ts";
@@ -49,7 +29,7 @@ export function zookeeperStore(options: ZooKeeperOptions): OpenStore {
 }
 
 class ZooKeeperStore implements Store {
-  readonly guarantees: Guarantees;
+  readonly guarantees: contract.Guarantees;
   readonly #settings: Settings;
   readonly #clock: Clock;
   readonly #reader: Reader;
@@ -76,7 +56,7 @@ class ZooKeeperStore implements Store {
     };
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     this.#refuseWhenClosed();
     const { sessionId, limitMs } = request;
     const settings = { ...this.#settings.link, prefersLeader: true };
@@ -106,17 +86,17 @@ class ZooKeeperStore implements Store {
     return { ttlMs: link.timeoutMs };
   }
 
-  async grant(request: GrantRequest): Promise<GrantOutcome> {
+  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const session = this.#session(request.sessionId);
     if (session === undefined) return { kind: "gone" };
     return this.#unlessOver(request.sessionId, session.grant(request), { kind: "gone" });
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     const session = this.#session(sessionId);
     if (session === undefined) return { kind: "gone" };
-    const renewed = async (): Promise<RenewOutcome> => {
+    const renewed = async (): Promise<contract.RenewOutcome> => {
       const giveBack = withdrawn.map(({ resource, attempt }) =>
         session.withdraw(resource, attempt, limitMs),
       );
@@ -126,7 +106,7 @@ class ZooKeeperStore implements Store {
     return this.#unlessOver(sessionId, renewed(), { kind: "gone" });
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const session = this.#session(request.sessionId);
     if (session === undefined) return { kind: "notHeld" };
     const released = session.release(request, request.limitMs);
@@ -134,14 +114,14 @@ class ZooKeeperStore implements Store {
     return { kind: wasHeld ? "released" : "notHeld" };
   }
 
-  async withdraw(request: AttemptRequest): Promise<void> {
+  async withdraw(request: contract.AttemptRequest): Promise<void> {
     const { sessionId, resource, attempt, limitMs } = request;
     const session = this.#session(sessionId);
     if (session === undefined) return;
     await this.#unlessOver(sessionId, session.withdraw(resource, attempt, limitMs), undefined);
   }
 
-  async endSession(request: SessionRequest): Promise<void> {
+  async endSession(request: contract.SessionRequest): Promise<void> {
     const session = this.#session(request.sessionId);
     if (session === undefined) return;
     this.#sessions.delete(request.sessionId);
@@ -156,7 +136,9 @@ class ZooKeeperStore implements Store {
     }
   }
 
-  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+  async untilFree(
+    request: contract.AttemptRequest & { readonly signal: AbortSignal },
+  ): Promise<void> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     try {
       signal.throwIfAborted();
@@ -170,7 +152,7 @@ class ZooKeeperStore implements Store {
     }
   }
 
-  async read(request: ReadRequest): Promise<ReadAnswer> {
+  async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     this.#refuseWhenClosed();
     const { resource, consistency, limitMs } = request;
     const parent = this.#settings.names.parent(resource);
@@ -186,7 +168,7 @@ class ZooKeeperStore implements Store {
     });
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     this.#refuseWhenClosed();
     const { names } = this.#settings;
     return this.#reader.run(request.limitMs, async (call) => {
@@ -198,13 +180,13 @@ class ZooKeeperStore implements Store {
     });
   }
 
-  watch(request: WatchRequest): AsyncIterable<LeaseView> {
+  watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     const { names } = this.#settings;
     const closing = this.#closing.signal;
     return watch(request, { reader: this.#reader, clock: this.#clock, names, closing });
   }
 
-  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+  async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     this.#refuseWhenClosed();
     const { names } = this.#settings;
     const done = await this.#reader.run(request.limitMs, async (call) => {

@@ -7,28 +7,8 @@ import { decodeRecord, encodeRecord } from "../../core/record.ts";
 import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
 import { changes } from "../shared/changes.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  StoreParts,
-  WatchRequest,
-} from "../store.ts";
+import type * as contract from "../store.ts";
+import type { Store, StoreParts } from "../store.ts";
 import type { PgLink, SqlValue } from "./link.ts";
 import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
@@ -53,7 +33,7 @@ export interface PostgresParts {
 }
 
 export class PostgresStore implements Store {
-  readonly guarantees: Guarantees;
+  readonly guarantees: contract.Guarantees;
   readonly #link: PgLink;
   readonly #requests: Requests;
   readonly #parts: StoreParts;
@@ -85,7 +65,7 @@ export class PostgresStore implements Store {
     };
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     const { sessionId, holderId, limitMs } = request;
     const ttlMs = Math.ceil(request.ttlMs);
     const values = [sessionId, holderId, String(ttlMs), lockLimit(limitMs)];
@@ -93,7 +73,7 @@ export class PostgresStore implements Store {
     return { ttlMs };
   }
 
-  async grant(request: GrantRequest): Promise<GrantOutcome> {
+  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const { resource, attempt, sessionId, holderId, value, limitMs } = request;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
     const queue = String(request.queue);
@@ -106,7 +86,7 @@ export class PostgresStore implements Store {
     return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
     const answer = await this.#ask(CALL.renew, values, limitMs);
@@ -119,29 +99,35 @@ export class PostgresStore implements Store {
     return { kind: "renewed", ttlMs: Number(ttlMs), gone: lost };
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const { resource, sessionId, token, limitMs } = request;
     const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
     const answer = await this.#ask(CALL.release, values, limitMs);
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
 
-  async withdraw(request: AttemptRequest): Promise<void> {
+  async withdraw(request: contract.AttemptRequest): Promise<void> {
     const { resource, sessionId, attempt, limitMs } = request;
     await this.#ask(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
   }
 
-  async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+  async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
     await this.#ask(CALL.endSession, [sessionId, lockLimit(limitMs)], limitMs);
   }
 
-  async revoke({ resource, token, limitMs }: RevokeRequest): Promise<RevokeOutcome> {
+  async revoke({
+    resource,
+    token,
+    limitMs,
+  }: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     const values = [resource, formatToken(token), lockLimit(limitMs)];
     const answer = await this.#ask(CALL.revoke, values, limitMs);
     return { kind: answer === "revoked" ? "revoked" : "notHeld" };
   }
 
-  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+  async untilFree(
+    request: contract.AttemptRequest & { readonly signal: AbortSignal },
+  ): Promise<void> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     // Heard first, looked at then: a release between the two is not missed.
     const subscription = this.#waker.subscribe(request.resource);
@@ -161,7 +147,11 @@ export class PostgresStore implements Store {
     }
   }
 
-  async read({ resource, consistency, limitMs }: ReadRequest): Promise<ReadAnswer> {
+  async read({
+    resource,
+    consistency,
+    limitMs,
+  }: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { view, standby } = await readOne(this.#requests, resource, limitMs);
     if (standby && consistency === "linearizable") {
       throw new StoreUnavailableError(
@@ -172,14 +162,18 @@ export class PostgresStore implements Store {
     return { ...view, evidence: { consistency, ageMs: standby ? undefined : 0 } };
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const range = { ...request, limit: request.limit + 1 };
     const held = await heldIn(this.#requests, range, request.limitMs);
     const leases = held.slice(0, request.limit);
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch({ prefix, signal: stop, onCaughtUp }: WatchRequest): AsyncIterable<LeaseView> {
+  async *watch({
+    prefix,
+    signal: stop,
+    onCaughtUp,
+  }: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     const seen = new Map<string, bigint>();
     const { clock, random } = this.#parts;
     const { signal, unlink } = linkSignals(stop, this.#closing.signal);

@@ -3,6 +3,7 @@
 // runs out is the server asked, so a hundred waiters cause no herd of requests.
 
 import type { Clock } from "../../core/clock.ts";
+import { orAborted } from "../../core/signals.ts";
 import { HEAD_START_MS } from "../store.ts";
 import { type Channels, Mailbox } from "./channels.ts";
 
@@ -53,14 +54,4 @@ function meaning(message: string, attempt: string): number {
   const [kind, rest] = [message.slice(0, 4), message.slice(5)];
   if (kind === "held") return Number(rest) + 2;
   return rest === "" || rest === attempt ? 0 : HEAD_START_MS + 1;
-}
-
-/** The promise's own outcome, or the signal's reason if that comes first. */
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    if (signal.aborted) stop();
-    signal.addEventListener("abort", stop, { once: true });
-    promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
-  });
 }

@@ -3,6 +3,7 @@
 // over. Those behind look from time to time, for the case that everyone before them is stuck.
 
 import type { Clock, Timer } from "../../core/clock.ts";
+import { orAborted } from "../../core/signals.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
 import type { Bells } from "./bells.ts";
 import type { Call } from "./call.ts";
@@ -138,14 +139,4 @@ class Alarm {
       if (signal.aborted) stop();
     });
   }
-}
-
-/** The promise's own outcome, or the signal's reason if that comes first. */
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    if (signal.aborted) stop();
-    signal.addEventListener("abort", stop, { once: true });
-    promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
-  });
 }
