@@ -223,6 +223,32 @@ describe("resigning", () => {
     expect(world.clock.timers).toBe(0);
   });
 
+  test("stop() at whatever moment of a grant leaves nobody leading and nothing held", async () => {
+    let reigns = 0;
+    for (let turns = 0; turns < 60; turns += 1) {
+      const world = makeWorld();
+      const one = await candidate(world, "one");
+      let stopping: Promise<unknown> | undefined;
+      one.store.hooks.grant = (_, forward) => {
+        const granted = forward();
+        void granted.then(async () => {
+          for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+          stopping = one.election.stop();
+        });
+        return granted;
+      };
+      one.election.start();
+      await flush();
+      expect(await outcome(stopping as Promise<unknown>)).toHaveProperty("value");
+      expect(one.election.state).toBe("stopped");
+      expect((await one.election.leader()).leader).toBeUndefined();
+      if (one.told().includes("elected")) reigns += 1;
+    }
+    // Some came before the reign, some after its beginning.
+    expect(reigns).toBeGreaterThan(0);
+    expect(reigns).toBeLessThan(60);
+  });
+
   test("stop() in the queue leaves it, so that nobody waits for the dead", async () => {
     const world = makeWorld();
     const [one, two, three] = [

@@ -163,6 +163,8 @@ export class Election implements AsyncDisposable {
     try {
       await this.#becomeReady(candidacy.signal);
       const lease = await this.#win();
+      // Stopped when the grant was already ours: nobody would tell a reign that begins now.
+      if (signal.aborted) return void (await lease.release());
       // What was prepared is for `lead`, which ends in its own time.
       signal.removeEventListener("abort", onStop);
       await this.#lead(lease);
@@ -210,8 +212,6 @@ export class Election implements AsyncDisposable {
     this.#state = "leading";
     const term = lease.token;
     tell({ type: "elected", term });
-    // Stopped while the grant was under way: nobody has asked this reign to end yet.
-    if (this.#stopped.signal.aborted) void reign.resign({ waitMs: 0, drainMs: 0 });
     const end = await reign.run();
     this.#reign = undefined;
     if (end.kind === "failed") {

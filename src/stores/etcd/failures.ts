@@ -2,6 +2,7 @@
 // better, and what the user can do about it.
 
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { isAboutTls, reachHint } from "../shared/reach.ts";
 import { EtcdLinkError } from "./transport.ts";
 
 /** gRPC's numbers for the kinds that are told apart here. */
@@ -127,23 +128,16 @@ export function connectFailure(error: StoreUnavailableError, place: string): Ten
   const { code, message } = cause as { code?: unknown; message?: unknown };
   const said = String(message ?? cause);
   const reason = String(code ?? "");
-  if (
-    /SSL|TLS|EPROTO|CERT|certificate|wrong version number|packet length|self.signed/i.test(
-      `${reason} ${said}`,
-    )
-  ) {
+  if (isAboutTls(reason, said)) {
     return new StoreUnusableError(
       `No TLS connection to etcd at ${place} (${said}). Use etcds:// where the server speaks TLS and etcd:// where it does not; certificates of your own go into etcdStore({ endpoints, tls: { ca, cert, key } }).`,
       { cause: error },
     );
   }
-  const hint =
-    {
-      ECONNREFUSED: "Nobody listens there: check host and port",
-      ENOTFOUND: "This host name is unknown: check the URL",
-      EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
-    }[reason] ??
-    "Check host, port and firewall, and etcds:// against etcd://: a server that expects TLS hangs up on plain text";
+  const hint = reachHint(
+    reason,
+    "Check host, port and firewall, and etcds:// against etcd://: a server that expects TLS hangs up on plain text",
+  );
   return new StoreUnavailableError(`No connection to etcd at ${place} (${said}). ${hint}.`, {
     applied: "no",
     cause: error,

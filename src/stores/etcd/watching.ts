@@ -1,9 +1,10 @@
 // Watching the leases with a prefix: what is held at one revision, then every change from the next one on. When changes
 // may have been missed (compacted away), it is read again and only the differences are told.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { linkSignals } from "../../core/signals.ts";
+import { Bell } from "../shared/bell.ts";
 import { changes } from "../shared/changes.ts";
 import type { LeaseView, WatchRequest } from "../store.ts";
 import type { WatchEvent } from "./rpc.ts";
@@ -122,35 +123,24 @@ async function all(
 
 /** Keeps news until somebody asks for them. */
 class Inbox {
-  readonly #clock: Clock;
+  readonly #bell: Bell;
   readonly #signal: AbortSignal;
   readonly #news: News[] = [];
-  #wake: (() => void) | undefined;
 
   constructor(clock: Clock, signal: AbortSignal) {
-    this.#clock = clock;
+    this.#bell = new Bell(clock);
     this.#signal = signal;
   }
 
   put(news: News): void {
     this.#news.push(news);
-    this.#wake?.();
+    this.#bell.ring();
   }
 
   /** Undefined when there was none for so long. */
-  next(limitMs: number): Promise<News | undefined> {
-    return new Promise((resolve) => {
-      let timer: Timer | undefined;
-      const settle = (): void => {
-        timer?.cancel();
-        this.#wake = undefined;
-        this.#signal.removeEventListener("abort", settle);
-        resolve(this.#signal.aborted ? "over" : this.#news.shift());
-      };
-      if (this.#signal.aborted || this.#news.length > 0) return settle();
-      this.#wake = settle;
-      this.#signal.addEventListener("abort", settle, { once: true });
-      timer = this.#clock.setTimer(settle, limitMs, { keepAlive: true });
-    });
+  async next(limitMs: number): Promise<News | undefined> {
+    if (this.#news.length === 0) this.#bell.reset();
+    await this.#bell.next(limitMs, this.#signal).catch(() => undefined);
+    return this.#signal.aborted ? "over" : this.#news.shift();
   }
 }

@@ -134,7 +134,7 @@ export class PostgresStore implements Store {
     try {
       for (;;) {
         signal.throwIfAborted();
-        subscription.looks();
+        subscription.reset();
         // Where looking fails, asking will too, and tell why.
         const waitMs = await waitMsOf(this.#requests, request).catch(() => 0);
         signal.throwIfAborted();
@@ -182,7 +182,7 @@ export class PostgresStore implements Store {
     let renewAt = clock.now();
     try {
       while (!signal.aborted) {
-        subscription.looks();
+        subscription.reset();
         let waitMs = WATCH_PAUSE_MS;
         try {
           if (clock.now() >= renewAt) {

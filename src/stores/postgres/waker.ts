@@ -4,6 +4,7 @@
 
 import { type Backoff, backoffMs } from "../../core/backoff.ts";
 import type { Clock, Random, Timer } from "../../core/clock.ts";
+import { Bell } from "../shared/bell.ts";
 import type { Ear, PgLink } from "./link.ts";
 
 export interface WakerParts {
@@ -66,7 +67,7 @@ export class Waker {
   close(): void {
     this.#closed = true;
     this.#shut("off");
-    for (const subscription of [...this.#subscriptions]) subscription.wake();
+    for (const subscription of [...this.#subscriptions]) subscription.ring();
   }
 
   async #open(): Promise<void> {
@@ -136,7 +137,7 @@ export class Waker {
     } else {
       for (const subscription of [...this.#subscriptions]) {
         const isMeant = payload === "a" || (subscription.resource ?? resource) === resource;
-        if (isMeant) subscription.wake();
+        if (isMeant) subscription.ring();
       }
     }
   }
@@ -164,7 +165,7 @@ export class Waker {
   }
 
   #wakeAll(): void {
-    for (const subscription of [...this.#subscriptions]) subscription.wake();
+    for (const subscription of [...this.#subscriptions]) subscription.ring();
   }
 
   #inTime<T>(work: Promise<T>, limitMs: number): Promise<T> {
@@ -176,50 +177,15 @@ export class Waker {
   }
 }
 
-/** One waiter's view of the changes. A change between two calls of `next` is not lost. */
-export class Subscription {
+/** One waiter's view of the changes: rings for each of them. Reset before a look, it misses none. */
+export class Subscription extends Bell {
   readonly resource: string | undefined;
-  readonly #clock: Clock;
   readonly #leave: () => void;
-  #changed = false;
-  #waiting: (() => void) | undefined;
 
   constructor(clock: Clock, resource: string | undefined, leave: () => void) {
-    this.#clock = clock;
+    super(clock);
     this.resource = resource;
     this.#leave = leave;
-  }
-
-  wake(): void {
-    this.#changed = true;
-    this.#waiting?.();
-  }
-
-  /** What happens from here on counts as new: called before a look. */
-  looks(): void {
-    this.#changed = false;
-  }
-
-  /** Resolves at the next change since `looks`, or after `delayMs`; rejects with the signal's reason. */
-  next(delayMs: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      let timer: Timer | undefined;
-      const settle = (answer: () => void): void => {
-        timer?.cancel();
-        this.#waiting = undefined;
-        signal.removeEventListener("abort", stop);
-        answer();
-      };
-      const stop = (): void => settle(() => reject(signal.reason));
-      if (signal.aborted) stop();
-      else if (this.#changed) settle(resolve);
-      else {
-        this.#waiting = () => settle(resolve);
-        // Somebody is waiting, so the process has something to do.
-        timer = this.#clock.setTimer(() => settle(resolve), delayMs, { keepAlive: true });
-        signal.addEventListener("abort", stop, { once: true });
-      }
-    });
   }
 
   close(): void {

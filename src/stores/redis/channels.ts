@@ -1,8 +1,9 @@
 // Who listens to which channel, over one connection for messages that is made when the first one listens. After an
 // interruption everything is subscribed anew, and then everyone is told to look, because messages were missed.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { isTenureError } from "../../core/errors.ts";
+import { Bell } from "../shared/bell.ts";
 import { failure } from "./failures.ts";
 import type { ChannelWire, Wire } from "./wire.ts";
 
@@ -127,17 +128,16 @@ export class Channels {
 
 /** Keeps messages until somebody asks for them, so that none is lost between two questions. */
 export class Mailbox {
-  readonly #clock: Clock;
+  readonly #bell: Bell;
   #mail: (string | undefined)[] = [];
-  #waiting: (() => void) | undefined;
 
   constructor(clock: Clock) {
-    this.#clock = clock;
+    this.#bell = new Bell(clock);
   }
 
   readonly put = (message: string | undefined): void => {
     this.#mail.push(message);
-    this.#waiting?.();
+    this.#bell.ring();
   };
 
   /** Forgets what came so far. */
@@ -146,27 +146,9 @@ export class Mailbox {
   }
 
   /** The next message; undefined after `delayMs` or when one may have been missed; rejects with the signal's reason. */
-  next(delayMs: number, signal: AbortSignal): Promise<string | undefined> {
-    return new Promise((resolve, reject) => {
-      let timer: Timer | undefined;
-      const settle = (answer: () => void): void => {
-        timer?.cancel();
-        this.#waiting = undefined;
-        signal.removeEventListener("abort", stop);
-        answer();
-      };
-      const stop = (): void => settle(() => reject(signal.reason));
-      const take = (): void => settle(() => resolve(this.#mail.shift()));
-      if (signal.aborted) stop();
-      else if (this.#mail.length > 0) take();
-      else {
-        this.#waiting = take;
-        signal.addEventListener("abort", stop, { once: true });
-        // Somebody is waiting, so the process has something to do.
-        timer = this.#clock.setTimer(() => settle(() => resolve(undefined)), delayMs, {
-          keepAlive: true,
-        });
-      }
-    });
+  async next(delayMs: number, signal: AbortSignal): Promise<string | undefined> {
+    if (this.#mail.length === 0) this.#bell.reset();
+    await this.#bell.next(delayMs, signal);
+    return this.#mail.shift();
   }
 }

@@ -2,6 +2,7 @@
 // Replies begin with a word in capitals; whatever does not is a matter of the connection.
 
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { isAboutTls, reachHint } from "../shared/reach.ts";
 
 /** The word that an error reply begins with, also where an older server wraps it in the trace of a script. */
 export function replyCode(error: unknown): string | undefined {
@@ -83,20 +84,16 @@ export function connectFailure(error: unknown, place: string): TenureError {
     );
   }
   const reason = String(code ?? "");
-  const isTls = /SSL|TLS|EPROTO|CERT|wrong version number|packet length|self.signed/i;
-  if (isTls.test(`${reason} ${said}`)) {
+  if (isAboutTls(reason, said)) {
     return new StoreUnusableError(
       `No TLS connection to Redis at ${place} (${said}). Use rediss:// where the server speaks TLS and redis:// where it does not; a certificate of your own goes into redisStore({ url, tls: { ca } }).`,
       { cause: error },
     );
   }
-  const hint =
-    {
-      ECONNREFUSED: "Nobody listens there: check host and port",
-      ENOTFOUND: "This host name is unknown: check the URL",
-      EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
-    }[reason] ??
-    "Check host, port and firewall, and rediss:// against redis://: a server that expects TLS hangs up on plain text";
+  const hint = reachHint(
+    reason,
+    "Check host, port and firewall, and rediss:// against redis://: a server that expects TLS hangs up on plain text",
+  );
   return new StoreUnavailableError(`No connection to Redis at ${place} (${said}). ${hint}.`, {
     applied: "no",
     cause: error,

@@ -4,6 +4,7 @@
 
 import { type FSWatcher, watch } from "node:fs";
 import type { Clock, Timer } from "../../core/clock.ts";
+import { Bell } from "../shared/bell.ts";
 import type { Connection, Statement } from "./driver.ts";
 
 /** After a report from the kernel: when to look, in milliseconds after the look before. */
@@ -102,42 +103,19 @@ export class Waker {
 
 /** One waiter's view of the changes. A change between two calls of `next` is not lost. */
 export class Subscription {
-  readonly #clock: Clock;
+  readonly #bell: Bell;
   readonly #leave: () => void;
-  #changed = false;
-  #waiting: (() => void) | undefined;
+  readonly wake: () => void;
 
   constructor(clock: Clock, leave: () => void) {
-    this.#clock = clock;
+    this.#bell = new Bell(clock);
     this.#leave = leave;
+    this.wake = this.#bell.ring;
   }
 
-  readonly wake = (): void => {
-    this.#changed = true;
-    this.#waiting?.();
-  };
-
-  /** Resolves at the next change, or after `delayMs`; rejects with the signal's reason. */
+  /** Resolves at the next change, or after `delayMs`; rejects with the signal's reason. Look behind it. */
   next(delayMs: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      let timer: Timer | undefined;
-      const settle = (answer: () => void): void => {
-        timer?.cancel();
-        this.#waiting = undefined;
-        this.#changed = false;
-        signal.removeEventListener("abort", stop);
-        answer();
-      };
-      const stop = (): void => settle(() => reject(signal.reason));
-      if (signal.aborted) stop();
-      else if (this.#changed) settle(resolve);
-      else {
-        this.#waiting = () => settle(resolve);
-        if (delayMs < Number.POSITIVE_INFINITY)
-          timer = this.#clock.setTimer(() => settle(resolve), delayMs);
-        signal.addEventListener("abort", stop, { once: true });
-      }
-    });
+    return this.#bell.next(delayMs, signal).finally(() => this.#bell.reset());
   }
 
   close(): void {

@@ -2,6 +2,7 @@
 // repeats a password.
 
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { isAboutTls, reachHint } from "../shared/reach.ts";
 import { ProtocolError } from "./jute.ts";
 import { ERROR } from "./messages.ts";
 
@@ -58,19 +59,16 @@ export function connectError(place: string, causes: readonly Error[]): TenureErr
     );
   }
   const code = String((rootOf(cause) as { code?: unknown }).code ?? "");
-  if (/SSL|TLS|EPROTO|CERT|SELF_SIGNED/i.test(`${code} ${said}`)) {
+  if (isAboutTls(code, said)) {
     return new StoreUnusableError(
       `No TLS connection to ZooKeeper at ${place} (${said}). Use the secureClientPort, and give its certificate: zookeeperStore({ hosts, tls: { ca } }).`,
       { cause },
     );
   }
-  const hint =
-    {
-      ECONNREFUSED: "Nobody listens there: check host and port",
-      ENOTFOUND: "This host name is unknown: check the URL",
-      EAI_AGAIN: "The host name could not be looked up: check the URL and the name server",
-    }[code] ??
-    "A server hangs up like this without a quorum, in read-only mode, when it expects TLS (option tls), or when its data are older than what this process has seen";
+  const hint = reachHint(
+    code,
+    "A server hangs up like this without a quorum, in read-only mode, when it expects TLS (option tls), or when its data are older than what this process has seen",
+  );
   return new StoreUnavailableError(`No connection to ZooKeeper at ${place} (${said}). ${hint}.`, {
     applied: "no",
     cause,

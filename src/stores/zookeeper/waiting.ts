@@ -2,8 +2,9 @@
 // there are. The second in line also watches the first: if that does not take its turn within the head start, it is passed
 // over. Those behind look from time to time, for the case that everyone before them is stuck.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { orAborted } from "../../core/signals.ts";
+import { Bell } from "../shared/bell.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
 import type { Bells } from "./bells.ts";
 import type { Call } from "./call.ts";
@@ -95,48 +96,27 @@ async function lookOnce(wait: Wait, call: Call, alarm: Alarm, patience: Patience
   }
 }
 
-/** Bells, a timer and a signal: whichever comes first ends the wait. */
+/** The bells that this wait has hung, all ringing one. */
 class Alarm {
-  readonly #clock: Clock;
   readonly #bells: Bells;
+  readonly #bell: Bell;
   #hung: (() => void)[] = [];
-  #hasRung = false;
-  #wake: () => void = () => undefined;
 
   constructor(clock: Clock, bells: Bells) {
-    this.#clock = clock;
     this.#bells = bells;
+    this.#bell = new Bell(clock);
   }
 
   hang(path: string): void {
-    this.#hung.push(
-      this.#bells.hang(path, () => {
-        this.#hasRung = true;
-        this.#wake();
-      }),
-    );
+    this.#hung.push(this.#bells.hang(path, this.#bell.ring));
   }
 
   reset(): void {
     for (const takeAway of this.#hung.splice(0)) takeAway();
-    this.#hasRung = false;
+    this.#bell.reset();
   }
 
   next(waitMs: number, signal: AbortSignal): Promise<void> {
-    if (this.#hasRung) return Promise.resolve();
-    return new Promise((resolve, reject) => {
-      let timer: Timer | undefined;
-      const finish = (settle: () => void): void => {
-        timer?.cancel();
-        signal.removeEventListener("abort", stop);
-        this.#wake = () => undefined;
-        settle();
-      };
-      const stop = (): void => finish(() => reject(signal.reason));
-      this.#wake = () => finish(resolve);
-      timer = this.#clock.setTimer(() => finish(resolve), waitMs, { keepAlive: true });
-      signal.addEventListener("abort", stop, { once: true });
-      if (signal.aborted) stop();
-    });
+    return this.#bell.next(waitMs, signal);
   }
 }

@@ -1,9 +1,10 @@
 // Watching the leases with a prefix: all of them once, then again each resource below which something happened. One watch
 // of the server covers them all; where its connection breaks, everything is read again. Only differences are told.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { linkSignals } from "../../core/signals.ts";
+import { Bell } from "../shared/bell.ts";
 import { changes } from "../shared/changes.ts";
 import type { LeaseView, WatchRequest } from "../store.ts";
 import type { Call } from "./call.ts";
@@ -91,10 +92,11 @@ class News {
   readonly #prefix: string;
   #resources = new Set<string>();
   #everything = true;
-  #wake: () => void = () => undefined;
+  readonly #bell: Bell;
 
   constructor(clock: Clock, names: Names, prefix: string) {
     this.#clock = clock;
+    this.#bell = new Bell(clock);
     this.#below = `${names.leases}/`;
     this.#prefix = prefix;
   }
@@ -107,42 +109,24 @@ class News {
       if (resource === undefined || !resource.startsWith(this.#prefix)) return;
       this.#resources.add(resource);
     }
-    this.#wake();
+    this.#bell.ring();
   };
 
   take(): { everything: boolean; resources: string[] } {
     const taken = { everything: this.#everything, resources: [...this.#resources] };
     this.#everything = false;
     this.#resources = new Set();
+    this.#bell.reset();
     return taken;
   }
 
   /** Resolves when there is some, when the time is over, or when the signal aborts. */
   next(waitMs: number, signal: AbortSignal): Promise<void> {
-    if (this.#everything || this.#resources.size > 0) return Promise.resolve();
-    return this.#wait(waitMs, signal, (finish) => {
-      this.#wake = finish;
-    });
+    return this.#bell.next(waitMs, signal).catch(() => undefined);
   }
 
   /** While the server is away every failure is news, and yet there is nothing to do at once. */
   pause(signal: AbortSignal): Promise<void> {
-    return this.#wait(RETRY_MS, signal, () => undefined);
-  }
-
-  #wait(waitMs: number, signal: AbortSignal, begin: (finish: () => void) => void): Promise<void> {
-    if (signal.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      let timer: Timer | undefined;
-      const finish = (): void => {
-        timer?.cancel();
-        signal.removeEventListener("abort", finish);
-        this.#wake = () => undefined;
-        resolve();
-      };
-      begin(finish);
-      timer = this.#clock.setTimer(finish, waitMs, { keepAlive: true });
-      signal.addEventListener("abort", finish, { once: true });
-    });
+    return new Bell(this.#clock).next(RETRY_MS, signal).catch(() => undefined);
   }
 }
