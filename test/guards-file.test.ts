@@ -229,7 +229,7 @@ describe("bad input to the file guard", () => {
     endings.push(() => other.close());
     other.exec("BEGIN IMMEDIATE");
     await expect(guard.append(source(1n), "y")).rejects.toMatchObject({
-      code: "STORE_UNAVAILABLE",
+      code: "GUARD_UNAVAILABLE",
       applied: "no",
       message: expect.stringContaining("waitMs"),
     });

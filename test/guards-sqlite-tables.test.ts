@@ -1,9 +1,6 @@
 // Goal: a protected table of a SQLite database takes no write without a current token, by whatever path it comes. Method: real
 // files; a second connection stands for another process, and plain SQL for another language. Rows are read back.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   protectSql,
   protectTable,
@@ -12,29 +9,10 @@ import {
   unprotectTable,
 } from "../src/guards/sqlite.ts";
 import { padToken, StaleTokenError } from "../src/index.ts";
-import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
+import type { Connection } from "../src/stores/sqlite/driver.ts";
+import { userFiles } from "./support/sqlite-guard-files.ts";
 
-const driver = await loadDriver();
-const folder = mkdtempSync(join(tmpdir(), "tenure-protected-"));
-const opened: Connection[] = [];
-afterAll(() => {
-  for (const connection of opened) connection.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-let files = 0;
-function newFile(): string {
-  files += 1;
-  return join(folder, `${files}.db`);
-}
-
-function open(file: string = newFile()): Connection {
-  const connection = driver.open(file);
-  connection.exec("PRAGMA journal_mode = WAL");
-  connection.exec("CREATE TABLE IF NOT EXISTS entry (seq INTEGER PRIMARY KEY, text TEXT NOT NULL)");
-  opened.push(connection);
-  return connection;
-}
+const { newFile, open } = await userFiles();
 
 /** With one row in it, protected for "ledger". */
 function openProtected(file: string = newFile()): Connection {

@@ -1,39 +1,16 @@
 // Goal: in a SQLite database the comparison, the highest token and the user's rows are one atomic step (S2). Method:
 // the library that this Node has, on real files; two connections stand for two processes; after every refusal or
 // failure both the rows and the highest are read back.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type BetterSqlite3 from "better-sqlite3";
 import fc from "fast-check";
-import { afterAll, describe, expect, expectTypeOf, test } from "vitest";
+import { describe, expect, expectTypeOf, test } from "vitest";
 import { connect } from "../src/connect.ts";
 import { type SqliteDatabase, sqliteGuard, type TokenSource } from "../src/guards/sqlite.ts";
 import { StaleTokenError } from "../src/index.ts";
 import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
+import { userFiles } from "./support/sqlite-guard-files.ts";
 
-const driver = await loadDriver();
-const folder = mkdtempSync(join(tmpdir(), "tenure-guards-"));
-const opened: Connection[] = [];
-afterAll(() => {
-  for (const connection of opened) connection.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-let files = 0;
-function newFile(): string {
-  files += 1;
-  return join(folder, `${files}.db`);
-}
-
-/** A user's database with one table, in the user's own settings. */
-function open(file: string = newFile()): Connection {
-  const connection = driver.open(file);
-  connection.exec("PRAGMA journal_mode = WAL");
-  connection.exec("CREATE TABLE IF NOT EXISTS entry (seq INTEGER PRIMARY KEY, text TEXT NOT NULL)");
-  opened.push(connection);
-  return connection;
-}
+const { newFile, open } = await userFiles();
 
 const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
 
@@ -107,9 +84,9 @@ describe("the SQLite guard", () => {
     }
   });
 
-  test("S2: the highest survives closing and reopening the file", () => {
+  test("S2: the highest survives closing and reopening the file", async () => {
     const file = newFile();
-    const before = driver.open(file);
+    const before = (await loadDriver()).open(file);
     sqliteGuard(before).raise(source(2n ** 90n));
     before.close();
     const guard = sqliteGuard(open(file));
@@ -164,7 +141,8 @@ describe("two connections to one file", () => {
     });
     const run = fc.property(fc.array(step, { maxLength: 25 }), (steps) => {
       const file = newFile();
-      const guards = [open(file), open(file)].map((database) => sqliteGuard(database));
+      const databases = [open(file), open(file)];
+      const guards = databases.map((database) => sqliteGuard(database));
       const expected: string[] = [];
       let highest = 0n;
       for (const { by, token, act } of steps) {
@@ -179,7 +157,7 @@ describe("two connections to one file", () => {
         if (act === "write") expected.push(String(token));
       }
       expect(guards[0]?.highest("ledger") ?? 0n).toBe(highest);
-      expect(texts(opened.at(-1) as Connection)).toEqual(expected);
+      expect(texts(databases[1] as Connection)).toEqual(expected);
     });
     fc.assert(run, { numRuns: 40 });
   });

@@ -6,12 +6,12 @@
 import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Clock } from "../core/clock.ts";
-import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
+import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
 import { checkResource } from "../core/resource.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
 import { systemParts } from "../runtime/system.ts";
 import { appendWhole, mend, replaceWhole, sizeOf } from "./file/data.ts";
-import { Ledger, type Locked } from "./file/ledger.ts";
+import { Ledger, LedgerLockedError, type Locked } from "./file/ledger.ts";
 import {
   admit,
   checkBound,
@@ -77,20 +77,20 @@ class GuardOnFile implements FileGuard {
     const bytes = toBytes(data);
     const source = sourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
-      const done = await this.#ledger.locked((locked) => {
+      const done = await this.#locked(source, (locked) => {
         // A noted append would be taken for torn by what the new data's length happens to be.
         if (!isRaised(locked, source) || locked.append() !== undefined) return false;
         replaceWhole(this.#file, bytes, () => admit(source, undefined));
         return true;
       });
       if (done) return;
-      await this.#ledger.locked((locked) => {
+      await this.#locked(source, (locked) => {
         raiseTo(locked, source);
         mend(this.#file, locked.append());
         locked.endAppend();
       });
     }
-    throw crowded(this.#file);
+    throw this.#crowded(source);
   }
 
   async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
@@ -99,14 +99,14 @@ class GuardOnFile implements FileGuard {
     const source = sourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
-      const begun = await this.#ledger.locked((locked) => {
+      const begun = await this.#locked(source, (locked) => {
         raiseTo(locked, source);
         mend(this.#file, locked.append());
         const append = { offset: sizeOf(this.#file), length: bytes.length };
         locked.beginAppend(append);
         return append;
       });
-      const done = await this.#ledger.locked((locked) => {
+      const done = await this.#locked(source, (locked) => {
         if (!isRaised(locked, source)) return false;
         // Somebody else came between the two steps.
         const latest = locked.append();
@@ -117,12 +117,12 @@ class GuardOnFile implements FileGuard {
       });
       if (done) return;
     }
-    throw crowded(this.#file);
+    throw this.#crowded(source);
   }
 
   async raise(given?: TokenSource): Promise<void> {
     const source = sourceOf(given, this.#bound);
-    await this.#ledger.locked((locked) => raiseTo(locked, source));
+    await this.#locked(source, (locked) => raiseTo(locked, source));
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
@@ -132,6 +132,20 @@ class GuardOnFile implements FileGuard {
 
   close(): Promise<void> {
     return this.#ledger.close();
+  }
+
+  async #locked<T>({ resource }: TokenSource, work: (locked: Locked) => T): Promise<T> {
+    try {
+      return await this.#ledger.locked(work);
+    } catch (cause) {
+      if (!(cause instanceof LedgerLockedError)) throw cause;
+      throw new GuardUnavailableError({ resource, detail: cause.message, applied: "no", cause });
+    }
+  }
+
+  #crowded({ resource }: TokenSource): GuardUnavailableError {
+    const detail = `others wrote to ${this.#file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written`;
+    return new GuardUnavailableError({ resource, detail, applied: "no" });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -183,12 +197,5 @@ function checkWait(waitMs: number): number {
   if (waitMs >= 0 && waitMs < 2 ** 31) return waitMs;
   throw new InvalidArgumentError(
     `\`waitMs\` must be a number of milliseconds, 0 or more, got ${waitMs}.`,
-  );
-}
-
-function crowded(file: string): StoreUnavailableError {
-  return new StoreUnavailableError(
-    `Others wrote to ${file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written.`,
-    { applied: "no" },
   );
 }

@@ -1,20 +1,13 @@
 // Goal: on etcd the invariants hold under every fault. Method: real processes, a real server, recorded histories.
 import { startEtcd } from "../servers/etcd.ts";
-import { faultTests, usualTiming } from "../support/fault-engine.ts";
-import { holderFaults } from "./holder-faults.ts";
-import { linkFaults } from "./link-faults.ts";
-import { storeFaults } from "./store-faults.ts";
+import { usualTiming } from "../support/fault-engine.ts";
+import { allFaults } from "./all-faults.ts";
 
-const engine = {
+allFaults({
   name: "etcd",
   // As it comes: every answer is behind an fsync.
   start: () => startEtcd({ own: true }),
   // It looks for expired leases every half second; a server that started again gives every lease its whole ttl anew.
   lagMs: 2_500,
   timing: usualTiming,
-} as const;
-
-const tests = faultTests(engine);
-holderFaults(engine, tests);
-linkFaults(engine, tests);
-storeFaults(engine, tests);
+});

@@ -1,11 +1,9 @@
 // Goal: on PostgreSQL the invariants hold under every fault. Method: real processes, a real server, recorded histories.
 import { startPostgres } from "../servers/postgres.ts";
-import { faultTests, usualTiming } from "../support/fault-engine.ts";
-import { holderFaults } from "./holder-faults.ts";
-import { linkFaults } from "./link-faults.ts";
-import { storeFaults } from "./store-faults.ts";
+import { usualTiming } from "../support/fault-engine.ts";
+import { allFaults } from "./all-faults.ts";
 
-const engine = {
+allFaults({
   name: "postgres",
   // As it comes it keeps every commit; the settings only make room for connections and a restart quick.
   start: () =>
@@ -13,9 +11,4 @@ const engine = {
   libraries: ["pg", "postgres"],
   lagMs: 0,
   timing: usualTiming,
-} as const;
-
-const tests = faultTests(engine);
-holderFaults(engine, tests);
-linkFaults(engine, tests);
-storeFaults(engine, tests);
+});

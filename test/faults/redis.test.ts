@@ -1,11 +1,9 @@
 // Goal: on Redis the invariants hold under every fault. Method: real processes, a real server, recorded histories.
 import { startRedis } from "../servers/redis.ts";
-import { faultTests, usualTiming } from "../support/fault-engine.ts";
-import { holderFaults } from "./holder-faults.ts";
-import { linkFaults } from "./link-faults.ts";
-import { storeFaults } from "./store-faults.ts";
+import { usualTiming } from "../support/fault-engine.ts";
+import { allFaults } from "./all-faults.ts";
 
-const engine = {
+allFaults({
   name: "redis",
   start: () => startRedis({ own: true }),
   startDurable: () => startRedis({ appendonly: true, appendfsync: "always" }),
@@ -14,9 +12,4 @@ const engine = {
   // Keys expire when somebody asks for them.
   lagMs: 0,
   timing: usualTiming,
-} as const;
-
-const tests = faultTests(engine);
-holderFaults(engine, tests);
-linkFaults(engine, tests);
-storeFaults(engine, tests);
+});

@@ -6,9 +6,12 @@
 import { closeSync, openSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock } from "../../core/clock.ts";
-import { ClosedError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
+import { ClosedError, StoreUnusableError } from "../../core/errors.ts";
 import { padToken, parseToken } from "../../core/token.ts";
 import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../stores/sqlite/driver.ts";
+
+/** The lock was not free in time. The guard knows whose write that was. */
+export class LedgerLockedError extends Error {}
 
 /** An append that was begun: so many bytes behind this offset are ours, whole or torn. */
 export interface Append {
@@ -69,6 +72,8 @@ export class Ledger {
    */
   async locked<T>(work: (locked: Locked) => T): Promise<T> {
     const { connection, notes } = await this.#open();
+    // A writer in a loop must not crowd out timers and I/O, renewals among them: all that follows is synchronous.
+    await new Promise<void>((go) => this.#options.clock.soon(go));
     await this.#whenFree(() => connection.exec("BEGIN IMMEDIATE"));
     try {
       this.#refuseReplaced();
@@ -161,10 +166,10 @@ export class Ledger {
     if (code === undefined) return error;
     const said = (error as Error).message;
     if (code === SQLITE.busy) {
-      return new StoreUnavailableError(
+      return new LedgerLockedError(
         `${file} stayed locked for ${waitMs} ms (waitMs). Nothing was written. A process that was stopped in the middle ` +
-          "of a guarded write keeps the lock until it goes on or ends.",
-        { applied: "no", cause: error },
+          "of a guarded write keeps the lock until it goes on or ends",
+        { cause: error },
       );
     }
     if (code === SQLITE.notadb || code === SQLITE.corrupt) return damaged(file, said, error);
