@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { connect, type Tenure } from "../../src/index.ts";
-import { loadDriver } from "../../src/stores/sqlite/driver.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { continueTree, stopTree } from "../../test/servers/process-tree.mjs";
+import { writeLockIsFree } from "../../test/support/process-file.ts";
 import { type Order, RESOURCE, type Setting, TIMING, type Told } from "./messages.ts";
 import type { Ground } from "./resources.ts";
 import { openWriter, type Place, type Writer } from "./writers.ts";
@@ -115,22 +115,10 @@ export function countStale(tokens: readonly bigint[]): number {
 }
 
 async function stopOutsideLocks(pid: number, files: readonly string[]): Promise<void> {
-  const driver = await loadDriver();
-  const isFree = (file: string): boolean => {
-    const database = driver.open(file);
-    try {
-      database.exec("BEGIN IMMEDIATE; ROLLBACK");
-      return true;
-    } catch {
-      return false;
-    } finally {
-      database.close();
-    }
-  };
   const giveUpAt = performance.now() + SILENCE_MAX_MS;
   for (;;) {
     await stopTree(pid);
-    if (files.every(isFree)) return;
+    if (files.every(writeLockIsFree)) return;
     continueTree(pid);
     if (performance.now() > giveUpAt) throw new Error("The holder is always inside a lock.");
     await sleep(1);

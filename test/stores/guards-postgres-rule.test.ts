@@ -3,26 +3,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import postgresjs from "postgres";
-import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
+import { describe, expect, expectTypeOf, test } from "vitest";
 import { connect } from "../../src/connect.ts";
 import { type PostgresGuard, postgresGuard, type TokenSource } from "../../src/guards/postgres.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";
 import { Gate } from "../support/holder-world.ts";
-import { Ledger, type Library } from "../support/postgres-guard-harness.ts";
+import { type Ledger, type Library, useLedgers } from "../support/postgres-guard-harness.ts";
 
 const postgres = useServer(startPostgres, { settings: { max_connections: "200" } });
-const opened: Ledger[] = [];
-afterEach(async () => {
-  for (const ledger of opened.splice(0)) await ledger.close();
-});
-
-async function newLedger(): Promise<Ledger> {
-  const ledger = await Ledger.create(postgres());
-  opened.push(ledger);
-  return ledger;
-}
+const newLedger = useLedgers(postgres);
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await sleep(20);

@@ -1,7 +1,7 @@
 // Goal: the PostgreSQL guard as SQL, for other languages and for people with a console: the function, the rights, the making
 // and removing; and bad input. Method: a real server, asked through psql.
 import pg from "pg";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   guardSql,
   postgresGuard,
@@ -10,19 +10,10 @@ import {
 } from "../../src/guards/postgres.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
-import { Ledger } from "../support/postgres-guard-harness.ts";
+import { useLedgers } from "../support/postgres-guard-harness.ts";
 
 const postgres = useServer(startPostgres, { settings: { max_connections: "200" } });
-const opened: Ledger[] = [];
-afterEach(async () => {
-  for (const ledger of opened.splice(0)) await ledger.close();
-});
-
-async function newLedger(): Promise<Ledger> {
-  const ledger = await Ledger.create(postgres());
-  opened.push(ledger);
-  return ledger;
-}
+const newLedger = useLedgers(postgres);
 
 const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
 

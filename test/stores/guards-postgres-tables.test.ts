@@ -1,6 +1,6 @@
 // Goal: a protected table takes no write without a current token, by whatever path it comes. Method: a real server; psql,
 // a pool without a transaction and both libraries write; the rows are read back through psql.
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   guardSql,
   protectSql,
@@ -12,19 +12,10 @@ import {
 } from "../../src/guards/postgres.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
-import { Ledger } from "../support/postgres-guard-harness.ts";
+import { type Ledger, useLedgers } from "../support/postgres-guard-harness.ts";
 
 const postgres = useServer(startPostgres, { settings: { max_connections: "200" } });
-const opened: Ledger[] = [];
-afterEach(async () => {
-  for (const ledger of opened.splice(0)) await ledger.close();
-});
-
-async function newLedger(): Promise<Ledger> {
-  const ledger = await Ledger.create(postgres());
-  opened.push(ledger);
-  return ledger;
-}
+const newLedger = useLedgers(postgres);
 
 /** A table with one row in it, protected for "ledger". */
 async function protectedLedger(): Promise<Ledger> {

@@ -3,24 +3,11 @@
 
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
-import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type RedisGuardClient, redisGuard } from "../../src/guards/redis.ts";
-import { until } from "../servers/ask.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { useServer } from "../servers/use-server.ts";
+import { useRedisCluster } from "../servers/use-redis-cluster.ts";
 
-const options = { args: ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"] };
-const low = useServer(startRedis, options);
-const high = useServer(startRedis, options);
-
-beforeAll(async () => {
-  await low().command("CLUSTER", "ADDSLOTSRANGE", "0", "8191");
-  await high().command("CLUSTER", "ADDSLOTSRANGE", "8192", "16383");
-  await low().command("CLUSTER", "MEET", high().host, String(high().port));
-  const isUp = async (server: RedisServer): Promise<boolean> =>
-    String(await server.command("CLUSTER", "INFO")).includes("cluster_state:ok");
-  await until("the cluster is up", async () => (await isUp(low())) && isUp(high()), 20_000);
-}, 30_000);
+const { low } = useRedisCluster();
 
 const makers: Record<string, () => Promise<RedisGuardClient>> = {
   ioredis: async () => {

@@ -3,28 +3,16 @@
 
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
-import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { connect } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import type { RedisClient } from "../../src/stores/redis/wire.ts";
 import { redisStore } from "../../src/stores/redis.ts";
-import { until } from "../servers/ask.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { useServer } from "../servers/use-server.ts";
+import { startRedis } from "../servers/redis.ts";
+import { useRedisCluster } from "../servers/use-redis-cluster.ts";
 
-const options = { args: ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"] };
-const low = useServer(startRedis, options);
-const high = useServer(startRedis, options);
+const { low, high } = useRedisCluster();
 const prefixes = ["a", "b", "c", "d", "e", "f"];
-
-beforeAll(async () => {
-  await low().command("CLUSTER", "ADDSLOTSRANGE", "0", "8191");
-  await high().command("CLUSTER", "ADDSLOTSRANGE", "8192", "16383");
-  await low().command("CLUSTER", "MEET", high().host, String(high().port));
-  const isUp = async (server: RedisServer): Promise<boolean> =>
-    String(await server.command("CLUSTER", "INFO")).includes("cluster_state:ok");
-  await until("the cluster is up", async () => (await isUp(low())) && isUp(high()), 20_000);
-}, 30_000);
 
 async function slotOf(prefix: string): Promise<number> {
   return Number(await low().command("CLUSTER", "KEYSLOT", `{${prefix}}:token`));

@@ -2,6 +2,7 @@
 
 import pg from "pg";
 import postgres from "postgres";
+import { afterEach } from "vitest";
 import {
   type PostgresGuard,
   type PostgresGuardOptions,
@@ -114,5 +115,18 @@ export async function ledgerHarness(
       await server.start();
     },
     close: () => ledger.close(),
+  };
+}
+
+/** At the top of a file: makes ledgers that are closed after each test. */
+export function useLedgers(server: () => PostgresServer): () => Promise<Ledger> {
+  const opened: Ledger[] = [];
+  afterEach(async () => {
+    for (const ledger of opened.splice(0)) await ledger.close();
+  });
+  return async () => {
+    const ledger = await Ledger.create(server());
+    opened.push(ledger);
+    return ledger;
   };
 }
