@@ -30,7 +30,10 @@ export interface FileGuardOptions extends GuardOptions {
    * do, whichever way the path is written. @default the path with `.tenure` behind it
    */
   readonly ledger?: string | undefined;
-  /** A guarded write that finds the lock taken for this long is refused, and nothing is written. @default 5,000 */
+  /**
+   * A guarded write that finds the lock taken for this long is refused, and nothing is written. Too small: writers in a
+   * crowd are refused. Too large: behind a process that was stopped inside the lock, everyone waits that long. @default 5,000
+   */
   readonly waitMs?: number | undefined;
   /** For tests. @default the system's */
   readonly clock?: Clock | undefined;

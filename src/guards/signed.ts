@@ -47,7 +47,10 @@ export interface Signer {
 export interface VerifierOptions {
   /** The trusted public keys by their ids. */
   readonly keys: Readonly<Record<string, Key>>;
-  /** How far the clocks of signer and verifier may disagree. @default 5,000 */
+  /**
+   * How far the clocks of signer and verifier may disagree. Too small: fresh tokens are refused. Too large: a stolen one is
+   * good for that much longer. @default 5,000
+   */
   readonly toleranceMs?: number | undefined;
   /** For tests. @default the system's */
   readonly clock?: Pick<Clock, "wallNow"> | undefined;

@@ -22,7 +22,10 @@ export interface EtcdOptions {
   readonly password?: string | undefined;
   /** Keys begin with it. All processes that compete must use the same one: two prefixes are two worlds. @default tenure/ */
   readonly prefix?: string | undefined;
-  /** Connecting and looking at the cluster fails after this long. @default 5,000 */
+  /**
+   * Connecting and looking at the cluster fails after this long, in milliseconds. Too small: a slow
+   * start of the server looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   */
   readonly connectMs?: number | undefined;
   /** Told, at connect, what the version of etcd puts at risk. @default nobody */
   readonly onWarning?: ((text: string) => void) | undefined;

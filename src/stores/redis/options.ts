@@ -28,7 +28,10 @@ export interface RedisOptions {
    * close it; with fewer replicas alive nothing is granted. Costs the way to the replica. @default 0
    */
   readonly replicas?: number | undefined;
-  /** Connecting and inspecting the server fails after this long. @default 5,000 */
+  /**
+   * Connecting and inspecting the server fails after this long, in milliseconds. Too small: a slow
+   * start of the server looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   */
   readonly connectMs?: number | undefined;
   /** Told, at connect, what the server's settings put at risk. `guarantees` says the same. @default nobody */
   readonly onWarning?: ((text: string) => void) | undefined;

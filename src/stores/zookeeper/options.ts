@@ -23,7 +23,10 @@ export interface ZooKeeperOptions {
    * Too small, that figure is too small; nothing else depends on it. @default 2000
    */
   readonly tickMs?: number | undefined;
-  /** Opening the store has failed after this time. @default 5000 */
+  /**
+   * Opening the store has failed after this time, in milliseconds. Too small: a slow
+   * start of the server looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   */
   readonly connectMs?: number | undefined;
   /** TLS, with these options of node:tls; the port is then the server's secureClientPort. */
   readonly tls?: ConnectionOptions | undefined;
