@@ -191,6 +191,26 @@ describe("giving up", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
+  test("a session that ended while the store said busy begins no wait with the store", async () => {
+    const { clock, join } = makeWorld();
+    await (await join("one")).tenure.acquire("settlement");
+    const two = await join("two");
+    const answered = new Gate();
+    two.store.hooks.grant = (_, forward) =>
+      forward().then((answer) => answered.opened.then(() => answer));
+    const waiting = two.tenure.acquire("settlement", { waitMs: 60_000 }).catch(() => undefined);
+    await flush();
+    clock.jump();
+    two.store.hookAll(hang);
+    answered.open();
+    await flush();
+    expect(two.store.calls).toMatchObject({ grant: 1, untilFree: 0 });
+    const closed = two.tenure.close();
+    await clock.advance(TIMING.ttlMs);
+    expect(await outcome(closed)).toEqual({ value: undefined });
+    await waiting;
+  });
+
   test("whoever gives up leaves no listener on the signal and no timer", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];

@@ -227,6 +227,8 @@ class Acquisition {
       signal,
     };
     try {
+      // The session may have ended, or the time run out, while the store answered.
+      signal.throwIfAborted();
       await store.untilFree(request);
       return true;
     } catch (error) {

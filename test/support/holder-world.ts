@@ -1,6 +1,7 @@
 // What the holder's tests share: one manual clock, one memory backend, any number of processes on it, and a store
 // wrapper that can lose, delay and refuse what passes through. Nothing here sleeps.
 import { StoreUnavailableError } from "../../src/core/errors.ts";
+import { orAborted } from "../../src/core/signals.ts";
 import type { AcquireOptions } from "../../src/holder/leases.ts";
 import { MemoryBackend, memoryStore } from "../../src/stores/memory.ts";
 import type { Store } from "../../src/stores/store.ts";
@@ -76,11 +77,7 @@ class WrappedStore implements Store {
   /** The same hook for everything that a holder asks. A wait for a free resource still ends with its signal. */
   hookAll(hook: <T>(forward: () => Promise<T>) => Promise<T>): void {
     for (const method of Object.keys(this.calls) as Method[]) this.#set(method, hook);
-    this.hooks.untilFree = ({ signal }, forward) =>
-      new Promise((resolve, reject) => {
-        signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-        hook(forward).then(resolve, reject);
-      });
+    this.hooks.untilFree = ({ signal }, forward) => orAborted(hook(forward), signal);
   }
 
   unhook(): void {

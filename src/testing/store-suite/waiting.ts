@@ -85,12 +85,15 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     await two.ask("r", { attempt, queue: true });
     const reason = new Error("enough");
     const stop = new AbortController();
-    const wait = two.untilFree("r", attempt, stop.signal).then(
-      () => "resolved",
-      (error: unknown) => (error === reason ? "rejected with the reason" : String(error)),
-    );
+    const wait = (): Promise<string> =>
+      two.untilFree("r", attempt, stop.signal).then(
+        () => "resolved",
+        (error: unknown) => (error === reason ? "rejected with the reason" : String(error)),
+      );
+    const waiting = wait();
     stop.abort(reason);
-    expect(await wait, "rejected with the reason", "the caller's own reason comes back");
+    expect(await waiting, "rejected with the reason", "the caller's own reason comes back");
+    expect(await wait(), "rejected with the reason", "a signal that has aborted already counts");
   },
 
   "closing the store ends its waits": async (bench) => {
