@@ -6,8 +6,7 @@ import { allFaults } from "./all-faults.ts";
 allFaults({
   name: "postgres",
   // As it comes it keeps every commit; the settings only make room for connections and a restart quick.
-  start: () =>
-    startPostgres({ settings: { max_connections: "200", recovery_init_sync_method: "syncfs" } }),
+  start: () => startPostgres({ settings: { max_connections: "200" } }),
   libraries: ["pg", "postgres"],
   lagMs: 0,
   timing: usualTiming,

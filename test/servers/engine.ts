@@ -37,8 +37,10 @@ export const packageOf: Readonly<Record<EngineName, string>> = {
   openssl: "openssl",
 };
 
-const POSTGRES_HOMES = "/usr/lib/postgresql";
-const JARS = "/usr/share/java";
+/** Where packages lie that were unpacked rather than installed: scripts/test-on-engines.mjs. */
+const ROOT = process.env.TENURE_TEST_ROOT ?? "/";
+const POSTGRES_HOMES = join(ROOT, "usr/lib/postgresql");
+const JARS = join(ROOT, "usr/share/java");
 
 /** What is installed, or undefined and nothing else: it never installs. */
 export async function findEngine(name: EngineName): Promise<Engine | undefined> {
@@ -77,7 +79,9 @@ async function findZooKeeper(): Promise<Engine | undefined> {
   // A second name of the jar has the version in it; asking the JVM would take half a second.
   const versions = readdirSync(JARS).map((name) => /^zookeeper-(\d[\d.]*)\.jar$/.exec(name)?.[1]);
   const version = versions.find((found) => found !== undefined) ?? "unknown";
-  return { name: "zookeeper", version, paths: { java, jar, log: join(JARS, "slf4j-simple.jar") } };
+  // The jar names its messages by an absolute path: ours go first, so that they are of the same release.
+  const paths = { jute: join(JARS, "zookeeper-jute.jar"), log: join(JARS, "slf4j-simple.jar") };
+  return { name: "zookeeper", version, paths: { java, jar, ...paths } };
 }
 
 async function fromProgram(

@@ -74,7 +74,7 @@ export function commandOf(engine: Engine): string[] {
     ...["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dzookeeper.jmx.log4j.disable=true"],
     // Its log grows in such steps (in KB); the usual 64 MB each are a lot of disk for a test.
     "-Dzookeeper.preAllocSize=1024",
-    ...["-cp", `${pathOf(engine, "jar")}:${pathOf(engine, "log")}`],
+    ...["-cp", ["jute", "jar", "log"].map((role) => pathOf(engine, role)).join(":")],
     ...["org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"],
   ];
 }

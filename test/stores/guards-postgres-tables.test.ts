@@ -197,7 +197,7 @@ describe("protecting", () => {
     for (const [name, reason] of [
       [table, "protected already"],
       ["public.nowhere", "there is no such table"],
-      ["nowhere.settlement", "there is no such schema"],
+      ["nowhere.settlement", "there is no such table"],
       [`a'; DROP TABLE ${table}; --`, "not a name"],
       [view, "only tables"],
       ["pg_catalog.pg_class", "only tables"],

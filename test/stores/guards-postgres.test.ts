@@ -7,7 +7,7 @@ import { ledgerHarness } from "../support/postgres-guard-harness.ts";
 import { onSharedServer } from "../support/store-runner.ts";
 
 const postgres = useServer(startPostgres, {
-  settings: { max_connections: "300", recovery_init_sync_method: "syncfs" },
+  settings: { max_connections: "300" },
 });
 
 for (const library of ["pg", "postgres"] as const) {

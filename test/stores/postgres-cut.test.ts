@@ -126,9 +126,7 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
 
 describe("the server itself", () => {
   test("S1, S7: SIGKILL and restart keep leases and tokens; the holder goes on", async () => {
-    await using own = await startPostgres({
-      settings: { recovery_init_sync_method: "syncfs" },
-    });
+    await using own = await startPostgres();
     const tenure = await connect(own.url);
     const other = await connect(own.url);
     const lease = await tenure.acquire("r", { ttlMs: 20_000 });

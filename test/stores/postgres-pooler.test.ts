@@ -13,7 +13,7 @@ import { postgresHarness } from "../support/postgres-harness.ts";
 import { onSharedServer } from "../support/store-runner.ts";
 
 const postgres = useServer(startPostgres, {
-  settings: { max_connections: "100", recovery_init_sync_method: "syncfs" },
+  settings: { max_connections: "100" },
 });
 const pooler = useServer(() => startPgBouncer(postgres()));
 

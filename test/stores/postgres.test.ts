@@ -8,7 +8,7 @@ import { onSharedServer } from "../support/store-runner.ts";
 
 const postgres = useServer(startPostgres, {
   // After a crash the server flushes its whole folder; file by file that takes seconds on a busy disk.
-  settings: { max_connections: "500", recovery_init_sync_method: "syncfs" },
+  settings: { max_connections: "500" },
 });
 
 for (const library of ["pg", "postgres"] as const) {

@@ -55,7 +55,8 @@ export async function unprotectTable(
 
 const REASONS: Readonly<Record<string, string>> = {
   "42P01": "there is no such table. Check the spelling, and name its schema",
-  "3F000": "there is no such schema. Check the spelling",
+  // Up to release 16; later ones say the above of a missing schema as well.
+  "3F000": "there is no such table, nor its schema. Check the spelling",
   "42602": "this is not a name",
   "42809":
     "only tables and partitioned tables can be protected, none of the system's and not the guard's own",
