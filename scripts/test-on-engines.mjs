@@ -3,7 +3,6 @@
 // were built for, into a folder of their own; nothing is installed. Needs root's apt-get and the package patchelf.
 import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { root, run } from "./run.mjs";
 import { runVitest } from "./vitest-run.mjs";
 
@@ -25,7 +24,7 @@ const engines = {
 const KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /** Gives back one summary per `suite:engine`, in order. */
-export async function testOnEngines(wanted) {
+async function testOnEngines(wanted) {
   const summaries = [];
   for (const each of wanted) {
     const [suite = "", name = ""] = each.split(":");
@@ -141,9 +140,7 @@ async function must(command, args) {
   );
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  const wanted = process.argv.slice(2);
-  if (wanted.length === 0) throw new Error("Expected SUITE:ENGINE, for example: trixie:etcd");
-  const summaries = await testOnEngines(wanted);
-  process.exitCode = summaries.every((summary) => summary.failed === 0) ? 0 : 1;
-}
+const wanted = process.argv.slice(2);
+if (wanted.length === 0) throw new Error("Expected SUITE:ENGINE, for example: trixie:etcd");
+const summaries = await testOnEngines(wanted);
+process.exitCode = summaries.every((summary) => summary.failed === 0) ? 0 : 1;
