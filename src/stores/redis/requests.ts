@@ -23,8 +23,6 @@ export interface Call {
 interface Line {
   readonly wire: Wire;
   heardAt: number;
-  /** Requests whose answer has not come yet. */
-  underWay: number;
 }
 
 export interface RequestParts {
@@ -50,8 +48,8 @@ export class Requests {
     this.#limits = limitsOf(parts.clock);
     this.#shas = shas;
     const heardAt = parts.clock.now();
-    this.#main = { wire: parts.wire, heardAt, underWay: 0 };
-    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heardAt, underWay: 0 };
+    this.#main = { wire: parts.wire, heardAt };
+    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heardAt };
   }
 
   static async open(parts: RequestParts): Promise<Requests> {
@@ -66,7 +64,7 @@ export class Requests {
 
   run(call: Call): Promise<string[]> {
     if (this.#closed) return Promise.reject(this.closedError());
-    const line = call.confirm && call.script === scripts.grant ? this.#grants : this.#main;
+    const line = call.confirm && call.script === scripts.bundle ? this.#grants : this.#main;
     const { clock } = this.#parts;
     return new Promise((resolve, reject) => {
       const sentAt = clock.now();
@@ -76,13 +74,11 @@ export class Requests {
       });
       const answered = (answer: unknown): void => {
         limit.end();
-        line.underWay -= 1;
         line.heardAt = clock.now();
         resolve(texts(answer));
       };
       const failed = (error: unknown): void => {
         limit.end();
-        line.underWay -= 1;
         reject(this.#failure(error, line));
       };
       const sha = this.#shas.get(call.script) ?? "";
@@ -91,8 +87,13 @@ export class Requests {
         if (replyCode(error) !== "NOSCRIPT") failed(error);
         else this.#evaluate(line, "eval", call.script.text, call).then(answered, failed);
       });
-      line.underWay += 1;
     });
+  }
+
+  /** What the error means that a script caught for one of many. */
+  refusal(text: string): Error {
+    // Before 7.0 it begins with the place in the script.
+    return this.#failure(new Error(/^[A-Z]/.test(text) ? text : `ERR ${text}`), this.#main);
   }
 
   closedError(): StoreUnavailableError {
@@ -112,7 +113,7 @@ export class Requests {
     const { keys, args } = call;
     const [key = ""] = keys;
     const words = [command, script, String(keys.length), ...keys, ...args];
-    const sent = wire.send(words, key, line.underWay > 0);
+    const sent = wire.send(words, key);
     return call.confirm && this.#parts.replicas > 0
       ? this.#confirmed(wire, sent, key, call.limitMs)
       : sent;

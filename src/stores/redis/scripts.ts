@@ -4,7 +4,7 @@
 // script-library.ts; how one is taken and given back, by far the most frequent: grant-scripts.ts.
 
 import { HEAD_START_MS } from "../store.ts";
-import { grant, release } from "./grant-scripts.ts";
+import { bundle } from "./grant-scripts.ts";
 import { KEEP_MS, type Script, script } from "./script-library.ts";
 
 /**
@@ -168,9 +168,8 @@ return 'ok'
 
 type Name =
   | "open"
-  | "grant"
+  | "bundle"
   | "renew"
-  | "release"
   | "withdraw"
   | "end"
   | "revoke"
@@ -182,9 +181,8 @@ type Name =
 
 export const scripts: Readonly<Record<Name, Script>> = {
   open,
-  grant,
+  bundle,
   renew,
-  release,
   withdraw,
   end,
   revoke,
