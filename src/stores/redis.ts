@@ -81,10 +81,10 @@ class RedisStore implements Store {
 
   readonly #grantMeant = (
     answer: string,
-    { sessionId, resource }: contract.GrantRequest,
+    { sessionId, resource, attempt }: contract.GrantRequest,
   ): contract.GrantOutcome => {
     if (/^[0-9]/.test(answer)) {
-      this.#holdings.add(sessionId, resource);
+      this.#holdings.add(sessionId, resource, attempt);
       return { kind: "granted", token: parseToken(answer) };
     }
     if (answer.startsWith("busy ")) {
@@ -114,7 +114,10 @@ class RedisStore implements Store {
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    const claim = `${request.token}:${withLength(request.sessionId)}`;
+    const { sessionId, resource, token } = request;
+    const attempt = this.#holdings.attempt(sessionId, resource);
+    const held = `${token}:${withLength(sessionId)}`;
+    const claim = attempt === undefined ? `r${held}` : held + withLength(attempt);
     return this.#bundles.ask("r", request, claim, this.#releaseMeant);
   }
 

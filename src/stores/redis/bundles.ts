@@ -4,7 +4,6 @@
 
 import type { Clock } from "../../core/clock.ts";
 import type { SessionRequest } from "../store.ts";
-import type { Act } from "./grant-scripts.ts";
 import type { Names } from "./names.ts";
 import type { Requests } from "./requests.ts";
 import { scripts } from "./scripts.ts";
@@ -24,6 +23,9 @@ export interface BundleParts {
 interface LeaseRequest extends SessionRequest {
   readonly resource: string;
 }
+
+/** A grant, a grant or a place in the queue, a release. */
+type Act = "g" | "q" | "r";
 
 /** What an answer means. */
 type Meaning<R, T> = (answer: string, request: R) => T;
@@ -96,13 +98,15 @@ export class Bundles {
     const { names, requests } = this.#parts;
     const [{ act, request }] = asks as [Ask];
     const { sessionId, limitMs } = request;
-    const keys = [names.held, names.session(sessionId), names.counter, names.watched];
-    const args = [""];
+    const keys = [names.session(sessionId)];
+    const args: string[] = [];
+    let acts = "";
     for (const ask of asks) {
-      args[0] += ask.act;
       keys.push(names.lease(ask.request.resource));
       args.push(ask.claim);
+      acts += ask.act;
     }
+    if (acts.includes("q")) args.push(acts);
     const confirm = act !== "r" && this.#parts.confirm;
     return requests.run({ script: scripts.bundle, keys, args, limitMs, confirm });
   }

@@ -6,51 +6,54 @@
 import { HEAD_START_MS } from "../store.ts";
 import { KEEP_MS, type Script, script } from "./script-library.ts";
 
-/**
- * What is asked of one lease, as a letter: `g` a grant, `q` a grant or a place in the queue, `r` a release. With it goes a claim:
- * of a grant `:<length>:<session><length>:<attempt><record>`, of a release `<token>:<length>:<session>`. Behind its state, the
- * text of a lease begins with the latter while this session has it under this token (S5).
- */
-export type Act = "g" | "q" | "r";
+/** Of those who are listed although they are free, how many are looked at when one more may join them. */
+const LOOKED_AT = 4;
 
-/** A lease is named once at most: everything is read before anything is written. A counter is used while it is exact as a number. */
+/**
+ * A lease is named once at most: everything is read before anything is written. The counter is used while it is exact as a
+ * number and not below the last token of the lease.
+ */
 const usual = `
-local got = redis.call('MGET', unpack(KEYS, 2))
-local counter, answers, open, writes, added, removed = tonumber(got[2] or 0), {}, #KEYS - 4, {}, {}, {}
-if got[1] and not got[3] and counter and counter % 1 == 0 then
-  for index = 1, #KEYS - 4 do
-    local key, text, claim = KEYS[index + 4], got[index + 3], ARGV[index + 1]
-    if string.sub(ARGV[1], index, index) == 'r' then
-      if text and string.sub(text, 1, 1) == 'H' and string.sub(text, 2, #claim + 1) == claim then
-        local length, from = string.match(text, '^(%d+):()', #claim + 2)
-        redis.call('SET', key, 'F' .. string.sub(text, 2, from + length - 1), 'PX', ${KEEP_MS})
-        removed[#removed + 1] = key
+local got = redis.call('MGET', '<base>token', '<base>watched', unpack(KEYS))
+local counter, answers, open, writes, returned = tonumber(got[1] or 0), {}, #KEYS - 1
+if got[3] and not got[2] and counter and counter % 1 == 0 then
+  for index = 1, #KEYS - 1 do
+    local key, text, claim, state = KEYS[index + 1], got[index + 3], ARGV[index]
+    if string.byte(claim) ~= 58 then
+      state = text and string.sub(text, 1, 1)
+      if (state == 'H' or state == 'K') and string.sub(text, 2, #claim + 1) == claim then
+        redis.call('SET', key, (state == 'H' and 'F' or 'L') .. claim, 'PX', '${KEEP_MS}')
+        if state == 'H' then redis.call('ZREM', '<base>held', key) end
         answers[index] = 'released'
         open = open - 1
       end
     else
       local last, from = '0', 1
-      if text then last, from = string.match(text, '^F(%d+)()') end
+      if text then state, last, from = string.match(text, '^([FL])(%d+)()') end
       -- Neither held nor with anybody queued, nor the same attempt as the last one.
       if last and counter >= tonumber(last) and counter < 9007199254740991
         and not (text and string.find(claim, string.sub(text, from), 1, true)) then
         counter = counter + 1
+        writes = writes or {'<base>token', ''}
+        writes[2] = string.format('%.0f', counter)
         writes[#writes + 1] = key
-        writes[#writes + 1] = 'H' .. string.format('%.0f', counter) .. claim
-        added[#added + 1] = 0
-        added[#added + 1] = key
+        writes[#writes + 1] = (text and 'K' or 'H') .. writes[2] .. claim
+        if state ~= 'L' then redis.call('ZADD', '<base>held', '0', key) end
+        returned = returned or state == 'F'
         answers[index] = counter
         open = open - 1
       end
     end
   end
-  if removed[1] then redis.call('ZREM', KEYS[1], unpack(removed)) end
-  if added[1] then
-    redis.call('MSET', KEYS[3], string.format('%.0f', counter), unpack(writes))
-    redis.call('ZADD', KEYS[1], unpack(added))
+  if writes then redis.call('MSET', unpack(writes)) end
+  if returned then
+    local some = redis.call('ZRANDMEMBER', '<base>held', '${LOOKED_AT}')
+    for index, text in ipairs(redis.call('MGET', unpack(some))) do
+      if not text then redis.call('ZREM', '<base>held', some[index]) end
+    end
   end
 end
-if open == 0 then return answers end
+if open == 0 then return #KEYS == 2 and answers[1] or answers end
 `;
 
 const rule = `
@@ -66,7 +69,7 @@ local function grant(key, claim, queues)
   local attempt = string.sub(claim, from, from + length - 1)
   local record = string.sub(claim, from + length)
   local resource = string.sub(key, #base + 3)
-  local left = redis.call('PTTL', KEYS[2])
+  local left = redis.call('PTTL', KEYS[1])
   if left < 0 then return 'gone' end
   local lease = load(resource)
   if lease.session and lease.session ~= session and not lives(lease.session) then free(resource, lease) end
@@ -91,42 +94,50 @@ local function grant(key, claim, queues)
     end
     return 'busy ' .. (holder and lease.record or '')
   end
-  redis.call('INCR', KEYS[3])
-  local token = redis.call('GET', KEYS[3])
+  local counter = base .. 'token'
+  redis.call('INCR', counter)
+  local token = redis.call('GET', counter)
   if lease.token and not above(token, lease.token) then
-    redis.call('SET', KEYS[3], lease.token)
-    redis.call('INCR', KEYS[3])
-    token = redis.call('GET', KEYS[3])
+    redis.call('SET', counter, lease.token)
+    redis.call('INCR', counter)
+    token = redis.call('GET', counter)
   end
   if first then redis.call('LREM', base .. 'q:' .. resource, 0, entry(session, attempt)) end
   lease.session, lease.last, lease.attempt, lease.token, lease.record = session, session, attempt, token, record
   save(resource, lease)
-  redis.call('ZADD', KEYS[1], 0, key)
+  redis.call('ZADD', base .. 'held', 0, key)
   tell(resource, 'held ' .. left)
   return token
 end
 
 local function release(key, claim)
-  local token, from = string.match(claim, '^(%d+):%d+:()')
-  local resource, session = string.sub(key, #base + 3), string.sub(claim, from)
+  local token, length, from = string.match(claim, '^r?(%d+):(%d+):()')
+  local resource, session = string.sub(key, #base + 3), string.sub(claim, from, from + length - 1)
   local lease = load(resource)
-  if lease.session ~= session or lease.token ~= token or redis.call('EXISTS', KEYS[2]) == 0 then
+  if lease.session ~= session or lease.token ~= token or redis.call('EXISTS', KEYS[1]) == 0 then
     return 'notHeld'
   end
   free(resource, lease)
   return 'released'
 end
 
-for index = 1, #KEYS - 4 do
+for index = 1, #KEYS - 1 do
   if not answers[index] then
-    local act = string.sub(ARGV[1], index, index)
+    local claim = ARGV[index]
+    local act = string.byte(claim) == 58 and grant or release
     -- One that fails must not take the answers of the others with it.
-    local done, answer = pcall(act == 'r' and release or grant, KEYS[index + 4], ARGV[index + 1], act == 'q')
+    local done, answer = pcall(act, KEYS[index + 1], claim, string.sub(ARGV[#KEYS] or '', index, index) == 'q')
     answers[index] = done and answer or 'error ' .. (type(answer) == 'table' and answer.err or tostring(answer))
   end
 end
-return answers
+return #KEYS == 2 and answers[1] or answers
 `;
 
-/** KEYS held, session, counter, watched, then the leases. ARGV the acts, one letter a lease, then the claim of each. */
+/**
+ * KEYS session, then the leases. ARGV a claim for each: of a grant `:<length>:<session><length>:<attempt><record>`, of a release
+ * `<token>:<length>:<session><length>:<attempt>`, which is what the text of a lease begins with behind its state while this
+ * session has it under this token (S5); without the attempt, where it is not known, `r<token>:<length>:<session>`. Where a grant
+ * wants a place in the queue, one more argument: a letter for each claim, `q` for those that do. Answers with a text for each
+ * lease, or a number that is the token.
+ */
 export const bundle: Script = script("bundle", rule, usual);

@@ -87,7 +87,14 @@ async function prepare(
   }
   const channels = new Channels(wire, place);
   const onSilence = (): void => channels.reset();
-  const requests = await Requests.open({ wire, clock, place, replicas, onSilence });
+  const requests = await Requests.open({
+    wire,
+    clock,
+    place,
+    base: names.base,
+    replicas,
+    onSilence,
+  });
   const probe = { script: scripts.probe, keys: [names.probe], args: [] };
   await requests.run({ ...probe, limitMs: connectMs });
   const { guarantees, warnings } = promises(facts, replicas);

@@ -19,6 +19,12 @@ export interface Call {
   readonly confirm?: boolean | undefined;
 }
 
+/** A script as the server has it. */
+interface Loaded {
+  readonly text: string;
+  readonly sha: string;
+}
+
 /** One connection and when it was last heard of. */
 interface Line {
   readonly wire: Wire;
@@ -29,6 +35,8 @@ export interface RequestParts {
   readonly wire: Wire;
   readonly clock: Clock;
   readonly place: string;
+  /** What every key begins with. */
+  readonly base: string;
   readonly replicas: number;
   /** A connection was found dead: others to the same server may be too. */
   onSilence(): void;
@@ -37,29 +45,29 @@ export interface RequestParts {
 export class Requests {
   readonly #parts: RequestParts;
   readonly #limits: Limits;
-  readonly #shas: ReadonlyMap<Script, string>;
+  readonly #loaded: ReadonlyMap<Script, Loaded>;
   readonly #main: Line;
   /** For grants that are confirmed: WAIT holds up everything behind it, and renewals must not be held up. */
   readonly #grants: Line;
   #closed = false;
 
-  private constructor(parts: RequestParts, grants: Wire, shas: ReadonlyMap<Script, string>) {
+  private constructor(parts: RequestParts, grants: Wire, loaded: ReadonlyMap<Script, Loaded>) {
     this.#parts = parts;
     this.#limits = limitsOf(parts.clock);
-    this.#shas = shas;
+    this.#loaded = loaded;
     const heardAt = parts.clock.now();
     this.#main = { wire: parts.wire, heardAt };
     this.#grants = grants === parts.wire ? this.#main : { wire: grants, heardAt };
   }
 
   static async open(parts: RequestParts): Promise<Requests> {
-    const { wire, replicas } = parts;
-    const loaded = Object.values(scripts).map(async (script): Promise<[Script, string]> => {
-      const sha = await wire.send(["script", "LOAD", script.text], "");
-      return [script, String(sha)];
+    const { wire, replicas, base } = parts;
+    const loading = Object.values(scripts).map(async (script): Promise<[Script, Loaded]> => {
+      const text = script.text.replaceAll("<base>", base);
+      return [script, { text, sha: String(await wire.send(["script", "LOAD", text], "")) }];
     });
-    const shas = new Map(await Promise.all(loaded));
-    return new Requests(parts, replicas > 0 ? await wire.duplicate() : wire, shas);
+    const loaded = new Map(await Promise.all(loading));
+    return new Requests(parts, replicas > 0 ? await wire.duplicate() : wire, loaded);
   }
 
   run(call: Call): Promise<string[]> {
@@ -81,11 +89,11 @@ export class Requests {
         limit.end();
         reject(this.#failure(error, line));
       };
-      const sha = this.#shas.get(call.script) ?? "";
+      const { sha, text } = this.#loaded.get(call.script) as Loaded;
       this.#evaluate(line, "evalsha", sha, call).then(answered, (error: unknown) => {
         // The server forgets its scripts when it restarts; sending the text once teaches it again.
         if (replyCode(error) !== "NOSCRIPT") failed(error);
-        else this.#evaluate(line, "eval", call.script.text, call).then(answered, failed);
+        else this.#evaluate(line, "eval", text, call).then(answered, failed);
       });
     });
   }
