@@ -62,12 +62,9 @@ class RedisStore implements Store {
     return { ttlMs };
   }
 
-  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    const { sessionId, attempt, holderId, value, queue } = request;
-    // The script tells session and attempt apart from the record, so they need not be in it once more.
-    const record = encodeRecord({ holderId, sessionId: "", attempt: "", value });
-    const claim = `:${withLength(sessionId)}${withLength(attempt)}${record}`;
-    const granting = this.#bundles.ask(queue ? "q" : "g", request, claim, this.#grantMeant);
+  grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
+    const act = request.queue ? "q" : "g";
+    const granting = this.#bundles.ask(act, request, grantClaim, this.#grantMeant);
     if (this.#bundles.confirms) this.#withdrawUnconfirmed(granting, request);
     return granting;
   }
@@ -113,13 +110,15 @@ class RedisStore implements Store {
     return { kind, ttlMs: Number(ttl), gone };
   }
 
-  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    const { sessionId, resource, token } = request;
+  release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
+    return this.#bundles.ask("r", request, this.#releaseClaim, this.#releaseMeant);
+  }
+
+  readonly #releaseClaim = ({ sessionId, resource, token }: contract.ReleaseRequest): string => {
     const attempt = this.#holdings.attempt(sessionId, resource);
     const held = `${token}:${withLength(sessionId)}`;
-    const claim = attempt === undefined ? `r${held}` : held + withLength(attempt);
-    return this.#bundles.ask("r", request, claim, this.#releaseMeant);
-  }
+    return attempt === undefined ? `r${held}` : held + withLength(attempt);
+  };
 
   readonly #releaseMeant = (
     answer: string,
@@ -218,6 +217,12 @@ class RedisStore implements Store {
     this.#bundles.flush();
     return this.#requests.run(call);
   }
+}
+
+function grantClaim({ sessionId, attempt, holderId, value }: contract.GrantRequest): string {
+  // The script tells session and attempt apart from the record, so they need not be in it once more.
+  const record = encodeRecord({ holderId, sessionId: "", attempt: "", value });
+  return `:${withLength(sessionId)}${withLength(attempt)}${record}`;
 }
 
 /** As the scripts tell names apart: the length in bytes, then the name. */

@@ -44,14 +44,15 @@ export class Bundles {
     return this.#parts.confirm;
   }
 
+  /** `claim` says what the script is to be told. */
   ask<R extends LeaseRequest, T>(
     act: Act,
     request: R,
-    claim: string,
+    claim: (request: R) => string,
     meaning: Meaning<R, T>,
   ): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#add(new AskOf(act, request, claim, meaning, resolve, reject));
+      this.#add(new AskOf(act, request, claim(request), meaning, resolve, reject));
     });
   }
 
