@@ -66,11 +66,11 @@ export class Bundles {
     this.#send(asks).then(
       (answers) => {
         this.#underWay -= 1;
-        for (const [index, ask] of asks.entries()) {
+        asks.forEach((ask, index) => {
           const answer = answers[index] ?? "";
           if (!answer.startsWith(FAILED)) ask.answered(answer);
           else ask.failed(requests.refusal(answer.slice(FAILED.length)));
-        }
+        });
       },
       (error: unknown) => {
         this.#underWay -= 1;

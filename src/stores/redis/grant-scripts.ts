@@ -140,4 +140,4 @@ return #KEYS == 2 and answers[1] or answers
  * wants a place in the queue, one more argument: a letter for each claim, `q` for those that do. Answers with a text for each
  * lease, or a number that is the token.
  */
-export const bundle: Script = script("bundle", rule, usual);
+export const bundle: Script = script("grant or release", rule, usual);

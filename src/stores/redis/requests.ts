@@ -25,10 +25,10 @@ interface Loaded {
   readonly sha: string;
 }
 
-/** One connection and when it was last heard of. */
+/** One connection and how often it was heard of. */
 interface Line {
   readonly wire: Wire;
-  heardAt: number;
+  heard: number;
 }
 
 export interface RequestParts {
@@ -55,9 +55,8 @@ export class Requests {
     this.#parts = parts;
     this.#limits = limitsOf(parts.clock);
     this.#loaded = loaded;
-    const heardAt = parts.clock.now();
-    this.#main = { wire: parts.wire, heardAt };
-    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heardAt };
+    this.#main = { wire: parts.wire, heard: 0 };
+    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heard: 0 };
   }
 
   static async open(parts: RequestParts): Promise<Requests> {
@@ -73,16 +72,15 @@ export class Requests {
   run(call: Call): Promise<string[]> {
     if (this.#closed) return Promise.reject(this.closedError());
     const line = call.confirm && call.script === scripts.bundle ? this.#grants : this.#main;
-    const { clock } = this.#parts;
     return new Promise((resolve, reject) => {
-      const sentAt = clock.now();
+      const heard = line.heard;
       const limit = this.#limits.start(call.limitMs, () => {
-        if (line.heardAt < sentAt) this.#silent(line);
+        if (line.heard === heard) this.#silent(line);
         reject(this.#tooLate(call));
       });
       const answered = (answer: unknown): void => {
         limit.end();
-        line.heardAt = clock.now();
+        line.heard += 1;
         resolve(texts(answer));
       };
       const failed = (error: unknown): void => {
@@ -149,16 +147,16 @@ export class Requests {
   }
 
   #failure(error: unknown, line: Line): Error {
-    const { place, clock } = this.#parts;
+    const { place } = this.#parts;
     if (error instanceof TooFewCopiesError) {
-      line.heardAt = clock.now();
+      line.heard += 1;
       return new StoreUnavailableError(
         `Only ${error.copies} of ${error.wanted} replicas of Redis at ${place} confirmed the write in time (option \`replicas\`).`,
         { applied: "unknown", cause: error },
       );
     }
     const code = replyCode(error);
-    if (code !== undefined) line.heardAt = clock.now();
+    if (code !== undefined) line.heard += 1;
     // Behind a name or an address that moves with the master, a new connection finds the new one.
     if (code === "READONLY") line.wire.reset();
     return this.#closed ? this.closedError() : failure(error, place);
