@@ -22,8 +22,8 @@ if got[3] and not got[2] and counter and counter % 1 == 0 then
     if string.byte(claim) ~= 58 then
       state = text and string.sub(text, 1, 1)
       if (state == 'H' or state == 'K') and string.sub(text, 2, #claim + 1) == claim then
-        redis.call('SET', key, (state == 'H' and 'F' or 'L') .. claim, 'PX', '${KEEP_MS}')
         if state == 'H' then redis.call('ZREM', '<base>held', key) end
+        redis.call('SET', key, (state == 'H' and 'F' or 'L') .. claim, 'PX', '${KEEP_MS}')
         answers[index] = 'released'
         open = open - 1
       end
