@@ -156,6 +156,21 @@ describe("the common path", () => {
     expect(await release("11", token)).toEqual({ kind: "notHeld" });
   });
 
+  test("S1: an attempt that has ended gets nothing when it comes once more, however often the name was taken", async () => {
+    const { store } = await opened();
+    await session(store, "one");
+    for (let round = 0; round < 4; round += 1) {
+      const attempt = `once more ${round}`;
+      const request = { sessionId: "one", holderId: "one", resource: "r", attempt, queue: false };
+      const ask = (): ReturnType<Store["grant"]> => store.grant({ ...request, limitMs: LIMIT_MS });
+      const granted = await ask();
+      expect(await ask()).toEqual(granted);
+      const token = granted.kind === "granted" ? granted.token : 0n;
+      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+      expect(await ask()).toEqual({ kind: "ended" });
+    }
+  });
+
   test("S5: a release of a session that is over is none", async () => {
     const { store, base } = await opened();
     await session(store, "one");
