@@ -220,9 +220,21 @@ class RedisStore implements Store {
 }
 
 function grantClaim({ sessionId, attempt, holderId, value }: contract.GrantRequest): string {
-  // The script tells session and attempt apart from the record, so they need not be in it once more.
-  const record = encodeRecord({ holderId, sessionId: "", attempt: "", value });
+  const record = value === undefined ? plainRecord(holderId) : recordOf(holderId, value);
   return `:${withLength(sessionId)}${withLength(attempt)}${record}`;
+}
+
+/** The script tells session and attempt apart from the record, so they need not be in it once more. */
+function recordOf(holderId: string, value?: unknown): string {
+  return encodeRecord({ holderId, sessionId: "", attempt: "", value });
+}
+
+/** The last one: a process has one name, and most of its leases have no value. */
+let plain = { holderId: "", record: "" };
+
+function plainRecord(holderId: string): string {
+  if (holderId !== plain.holderId) plain = { holderId, record: recordOf(holderId) };
+  return plain.record;
 }
 
 /** As the scripts tell names apart: the length in bytes, then the name. */

@@ -3,7 +3,7 @@
 // replica that stands still.
 
 import { Redis } from "ioredis";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
 import { redisStore } from "../../src/stores/redis.ts";
 import type { Store } from "../../src/stores/store.ts";
@@ -131,6 +131,45 @@ describe("what is asked in one turn", () => {
     const [, first, second] = await Promise.all([occupy(), grant("r"), grant("r")]);
     expect(first).toMatchObject({ kind: "granted" });
     expect(second).toEqual({ kind: "busy", holderId: "one" });
+  });
+
+  test("S4: is judged by its own session, whether those of the others live or not", async () => {
+    const { store, base, grant, release, occupy } = await world();
+    const two = { sessionId: "two", holderId: "two" };
+    const token = await tokenOf(grant("held", two));
+    await redis().command("DEL", `${base}s:two`);
+    const [, one, dead, late] = await Promise.all([
+      ...[occupy(), grant("a"), grant("b", two)],
+      release("held", token, "two"),
+    ]);
+    expect([one?.kind, dead?.kind, late?.kind]).toEqual(["granted", "gone", "notHeld"]);
+    expect(await holderOf(store, "b")).toBeUndefined();
+  });
+
+  test("a client that throws fails what was asked, and nothing else", async () => {
+    const client = new Redis(redis().url);
+    onTestFinished(() => client.disconnect());
+    const store = await redisStore({ client, prefix: "throws" })(systemParts());
+    onTestFinished(() => store.close());
+    await open(store, "one");
+    const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
+    const throws = vi
+      .fn(call)
+      .mockImplementationOnce(call)
+      .mockImplementation(() => {
+        throw new Error("out of order");
+      });
+    client.call = throws as unknown as typeof client.call;
+    const ask = (resource: string): ReturnType<Store["grant"]> =>
+      store.grant({
+        ...{ sessionId: "one", holderId: "one", queue: false, limitMs: LIMIT_MS },
+        ...{ resource, attempt: resource },
+      });
+    const [first, ...rest] = await Promise.allSettled(["a", "b", "c"].map(ask));
+    expect(first).toMatchObject({ status: "fulfilled", value: { kind: "granted" } });
+    for (const failed of rest)
+      expect(failed).toMatchObject({ reason: { code: "STORE_UNAVAILABLE" } });
+    expect(throws).toHaveBeenCalledTimes(2);
   });
 
   test("only those who want a place in the queue get one", async () => {

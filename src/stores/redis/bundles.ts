@@ -5,7 +5,7 @@
 import type { Clock } from "../../core/clock.ts";
 import type { SessionRequest } from "../store.ts";
 import type { Names } from "./names.ts";
-import type { Requests } from "./requests.ts";
+import type { Call, Requests } from "./requests.ts";
 import { scripts } from "./scripts.ts";
 
 /** More in one call would gain little, and would hold up the server, and whoever is first in the call, for longer. */
@@ -63,20 +63,19 @@ export class Bundles {
     this.#waiting = [];
     this.#underWay += 1;
     const { requests } = this.#parts;
-    this.#send(asks).then(
-      (answers) => {
-        this.#underWay -= 1;
-        asks.forEach((ask, index) => {
-          const answer = answers[index] ?? "";
-          if (!answer.startsWith(FAILED)) ask.answered(answer);
-          else ask.failed(requests.refusal(answer.slice(FAILED.length)));
-        });
-      },
-      (error: unknown) => {
-        this.#underWay -= 1;
-        for (const ask of asks) ask.failed(error);
-      },
-    );
+    const answered = (answers: readonly string[]): void => {
+      this.#underWay -= 1;
+      asks.forEach((ask, index) => {
+        const answer = answers[index] ?? "";
+        if (!answer.startsWith(FAILED)) ask.answered(answer);
+        else ask.failed(requests.refusal(answer.slice(FAILED.length)));
+      });
+    };
+    const failed = (error: unknown): void => {
+      this.#underWay -= 1;
+      for (const ask of asks) ask.failed(error);
+    };
+    requests.send(this.#callOf(asks), answered, failed);
   }
 
   #add(ask: Ask): void {
@@ -95,8 +94,8 @@ export class Bundles {
     return this.#waiting.every((other) => other.request.resource !== request.resource);
   }
 
-  #send(asks: readonly Ask[]): Promise<string[]> {
-    const { names, requests } = this.#parts;
+  #callOf(asks: readonly Ask[]): Call {
+    const { names } = this.#parts;
     const [{ act, request }] = asks as [Ask];
     const { sessionId, limitMs } = request;
     const keys = [names.session(sessionId)];
@@ -109,7 +108,7 @@ export class Bundles {
     }
     if (acts.includes("q")) args.push(acts);
     const confirm = act !== "r" && this.#parts.confirm;
-    return requests.run({ script: scripts.bundle, keys, args, limitMs, confirm });
+    return { script: scripts.bundle, keys, args, limitMs, confirm };
   }
 }
 

@@ -70,30 +70,44 @@ export class Requests {
   }
 
   run(call: Call): Promise<string[]> {
-    if (this.#closed) return Promise.reject(this.closedError());
+    return new Promise((resolve, reject) => this.send(call, resolve, reject));
+  }
+
+  /** The same for who needs no promise: one of the two is called, once. */
+  send(call: Call, resolve: (answer: string[]) => void, reject: (error: Error) => void): void {
+    if (this.#closed) {
+      reject(this.closedError());
+      return;
+    }
     const line = call.confirm && call.script === scripts.bundle ? this.#grants : this.#main;
-    return new Promise((resolve, reject) => {
-      const heard = line.heard;
-      const limit = this.#limits.start(call.limitMs, () => {
-        if (line.heard === heard) this.#silent(line);
-        reject(this.#tooLate(call));
-      });
-      const answered = (answer: unknown): void => {
-        limit.end();
-        line.heard += 1;
-        resolve(texts(answer));
-      };
-      const failed = (error: unknown): void => {
-        limit.end();
-        reject(this.#failure(error, line));
-      };
-      const { sha, text } = this.#loaded.get(call.script) as Loaded;
+    const heard = line.heard;
+    let isOver = false;
+    const limit = this.#limits.start(call.limitMs, () => {
+      isOver = true;
+      if (line.heard === heard) this.#silent(line);
+      reject(this.#tooLate(call));
+    });
+    const answered = (answer: unknown): void => {
+      limit.end();
+      line.heard += 1;
+      if (!isOver) resolve(texts(answer));
+    };
+    const failed = (error: unknown): void => {
+      limit.end();
+      const reason = this.#failure(error, line);
+      if (!isOver) reject(reason);
+    };
+    const { sha, text } = this.#loaded.get(call.script) as Loaded;
+    try {
       this.#evaluate(line, "evalsha", sha, call).then(answered, (error: unknown) => {
         // The server forgets its scripts when it restarts; sending the text once teaches it again.
         if (replyCode(error) !== "NOSCRIPT") failed(error);
         else this.#evaluate(line, "eval", text, call).then(answered, failed);
       });
-    });
+    } catch (error) {
+      // The user's client may throw where others reject.
+      failed(error);
+    }
   }
 
   /** What the error means that a script caught for one of many. */
