@@ -235,10 +235,10 @@ describe("what is asked in one turn", () => {
   });
 });
 
-test("each keeps its own limit", async () => {
+test("each keeps its own limit, and an answer that comes too late counts for nothing", async () => {
   const proxy = await startProxy(redis());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const { grant, occupy } = await world({ url: proxy.url });
+  const { grant, occupy, sent } = await world({ url: proxy.url });
   proxy.hold("replies");
   const occupied = occupy();
   const patient = grant("patient");
@@ -249,6 +249,12 @@ test("each keeps its own limit", async () => {
     "granted",
     "granted",
   ]);
+  // Its answer came before this one. With nothing under way, one alone leaves at once.
+  await grant("behind it");
+  const before = sent();
+  const alone = grant("alone");
+  expect(sent()).toBe(before + 1);
+  expect(await alone).toMatchObject({ kind: "granted" });
 });
 
 test("with `replicas` a release does not wait for the grants of its turn to be confirmed", async () => {
