@@ -40,6 +40,9 @@ export interface LeaseStep {
 
 const NOTHING: readonly LeaseCommand[] = [];
 export const HELD: LeaseState = { kind: "held", work: 0 };
+/** The two steps of nearly every lease, made once. */
+const RELEASE: LeaseStep = { state: { kind: "releasing" }, commands: [{ do: "release" }] };
+const RELEASED: LeaseStep = end("released", "released by its holder");
 
 export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
   if (state.kind === "ended") return { state, commands: NOTHING };
@@ -53,7 +56,7 @@ export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
     case "drain":
       if (state.kind !== "held") return { state, commands: NOTHING };
       return state.work === 0
-        ? release()
+        ? RELEASE
         : { state: { kind: "draining", work: state.work }, commands: NOTHING };
     case "drainLimit":
       if (state.kind !== "draining") return { state, commands: NOTHING };
@@ -64,9 +67,7 @@ export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
     case "lost":
       return end(event.reason, event.detail);
     case "releaseAnswered":
-      return state.kind === "releasing"
-        ? end("released", "released by its holder")
-        : { state, commands: NOTHING };
+      return state.kind === "releasing" ? RELEASED : { state, commands: NOTHING };
     default:
       return assertNever(event);
   }
@@ -84,17 +85,13 @@ function workSettled(state: Exclude<LeaseState, { kind: "ended" }>): LeaseStep {
     case "draining":
     case "overrun":
       return state.work <= 1
-        ? release()
+        ? RELEASE
         : { state: { kind: state.kind, work: state.work - 1 }, commands: NOTHING };
     case "releasing":
       return { state, commands: NOTHING };
     default:
       return assertNever(state);
   }
-}
-
-function release(): LeaseStep {
-  return { state: { kind: "releasing" }, commands: [{ do: "release" }] };
 }
 
 function end(reason: LossReason, detail: string): LeaseStep {

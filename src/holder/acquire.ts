@@ -13,6 +13,7 @@ import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenMemory } from "./token-memory.ts";
 import type { Turns } from "./turns.ts";
+import type { Underway } from "./underway.ts";
 import { pause, withLimit } from "./waits.ts";
 
 export interface AcquireParts {
@@ -23,6 +24,8 @@ export interface AcquireParts {
   readonly sessions: Sessions;
   readonly turns: Turns;
   readonly tokens: TokenMemory;
+  /** Whoever acquires: closing waits for them. */
+  readonly acquiring: Underway;
   /** Aborts when the whole Tenure closes. */
   readonly closing: AbortSignal;
 }
@@ -35,7 +38,8 @@ export interface LeasePlan {
   readonly actsInDoubt: boolean;
 }
 
-export interface AcquireRequest extends LeasePlan {
+/** How far the caller goes to get it. */
+export interface AcquireWish {
   /** Undefined: do not wait at all, and answer that it is busy. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
@@ -54,42 +58,58 @@ export interface Busy {
   readonly heldBy: string | undefined;
 }
 
-export function acquire(parts: AcquireParts, request: AcquireRequest): Promise<Lease | Busy> {
-  return new Acquisition(parts, request).run();
+export function acquire(
+  parts: AcquireParts,
+  plan: LeasePlan,
+  wish: AcquireWish,
+): Promise<Lease | Busy> {
+  return new Acquisition(parts, plan, wish).run();
 }
 
 class Acquisition {
   readonly #parts: AcquireParts;
-  readonly #request: AcquireRequest;
+  readonly #plan: LeasePlan;
+  readonly #wish: AcquireWish;
   readonly #startedAt: number;
   #waiting: { readonly link: LinkedSignal; readonly timer: Timer | undefined } | undefined;
   #heldBy: string | undefined;
   #failures = 0;
   #unavailable: StoreUnavailableError | undefined;
 
-  constructor(parts: AcquireParts, request: AcquireRequest) {
+  constructor(parts: AcquireParts, plan: LeasePlan, wish: AcquireWish) {
     this.#parts = parts;
-    this.#request = request;
+    this.#plan = plan;
+    this.#wish = wish;
     this.#startedAt = parts.clock.now();
   }
 
   async run(): Promise<Lease | Busy> {
-    const { waitMs, resource } = this.#request;
-    const { turns } = this.#parts;
-    let endTurn: (() => void) | undefined;
+    const { waitMs } = this.#wish;
+    const { resource, timing } = this.#plan;
+    const { turns, sessions, acquiring } = this.#parts;
+    let hasTurn = false;
+    acquiring.begin();
     try {
       this.#throwIfOver();
-      endTurn = turns.tryTake(resource);
-      if (endTurn === undefined && waitMs !== undefined)
-        endTurn = await turns.take(resource, this.#ending());
-      const lease = endTurn === undefined ? undefined : await this.#contend();
-      return lease ?? { heldBy: this.#heldBy };
+      hasTurn = turns.tryTake(resource);
+      if (!hasTurn && waitMs !== undefined) {
+        await turns.take(resource, this.#ending());
+        hasTurn = true;
+      }
+      while (hasTurn) {
+        const session = sessions.current(timing) ?? (await this.#liveSession());
+        const answer = await this.#ask(session);
+        if (answer === undefined) break;
+        if (answer !== SESSION_GONE) return answer;
+      }
+      return { heldBy: this.#heldBy };
     } catch (error) {
       throw error === WAIT_OVER ? this.#timedOut() : error;
     } finally {
-      endTurn?.();
+      if (hasTurn) turns.end(resource);
       this.#waiting?.timer?.cancel();
       this.#waiting?.link.unlink();
+      acquiring.end();
     }
   }
 
@@ -100,7 +120,7 @@ class Acquisition {
   #ending(): AbortSignal {
     if (this.#waiting === undefined) {
       const { clock, closing } = this.#parts;
-      const { waitMs, signal } = this.#request;
+      const { waitMs, signal } = this.#wish;
       const over = new AbortController();
       const link = linkSignals(closing, signal, over.signal);
       const leftMs = this.#startedAt + (waitMs ?? Number.POSITIVE_INFINITY) - clock.now();
@@ -116,28 +136,14 @@ class Acquisition {
 
   #throwIfOver(): void {
     this.#parts.closing.throwIfAborted();
-    this.#request.signal?.throwIfAborted();
+    this.#wish.signal?.throwIfAborted();
     this.#waiting?.link.signal.throwIfAborted();
-  }
-
-  async #contend(): Promise<Lease | undefined> {
-    for (;;) {
-      const { sessions } = this.#parts;
-      const session = sessions.current(this.#request.timing) ?? (await this.#liveSession());
-      session.use();
-      try {
-        const answer = await this.#ask(session);
-        if (answer !== SESSION_GONE) return answer;
-      } finally {
-        session.stopUsing();
-      }
-    }
   }
 
   async #liveSession(): Promise<Session> {
     for (;;) {
       try {
-        return await this.#parts.sessions.live(this.#request.timing);
+        return await this.#parts.sessions.live(this.#plan.timing);
       } catch (error) {
         await this.#backOff(error);
       }
@@ -146,6 +152,7 @@ class Acquisition {
 
   /** Asks under one attempt until it is granted, or until there is a reason to stop. */
   async #ask(session: Session): Promise<Lease | undefined | typeof SESSION_GONE> {
+    session.use();
     const attempt = session.newAttempt();
     // Whether the store may keep something for this attempt: a grant whose answer got lost, or a place in the queue.
     let atStore: "nothing" | "queued" | "unknown" = "nothing";
@@ -164,7 +171,7 @@ class Acquisition {
         this.#unavailable = undefined;
         if (outcome.kind === "granted") {
           atStore = "unknown";
-          this.#parts.tokens.accept(this.#request.resource, outcome.token);
+          this.#parts.tokens.accept(this.#plan.resource, outcome.token);
           this.#throwIfOver();
           if (session.inDoubt) await this.#untilSettled(session);
           lease = this.#accept(session, attempt, outcome.token);
@@ -173,19 +180,21 @@ class Acquisition {
         if (outcome.kind === "gone") session.refuse();
         if (outcome.kind !== "busy") return SESSION_GONE;
         this.#heldBy = outcome.holderId;
-        if (this.#request.waitMs === undefined) return undefined;
+        if (this.#wish.waitMs === undefined) return undefined;
         if (atStore === "nothing") atStore = "queued";
         if (!(await this.#untilFree(session, attempt))) return SESSION_GONE;
       }
     } finally {
       if (lease === undefined && atStore !== "nothing")
         await this.#withdraw(session, attempt, atStore);
+      session.stopUsing();
     }
   }
 
   #grant(session: Session, attempt: string): Promise<GrantOutcome> {
     const { store, clock, holderId } = this.#parts;
-    const { resource, timing, value, waitMs } = this.#request;
+    const { resource, timing, value } = this.#plan;
+    const queue = this.#wish.waitMs !== undefined;
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
     return withLimit(clock, limitMs, "request for a grant", () =>
@@ -195,7 +204,7 @@ class Acquisition {
         attempt,
         holderId,
         value,
-        queue: waitMs !== undefined,
+        queue,
         limitMs,
       }),
     );
@@ -208,7 +217,7 @@ class Acquisition {
   /** The store said yes, and the token is new. Whether the caller may have it depends on the clock. */
   #accept(session: Session, attempt: string, token: bigint): Lease | undefined {
     const { store, clock } = this.#parts;
-    const { resource, actsInDoubt } = this.#request;
+    const { resource, actsInDoubt } = this.#plan;
     // The answer may have come after the session's end, which no yes of the store can undo.
     if (!session.look(clock.now())) return undefined;
     return new Lease({ store, clock, session, resource, token, attempt, actsInDoubt });
@@ -217,7 +226,7 @@ class Acquisition {
   /** False when the session ended meanwhile. */
   async #untilFree(session: Session, attempt: string): Promise<boolean> {
     const { store } = this.#parts;
-    const { resource, timing } = this.#request;
+    const { resource, timing } = this.#plan;
     const { signal, unlink } = linkSignals(this.#ending(), session.endSignal);
     const request = {
       sessionId: session.sessionId,
@@ -243,7 +252,7 @@ class Acquisition {
 
   async #withdraw(session: Session, attempt: string, atStore: "queued" | "unknown"): Promise<void> {
     const { store, clock } = this.#parts;
-    const { resource, timing } = this.#request;
+    const { resource, timing } = this.#plan;
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
     // A grant that is still under way would arrive after this withdrawal, so the renewals repeat it.
@@ -259,13 +268,14 @@ class Acquisition {
     if (!isUnavailable(error)) throw error;
     this.#unavailable = error;
     this.#failures += 1;
-    if (this.#request.waitMs === undefined && this.#failures >= TRIES_WITHOUT_WAIT) throw error;
+    if (this.#wish.waitMs === undefined && this.#failures >= TRIES_WITHOUT_WAIT) throw error;
     const delayMs = backoffMs(UNAVAILABLE_BACKOFF, this.#failures, this.#parts.random.next());
     await pause(this.#parts.clock, delayMs, this.#ending());
   }
 
   #timedOut(): Error {
-    const { resource, waitMs } = this.#request;
+    const { resource } = this.#plan;
+    const { waitMs } = this.#wish;
     return (
       this.#unavailable ??
       new AcquireTimeoutError({ resource, waitMs: waitMs ?? 0, heldBy: this.#heldBy })

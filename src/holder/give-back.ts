@@ -10,17 +10,15 @@ import { pause, withLimit } from "./waits.ts";
 
 const TRIES_MAX = 3;
 
-export interface GiveBackParts {
+export interface GiveBackParts extends LeaseRef {
   readonly store: Store;
   readonly clock: Clock;
   readonly session: Session;
-  readonly lease: LeaseRef;
   readonly attempt: string;
 }
 
 export async function giveBack(parts: GiveBackParts): Promise<"released" | "lost" | "unconfirmed"> {
-  const { store, clock, session, lease, attempt } = parts;
-  const { resource, token } = lease;
+  const { store, clock, session, resource, token, attempt } = parts;
   const limitMs = session.timing.roundTripMs;
   const request = { sessionId: session.sessionId, resource, token, limitMs };
   for (let failures = 0; failures < TRIES_MAX; ) {

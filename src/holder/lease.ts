@@ -197,7 +197,7 @@ export class Lease implements SessionMember, AsyncDisposable {
         this.#controller?.abort(this.#toError(this.#loss));
         return;
       case "release":
-        void this.#giveBack();
+        this.#giveBack();
         return;
       case "finish":
         this.#session.leave(this);
@@ -205,11 +205,11 @@ export class Lease implements SessionMember, AsyncDisposable {
     }
   }
 
-  async #giveBack(): Promise<void> {
-    const { store, clock, session, attempt } = this.#parts;
-    const result = await giveBack({ store, clock, session, lease: this, attempt });
-    this.#finish?.(this.#state.kind === "ended" ? "lost" : result);
-    this.#feed({ type: "releaseAnswered" });
+  #giveBack(): void {
+    void giveBack(this.#parts).then((result) => {
+      this.#finish?.(this.#state.kind === "ended" ? "lost" : result);
+      this.#feed({ type: "releaseAnswered" });
+    });
   }
 
   #limitDrain(drainMs: number): void {

@@ -21,6 +21,7 @@ import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
+import { Underway } from "./underway.ts";
 import { badDelay, isDelay, withLimit } from "./waits.ts";
 
 /** The five numbers, and how a lease behaves. */
@@ -87,8 +88,7 @@ export class Leases implements AsyncDisposable {
   readonly #closing = new AbortController();
   readonly #acquireParts: AcquireParts;
   readonly #defaultTiming: Timing;
-  #acquiring = 0;
-  #whenNoneAcquires: (() => void) | undefined;
+  readonly #acquiring = new Underway();
   #closed: Promise<void> | undefined;
 
   constructor(parts: LeasesParts) {
@@ -99,8 +99,8 @@ export class Leases implements AsyncDisposable {
     this.#defaultTiming = planTiming(parts.defaults);
     const { store, clock, random, holderId } = parts;
     const own = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens };
-    const closing = this.#closing.signal;
-    this.#acquireParts = { store, clock, random, holderId, ...own, closing };
+    const [acquiring, closing] = [this.#acquiring, this.#closing.signal];
+    this.#acquireParts = { store, clock, random, holderId, ...own, acquiring, closing };
   }
 
   /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
@@ -231,7 +231,7 @@ export class Leases implements AsyncDisposable {
     };
   }
 
-  async #acquire(
+  #acquire(
     resource: string,
     options: AcquireOptions,
     waitMs: number | undefined,
@@ -239,17 +239,24 @@ export class Leases implements AsyncDisposable {
     this.#refuseWhenClosed();
     const { signal } = options;
     const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
-    const request = { ...this.plan(resource, options), waitMs, signal };
-    // Counted, not collected: a set of promises keeps what they resolved with from the garbage collector for a while.
-    this.#acquiring += 1;
+    const plan = this.plan(resource, options);
+    const acquiring = acquire(this.#acquireParts, plan, { waitMs, signal });
+    return guards.length === 0 ? acquiring : this.#raised(acquiring, guards, signal);
+  }
+
+  async #raised(
+    acquiring: Promise<Lease | Busy>,
+    guards: readonly Raisable[],
+    signal: AbortSignal | undefined,
+  ): Promise<Lease | Busy> {
+    this.#acquiring.begin();
     try {
-      const answer = await acquire(this.#acquireParts, request);
-      if (guards.length === 0 || !(answer instanceof Lease)) return answer;
+      const answer = await acquiring;
+      if (!(answer instanceof Lease)) return answer;
       const signals = [signal, this.#closing.signal];
       return await raiseAll({ clock: this.#parts.clock, signals }, answer, guards);
     } finally {
-      this.#acquiring -= 1;
-      if (this.#acquiring === 0) this.#whenNoneAcquires?.();
+      this.#acquiring.end();
     }
   }
 
@@ -290,11 +297,7 @@ export class Leases implements AsyncDisposable {
     // what slipped through before it looked is released as well.
     const stopped = this.stopUsers(drainMs);
     const released = this.#releaseAll(drainMs);
-    if (this.#acquiring > 0) {
-      await new Promise<void>((resolve) => {
-        this.#whenNoneAcquires = resolve;
-      });
-    }
+    await this.#acquiring.none();
     await Promise.all([stopped, released, this.#releaseAll(drainMs)]);
     await this.#sessions.close();
     await this.#parts.store.close().catch(() => undefined);

@@ -2,16 +2,18 @@
 // here. A hundred local waiters cost the store no more than one.
 
 export class Turns {
-  readonly #lines = new Map<string, (() => void)[]>();
+  /** Undefined: it is somebody's turn, and nobody stands in line. */
+  readonly #lines = new Map<string, (() => void)[] | undefined>();
 
-  /** Resolves with the function that ends the turn; rejects with the signal's reason. */
-  take(resource: string, signal: AbortSignal): Promise<() => void> {
-    const line = this.#lines.get(resource);
-    if (line === undefined) return Promise.resolve(this.#begin(resource));
+  /** Resolves when it is the caller's turn; rejects with the signal's reason. */
+  take(resource: string, signal: AbortSignal): Promise<void> {
+    if (this.tryTake(resource)) return Promise.resolve();
+    const line = this.#lines.get(resource) ?? [];
+    this.#lines.set(resource, line);
     return new Promise((resolve, reject) => {
       const next = (): void => {
         signal.removeEventListener("abort", leave);
-        resolve(() => this.#next(resource));
+        resolve();
       };
       const leave = (): void => {
         line.splice(line.indexOf(next), 1);
@@ -22,17 +24,15 @@ export class Turns {
     });
   }
 
-  /** The same for someone who does not want to wait: undefined when it is somebody else's turn. */
-  tryTake(resource: string): (() => void) | undefined {
-    return this.#lines.has(resource) ? undefined : this.#begin(resource);
+  /** The same for someone who does not want to wait: false when it is somebody else's turn. */
+  tryTake(resource: string): boolean {
+    if (this.#lines.has(resource)) return false;
+    this.#lines.set(resource, undefined);
+    return true;
   }
 
-  #begin(resource: string): () => void {
-    this.#lines.set(resource, []);
-    return () => this.#next(resource);
-  }
-
-  #next(resource: string): void {
+  /** Whoever has the turn calls this once: it is the next one's. */
+  end(resource: string): void {
     const next = this.#lines.get(resource)?.shift();
     if (next === undefined) this.#lines.delete(resource);
     else next();

@@ -6,12 +6,13 @@ import { decodeRecord, encodeRecord } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { utf8Length } from "../core/text.ts";
 import { parseToken } from "../core/token.ts";
+import type { Bundles } from "./redis/bundles.ts";
 import type { Channels } from "./redis/channels.ts";
 import { Holdings } from "./redis/holdings.ts";
 import type { Names } from "./redis/names.ts";
 import { type Opened, openServer } from "./redis/open.ts";
 import { type RedisOptions, settingsOf } from "./redis/options.ts";
-import { type Requests, TooFewCopiesError } from "./redis/requests.ts";
+import { type Call, type Requests, TooFewCopiesError } from "./redis/requests.ts";
 import { scripts } from "./redis/scripts.ts";
 import { untilFree } from "./redis/waiting.ts";
 import { watch } from "./redis/watching.ts";
@@ -33,6 +34,7 @@ class RedisStore implements Store {
   readonly #names: Names;
   readonly #parts: StoreParts;
   readonly #requests: Requests;
+  readonly #bundles: Bundles;
   readonly #channels: Channels;
   readonly #holdings = new Holdings();
   readonly #closing = new AbortController();
@@ -41,6 +43,7 @@ class RedisStore implements Store {
     this.#names = names;
     this.#parts = parts;
     this.#requests = opened.requests;
+    this.#bundles = opened.bundles;
     this.#channels = opened.channels;
     this.guarantees = opened.guarantees;
   }
@@ -49,7 +52,7 @@ class RedisStore implements Store {
     const ttlMs = Math.ceil(request.ttlMs);
     const keys = [this.#names.session(request.sessionId), this.#names.held];
     const args = [request.holderId, String(ttlMs)];
-    await this.#requests.run({
+    await this.#run({
       script: scripts.open,
       keys,
       args,
@@ -59,22 +62,26 @@ class RedisStore implements Store {
     return { ttlMs };
   }
 
-  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    const { sessionId, resource, attempt, holderId, value, limitMs } = request;
-    const { counter, held, session, lease, watched } = this.#names;
-    // The script tells session and attempt apart from the record, so they need not be in it once more.
-    const record = encodeRecord({ holderId, sessionId: "", attempt: "", value });
-    const keys = [lease(resource), session(sessionId), counter, held, watched];
-    const claim = `:${withLength(sessionId)}${withLength(attempt)}${record}`;
-    const args = request.queue ? [claim, "queue"] : [claim];
-    const call = { script: scripts.grant, keys, args, limitMs, confirm: true };
-    const [answer = ""] = await this.#requests.run(call).catch((error: Error) => {
-      // Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain.
+  grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
+    const act = request.queue ? "q" : "g";
+    const granting = this.#bundles.ask(act, request, grantClaim, this.#grantMeant);
+    if (this.#bundles.confirms) this.#withdrawUnconfirmed(granting, request);
+    return granting;
+  }
+
+  /** Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain. */
+  #withdrawUnconfirmed(granting: Promise<unknown>, request: contract.AttemptRequest): void {
+    granting.catch((error: Error) => {
       if (error.cause instanceof TooFewCopiesError) this.withdraw(request).catch(() => undefined);
-      throw error;
     });
+  }
+
+  readonly #grantMeant = (
+    answer: string,
+    { sessionId, resource, attempt }: contract.GrantRequest,
+  ): contract.GrantOutcome => {
     if (/^[0-9]/.test(answer)) {
-      this.#holdings.add(sessionId, resource);
+      this.#holdings.add(sessionId, resource, attempt);
       return { kind: "granted", token: parseToken(answer) };
     }
     if (answer.startsWith("busy ")) {
@@ -84,14 +91,14 @@ class RedisStore implements Store {
     if (answer === "ended") return { kind: answer };
     this.#holdings.take(sessionId);
     return { kind: "gone" };
-  }
+  };
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
     const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
     const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
-    const [kind, ttl, ...revoked] = await this.#requests.run(call);
+    const [kind, ttl, ...revoked] = await this.#run(call);
     if (kind !== "renewed") {
       this.#holdings.take(sessionId);
       return { kind: "gone" };
@@ -103,28 +110,36 @@ class RedisStore implements Store {
     return { kind, ttlMs: Number(ttl), gone };
   }
 
-  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    const { sessionId, resource, token, limitMs } = request;
-    const { session, lease, held, watched } = this.#names;
-    const keys = [lease(resource), session(sessionId), held, watched];
-    const args = [`H${token}:${withLength(sessionId)}`];
-    const [kind] = await this.#requests.run({ script: scripts.release, keys, args, limitMs });
-    this.#holdings.remove(sessionId, resource);
-    return { kind: kind === "released" ? kind : "notHeld" };
+  release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
+    return this.#bundles.ask("r", request, this.#releaseClaim, this.#releaseMeant);
   }
+
+  readonly #releaseClaim = ({ sessionId, resource, token }: contract.ReleaseRequest): string => {
+    const attempt = this.#holdings.attempt(sessionId, resource);
+    const held = `${token}:${withLength(sessionId)}`;
+    return attempt === undefined ? `r${held}` : held + withLength(attempt);
+  };
+
+  readonly #releaseMeant = (
+    answer: string,
+    { sessionId, resource }: contract.ReleaseRequest,
+  ): contract.ReleaseOutcome => {
+    this.#holdings.remove(sessionId, resource);
+    return { kind: answer === "released" ? answer : "notHeld" };
+  };
 
   async withdraw(request: contract.AttemptRequest): Promise<void> {
     const { sessionId, resource, attempt, limitMs } = request;
     const keys = [this.#names.lease(resource)];
     const args = [sessionId, resource, attempt];
-    await this.#requests.run({ script: scripts.withdraw, keys, args, limitMs });
+    await this.#run({ script: scripts.withdraw, keys, args, limitMs });
   }
 
   async endSession(request: contract.SessionRequest): Promise<void> {
     const { sessionId, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
     const args = [sessionId, ...this.#holdings.take(sessionId)];
-    await this.#requests.run({ script: scripts.end, keys, args, limitMs });
+    await this.#run({ script: scripts.end, keys, args, limitMs });
   }
 
   async untilFree(
@@ -134,7 +149,7 @@ class RedisStore implements Store {
     const keys = [this.#names.lease(resource), this.#names.queue(resource)];
     const look = async (): Promise<number> => {
       const call = { script: scripts.look, keys, args: [resource, attempt], limitMs };
-      return Number((await this.#requests.run(call))[0]);
+      return Number((await this.#run(call))[0]);
     };
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     const wait = { channel: this.#names.channel(resource), attempt, signal, look };
@@ -144,7 +159,7 @@ class RedisStore implements Store {
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency, limitMs } = request;
     const keys = [this.#names.lease(resource)];
-    const lease = await this.#requests.run({
+    const lease = await this.#run({
       script: scripts.read,
       keys,
       args: [resource],
@@ -161,7 +176,7 @@ class RedisStore implements Store {
     const end = behind === undefined ? "+" : `(${key(behind)}`;
     const args = [startOf(prefix, after, key), end, String(request.limit)];
     const call = { script: scripts.list, keys: [this.#names.held], args, limitMs };
-    const [last, ...held] = await this.#requests.run(call);
+    const [last, ...held] = await this.#run(call);
     const leases = inGroups(held, 5).map(([resource = "", ...lease]) => ({
       resource,
       holder: holderOf(lease),
@@ -178,7 +193,7 @@ class RedisStore implements Store {
       list: (page) => this.list(page),
       mark: async (ttlMs, limitMs) => {
         const keys = [this.#names.watched];
-        await this.#requests.run({ script: scripts.watch, keys, args: [String(ttlMs)], limitMs });
+        await this.#run({ script: scripts.watch, keys, args: [String(ttlMs)], limitMs });
       },
     });
   }
@@ -187,7 +202,7 @@ class RedisStore implements Store {
     const { resource, token, limitMs } = request;
     const keys = [this.#names.lease(resource)];
     const call = { script: scripts.revoke, keys, args: [resource, String(token)], limitMs };
-    const [kind] = await this.#requests.run(call);
+    const [kind] = await this.#run(call);
     return { kind: kind === "revoked" ? kind : "notHeld" };
   }
 
@@ -197,6 +212,29 @@ class RedisStore implements Store {
     this.#channels.close();
     this.#requests.close();
   }
+
+  #run(call: Call): Promise<string[]> {
+    this.#bundles.flush();
+    return this.#requests.run(call);
+  }
+}
+
+function grantClaim({ sessionId, attempt, holderId, value }: contract.GrantRequest): string {
+  const record = value === undefined ? plainRecord(holderId) : recordOf(holderId, value);
+  return `:${withLength(sessionId)}${withLength(attempt)}${record}`;
+}
+
+/** The script tells session and attempt apart from the record, so they need not be in it once more. */
+function recordOf(holderId: string, value?: unknown): string {
+  return encodeRecord({ holderId, sessionId: "", attempt: "", value });
+}
+
+/** The last one: a process has one name, and most of its leases have no value. */
+let plain = { holderId: "", record: "" };
+
+function plainRecord(holderId: string): string {
+  if (holderId !== plain.holderId) plain = { holderId, record: recordOf(holderId) };
+  return plain.record;
 }
 
 /** As the scripts tell names apart: the length in bytes, then the name. */

@@ -10,7 +10,7 @@ import { changes } from "./shared/changes.ts";
 import { type Connection, type DriverName, loadDriver } from "./sqlite/driver.ts";
 import { failure, isBusy } from "./sqlite/failures.ts";
 import { openFile } from "./sqlite/file.ts";
-import { type LeaseRow, lookAgainInMs, type Moment, Tables } from "./sqlite/tables.ts";
+import { type Asked, lookAgainInMs, type Moment, Tables } from "./sqlite/tables.ts";
 import { Waker } from "./sqlite/waker.ts";
 import { Writer } from "./sqlite/writer.ts";
 import type * as contract from "./store.ts";
@@ -102,13 +102,12 @@ class SqliteStore implements Store {
 
   #grant(request: contract.GrantRequest, at: Moment): contract.GrantOutcome {
     const { resource, attempt, sessionId: session, holderId, value } = request;
-    if (!this.#tables.sessionLives(session, at)) return { kind: "gone" };
-    const row = this.#current(resource, at);
+    const { lives, row, head } = this.#asked(request, at);
+    if (!lives) return { kind: "gone" };
     if (row?.attempt === attempt) {
       const held = row.session === session;
       return held ? { kind: "granted", token: row.token } : { kind: "ended" };
     }
-    const head = this.#tables.head(resource, at);
     if (lookAgainInMs(row, head, attempt, at) > 0) {
       if (request.queue) this.#tables.joinQueue({ resource, session, attempt });
       return {
@@ -124,12 +123,13 @@ class SqliteStore implements Store {
     return { kind: "granted", token };
   }
 
-  /** The resource's row. A session of another boot gets its last ttl first, so that what follows sees one clock. */
-  #current(resource: string, at: Moment): LeaseRow | undefined {
-    const row = this.#tables.lease(resource);
-    if (row?.sessionEnd === undefined || row.sessionEnd.bootId === at.bootId) return row;
+  /** A session of another boot gets its last ttl first, so that what follows sees one clock. */
+  #asked({ sessionId, resource }: contract.GrantRequest, at: Moment): Asked {
+    const asked = this.#tables.asked(sessionId, resource, at);
+    const end = asked.row?.sessionEnd;
+    if (!asked.lives || end === undefined || end.bootId === at.bootId) return asked;
     this.#tables.adoptForeignSessions(at, this.#host.stepMs);
-    return this.#tables.lease(resource);
+    return this.#tables.asked(sessionId, resource, at);
   }
 
   renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
@@ -145,9 +145,7 @@ class SqliteStore implements Store {
 
   release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     return this.#writer.write(request.limitMs, () => {
-      const at = this.#now();
-      const held = this.#tables.sessionLives(request.sessionId, at);
-      const released = held && this.#tables.release(request, request.sessionId, at.nowMs);
+      const released = this.#tables.release(request, request.sessionId, this.#now());
       return { kind: released ? "released" : "notHeld" };
     });
   }
@@ -224,10 +222,8 @@ class SqliteStore implements Store {
 
   revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     return this.#writer.write(request.limitMs, () => {
-      const at = this.#now();
       const session = this.#tables.lease(request.resource)?.session;
-      const live = session != null && this.#tables.sessionLives(session, at);
-      const revoked = live && this.#tables.revoke(request, session, at.nowMs);
+      const revoked = session != null && this.#tables.revoke(request, session, this.#now());
       return { kind: revoked ? "revoked" : "notHeld" };
     });
   }

@@ -38,6 +38,14 @@ async function take(store: Store, sessionId: string, resource: string): Promise<
   return outcome.token;
 }
 
+/** Taken and given back: the token. */
+async function cycle(store: Store, sessionId: string, resource: string): Promise<bigint> {
+  const token = await take(store, sessionId, resource);
+  const released = await store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
+  expect(released).toEqual({ kind: "released" });
+  return token;
+}
+
 describe("keys", () => {
   test("S1: a deleted counter is mended from what the resource itself remembers", async () => {
     const { store, base } = await opened();
@@ -52,6 +60,22 @@ describe("keys", () => {
     // The counter now says 2, which is less than 12, though not by the order of texts.
     expect(await take(store, "one", "r")).toBe(before + 1n);
     expect(await take(store, "one", "other")).toBe(before + 2n);
+  });
+
+  test("S1: tokens beyond what a Lua number can hold are exact", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await redis().command("SET", `${base}token`, "9007199254740989");
+    for (let token = 9007199254740990n; token < 9007199254741002n; token += 1n)
+      expect(await cycle(store, "one", "r")).toBe(token);
+  });
+
+  test("S1: a counter that is no whole number is refused, and stays as it is", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await redis().command("SET", `${base}token`, "1.5");
+    await expect(take(store, "one", "r")).rejects.toMatchObject({ code: "STORE_UNUSABLE" });
+    expect(await redis().command("GET", `${base}token`)).toBe("1.5");
   });
 
   test("S1: a counter at the end of 64 bits fails instead of starting over", async () => {
@@ -132,6 +156,21 @@ describe("the common path", () => {
     expect(await release("11", token)).toEqual({ kind: "notHeld" });
   });
 
+  test("S1: an attempt that has ended gets nothing when it comes once more, however often the name was taken", async () => {
+    const { store } = await opened();
+    await session(store, "one");
+    for (let round = 0; round < 4; round += 1) {
+      const attempt = `once more ${round}`;
+      const request = { sessionId: "one", holderId: "one", resource: "r", attempt, queue: false };
+      const ask = (): ReturnType<Store["grant"]> => store.grant({ ...request, limitMs: LIMIT_MS });
+      const granted = await ask();
+      expect(await ask()).toEqual(granted);
+      const token = granted.kind === "granted" ? granted.token : 0n;
+      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+      expect(await ask()).toEqual({ kind: "ended" });
+    }
+  });
+
   test("S5: a release of a session that is over is none", async () => {
     const { store, base } = await opened();
     await session(store, "one");
@@ -161,12 +200,8 @@ describe("the common path", () => {
     );
     await ear.psubscribe(`${base}c:*`);
     await session(store, "one");
-    const cycle = async (): Promise<void> => {
-      const token = await take(store, "one", "r");
-      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-    };
-    await cycle();
-    await cycle();
+    await cycle(store, "one", "r");
+    await cycle(store, "one", "r");
     const stop = new AbortController();
     const watching = store.watch({ prefix: "r", signal: stop.signal })[Symbol.asyncIterator]();
     const change = watching.next();
@@ -174,7 +209,7 @@ describe("the common path", () => {
       (await redis().command("EXISTS", `${base}watched`)) === 1;
     await until("the watch is marked", isMarked, LIMIT_MS);
     // The ear is quiet so far: whatever was sent before would have been heard before this.
-    await cycle();
+    await cycle(store, "one", "r");
     await until("the cycle was heard", async () => heard.length >= 2, LIMIT_MS);
     expect(heard).toEqual(["c:r held", "c:r free"]);
     expect((await redis().command("PTTL", `${base}watched`)) as number).toBeGreaterThan(0);
@@ -196,6 +231,79 @@ describe("the common path", () => {
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
     await wait;
     expect(performance.now() - begunAt).toBeLessThan(2_000);
+  });
+});
+
+describe("the list of what is held", () => {
+  async function listed(store: Store): Promise<string[]> {
+    const page = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
+    return page.leases.map(({ resource }) => resource);
+  }
+
+  test("is right for a name that is taken again and again, however often it is looked at", async () => {
+    const { store, base } = await opened();
+    const prefix = base.slice(1, -2);
+    const other = await redisStore({ url: redis().url, prefix })(systemParts());
+    onTestFinished(() => other.close());
+    await session(store, "one");
+    for (let round = 0; round < 12; round += 1) {
+      const token = await take(store, "one", "r");
+      expect(await listed(other)).toEqual(["r"]);
+      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+      // Looked at after some releases, so that the next take finds every state that a free lease can be in.
+      if (round % 3 === 0) expect(await listed(other)).toEqual([]);
+    }
+    expect(await listed(other)).toEqual([]);
+    expect(await redis().command("EXISTS", `${base}held`)).toBe(0);
+  });
+
+  test("is not touched by such a name, and is by one that is taken once", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await cycle(store, "one", "once");
+    expect(await redis().command("ZCARD", `${base}held`)).toBe(0);
+    for (let round = 0; round < 3; round += 1) await cycle(store, "one", "often");
+    expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:often`]);
+  });
+
+  test("loses the names that nobody has taken for so long that they are forgotten", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    for (const name of ["old", "older"])
+      for (let round = 0; round < 2; round += 1) await cycle(store, "one", name);
+    // As their ttl would have it in an hour.
+    await redis().command("DEL", `${base}r:old`, `${base}r:older`);
+    for (let round = 0; round < 2; round += 1) await cycle(store, "one", "new");
+    expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:new`]);
+  });
+
+  test("S5: a late release of an earlier term of such a name changes nothing", async () => {
+    const { store } = await opened();
+    for (const id of ["one", "two"]) await session(store, id);
+    const tokens: bigint[] = [];
+    for (let round = 0; round < 3; round += 1) tokens.push(await cycle(store, "one", "r"));
+    const token = await take(store, "one", "r");
+    const release = (sessionId: string, offered: bigint): ReturnType<Store["release"]> =>
+      store.release({ sessionId, resource: "r", token: offered, limitMs: LIMIT_MS });
+    for (const old of tokens) expect(await release("one", old)).toEqual({ kind: "notHeld" });
+    expect(await release("two", token)).toEqual({ kind: "notHeld" });
+    expect(await listed(store)).toEqual(["r"]);
+    expect(await release("one", token)).toEqual({ kind: "released" });
+    expect(await listed(store)).toEqual([]);
+  });
+
+  test("S4: such a name is refused to others while it is held, and its waiters are told", async () => {
+    const { store } = await opened();
+    for (const id of ["one", "two"]) await session(store, id);
+    for (let round = 0; round < 3; round += 1) await cycle(store, "one", "r");
+    const token = await take(store, "one", "r");
+    const wait = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
+    const ask = { ...wait, holderId: "two", queue: true };
+    expect(await store.grant(ask)).toEqual({ kind: "busy", holderId: "one" });
+    const free = store.untilFree({ ...wait, signal: new AbortController().signal });
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await free;
+    expect(await store.grant(ask)).toMatchObject({ kind: "granted" });
   });
 });
 

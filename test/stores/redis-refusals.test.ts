@@ -137,7 +137,7 @@ describe.each(libraries)("through %s", (library) => {
 
 /** Word for word as in docs/stores/redis.md. */
 const DOCUMENTED =
-  "+evalsha +eval +script|load +exists +del +pexpire +pttl +incr +get +mget +set +time +zadd +zrem +zrandmember +zrangebylex +lindex +lpop +lpos +lrem +lrange +rpush +publish +subscribe +unsubscribe +psubscribe +punsubscribe +wait";
+  "+evalsha +eval +script|load +exists +del +pexpire +pttl +incr +get +mget +set +mset +time +zadd +zrem +zrandmember +zrangebylex +lindex +lpop +lpos +lrem +lrange +rpush +publish +subscribe +unsubscribe +psubscribe +punsubscribe +wait";
 
 describe("settings", () => {
   /** A mock: answers INFO as an old server would, and nothing else. */

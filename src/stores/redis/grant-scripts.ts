@@ -1,109 +1,143 @@
-// Taking a lease and giving it back, each with a common path that comes first: nobody has it, nobody waits, nobody watches. What
-// is not common falls through to the whole rule below it, which would give the same answer.
+// Taking leases and giving them back: one script for all that one session asks in one turn, each decided on its own. The common
+// path comes first: nobody has it, nobody waits, nobody watches. It reads everything at once and writes every grant at once,
+// because each redis.call costs about as much as a small command. What is not common is left to the whole rule below it, which
+// would give the same answer.
 
 import { HEAD_START_MS } from "../store.ts";
 import { KEEP_MS, type Script, script } from "./script-library.ts";
 
-/**
- * KEYS lease, session, counter, held, watched. ARGV claim (`:<length>:<session><length>:<attempt><record>`) and, for whoever wants
- * a place in the queue, one more. The common path: nobody has it, nobody waits, and the counter is both exact as a Lua
- * number and above the last token; it answers with that number alone.
- */
-export const grant: Script = script(
-  "grant",
-  `
-local length, from = string.match(ARGV[1], '^:(%d+):()')
-local session = string.sub(ARGV[1], from, from + length - 1)
-length, from = string.match(ARGV[1], '^(%d+):()', from + length)
-local attempt = string.sub(ARGV[1], from, from + length - 1)
-local record = string.sub(ARGV[1], from + length)
-local resource = string.sub(KEYS[1], #base + 3)
+/** Of those who are listed although they are free, how many are looked at when one more may join them. */
+const LOOKED_AT = 4;
 
+/**
+ * A lease is named once at most: everything is read before anything is written. The counter is used while it is exact as a
+ * number and not below the last token of the lease.
+ */
+const usual = `
+local got = redis.call('MGET', '<base>token', '<base>watched', unpack(KEYS))
+local counter, answers, open, writes, returned = tonumber(got[1] or 0), {}, #KEYS - 1
+if got[3] and not got[2] and counter and counter % 1 == 0 then
+  for index = 1, #KEYS - 1 do
+    local key, text, claim, state = KEYS[index + 1], got[index + 3], ARGV[index]
+    if string.byte(claim) ~= 58 then
+      state = text and string.sub(text, 1, 1)
+      if (state == 'H' or state == 'K') and string.sub(text, 2, #claim + 1) == claim then
+        if state == 'H' then redis.call('ZREM', '<base>held', key) end
+        redis.call('SET', key, (state == 'H' and 'F' or 'L') .. claim, 'PX', '${KEEP_MS}')
+        answers[index] = 'released'
+        open = open - 1
+      end
+    else
+      local last, from = '0', 1
+      if text then state, last, from = string.match(text, '^([FL])(%d+)()') end
+      -- Neither held nor with anybody queued, nor the same attempt as the last one.
+      if last and counter >= tonumber(last) and counter < 9007199254740991
+        and not (text and string.find(claim, string.sub(text, from), 1, true)) then
+        counter = counter + 1
+        writes = writes or {'<base>token', ''}
+        writes[2] = string.format('%.0f', counter)
+        writes[#writes + 1] = key
+        writes[#writes + 1] = (text and 'K' or 'H') .. writes[2] .. claim
+        if state ~= 'L' then redis.call('ZADD', '<base>held', '0', key) end
+        returned = returned or state == 'F'
+        answers[index] = counter
+        open = open - 1
+      end
+    end
+  end
+  if writes then redis.call('MSET', unpack(writes)) end
+  if returned then
+    local some = redis.call('ZRANDMEMBER', '<base>held', '${LOOKED_AT}')
+    for index, text in ipairs(redis.call('MGET', unpack(some))) do
+      if not text then redis.call('ZREM', '<base>held', some[index]) end
+    end
+  end
+end
+if open == 0 then return #KEYS == 2 and answers[1] or answers end
+`;
+
+const rule = `
 -- Compares tokens as text: more digits, or the same number of digits and larger.
 local function above(one, other)
   return #one > #other or (#one == #other and one > other)
 end
 
-local left = redis.call('PTTL', KEYS[2])
-if left < 0 then return 'gone' end
-local lease = load(resource)
-if lease.session and lease.session ~= session and not lives(lease.session) then free(resource, lease) end
-local holder = lease.session
-if lease.attempt == attempt then
-  if holder ~= session then return 'ended' end
-  -- Written again: WAIT is documented to wait only for what its own connection wrote.
-  save(resource, lease)
-  return lease.token
-end
-local first
-if not holder then first = head(resource, lease) end
-if holder or (first and first ~= attempt and now() < lease.freed + ${HEAD_START_MS}) then
-  if ARGV[2] then
-    local queue, place = base .. 'q:' .. resource, entry(session, attempt)
-    if not redis.call('LPOS', queue, place) then redis.call('RPUSH', queue, place) end
-    redis.call('PEXPIRE', queue, ${KEEP_MS} + (holder and redis.call('PTTL', base .. 's:' .. holder) or 0))
-    if not lease.queued then
-      lease.queued = true
-      save(resource, lease)
+local function grant(key, claim, queues)
+  local length, from = string.match(claim, '^:(%d+):()')
+  local session = string.sub(claim, from, from + length - 1)
+  length, from = string.match(claim, '^(%d+):()', from + length)
+  local attempt = string.sub(claim, from, from + length - 1)
+  local record = string.sub(claim, from + length)
+  local resource = string.sub(key, #base + 3)
+  local left = redis.call('PTTL', KEYS[1])
+  if left < 0 then return 'gone' end
+  local lease = load(resource)
+  if lease.session and lease.session ~= session and not lives(lease.session) then free(resource, lease) end
+  local holder = lease.session
+  if lease.attempt == attempt then
+    if holder ~= session then return 'ended' end
+    -- Written again: WAIT is documented to wait only for what its own connection wrote.
+    save(resource, lease)
+    return lease.token
+  end
+  local first
+  if not holder then first = head(resource, lease) end
+  if holder or (first and first ~= attempt and now() < lease.freed + ${HEAD_START_MS}) then
+    if queues then
+      local queue, place = base .. 'q:' .. resource, entry(session, attempt)
+      if not redis.call('LPOS', queue, place) then redis.call('RPUSH', queue, place) end
+      redis.call('PEXPIRE', queue, ${KEEP_MS} + (holder and redis.call('PTTL', base .. 's:' .. holder) or 0))
+      if not lease.queued then
+        lease.queued = true
+        save(resource, lease)
+      end
     end
+    return 'busy ' .. (holder and lease.record or '')
   end
-  return 'busy ' .. (holder and lease.record or '')
-end
-if not raised then redis.call('INCR', KEYS[3]) end
-local token = redis.call('GET', KEYS[3])
-if lease.token and not above(token, lease.token) then
-  redis.call('SET', KEYS[3], lease.token)
-  redis.call('INCR', KEYS[3])
-  token = redis.call('GET', KEYS[3])
-end
-if first then redis.call('LREM', base .. 'q:' .. resource, 0, entry(session, attempt)) end
-lease.session, lease.last, lease.attempt, lease.token, lease.record = session, session, attempt, token, record
-save(resource, lease)
-redis.call('ZADD', KEYS[4], 0, KEYS[1])
-tell(resource, 'held ' .. left)
-return token
-`,
-  `
-local got = redis.call('MGET', KEYS[1], KEYS[2], KEYS[5])
-local text, raised, last, from = got[1], false, '0', 1
-if text then last, from = string.match(text, '^F(%d+)()') end
--- Not free without anybody queued; or the same attempt as the last one.
-if got[2] and not got[3] and last and not (text and string.find(ARGV[1], string.sub(text, from), 1, true)) then
-  local token = redis.call('INCR', KEYS[3])
-  raised = true
-  if token > tonumber(last) and token < 9007199254740992 then
-    redis.call('SET', KEYS[1], 'H' .. string.format('%.0f', token) .. ARGV[1])
-    redis.call('ZADD', KEYS[4], 0, KEYS[1])
-    return token
+  local counter = base .. 'token'
+  redis.call('INCR', counter)
+  local token = redis.call('GET', counter)
+  if lease.token and not above(token, lease.token) then
+    redis.call('SET', counter, lease.token)
+    redis.call('INCR', counter)
+    token = redis.call('GET', counter)
   end
+  if first then redis.call('LREM', base .. 'q:' .. resource, 0, entry(session, attempt)) end
+  lease.session, lease.last, lease.attempt, lease.token, lease.record = session, session, attempt, token, record
+  save(resource, lease)
+  redis.call('ZADD', base .. 'held', 0, key)
+  tell(resource, 'held ' .. left)
+  return token
 end
-`,
-);
 
-/**
- * KEYS lease, session, held, watched. ARGV claim (`H<token>:<length>:<session>`): what the lease's text begins with while this
- * session has it under this token and nobody waits (S5).
- */
-export const release: Script = script(
-  "release",
-  `
-local token, from = string.match(ARGV[1], '^H(%d+):%d+:()')
-local resource, session = string.sub(KEYS[1], #base + 3), string.sub(ARGV[1], from)
-local lease = load(resource)
-if lease.session ~= session or lease.token ~= token or redis.call('EXISTS', KEYS[2]) == 0 then
-  return 'notHeld'
-end
-free(resource, lease)
-return 'released'
-`,
-  `
-local got = redis.call('MGET', KEYS[1], KEYS[2], KEYS[4])
-local text = got[1]
-if text and got[2] and not got[3] and string.sub(text, 1, #ARGV[1]) == ARGV[1] then
-  local length, from = string.match(text, '^(%d+):()', #ARGV[1] + 1)
-  redis.call('SET', KEYS[1], 'F' .. string.sub(text, 2, from + length - 1), 'PX', ${KEEP_MS})
-  redis.call('ZREM', KEYS[3], KEYS[1])
+local function release(key, claim)
+  local token, length, from = string.match(claim, '^r?(%d+):(%d+):()')
+  local resource, session = string.sub(key, #base + 3), string.sub(claim, from, from + length - 1)
+  local lease = load(resource)
+  if lease.session ~= session or lease.token ~= token or redis.call('EXISTS', KEYS[1]) == 0 then
+    return 'notHeld'
+  end
+  free(resource, lease)
   return 'released'
 end
-`,
-);
+
+for index = 1, #KEYS - 1 do
+  if not answers[index] then
+    local claim = ARGV[index]
+    local act = string.byte(claim) == 58 and grant or release
+    -- One that fails must not take the answers of the others with it.
+    local done, answer = pcall(act, KEYS[index + 1], claim, string.sub(ARGV[#KEYS] or '', index, index) == 'q')
+    answers[index] = done and answer or 'error ' .. (type(answer) == 'table' and answer.err or tostring(answer))
+  end
+end
+return #KEYS == 2 and answers[1] or answers
+`;
+
+/**
+ * KEYS session, then the leases. ARGV a claim for each: of a grant `:<length>:<session><length>:<attempt><record>`, of a release
+ * `<token>:<length>:<session><length>:<attempt>`, which is what the text of a lease begins with behind its state while this
+ * session has it under this token (S5); without the attempt, where it is not known, `r<token>:<length>:<session>`. Where a grant
+ * wants a place in the queue, one more argument: a letter for each claim, `q` for those that do. Answers with a text for each
+ * lease, or a number that is the token.
+ */
+export const bundle: Script = script("grant or release", rule, usual);

@@ -36,7 +36,7 @@ export async function load(): Promise<Library> {
     connect: async (target: Target) => {
       const make = (retryStrategy: Retry): IoredisClient =>
         makeClient(library, target, retryStrategy);
-      return new IoredisWire(await connected(make), target.soon);
+      return new IoredisWire(await connected(make), true);
     },
   };
 }
@@ -91,7 +91,7 @@ export function ioredisWire(client: IoredisClient): Wire {
       `The client adds keyPrefix "${options.keyPrefix}" to the keys it sees, and scripts use more. Pass a client without it, and \`prefix\` to redisStore().`,
     );
   }
-  return new IoredisWire(client, undefined);
+  return new IoredisWire(client, false);
 }
 
 type Retry = (times: number) => number | undefined;
@@ -131,36 +131,21 @@ class IoredisWire implements Wire {
   readonly library = "ioredis";
   readonly isCluster: boolean;
   readonly #client: IoredisClient;
-  /** Undefined: the user's client, which is left as it is. */
-  readonly #soon: Target["soon"] | undefined;
-  #isHeldBack = false;
+  /** Not the user's, which is left as it is. */
+  readonly #isOwn: boolean;
 
-  constructor(client: IoredisClient, soon: Target["soon"] | undefined) {
+  constructor(client: IoredisClient, isOwn: boolean) {
     this.#client = client;
-    this.#soon = soon;
+    this.#isOwn = isOwn;
     this.isCluster = (client as { isCluster?: boolean }).isCluster === true;
   }
 
-  send(words: readonly string[], _key: string, others = false): Promise<unknown> {
-    // A request alone leaves at once. Beside others, those of one turn share a packet: writing is the dearest part of a
-    // request, on both sides.
-    if (others && this.#soon !== undefined && !this.#isHeldBack) this.#holdBack(this.#soon);
+  send(words: readonly string[]): Promise<unknown> {
     return this.#client.call(...(words as [string]));
   }
 
-  #holdBack(soon: Target["soon"]): void {
-    const { stream } = this.#client as { stream?: { cork?(): void; uncork?(): void } };
-    if (stream?.cork === undefined) return;
-    this.#isHeldBack = true;
-    stream.cork();
-    soon(() => {
-      this.#isHeldBack = false;
-      stream.uncork?.();
-    });
-  }
-
   async duplicate(): Promise<Wire> {
-    return new IoredisWire(await this.#copy(), this.#soon ?? runNow);
+    return new IoredisWire(await this.#copy(), true);
   }
 
   async openChannels(events: ChannelEvents): Promise<ChannelWire> {
@@ -174,11 +159,11 @@ class IoredisWire implements Wire {
   }
 
   reset(): void {
-    if (this.#soon !== undefined) this.#client.disconnect(true);
+    if (this.#isOwn) this.#client.disconnect(true);
   }
 
   close(): void {
-    if (this.#soon !== undefined) this.#client.disconnect();
+    if (this.#isOwn) this.#client.disconnect();
   }
 
   #copy(): Promise<IoredisClient> {
@@ -189,11 +174,6 @@ class IoredisWire implements Wire {
         : client.duplicate({ ...ownSettings, retryStrategy }),
     );
   }
-}
-
-/** For a copy of the user's client: it is ours, but nothing is held back on it. */
-function runNow(callback: () => void): void {
-  callback();
 }
 
 class IoredisChannels implements ChannelWire {

@@ -7,8 +7,6 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 export interface Names {
   /** What every key and channel of the namespace begins with; also what an ACL has to allow, with a star behind it. */
   readonly base: string;
-  /** The source of all tokens of the namespace. */
-  readonly counter: string;
   /** The key of every held lease, in the order of its bytes: for listings. */
   readonly held: string;
   /** There while somebody watches. */
@@ -36,7 +34,6 @@ export function namesOf(prefix: unknown): Names {
   const base = `{${prefix}}:`;
   return {
     base,
-    counter: `${base}token`,
     held: `${base}held`,
     watched: `${base}watched`,
     probe: `${base}probe`,

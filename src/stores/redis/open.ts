@@ -9,6 +9,7 @@ import {
   StoreUnusableError,
 } from "../../core/errors.ts";
 import type { Guarantees } from "../store.ts";
+import { Bundles } from "./bundles.ts";
 import { Channels } from "./channels.ts";
 import { connectFailure } from "./failures.ts";
 import { inspect, promises, refuseUnfit } from "./inspect.ts";
@@ -31,6 +32,7 @@ export interface OpenSettings {
 
 export interface Opened {
   readonly requests: Requests;
+  readonly bundles: Bundles;
   readonly channels: Channels;
   readonly guarantees: Guarantees;
 }
@@ -40,7 +42,7 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
   const place = settings.place?.shown ?? "the client's address";
   let wire: Wire | undefined;
   const opening = (async () => {
-    wire = await connectWire(settings, clock);
+    wire = await connectWire(settings);
     return await prepare(settings, wire, place, clock);
   })();
   try {
@@ -56,12 +58,12 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
   }
 }
 
-async function connectWire(settings: OpenSettings, clock: Clock): Promise<Wire> {
+async function connectWire(settings: OpenSettings): Promise<Wire> {
   const { client, place, connectMs, tls } = settings;
   if (client !== undefined) return wireOf(client);
   if (place === undefined) throw new InvalidArgumentError("redisStore() needs url or client.");
   const library = await loadLibrary(settings.library, place.kind);
-  return library.connect({ place, connectMs, tls, soon: (callback) => clock.soon(callback) });
+  return library.connect({ place, connectMs, tls });
 }
 
 async function prepare(
@@ -85,12 +87,20 @@ async function prepare(
   }
   const channels = new Channels(wire, place);
   const onSilence = (): void => channels.reset();
-  const requests = await Requests.open({ wire, clock, place, replicas, onSilence });
+  const requests = await Requests.open({
+    wire,
+    clock,
+    place,
+    base: names.base,
+    replicas,
+    onSilence,
+  });
   const probe = { script: scripts.probe, keys: [names.probe], args: [] };
   await requests.run({ ...probe, limitMs: connectMs });
   const { guarantees, warnings } = promises(facts, replicas);
   for (const warning of warnings) settings.onWarning(warning);
-  return { requests, channels, guarantees };
+  const bundles = new Bundles({ requests, names, clock, confirm: replicas > 0 });
+  return { requests, bundles, channels, guarantees };
 }
 
 function within<T>(clock: Clock, limitMs: number, place: string, opening: Promise<T>): Promise<T> {

@@ -19,18 +19,24 @@ export interface Call {
   readonly confirm?: boolean | undefined;
 }
 
-/** One connection and when it was last heard of. */
+/** A script as the server has it. */
+interface Loaded {
+  readonly text: string;
+  readonly sha: string;
+}
+
+/** One connection and how often it was heard of. */
 interface Line {
   readonly wire: Wire;
-  heardAt: number;
-  /** Requests whose answer has not come yet. */
-  underWay: number;
+  heard: number;
 }
 
 export interface RequestParts {
   readonly wire: Wire;
   readonly clock: Clock;
   readonly place: string;
+  /** What every key begins with. */
+  readonly base: string;
   readonly replicas: number;
   /** A connection was found dead: others to the same server may be too. */
   onSilence(): void;
@@ -39,60 +45,75 @@ export interface RequestParts {
 export class Requests {
   readonly #parts: RequestParts;
   readonly #limits: Limits;
-  readonly #shas: ReadonlyMap<Script, string>;
+  readonly #loaded: ReadonlyMap<Script, Loaded>;
   readonly #main: Line;
   /** For grants that are confirmed: WAIT holds up everything behind it, and renewals must not be held up. */
   readonly #grants: Line;
   #closed = false;
 
-  private constructor(parts: RequestParts, grants: Wire, shas: ReadonlyMap<Script, string>) {
+  private constructor(parts: RequestParts, grants: Wire, loaded: ReadonlyMap<Script, Loaded>) {
     this.#parts = parts;
     this.#limits = limitsOf(parts.clock);
-    this.#shas = shas;
-    const heardAt = parts.clock.now();
-    this.#main = { wire: parts.wire, heardAt, underWay: 0 };
-    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heardAt, underWay: 0 };
+    this.#loaded = loaded;
+    this.#main = { wire: parts.wire, heard: 0 };
+    this.#grants = grants === parts.wire ? this.#main : { wire: grants, heard: 0 };
   }
 
   static async open(parts: RequestParts): Promise<Requests> {
-    const { wire, replicas } = parts;
-    const loaded = Object.values(scripts).map(async (script): Promise<[Script, string]> => {
-      const sha = await wire.send(["script", "LOAD", script.text], "");
-      return [script, String(sha)];
+    const { wire, replicas, base } = parts;
+    const loading = Object.values(scripts).map(async (script): Promise<[Script, Loaded]> => {
+      const text = script.text.replaceAll("<base>", base);
+      return [script, { text, sha: String(await wire.send(["script", "LOAD", text], "")) }];
     });
-    const shas = new Map(await Promise.all(loaded));
-    return new Requests(parts, replicas > 0 ? await wire.duplicate() : wire, shas);
+    const loaded = new Map(await Promise.all(loading));
+    return new Requests(parts, replicas > 0 ? await wire.duplicate() : wire, loaded);
   }
 
   run(call: Call): Promise<string[]> {
-    if (this.#closed) return Promise.reject(this.closedError());
-    const line = call.confirm && call.script === scripts.grant ? this.#grants : this.#main;
-    const { clock } = this.#parts;
-    return new Promise((resolve, reject) => {
-      const sentAt = clock.now();
-      const limit = this.#limits.start(call.limitMs, () => {
-        if (line.heardAt < sentAt) this.#silent(line);
-        reject(this.#tooLate(call));
-      });
-      const answered = (answer: unknown): void => {
-        limit.end();
-        line.underWay -= 1;
-        line.heardAt = clock.now();
-        resolve(texts(answer));
-      };
-      const failed = (error: unknown): void => {
-        limit.end();
-        line.underWay -= 1;
-        reject(this.#failure(error, line));
-      };
-      const sha = this.#shas.get(call.script) ?? "";
+    return new Promise((resolve, reject) => this.send(call, resolve, reject));
+  }
+
+  /** The same for who needs no promise: one of the two is called, once. */
+  send(call: Call, resolve: (answer: string[]) => void, reject: (error: Error) => void): void {
+    if (this.#closed) {
+      reject(this.closedError());
+      return;
+    }
+    const line = call.confirm && call.script === scripts.bundle ? this.#grants : this.#main;
+    const heard = line.heard;
+    let isOver = false;
+    const limit = this.#limits.start(call.limitMs, () => {
+      isOver = true;
+      if (line.heard === heard) this.#silent(line);
+      reject(this.#tooLate(call));
+    });
+    const answered = (answer: unknown): void => {
+      limit.end();
+      line.heard += 1;
+      if (!isOver) resolve(texts(answer));
+    };
+    const failed = (error: unknown): void => {
+      limit.end();
+      const reason = this.#failure(error, line);
+      if (!isOver) reject(reason);
+    };
+    const { sha, text } = this.#loaded.get(call.script) as Loaded;
+    try {
       this.#evaluate(line, "evalsha", sha, call).then(answered, (error: unknown) => {
         // The server forgets its scripts when it restarts; sending the text once teaches it again.
         if (replyCode(error) !== "NOSCRIPT") failed(error);
-        else this.#evaluate(line, "eval", call.script.text, call).then(answered, failed);
+        else this.#evaluate(line, "eval", text, call).then(answered, failed);
       });
-      line.underWay += 1;
-    });
+    } catch (error) {
+      // The user's client may throw where others reject.
+      failed(error);
+    }
+  }
+
+  /** What the error means that a script caught for one of many. */
+  refusal(text: string): Error {
+    // Before 7.0 it begins with the place in the script.
+    return this.#failure(new Error(/^[A-Z]/.test(text) ? text : `ERR ${text}`), this.#main);
   }
 
   closedError(): StoreUnavailableError {
@@ -112,7 +133,7 @@ export class Requests {
     const { keys, args } = call;
     const [key = ""] = keys;
     const words = [command, script, String(keys.length), ...keys, ...args];
-    const sent = wire.send(words, key, line.underWay > 0);
+    const sent = wire.send(words, key);
     return call.confirm && this.#parts.replicas > 0
       ? this.#confirmed(wire, sent, key, call.limitMs)
       : sent;
@@ -140,16 +161,16 @@ export class Requests {
   }
 
   #failure(error: unknown, line: Line): Error {
-    const { place, clock } = this.#parts;
+    const { place } = this.#parts;
     if (error instanceof TooFewCopiesError) {
-      line.heardAt = clock.now();
+      line.heard += 1;
       return new StoreUnavailableError(
         `Only ${error.copies} of ${error.wanted} replicas of Redis at ${place} confirmed the write in time (option \`replicas\`).`,
         { applied: "unknown", cause: error },
       );
     }
     const code = replyCode(error);
-    if (code !== undefined) line.heardAt = clock.now();
+    if (code !== undefined) line.heard += 1;
     // Behind a name or an address that moves with the master, a new connection finds the new one.
     if (code === "READONLY") line.wire.reset();
     return this.#closed ? this.closedError() : failure(error, place);

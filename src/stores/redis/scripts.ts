@@ -4,7 +4,7 @@
 // script-library.ts; how one is taken and given back, by far the most frequent: grant-scripts.ts.
 
 import { HEAD_START_MS } from "../store.ts";
-import { grant, release } from "./grant-scripts.ts";
+import { bundle } from "./grant-scripts.ts";
 import { KEEP_MS, type Script, script } from "./script-library.ts";
 
 /**
@@ -19,7 +19,7 @@ redis.call('SET', KEYS[1], ARGV[2] .. ' ' .. ARGV[1], 'PX', ARGV[2] + 1)
 for _, key in ipairs(redis.call('ZRANDMEMBER', KEYS[2], 8)) do
   local resource = string.sub(key, #base + 3)
   local lease = load(resource)
-  if not lease.session then redis.call('ZREM', KEYS[2], key)
+  if not lease.session then unlist(resource, lease)
   elseif not lives(lease.session) then free(resource, lease) end
 end
 return {'opened', ARGV[2]}
@@ -140,7 +140,7 @@ for _, key in ipairs(keys) do
   elseif lease.session then
     free(resource, lease)
   else
-    redis.call('ZREM', KEYS[1], key)
+    unlist(resource, lease)
   end
 end
 return answer
@@ -168,9 +168,8 @@ return 'ok'
 
 type Name =
   | "open"
-  | "grant"
+  | "bundle"
   | "renew"
-  | "release"
   | "withdraw"
   | "end"
   | "revoke"
@@ -182,9 +181,8 @@ type Name =
 
 export const scripts: Readonly<Record<Name, Script>> = {
   open,
-  grant,
+  bundle,
   renew,
-  release,
   withdraw,
   end,
   revoke,

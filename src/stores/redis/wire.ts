@@ -9,11 +9,8 @@ export interface Wire {
   readonly library: LibraryName;
   /** A cluster client: commands go to whichever node has the key. */
   readonly isCluster: boolean;
-  /**
-   * One command, one round trip. Commands sent one behind the other arrive in this order. With `others` under way, those
-   * of one turn may leave together.
-   */
-  send(words: readonly string[], key: string, others?: boolean): Promise<unknown>;
+  /** One command, one round trip. Commands sent one behind the other arrive in this order. */
+  send(words: readonly string[], key: string): Promise<unknown>;
   /** One more connection with the same settings, for commands that would hold up the others. */
   duplicate(): Promise<Wire>;
   /** One more connection with the same settings, for messages only. */
@@ -82,8 +79,6 @@ export interface Target {
   readonly connectMs: number;
   /** Passed to tls.connect(): ca, cert, key, servername. */
   readonly tls: object | undefined;
-  /** Calls back when what can be done at once has been done. */
-  soon(callback: () => void): void;
 }
 
 /** A library from which a client can be made. */

@@ -24,10 +24,23 @@ export interface Moment {
   readonly nowMs: number;
 }
 
+/** What was found for someone who asks for a grant. */
+export interface Asked {
+  /** Whether the asker's own session lives. */
+  readonly lives: boolean;
+  readonly row: LeaseRow | undefined;
+  /** The waiter whose turn it is: the first one whose session lives. */
+  readonly head: string | undefined;
+}
+
 const LIVE = "session.boot_id = ? AND session.expires_ms > ?";
+const LEASE =
+  "CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms";
+const HEAD = `
+    SELECT waiter.attempt FROM waiter JOIN session ON session.id = waiter.session
+    WHERE waiter.resource = ? AND ${LIVE} ORDER BY waiter.place LIMIT 1`;
 
 const SQL = {
-  sessionLives: `SELECT 1 FROM session WHERE id = ? AND ${LIVE}`,
   addSession:
     "INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)",
   prolong: `UPDATE session SET expires_ms = ? + ttl_ms + ? WHERE id = ? AND ${LIVE} RETURNING ttl_ms`,
@@ -39,9 +52,13 @@ const SQL = {
   sweepWaiters: "DELETE FROM waiter WHERE session NOT IN (SELECT id FROM session)",
   sweepRevocations: "DELETE FROM revocation WHERE session NOT IN (SELECT id FROM session)",
   lease: `
-    SELECT CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms,
-           session.boot_id, session.expires_ms
+    SELECT ${LEASE}, session.boot_id, session.expires_ms
     FROM lease LEFT JOIN session ON session.id = lease.session WHERE lease.resource = ?`,
+  // All that a grant has to know, read at once.
+  asked: `
+    SELECT EXISTS (SELECT 1 FROM session WHERE id = ? AND ${LIVE}) AS lives, (${HEAD}) AS head,
+           ${LEASE}, session.boot_id, session.expires_ms
+    FROM (SELECT 1) LEFT JOIN lease ON lease.resource = ? LEFT JOIN session ON session.id = lease.session`,
   // The grant itself: the counter goes up in the same statement that names the new holder (S1).
   grant: `
     INSERT INTO lease (resource, token, session, attempt, record, freed_ms)
@@ -49,17 +66,16 @@ const SQL = {
     ON CONFLICT (resource) DO UPDATE SET
       token = token + 1, session = excluded.session, attempt = excluded.attempt, record = excluded.record
     RETURNING CAST(token AS TEXT) AS token`,
-  // Conditional on session and token: a late release of an older term matches no row (S5).
-  release:
-    "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND token = ?",
+  // Conditional on session, which must live, and token: a late release of an older term matches no row (S5).
+  release: `
+    UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND token = ?
+      AND EXISTS (SELECT 1 FROM session WHERE id = lease.session AND ${LIVE})`,
   withdraw:
     "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND attempt = ?",
   joinQueue:
     "INSERT INTO waiter (resource, session, attempt) VALUES (?, ?, ?) ON CONFLICT (attempt) DO NOTHING",
   leaveQueue: "DELETE FROM waiter WHERE attempt = ?",
-  head: `
-    SELECT waiter.attempt FROM waiter JOIN session ON session.id = waiter.session
-    WHERE waiter.resource = ? AND ${LIVE} ORDER BY waiter.place LIMIT 1`,
+  head: HEAD,
   addRevocation: "INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)",
   revoked: "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
   held: `
@@ -75,10 +91,6 @@ export class Tables {
   constructor(connection: Connection) {
     const prepared = Object.entries(SQL).map(([name, text]) => [name, connection.prepare(text)]);
     this.#sql = Object.fromEntries(prepared) as Record<keyof typeof SQL, Statement>;
-  }
-
-  sessionLives(id: string, at: Moment): boolean {
-    return this.#sql.sessionLives.get(id, at.bootId, at.nowMs) !== undefined;
   }
 
   addSession(session: {
@@ -120,18 +132,16 @@ export class Tables {
   }
 
   lease(resource: string): LeaseRow | undefined {
-    const row = this.#sql.lease.get(resource);
-    if (row === undefined) return undefined;
+    return leaseOf(this.#sql.lease.get(resource));
+  }
+
+  asked(session: string, resource: string, at: Moment): Asked {
+    const { bootId, nowMs } = at;
+    const row = this.#sql.asked.get(session, bootId, nowMs, resource, bootId, nowMs, resource);
     return {
-      token: parseToken(String(row.token)),
-      session: row.session === null ? null : String(row.session),
-      attempt: String(row.attempt),
-      record: String(row.record),
-      freedMs: Number(row.freed_ms),
-      sessionEnd:
-        row.boot_id === null
-          ? undefined
-          : { bootId: String(row.boot_id), expiresMs: Number(row.expires_ms) },
+      lives: Number(row?.lives) === 1,
+      row: leaseOf(row),
+      head: row?.head == null ? undefined : String(row.head),
     };
   }
 
@@ -140,8 +150,10 @@ export class Tables {
     return parseToken(String(row?.token));
   }
 
-  release(ref: LeaseRef, session: string, nowMs: number): boolean {
-    return Number(this.#sql.release.run(nowMs, ref.resource, session, ref.token).changes) > 0;
+  /** Whether it was held by this session, which lives, under this token. */
+  release({ resource, token }: LeaseRef, session: string, { bootId, nowMs }: Moment): boolean {
+    const done = this.#sql.release.run(nowMs, resource, session, token, bootId, nowMs);
+    return Number(done.changes) > 0;
   }
 
   withdraw(attempt: { resource: string; attempt: string }, session: string, nowMs: number): void {
@@ -163,8 +175,8 @@ export class Tables {
     return row === undefined ? undefined : String(row.attempt);
   }
 
-  revoke(ref: LeaseRef, session: string, nowMs: number): boolean {
-    if (!this.release(ref, session, nowMs)) return false;
+  revoke(ref: LeaseRef, session: string, at: Moment): boolean {
+    if (!this.release(ref, session, at)) return false;
     this.#sql.addRevocation.run(session, ref.resource, ref.token);
     return true;
   }
@@ -204,6 +216,22 @@ export function lookAgainInMs(
   if (head === undefined || head === attempt) return 0;
   const freedMs = end === undefined ? row.freedMs : end.expiresMs;
   return Math.max(0, freedMs + HEAD_START_MS - at.nowMs);
+}
+
+/** Undefined when there is no row of the lease. */
+function leaseOf(row: Row | undefined): LeaseRow | undefined {
+  if (row?.token == null) return undefined;
+  return {
+    token: parseToken(String(row.token)),
+    session: row.session == null ? null : String(row.session),
+    attempt: String(row.attempt),
+    record: String(row.record),
+    freedMs: Number(row.freed_ms),
+    sessionEnd:
+      row.boot_id == null
+        ? undefined
+        : { bootId: String(row.boot_id), expiresMs: Number(row.expires_ms) },
+  };
 }
 
 function holderOf(row: Row, at: Moment): HolderView {
