@@ -9,6 +9,7 @@ import { formatToken, parseToken } from "../../core/token.ts";
 import { changes } from "../shared/changes.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
+import { Batches, listOf } from "./batches.ts";
 import type { PgLink, SqlValue } from "./link.ts";
 import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
@@ -39,6 +40,8 @@ export class PostgresStore implements Store {
   readonly #parts: StoreParts;
   readonly #waker: Waker;
   readonly #closing = new AbortController();
+  readonly #grants: Batches<Wanted>;
+  readonly #releases: Batches<contract.ReleaseRequest>;
 
   constructor({ link, requests, schema, listens, server }: PostgresParts, parts: StoreParts) {
     this.#link = link;
@@ -49,6 +52,16 @@ export class PostgresStore implements Store {
     const tell = (payload: string): Promise<unknown> =>
       this.#ask(CALL.notify, [channel, payload], WATCH_LIMIT_MS);
     this.#waker = new Waker({ link, clock, random, channel, listens, tell });
+    this.#grants = new Batches({
+      clock,
+      one: (wanted, limitMs) => this.#acquire(wanted, limitMs),
+      many: (wanted, limitMs) => this.#acquireFree(wanted, limitMs),
+    });
+    this.#releases = new Batches({
+      clock,
+      one: (held, limitMs) => this.#release(held, limitMs),
+      many: (held, limitMs) => this.#releaseHeld(held, limitMs),
+    });
     this.guarantees = {
       store: "postgres",
       tokenSource:
@@ -74,16 +87,33 @@ export class PostgresStore implements Store {
   }
 
   async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    const { resource, attempt, sessionId, holderId, value, limitMs } = request;
+    const { sessionId, attempt, holderId, value } = request;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
-    const queue = String(request.queue);
-    const values = [resource, sessionId, attempt, record, queue, lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.grant, values, limitMs);
+    const answer = await this.#grants.ask({ request, record }, request.limitMs);
     if (answer === "gone" || answer === "ended") return { kind: answer };
-    if (answer.startsWith("granted "))
-      return { kind: "granted", token: parseToken(answer.slice(8)) };
-    const held = answer.slice("busy ".length);
-    return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+    if (answer.startsWith("busy ")) {
+      const held = answer.slice("busy ".length);
+      return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+    }
+    return { kind: "granted", token: parseToken(answer) };
+  }
+
+  async #acquire({ request, record }: Wanted, limitMs: number): Promise<string> {
+    const { resource, sessionId, attempt, queue } = request;
+    const values = [resource, sessionId, attempt, record, String(queue), lockLimit(limitMs)];
+    const answer = await this.#ask(CALL.grant, values, limitMs);
+    return answer.startsWith("granted ") ? answer.slice("granted ".length) : answer;
+  }
+
+  #acquireFree(wanted: readonly Wanted[], limitMs: number): Promise<string> {
+    const values = [
+      listOf(wanted.map(({ request }) => request.resource)),
+      listOf(wanted.map(({ request }) => request.sessionId)),
+      listOf(wanted.map(({ request }) => request.attempt)),
+      listOf(wanted.map(({ record }) => record)),
+      lockLimit(limitMs),
+    ];
+    return this.#ask(CALL.grants, values, limitMs);
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
@@ -100,10 +130,24 @@ export class PostgresStore implements Store {
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    const { resource, sessionId, token, limitMs } = request;
-    const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.release, values, limitMs);
+    const answer = await this.#releases.ask(request, request.limitMs);
     return { kind: answer === "released" ? "released" : "notHeld" };
+  }
+
+  #release(held: contract.ReleaseRequest, limitMs: number): Promise<string> {
+    const { resource, sessionId, token } = held;
+    const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
+    return this.#ask(CALL.release, values, limitMs);
+  }
+
+  #releaseHeld(held: readonly contract.ReleaseRequest[], limitMs: number): Promise<string> {
+    const values = [
+      listOf(held.map(({ resource }) => resource)),
+      listOf(held.map(({ sessionId }) => sessionId)),
+      listOf(held.map(({ token }) => formatToken(token))),
+      lockLimit(limitMs),
+    ];
+    return this.#ask(CALL.releases, values, limitMs);
   }
 
   async withdraw(request: contract.AttemptRequest): Promise<void> {
@@ -221,6 +265,12 @@ export class PostgresStore implements Store {
     const { answer } = await this.#requests.row(text, values, limitMs);
     return answer ?? "";
   }
+}
+
+interface Wanted {
+  readonly request: contract.GrantRequest;
+  /** As it is kept in the lease's row. */
+  readonly record: string;
 }
 
 /** What the server may wait for a row. 0 would mean for ever. */
