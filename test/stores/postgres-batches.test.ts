@@ -217,6 +217,51 @@ describe("the functions themselves", () => {
     });
   });
 
+  const calls = (schema: string): readonly string[] => [
+    `SELECT ${schema}.acquire_free('{r,q}', '{s,s}', '{a,b}', '{x,x}', 1000)`,
+    `SELECT ${schema}.release_held('{r,q}', '{s,s}', '{1,1}', 1000)`,
+  ];
+
+  test("S1: a batch waits for the disk also where synchronous_commit is off", async () => {
+    await withStore(byUrl, async ({ store, schema }) => {
+      await session(store, "s");
+      await withConsole(async (client) => {
+        await client.query("SET synchronous_commit = off");
+        for (const call of calls(schema)) {
+          await client.query("BEGIN");
+          await client.query(call);
+          const { rows } = await client.query("SHOW synchronous_commit");
+          expect(rows).toEqual([{ synchronous_commit: "on" }]);
+          await client.query("COMMIT");
+        }
+      });
+    });
+  });
+
+  test("a batch tells of each change where somebody watches, of a release also where somebody waits, else of nothing", async () => {
+    await withStore(byUrl, async ({ store, schema }) => {
+      await session(store, "s");
+      await withConsole(async (client) => {
+        const told: (string | undefined)[] = [];
+        client.on("notification", ({ payload }) => told.push(payload));
+        await client.query(`LISTEN "tenure_${schema}"`);
+        const [acquire = "", release = ""] = calls(schema);
+        // What is told in a transaction of one's own arrives before its answer.
+        await client.query(acquire);
+        await client.query(`UPDATE ${schema}.lease SET queued = true WHERE resource = 'q'`);
+        expect(told).toEqual([]);
+        await client.query(release);
+        expect(told.splice(0)).toEqual(["rq"]);
+        await client.query(`UPDATE ${schema}.lease SET queued = false, attempt = ''`);
+        await client.query(`INSERT INTO ${schema}.watcher VALUES ('w', 'infinity')`);
+        await client.query(acquire);
+        expect(told.splice(0).sort()).toEqual(["rq", "rr"]);
+        await client.query(release.replaceAll("1,1", "2,2"));
+        expect(told.splice(0).sort()).toEqual(["rq", "rr"]);
+      });
+    });
+  });
+
   test("S1: a row that was deleted leaves its token to the batch that makes it again", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");

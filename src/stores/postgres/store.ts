@@ -6,11 +6,12 @@ import { StoreUnavailableError } from "../../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../../core/record.ts";
 import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
+import { Batches } from "../shared/batches.ts";
 import { changes } from "../shared/changes.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
-import { Batches, listOf } from "./batches.ts";
 import type { PgLink, SqlValue } from "./link.ts";
+import { listOf } from "./lists.ts";
 import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
 import type { Server } from "./setup.ts";
@@ -40,8 +41,8 @@ export class PostgresStore implements Store {
   readonly #parts: StoreParts;
   readonly #waker: Waker;
   readonly #closing = new AbortController();
-  readonly #grants: Batches<Wanted>;
-  readonly #releases: Batches<contract.ReleaseRequest>;
+  readonly #grants: Batches<Wanted, string>;
+  readonly #releases: Batches<contract.ReleaseRequest, string>;
 
   constructor({ link, requests, schema, listens, server }: PostgresParts, parts: StoreParts) {
     this.#link = link;
@@ -54,11 +55,13 @@ export class PostgresStore implements Store {
     this.#waker = new Waker({ link, clock, random, channel, listens, tell });
     this.#grants = new Batches({
       clock,
+      nameOf: ({ request }) => request.resource,
       one: (wanted, limitMs) => this.#acquire(wanted, limitMs),
       many: (wanted, limitMs) => this.#acquireFree(wanted, limitMs),
     });
     this.#releases = new Batches({
       clock,
+      nameOf: ({ resource }) => resource,
       one: (held, limitMs) => this.#release(held, limitMs),
       many: (held, limitMs) => this.#releaseHeld(held, limitMs),
     });
@@ -105,7 +108,7 @@ export class PostgresStore implements Store {
     return answer.startsWith("granted ") ? answer.slice("granted ".length) : answer;
   }
 
-  #acquireFree(wanted: readonly Wanted[], limitMs: number): Promise<string> {
+  #acquireFree(wanted: readonly Wanted[], limitMs: number): Promise<Several> {
     const values = [
       listOf(wanted.map(({ request }) => request.resource)),
       listOf(wanted.map(({ request }) => request.sessionId)),
@@ -113,7 +116,7 @@ export class PostgresStore implements Store {
       listOf(wanted.map(({ record }) => record)),
       lockLimit(limitMs),
     ];
-    return this.#ask(CALL.grants, values, limitMs);
+    return this.#askMany(CALL.grants, values, limitMs);
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
@@ -140,14 +143,14 @@ export class PostgresStore implements Store {
     return this.#ask(CALL.release, values, limitMs);
   }
 
-  #releaseHeld(held: readonly contract.ReleaseRequest[], limitMs: number): Promise<string> {
+  #releaseHeld(held: readonly contract.ReleaseRequest[], limitMs: number): Promise<Several> {
     const values = [
       listOf(held.map(({ resource }) => resource)),
       listOf(held.map(({ sessionId }) => sessionId)),
       listOf(held.map(({ token }) => formatToken(token))),
       lockLimit(limitMs),
     ];
-    return this.#ask(CALL.releases, values, limitMs);
+    return this.#askMany(CALL.releases, values, limitMs);
   }
 
   async withdraw(request: contract.AttemptRequest): Promise<void> {
@@ -261,6 +264,11 @@ export class PostgresStore implements Store {
     await closeInTime(this.#link, this.#parts.clock);
   }
 
+  async #askMany(text: string, values: readonly SqlValue[], limitMs: number): Promise<Several> {
+    const answers = (await this.#ask(text, values, limitMs)).split(" ");
+    return answers.map((answer) => (answer === "-" ? undefined : answer));
+  }
+
   async #ask(text: string, values: readonly SqlValue[], limitMs: number): Promise<string> {
     const { answer } = await this.#requests.row(text, values, limitMs);
     return answer ?? "";
@@ -272,6 +280,9 @@ interface Wanted {
   /** As it is kept in the lease's row. */
   readonly record: string;
 }
+
+/** Undefined: not decided, to be asked for by itself. */
+type Several = readonly (string | undefined)[];
 
 /** What the server may wait for a row. 0 would mean for ever. */
 function lockLimit(limitMs: number): string {

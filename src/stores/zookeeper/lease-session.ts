@@ -24,6 +24,7 @@ import { expectOk } from "./nodes.ts";
 import type { KnownParents } from "./parents.ts";
 import { Place } from "./place.ts";
 import { decodeNotices, encodePlace } from "./record.ts";
+import { Steps } from "./steps.ts";
 import type { Reply } from "./wire.ts";
 
 export interface LeaseSessionParts {
@@ -48,6 +49,7 @@ export class LeaseSession {
   readonly link: Link;
   readonly bells: Bells = new Bells();
   readonly #parts: LeaseSessionParts;
+  readonly #steps: Steps;
   readonly #entries = new Map<string, Entry>();
   /** Who holds a resource for this session, by resource. */
   readonly #held = new Map<string, { readonly attempt: string; readonly entry: Entry }>();
@@ -59,6 +61,7 @@ export class LeaseSession {
 
   constructor(parts: LeaseSessionParts) {
     this.#parts = parts;
+    this.#steps = new Steps(parts.clock);
     this.link = parts.link;
     this.link.onEvent = ({ path }) => this.bells.ring(path);
     this.link.onLost = () => this.bells.ringAll();
@@ -163,6 +166,7 @@ export class LeaseSession {
       data: encodePlace(this.link.timeoutMs, encodeRecord({ holderId, sessionId, attempt, value })),
       acl,
       parents,
+      steps: this.#steps,
     });
   }
 
