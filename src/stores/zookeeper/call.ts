@@ -42,18 +42,14 @@ export class Call {
    * message belongs to as well.
    */
   send(message: Message, others: readonly Call[] = []): Promise<Reply> {
-    if (!this.#link.isConnected) return this.#sendLater(message, others);
+    // Its caller was told that nothing was sent, and that must stay true.
+    if (this.#isOver && !this.wasSent) return Promise.reject(overError());
+    if (!this.#link.isConnected)
+      return this.#link.connected().then(() => this.send(message, others));
     const sent = this.#link.mark();
     this.#lastSent = sent;
     for (const other of others) other.#lastSent = sent;
     return this.#link.send(message);
-  }
-
-  async #sendLater(message: Message, others: readonly Call[]): Promise<Reply> {
-    await this.#link.connected();
-    // Its caller was told that nothing was sent, and that must stay true.
-    this.throwIfOver();
-    return this.send(message, others);
   }
 
   /** See Link: whatever is sent next is a proof that the session lives from now on. */
@@ -66,7 +62,7 @@ export class Call {
 
   /** For work that tries again: nobody waits for it any more once the time is up. */
   throwIfOver(): void {
-    if (this.#isOver) throw new Error("the time for this request is over");
+    if (this.#isOver) throw overError();
   }
 
   /** To be called when time is up. */
@@ -98,6 +94,10 @@ export function within<T>(
       },
     );
   });
+}
+
+function overError(): Error {
+  return new Error("the time for this request is over");
 }
 
 function translated(error: Error, call: Call): Error {
