@@ -58,6 +58,8 @@ export class LeaseSession {
   readonly #revoked: LeaseRef[] = [];
   /** How often the session's node had been written when it was last renewed. */
   #renewals = 0;
+  #nameOf = 0n;
+  #knownName = sessionName(0n);
 
   constructor(parts: LeaseSessionParts) {
     this.#parts = parts;
@@ -205,8 +207,13 @@ export class LeaseSession {
     this.#renewals = 0;
   }
 
+  /** A session has its number from its opening on, and keeps it. */
   get #name(): string {
-    return sessionName(this.link.sessionId);
+    if (this.#nameOf !== this.link.sessionId) {
+      this.#nameOf = this.link.sessionId;
+      this.#knownName = sessionName(this.#nameOf);
+    }
+    return this.#knownName;
   }
 
   get #node(): string {
