@@ -149,9 +149,9 @@ function withSource<T>(
   write: (source: TokenSource | undefined, ...rest: any[]) => Promise<T>,
 ): (...given: unknown[]) => Promise<T> {
   return async (...given) => {
-    if (typeof given[0] === "string") return write(undefined, ...given);
+    if (typeof given[0] === "string") return await write(undefined, ...given);
     const [source, rest] = splitArguments([given[0] as TokenSource, given.slice(1)]);
-    return write(source, ...rest);
+    return await write(source, ...rest);
   };
 }
 
@@ -181,7 +181,8 @@ class Steps {
     this.#resource = checkBound(options);
   }
 
-  async run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
+  /** Throws what can be told before anything is sent. */
+  run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
     const source = sourceOf(given, this.#resource);
     if (keys.length + words.length > WORDS_MAX) {
       throw new InvalidArgumentError(
@@ -189,19 +190,18 @@ class Steps {
       );
     }
     const { key, padded } = this.#known(source);
-    try {
-      return await this.#scripting.run({
-        script,
-        keys: [key, ...keys],
-        words: () => {
-          // The holder's own check, at the last moment before the words leave.
-          const token = admit(source, undefined);
-          return [token === source.token ? padded : padToken(token), ...words];
-        },
-      });
-    } catch (error) {
+    const answer = this.#scripting.run({
+      script,
+      keys: [key, ...keys],
+      words: () => {
+        // The holder's own check, at the last moment before the words leave.
+        const token = admit(source, undefined);
+        return [token === source.token ? padded : padToken(token), ...words];
+      },
+    });
+    return answer.catch((error: unknown) => {
       throw explained(error, { resource: source.resource, token: source.token, key });
-    }
+    });
   }
 
   /** The texts of the latest lease: a holder writes with the same one again and again. */

@@ -14,6 +14,7 @@ import { openMembers } from "./etcd/open.ts";
 import { type EtcdOptions, settingsOf } from "./etcd/options.ts";
 import { renewed } from "./etcd/renewal.ts";
 import { endSession, openSession } from "./etcd/sessions.ts";
+import { Transactions } from "./etcd/transactions.ts";
 import type { EtcdCall, EtcdStream, EtcdTransport, StreamEvents } from "./etcd/transport.ts";
 import { list, read } from "./etcd/views.ts";
 import { untilFree } from "./etcd/waiting.ts";
@@ -36,6 +37,7 @@ interface Inside {
   readonly keepAlives: KeepAlives;
   readonly watches: Watches;
   readonly attempts: Attempts;
+  readonly transactions: Transactions;
   readonly clock: StoreParts["clock"];
   readonly closing: AbortSignal;
   now(): number;
@@ -61,6 +63,7 @@ class EtcdStore implements Store {
       ...{ members, names, clock, closing: this.#closing.signal, attempts: new Attempts() },
       keepAlives: new KeepAlives(members, clock),
       watches: new Watches(members, clock),
+      transactions: new Transactions(members, clock),
       now: () => clock.now(),
     };
   }

@@ -100,6 +100,31 @@ describe("round trips", () => {
     ]);
   });
 
+  test("forty grants of one moment are four transactions, and their releases too", async () => {
+    const { store, transport } = await counted(newPrefix());
+    await open(store, "one");
+    const session = { sessionId: "one", holderId: "one", limitMs: LIMIT_MS };
+    const names = Array.from({ length: 40 }, (_, index) => `r${index}`);
+    const [granting, granted] = await trips(transport, () =>
+      Promise.all(
+        names.map((resource) =>
+          store.grant({ ...session, resource, attempt: `one.${resource}`, queue: false }),
+        ),
+      ),
+    );
+    expect(granting).toBe("Txn Txn Txn Txn");
+    const [releasing] = await trips(transport, () =>
+      Promise.all(
+        granted.map((outcome, index) => {
+          if (outcome.kind !== "granted") throw new Error(outcome.kind);
+          const { token } = outcome;
+          return store.release({ ...session, resource: names[index] ?? "", token });
+        }),
+      ),
+    );
+    expect(releasing).toBe("Txn Txn Txn Txn");
+  });
+
   test("one message and one read for a renewal of a hundred leases", async () => {
     const { store, transport } = await counted(newPrefix());
     await open(store, "one");

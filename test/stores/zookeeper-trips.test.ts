@@ -97,6 +97,29 @@ test("a hundred grants at once share their flights", async () => {
   expect(counts.flights - before).toBeLessThan(10);
 });
 
+test("forty grants of one moment are four messages, and their releases too", async () => {
+  const { store, counts } = await counted(newRoot());
+  await open(store, "one");
+  const names = Array.from({ length: 40 }, (_, index) => `r${index}`);
+  // The first round makes the parents, each by a message of its own.
+  for (let round = 0; round < 2; round += 1) {
+    const before = counts.messages;
+    const granted = await Promise.all(
+      names.map((name) => ask(store, "one", name, false, `one.${name}.${round}`)),
+    );
+    expect(counts.messages - before).toBe(round === 0 ? 44 : 4);
+    const freed = granted.map((outcome, index) => {
+      if (outcome.kind !== "granted") throw new Error(outcome.kind);
+      const { token } = outcome;
+      return store.release({
+        ...{ sessionId: "one", resource: names[index] ?? "", token, limitMs: LIMIT_MS },
+      });
+    });
+    await Promise.all(freed);
+    expect(counts.messages - before).toBe(round === 0 ? 48 : 8);
+  }
+});
+
 test("a refusal names the holder and leaves nothing behind", async () => {
   const root = newRoot();
   const { store } = await counted(root);

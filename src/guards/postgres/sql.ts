@@ -97,9 +97,11 @@ BEGIN
   -- For the triggers of protected tables. With the transaction's number, so that no later transaction can inherit it.
   mine := pg_current_xact_id()::text || ' ';
   setting := current_setting('tenure.admitted', true);
-  setting := set_config('tenure.admitted', mine || (
-    CASE WHEN starts_with(setting, mine) THEN substr(setting, length(mine) + 1)::jsonb ELSE '{}'::jsonb END
-    || jsonb_build_object(p_resource, trunc(p_token)::text))::text, true);
+  setting := set_config('tenure.admitted', CASE
+    WHEN starts_with(setting, mine)
+      THEN mine || (substr(setting, length(mine) + 1)::jsonb || jsonb_build_object(p_resource, trunc(p_token)::text))::text
+    -- The first of a transaction, nearly always the only one: written by hand, at half the cost.
+    ELSE concat(mine, '{', to_json(p_resource), ':"', trunc(p_token), '"}') END, true);
   RETURN p_token;
 END $$;
 `;

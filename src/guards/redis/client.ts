@@ -74,14 +74,12 @@ function overNodeRedis(client: NodeRedisScripting): Scripting {
 }
 
 /** A server that does not know the name has not run anything, so sending the text is not a second write. */
-async function byNameFirst(
+function byNameFirst(
   byName: () => Promise<unknown>,
   byText: () => Promise<unknown>,
 ): Promise<unknown> {
-  try {
-    return await byName();
-  } catch (error) {
-    if (!/^NOSCRIPT\b/.test(error instanceof Error ? error.message : "")) throw error;
-    return await byText();
-  }
+  return byName().catch((error: unknown) => {
+    if (/^NOSCRIPT\b/.test(error instanceof Error ? error.message : "")) return byText();
+    throw error;
+  });
 }

@@ -120,11 +120,19 @@ export interface Admission {
 /** While no table is protected there is nothing to open, and a guarded write costs nothing more. */
 export function openAdmission(database: SqliteDatabase, table: string): Admission {
   const look = database.prepare(`SELECT 1 FROM pragma_table_info('${table}_admitted') LIMIT 1`);
+  // SQLite counts the changes of its tables, and a number is read faster than a table is looked for.
+  const version = database.prepare("PRAGMA schema_version");
+  let lookedAt: unknown;
   let statements: { readonly put: SqliteStatement; readonly take: SqliteStatement } | undefined;
   return {
     grant: (resource, token) => {
-      // Another process may have protected a table since the guard was opened.
-      if (statements === undefined && look.get() === undefined) return undefined;
+      if (statements === undefined) {
+        // Another process may have protected a table since the guard was opened.
+        const now = firstOf(version.get());
+        if (now === lookedAt) return undefined;
+        lookedAt = now;
+        if (look.get() === undefined) return undefined;
+      }
       statements ??= {
         put: database.prepare(`INSERT INTO ${table}_admitted (resource, token) VALUES (?, ?)`),
         take: database.prepare(`DELETE FROM ${table}_admitted WHERE resource = ?`),

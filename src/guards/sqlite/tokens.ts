@@ -18,10 +18,18 @@ export function openTokens(database: SqliteDatabase, table: string): Tokens {
     `INSERT INTO ${table} (resource, token) VALUES (?, ?)
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token`,
   );
+  // A holder writes again and again under the same token, and making a number of 39 digits takes as long as reading them.
+  let latest: { readonly text: unknown; readonly token: bigint | undefined } = {
+    text: undefined,
+    token: undefined,
+  };
   return {
     read: (resource) => {
       const row = read.get(resource);
-      return row === undefined ? undefined : parseToken(String(firstOf(row)));
+      if (row === undefined) return undefined;
+      const text = firstOf(row);
+      if (latest.text !== text) latest = { text, token: parseToken(String(text)) };
+      return latest.token;
     },
     raise: (resource, token) => void raise.run(resource, padToken(token)),
   };

@@ -15,34 +15,33 @@ import type { Compare, KeyValue, Op, Txn } from "./kv.ts";
 import type { Members } from "./members.ts";
 import type { Names } from "./names.ts";
 import { range, txn } from "./rpc.ts";
+import type { Transactions } from "./transactions.ts";
 
 export interface EndingParts {
   readonly members: Members;
   readonly names: Names;
   readonly attempts: Attempts;
+  readonly transactions: Transactions;
   now(): number;
 }
 
 export async function release(
-  { members, names }: EndingParts,
+  { transactions, names }: EndingParts,
   request: ReleaseRequest,
 ): Promise<ReleaseOutcome> {
   const { sessionId, resource, token, limitMs } = request;
   const session = names.session(sessionId);
   const holder = names.holder(resource);
   const isOurs: Compare = { key: holder, target: "lease", is: "=", than: session.lease };
-  const { answer, doubtful } = await members.ask(
-    txn,
-    {
-      when: [isToken(holder, token), isOurs],
-      yes: [{ remove: { key: holder } }],
-      no: [
-        { get: { key: session.key, keysOnly: true } },
-        { get: { key: session.revoked(resource) } },
-      ],
-    },
-    { limitMs },
-  );
+  const transaction: Txn = {
+    when: [isToken(holder, token), isOurs],
+    yes: [{ remove: { key: holder } }],
+    no: [
+      { get: { key: session.key, keysOnly: true } },
+      { get: { key: session.revoked(resource) } },
+    ],
+  };
+  const { answer, doubtful } = await transactions.ask(resource, transaction, limitMs);
   if (answer.succeeded) return { kind: "released" };
   const [alive, revoked] = answer.answers.map(({ kvs }) => kvs[0]);
   // An earlier copy of this request may have done it: with the session alive and no revocation, nobody else can have.

@@ -15,11 +15,13 @@ import type { Compare, KeyValue, Op, Txn, TxnAnswer } from "./kv.ts";
 import type { Members } from "./members.ts";
 import type { Names } from "./names.ts";
 import { txn } from "./rpc.ts";
+import type { Transactions } from "./transactions.ts";
 
 export interface GrantParts {
   readonly members: Members;
   readonly names: Names;
   readonly attempts: Attempts;
+  readonly transactions: Transactions;
   now(): number;
 }
 
@@ -57,13 +59,15 @@ async function ask(
   state: Attempt,
   endsAt: number,
 ): Promise<Asked> {
-  const { members, now } = parts;
+  const { members, transactions, now } = parts;
   const putsMark = state.underWay > 0;
   const transaction = transactionOf(parts, request, state);
   state.underWay += 1;
-  const { answer, doubtful } = await members.ask(txn, transaction, {
-    ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
-  });
+  const limitMs = endsAt - now();
+  // What puts a mark may remove an older one, which another attempt of the same moment could touch: that goes by itself.
+  const { answer, doubtful } = await (putsMark
+    ? members.ask(txn, transaction, { limitMs, foreseen: isLeaseMissing })
+    : transactions.ask(request.resource, transaction, limitMs));
   if (!doubtful) state.underWay -= 1;
   let { outcome, isMarked } = outcomeOf(request, state, answer);
   if (answer.succeeded && putsMark) isMarked = true;

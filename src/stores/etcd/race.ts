@@ -1,8 +1,9 @@
 // One request, at one member after the other until somebody answers: the next is asked when the first fails, and also when
 // it is slow, without giving up on the first.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
+import { type Limit, limitsOf } from "../../core/limits.ts";
 import { judge, statusOf, unavailable } from "./failures.ts";
 import type { EtcdCall, EtcdTransport } from "./transport.ts";
 
@@ -45,7 +46,7 @@ export class Race {
   readonly #tries: Try[] = [];
   readonly #endsAt: number;
   readonly #stepMs: number;
-  #timer: Timer | undefined;
+  #timer: Limit | undefined;
   #doubtful = false;
   #isOver = false;
   #resolve: (reply: Reply<Uint8Array>) => void = () => undefined;
@@ -90,8 +91,8 @@ export class Race {
 
   #wake(delayMs: number): void {
     const { clock } = this.#parts;
-    this.#timer?.cancel();
-    this.#timer = clock.setTimer(() => this.#late(), delayMs, { keepAlive: true });
+    this.#timer?.end();
+    this.#timer = limitsOf(clock).start(delayMs, () => this.#late());
   }
 
   #answered(mine: Try, answer: Uint8Array): void {
@@ -118,8 +119,8 @@ export class Race {
   }
 
   #again(): void {
-    this.#timer?.cancel();
-    this.#timer = this.#parts.clock.setTimer(() => this.#next(), AGAIN_MS, { keepAlive: true });
+    this.#timer?.end();
+    this.#timer = limitsOf(this.#parts.clock).start(AGAIN_MS, () => this.#next());
   }
 
   #late(): void {
@@ -143,7 +144,7 @@ export class Race {
   #settle(finish: () => void): void {
     const { clock } = this.#parts;
     this.#isOver = true;
-    this.#timer?.cancel();
+    this.#timer?.end();
     for (const each of this.#tries) {
       if (each.isOver) continue;
       each.call.cancel();

@@ -4,6 +4,7 @@
 // Answers are one text: a word, and behind it what belongs to it.
 
 import { HEAD_START_MS } from "../store.ts";
+import { batchSql } from "./batch-functions.ts";
 
 const LIVE = "s.ended IS NULL AND s.expires > clock_timestamp()";
 const MS = (interval: string): string => `extract(epoch FROM ${interval}) * 1000`;
@@ -18,8 +19,9 @@ const PREPARE = `
   END IF;`;
 
 /** The counter goes up in the statement that names the holder (S1), above what deleted rows and older timelines had. */
+const NEXT_TOKEN = `greatest(x.token, (SELECT f.token FROM "{schema}".floor f), "{schema}".epoch()) + 1`;
 const TAKE = `
-    token = greatest(x.token, (SELECT f.token FROM "{schema}".floor f), "{schema}".epoch()) + 1,
+    token = ${NEXT_TOKEN},
     session = p_session, attempt = p_attempt, record = p_record`;
 
 const WATCHED = `EXISTS (SELECT FROM "{schema}".watcher w WHERE w.until > clock_timestamp())`;
@@ -225,5 +227,6 @@ END $$;`;
 
 /** `{schema}` and `{channel}` stand for the names. */
 export function functionsSql(): string {
-  return [EPOCH, LOOK, ACQUIRE, GIVE_BACK, SESSIONS].join("\n");
+  const fragments = { prepare: PREPARE, live: LIVE, watched: WATCHED, nextToken: NEXT_TOKEN };
+  return [EPOCH, LOOK, ACQUIRE, GIVE_BACK, SESSIONS, batchSql(fragments)].join("\n");
 }

@@ -13,9 +13,12 @@ export const CALL = {
   openSession:
     'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
   grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
+  grants: `SELECT "{schema}".acquire_free($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint) AS answer`,
   renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
   release:
     'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
+  releases:
+    'SELECT "{schema}".release_held($1::text::text[], $2::text::text[], $3::text::numeric[], $4::text::bigint) AS answer',
   withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
   endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint) AS answer',
   revoke: 'SELECT "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS answer',

@@ -6,10 +6,12 @@ import { StoreUnavailableError } from "../../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../../core/record.ts";
 import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
+import { Batches } from "../shared/batches.ts";
 import { changes } from "../shared/changes.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
 import type { PgLink, SqlValue } from "./link.ts";
+import { listOf } from "./lists.ts";
 import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
 import type { Server } from "./setup.ts";
@@ -39,6 +41,8 @@ export class PostgresStore implements Store {
   readonly #parts: StoreParts;
   readonly #waker: Waker;
   readonly #closing = new AbortController();
+  readonly #grants: Batches<Wanted, string>;
+  readonly #releases: Batches<contract.ReleaseRequest, string>;
 
   constructor({ link, requests, schema, listens, server }: PostgresParts, parts: StoreParts) {
     this.#link = link;
@@ -49,6 +53,18 @@ export class PostgresStore implements Store {
     const tell = (payload: string): Promise<unknown> =>
       this.#ask(CALL.notify, [channel, payload], WATCH_LIMIT_MS);
     this.#waker = new Waker({ link, clock, random, channel, listens, tell });
+    this.#grants = new Batches({
+      clock,
+      nameOf: ({ request }) => request.resource,
+      one: (wanted, limitMs) => this.#acquire(wanted, limitMs),
+      many: (wanted, limitMs) => this.#acquireFree(wanted, limitMs),
+    });
+    this.#releases = new Batches({
+      clock,
+      nameOf: ({ resource }) => resource,
+      one: (held, limitMs) => this.#release(held, limitMs),
+      many: (held, limitMs) => this.#releaseHeld(held, limitMs),
+    });
     this.guarantees = {
       store: "postgres",
       tokenSource:
@@ -74,16 +90,33 @@ export class PostgresStore implements Store {
   }
 
   async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    const { resource, attempt, sessionId, holderId, value, limitMs } = request;
+    const { sessionId, attempt, holderId, value } = request;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
-    const queue = String(request.queue);
-    const values = [resource, sessionId, attempt, record, queue, lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.grant, values, limitMs);
+    const answer = await this.#grants.ask({ request, record }, request.limitMs);
     if (answer === "gone" || answer === "ended") return { kind: answer };
-    if (answer.startsWith("granted "))
-      return { kind: "granted", token: parseToken(answer.slice(8)) };
-    const held = answer.slice("busy ".length);
-    return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+    if (answer.startsWith("busy ")) {
+      const held = answer.slice("busy ".length);
+      return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+    }
+    return { kind: "granted", token: parseToken(answer) };
+  }
+
+  async #acquire({ request, record }: Wanted, limitMs: number): Promise<string> {
+    const { resource, sessionId, attempt, queue } = request;
+    const values = [resource, sessionId, attempt, record, String(queue), lockLimit(limitMs)];
+    const answer = await this.#ask(CALL.grant, values, limitMs);
+    return answer.startsWith("granted ") ? answer.slice("granted ".length) : answer;
+  }
+
+  #acquireFree(wanted: readonly Wanted[], limitMs: number): Promise<Several> {
+    const values = [
+      listOf(wanted.map(({ request }) => request.resource)),
+      listOf(wanted.map(({ request }) => request.sessionId)),
+      listOf(wanted.map(({ request }) => request.attempt)),
+      listOf(wanted.map(({ record }) => record)),
+      lockLimit(limitMs),
+    ];
+    return this.#askMany(CALL.grants, values, limitMs);
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
@@ -100,10 +133,24 @@ export class PostgresStore implements Store {
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    const { resource, sessionId, token, limitMs } = request;
-    const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.release, values, limitMs);
+    const answer = await this.#releases.ask(request, request.limitMs);
     return { kind: answer === "released" ? "released" : "notHeld" };
+  }
+
+  #release(held: contract.ReleaseRequest, limitMs: number): Promise<string> {
+    const { resource, sessionId, token } = held;
+    const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
+    return this.#ask(CALL.release, values, limitMs);
+  }
+
+  #releaseHeld(held: readonly contract.ReleaseRequest[], limitMs: number): Promise<Several> {
+    const values = [
+      listOf(held.map(({ resource }) => resource)),
+      listOf(held.map(({ sessionId }) => sessionId)),
+      listOf(held.map(({ token }) => formatToken(token))),
+      lockLimit(limitMs),
+    ];
+    return this.#askMany(CALL.releases, values, limitMs);
   }
 
   async withdraw(request: contract.AttemptRequest): Promise<void> {
@@ -217,11 +264,25 @@ export class PostgresStore implements Store {
     await closeInTime(this.#link, this.#parts.clock);
   }
 
+  async #askMany(text: string, values: readonly SqlValue[], limitMs: number): Promise<Several> {
+    const answers = (await this.#ask(text, values, limitMs)).split(" ");
+    return answers.map((answer) => (answer === "-" ? undefined : answer));
+  }
+
   async #ask(text: string, values: readonly SqlValue[], limitMs: number): Promise<string> {
     const { answer } = await this.#requests.row(text, values, limitMs);
     return answer ?? "";
   }
 }
+
+interface Wanted {
+  readonly request: contract.GrantRequest;
+  /** As it is kept in the lease's row. */
+  readonly record: string;
+}
+
+/** Undefined: not decided, to be asked for by itself. */
+type Several = readonly (string | undefined)[];
 
 /** What the server may wait for a row. 0 would mean for ever. */
 function lockLimit(limitMs: number): string {

@@ -3,6 +3,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { isTenureError } from "../../core/errors.ts";
+import { limitsOf } from "../../core/limits.ts";
 import { lateError, lostError } from "./failures.ts";
 import { ProtocolError } from "./jute.ts";
 import type { Link, Mark } from "./link.ts";
@@ -27,10 +28,27 @@ export class Call {
     return this.#lastSent !== undefined;
   }
 
-  /** What is sent without waiting in between travels together and is answered in this order. */
-  async send(message: Message): Promise<Reply> {
-    if (!this.#link.isConnected) await this.#link.connected();
-    this.#lastSent = this.#link.mark();
+  get isConnected(): boolean {
+    return this.#link.isConnected;
+  }
+
+  /** Nobody waits for it any more. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /**
+   * What is sent without waiting in between travels together and is answered in this order. `others`: the calls that the
+   * message belongs to as well.
+   */
+  send(message: Message, others: readonly Call[] = []): Promise<Reply> {
+    // Its caller was told that nothing was sent, and that must stay true.
+    if (this.#isOver && !this.wasSent) return Promise.reject(overError());
+    if (!this.#link.isConnected)
+      return this.#link.connected().then(() => this.send(message, others));
+    const sent = this.#link.mark();
+    this.#lastSent = sent;
+    for (const other of others) other.#lastSent = sent;
     return this.#link.send(message);
   }
 
@@ -44,7 +62,7 @@ export class Call {
 
   /** For work that tries again: nobody waits for it any more once the time is up. */
   throwIfOver(): void {
-    if (this.#isOver) throw new Error("the time for this request is over");
+    if (this.#isOver) throw overError();
   }
 
   /** To be called when time is up. */
@@ -64,12 +82,22 @@ export function within<T>(
 ): Promise<T> {
   const call = new Call(link);
   return new Promise((resolve, reject) => {
-    const late = (): void => reject(call.giveUp(limitMs));
-    const timer = clock.setTimer(late, limitMs, { keepAlive: true });
-    work(call)
-      .finally(() => timer.cancel())
-      .then(resolve, (error: Error) => reject(translated(error, call)));
+    const limit = limitsOf(clock).start(limitMs, () => reject(call.giveUp(limitMs)));
+    work(call).then(
+      (answer) => {
+        limit.end();
+        resolve(answer);
+      },
+      (error: Error) => {
+        limit.end();
+        reject(translated(error, call));
+      },
+    );
   });
+}
+
+function overError(): Error {
+  return new Error("the time for this request is over");
 }
 
 function translated(error: Error, call: Call): Error {

@@ -83,6 +83,11 @@ export class JuteReader {
     return this.#bytes.readBigInt64BE(this.#skip(8));
   }
 
+  /** Leaves out so many bytes. */
+  pass(length: number): void {
+    this.#skip(length);
+  }
+
   bool(): boolean {
     return this.#bytes.readUInt8(this.#skip(1)) !== 0;
   }

@@ -24,6 +24,7 @@ import { expectOk } from "./nodes.ts";
 import type { KnownParents } from "./parents.ts";
 import { Place } from "./place.ts";
 import { decodeNotices, encodePlace } from "./record.ts";
+import { Steps } from "./steps.ts";
 import type { Reply } from "./wire.ts";
 
 export interface LeaseSessionParts {
@@ -48,6 +49,7 @@ export class LeaseSession {
   readonly link: Link;
   readonly bells: Bells = new Bells();
   readonly #parts: LeaseSessionParts;
+  readonly #steps: Steps;
   readonly #entries = new Map<string, Entry>();
   /** Who holds a resource for this session, by resource. */
   readonly #held = new Map<string, { readonly attempt: string; readonly entry: Entry }>();
@@ -56,9 +58,12 @@ export class LeaseSession {
   readonly #revoked: LeaseRef[] = [];
   /** How often the session's node had been written when it was last renewed. */
   #renewals = 0;
+  #nameOf = 0n;
+  #knownName = sessionName(0n);
 
   constructor(parts: LeaseSessionParts) {
     this.#parts = parts;
+    this.#steps = new Steps(parts.clock);
     this.link = parts.link;
     this.link.onEvent = ({ path }) => this.bells.ring(path);
     this.link.onLost = () => this.bells.ringAll();
@@ -163,6 +168,7 @@ export class LeaseSession {
       data: encodePlace(this.link.timeoutMs, encodeRecord({ holderId, sessionId, attempt, value })),
       acl,
       parents,
+      steps: this.#steps,
     });
   }
 
@@ -201,8 +207,13 @@ export class LeaseSession {
     this.#renewals = 0;
   }
 
+  /** A session has its number from its opening on, and keeps it. */
   get #name(): string {
-    return sessionName(this.link.sessionId);
+    if (this.#nameOf !== this.link.sessionId) {
+      this.#nameOf = this.link.sessionId;
+      this.#knownName = sessionName(this.#nameOf);
+    }
+    return this.#knownName;
   }
 
   get #node(): string {

@@ -172,16 +172,19 @@ export function requestFrame(xid: number, message: Message): Buffer {
   return body.frame();
 }
 
+const LONG = 8;
+const INT = 4;
+
 export function readStat(body: JuteReader): Stat {
   const czxid = body.long();
   const mzxid = body.long();
-  for (let field = 0; field < 2; field += 1) body.long();
+  // The times of both.
+  body.pass(2 * LONG);
   const version = body.int();
-  for (let field = 0; field < 2; field += 1) body.int();
-  body.long();
-  body.int();
+  // The versions of children and ACL, the owner, the length of the data.
+  body.pass(2 * INT + LONG + INT);
   const childCount = body.int();
-  body.long();
+  body.pass(LONG);
   return { czxid, mzxid, version, childCount };
 }
 

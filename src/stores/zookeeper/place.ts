@@ -19,9 +19,7 @@ import {
   exists,
   getChildren2,
   getData,
-  multi,
   readDataAndStat,
-  readMulti,
   readStat,
   remove,
   setData,
@@ -30,6 +28,7 @@ import type { Place as Listed } from "./names.ts";
 import { deleted, expectOk, placesIn } from "./nodes.ts";
 import type { KnownParents } from "./parents.ts";
 import { decodePlace } from "./record.ts";
+import type { Steps } from "./steps.ts";
 
 export const WAITING = 1;
 const TAKEN = 2;
@@ -44,6 +43,7 @@ export interface PlaceParts {
   readonly acl: Acl;
   /** Parents that are known to exist: the others are created in the same flight. */
   readonly parents: KnownParents;
+  readonly steps: Steps;
 }
 
 export type Verdict =
@@ -71,23 +71,20 @@ export class Place {
 
   /** One request where the resource is free. */
   async take(call: Call, queue: boolean): Promise<Verdict> {
-    const { parent, prefix, data, acl, parents } = this.#parts;
+    const { parent, prefix, data, acl, parents, steps } = this.#parts;
     this.#isSure = false;
     const path = `${parent}/${prefix}`;
+    // The parent is written in the same transaction, for the sake of the answer: it tells the transaction's number,
+    // which is that of the creation, and how many children there are.
+    const place = create({ path, data, acl, flags: CREATE.ephemeralSequential });
+    const parts = [place, setData(parent, "", -1)] as const;
     for (let tries = 0; ; tries += 1) {
       const flags = CREATE.container;
-      // The parent is written in the same transaction, for the sake of the answer: it tells the transaction's number,
-      // which is that of the creation, and how many children there are.
-      const [, reply] = await Promise.all([
-        parents.has(parent) ? undefined : call.send(create({ path: parent, data: "", acl, flags })),
-        call.send(
-          multi([
-            create({ path, data, acl, flags: CREATE.ephemeralSequential }),
-            setData(parent, "", -1),
-          ]),
-        ),
-      ]);
-      const answer = reply.error === 0 ? readMulti(reply.body) : { error: reply.error, parts: [] };
+      const made = parents.has(parent)
+        ? undefined
+        : call.send(create({ path: parent, data: "", acl, flags }));
+      const taken = steps.take({ call, parent, parts });
+      const answer = made === undefined ? await taken : (await Promise.all([taken, made]))[0];
       if (answer.error === ERROR.noNode && tries < PARENT_TRIES) {
         // The server removes the parent of a resource that nobody uses.
         parents.forget(parent);
@@ -130,7 +127,7 @@ export class Place {
   /** True when there was something to leave. The path was never anyone else's: it has session, attempt and number in it. */
   async leave(call: Call): Promise<boolean> {
     this.#wasInDoubt ||= !this.#isSure;
-    const known = this.path === undefined ? false : deleted(call, remove(this.path));
+    const known = this.path === undefined ? false : this.#remove(call, this.path);
     if (!this.#wasInDoubt) return known;
     // There may be another one, from a request that was thought to be lost.
     const [wasThere, listing] = await Promise.all([
@@ -144,6 +141,14 @@ export class Place {
       own.map((place) => deleted(call, remove(this.#pathOf(place.name)))),
     );
     return wasThere || gone.includes(true);
+  }
+
+  async #remove(call: Call, path: string): Promise<boolean> {
+    const { parent, steps } = this.#parts;
+    const { error } = await steps.take({ call, parent, parts: [remove(path)] });
+    if (error === ERROR.noNode) return false;
+    if (error !== 0) throw refusalOf(error, call.place);
+    return true;
   }
 
   /** Finds its own node by its name, which has the session and the attempt in it. */

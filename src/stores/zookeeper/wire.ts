@@ -29,6 +29,8 @@ export class ConnectionLostError extends Error {}
 /** A stream that may have the two methods of a socket that decide whether it keeps the process alive. */
 type MaybeSocket = Duplex & { ref?(): unknown; unref?(): unknown };
 
+const TURN: Promise<void> = Promise.resolve();
+
 interface Pending {
   readonly xid: number;
   resolve(reply: Reply): void;
@@ -144,8 +146,11 @@ export class Wire {
 
   /** What is sent in one turn of the event loop travels in one write. */
   #write(frame: Buffer): void {
-    if (this.#outgoing.push(frame) === 1) queueMicrotask(() => this.#flush());
+    // A promise's turn: queueMicrotask() would make an async resource for each.
+    if (this.#outgoing.push(frame) === 1) void TURN.then(this.#flushLater);
   }
+
+  readonly #flushLater = (): void => this.#flush();
 
   #flush(): void {
     const frames = this.#outgoing;

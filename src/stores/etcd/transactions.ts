@@ -1,0 +1,47 @@
+// Transactions of one moment as one: each keeps its own conditions and branches, nested in a transaction without any, and
+// etcd judges all conditions before it carries anything out. They touch different resources, so none can change what
+// another one finds. All of them share a revision: tokens are compared within a resource only, where it is still new.
+
+import type { Clock } from "../../core/clock.ts";
+import { Batches } from "../shared/batches.ts";
+import { isLeaseMissing } from "./failures.ts";
+import type { Txn, TxnAnswer } from "./kv.ts";
+import type { Members } from "./members.ts";
+import type { Reply } from "./race.ts";
+import { txn } from "./rpc.ts";
+
+interface Asked {
+  readonly resource: string;
+  readonly transaction: Txn;
+}
+
+/** For transactions whose keys tell the resource, and that no other resource's can touch. */
+export class Transactions {
+  readonly #batches: Batches<Asked, Reply<TxnAnswer>>;
+
+  constructor(members: Members, clock: Clock) {
+    this.#batches = new Batches({
+      clock,
+      nameOf: ({ resource }) => resource,
+      one: async ({ transaction }, limitMs, again) => {
+        const reply = await members.ask(txn, transaction, { limitMs, foreseen: isLeaseMissing });
+        // A copy of the batch that was refused may still be on its way to another member.
+        return again ? { ...reply, doubtful: true } : reply;
+      },
+      many: async (asked, limitMs) => {
+        const yes = asked.map(({ transaction }) => ({ txn: transaction }));
+        const options = { limitMs, foreseen: isLeaseMissing };
+        const { answer, doubtful } = await members.ask(txn, { when: [], yes, no: [] }, options);
+        const { header } = answer;
+        return asked.map((_, index) => {
+          const inner = answer.answers[index]?.txn;
+          return inner && { answer: { ...inner, header }, doubtful };
+        });
+      },
+    });
+  }
+
+  ask(resource: string, transaction: Txn, limitMs: number): Promise<Reply<TxnAnswer>> {
+    return this.#batches.ask({ resource, transaction }, limitMs);
+  }
+}

@@ -1,0 +1,61 @@
+// Steps of one moment as one transaction of the server: all of them are carried out, or none; and if none, each goes by
+// itself. They belong to different resources. All of them share a transaction number: tokens are compared within a
+// resource only, where it is still new.
+
+import type { Clock } from "../../core/clock.ts";
+import { Batches } from "../shared/batches.ts";
+import type { Call } from "./call.ts";
+import { type Message, type MultiAnswer, multi, readMulti } from "./messages.ts";
+
+export interface Step {
+  readonly call: Call;
+  /** The resource's node: two steps on the same one never share a transaction. */
+  readonly parent: string;
+  /** One alone is sent as it is, several as a transaction. */
+  readonly parts: readonly [Message, ...Message[]];
+}
+
+export class Steps {
+  readonly #batches: Batches<Step, MultiAnswer>;
+
+  constructor(clock: Clock) {
+    this.#batches = new Batches({
+      clock,
+      nameOf: ({ parent }) => parent,
+      one: async ({ call, parts }) => {
+        const [first, ...others] = parts;
+        const reply = await call.send(others.length === 0 ? first : multi(parts));
+        if (reply.error !== 0 || others.length === 0) return { error: reply.error, parts: [] };
+        return readMulti(reply.body);
+      },
+      many: (steps) => together(steps),
+    });
+  }
+
+  /** Each call has its own limit, so none is kept here. */
+  take(step: Step): Promise<MultiAnswer> {
+    return this.#batches.ask(step, Number.POSITIVE_INFINITY);
+  }
+}
+
+async function together(steps: readonly Step[]): Promise<readonly (MultiAnswer | undefined)[]> {
+  const [first, ...others] = steps.filter(({ call }) => !call.isOver);
+  // Where the connection has to be made first, some may be over by then: each looks for itself.
+  if (first === undefined || !first.call.isConnected) return [];
+  const sent = [first, ...others];
+  const all = multi(sent.flatMap(({ parts }) => parts));
+  const reply = await first.call.send(
+    all,
+    others.map(({ call }) => call),
+  );
+  const { error, parts } = reply.error === 0 ? readMulti(reply.body) : { error: 1, parts: [] };
+  if (error !== 0) return [];
+  let at = 0;
+  const answers = new Map<Step, MultiAnswer>();
+  for (const step of sent) {
+    const end = at + step.parts.length;
+    answers.set(step, { error: 0, parts: parts.slice(at, end) });
+    at = end;
+  }
+  return steps.map((step) => answers.get(step));
+}
