@@ -12,9 +12,11 @@ const PROCESSES = 5;
 const TIMING = { ttlMs: 9_000 };
 const ROUND_MS = TIMING.ttlMs / 3;
 const CHANGES = 10;
+/** One gives up and queues again, the next one takes over, a few behind it look. */
+const CHANGE_MAX = 20;
 
 export function electionCrowd<S extends Place>(engine: FaultEngine<S>, tests: FaultTests<S>): void {
-  const { start, requests } = engine.counted;
+  const { start, requests, perRenewal } = engine.counted;
   tests.own(
     `${CANDIDATES} candidates: while idle each only renews, and a change of the leader causes no herd`,
     start,
@@ -31,9 +33,15 @@ export function electionCrowd<S extends Place>(engine: FaultEngine<S>, tests: Fa
           term = await nextTerm(crowd, term);
         }
       });
+      const perRound = idle.requests / CANDIDATES / idle.rounds;
       console.log(
-        `      ${engine.name}: idle ${(idle.requests / CANDIDATES / idle.rounds).toFixed(2)} requests per candidate and ttl/3; ${CHANGES} changes in ${changing.tookMs.toFixed(0)} ms, ${changing.requests} requests`,
+        `      ${engine.name}: idle ${perRound.toFixed(2)} requests per candidate and ttl/3; ${CHANGES} changes in ${changing.tookMs.toFixed(0)} ms, ${changing.requests} requests`,
       );
+      // Renewals of all of them may lie just inside of a stretch of time at both of its ends.
+      const renewals = ({ rounds }: Spent): number => CANDIDATES * perRenewal * (rounds + 1);
+      expect(idle.requests).toBeLessThanOrEqual(renewals(idle));
+      // Were all woken by each change, it would be 500 and more.
+      expect(changing.requests).toBeLessThanOrEqual(CHANGES * CHANGE_MAX + renewals(changing));
     },
   );
 }
@@ -51,8 +59,7 @@ async function gather(arena: Arena, { url }: Place): Promise<Child[]> {
 }
 
 async function nextTerm(crowd: readonly Child[], above: bigint): Promise<bigint> {
-  const isLater = ({ token }: Told): boolean =>
-    BigInt(String(token)) > above;
+  const isLater = ({ token }: Told): boolean => BigInt(String(token)) > above;
   const told = await Promise.race(crowd.map((child) => child.heard("leads", isLater)));
   return BigInt(String(told.token));
 }

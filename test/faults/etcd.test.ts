@@ -11,5 +11,10 @@ allFaults({
   // It looks for expired leases every half second; a server that started again gives every lease its whole ttl anew.
   lagMs: 2_500,
   timing: usualTiming,
-  counted: { start: () => startEtcd({ own: true }), requests: etcdRequests },
+  counted: {
+    start: () => startEtcd({ own: true }),
+    requests: etcdRequests,
+    // A message on its stream, and the read that proves the answer (ADR 017).
+    perRenewal: 2,
+  },
 });

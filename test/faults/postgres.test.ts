@@ -15,5 +15,7 @@ allFaults({
   counted: {
     start: () => startPostgres({ settings: { max_connections: "300", log_statement: "all" } }),
     requests: postgresRequests,
+    // The renewal; a look and a heartbeat every half minute; the first two in the queue ask more.
+    perRenewal: 1.5,
   },
 });

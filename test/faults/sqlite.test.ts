@@ -33,7 +33,7 @@ const engine = {
   start: startFile,
   lagMs: 0,
   timing: usualTiming,
-  counted: { start: startFile, requests: requestsOf },
+  counted: { start: startFile, requests: requestsOf, perRenewal: 1 },
 };
 const tests = faultTests(engine);
 holderFaults(engine, tests, "leader");

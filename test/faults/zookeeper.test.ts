@@ -11,5 +11,10 @@ allFaults({
   // Sessions end at the next tick; a server that started again gives every session its whole time anew.
   lagMs: 2_500,
   timing: usualTiming,
-  counted: { start: () => startZooKeeper({ own: true }), requests: zookeeperRequests },
+  counted: {
+    start: () => startZooKeeper({ own: true }),
+    requests: zookeeperRequests,
+    // The renewal; a look every half minute.
+    perRenewal: 1.3,
+  },
 });

@@ -30,8 +30,10 @@ export interface FaultEngine<S extends Place = RunningServer> {
 }
 
 /** How to count requests. */
-export interface CountedEngine<S extends Place> {
+interface CountedEngine<S extends Place> {
   readonly start: () => Promise<S>;
+  /** Requests of one who waits, from one of its renewals to the next. */
+  readonly perRenewal: number;
   /** So many requests so far, at the server where there is one; else as the processes of the trial have counted them. */
   requests(server: S, processes: readonly Child[]): Promise<number>;
 }

@@ -7,6 +7,7 @@ import { decodeRecord, encodeRecord } from "../../core/record.ts";
 import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
 import { changes } from "../shared/changes.ts";
+import { Holdings } from "../shared/holdings.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
 import type { PgLink, SqlValue } from "./link.ts";
@@ -38,6 +39,7 @@ export class PostgresStore implements Store {
   readonly #requests: Requests;
   readonly #parts: StoreParts;
   readonly #waker: Waker;
+  readonly #holdings = new Holdings();
   readonly #closing = new AbortController();
 
   constructor({ link, requests, schema, listens, server }: PostgresParts, parts: StoreParts) {
@@ -80,8 +82,10 @@ export class PostgresStore implements Store {
     const values = [resource, sessionId, attempt, record, queue, lockLimit(limitMs)];
     const answer = await this.#ask(CALL.grant, values, limitMs);
     if (answer === "gone" || answer === "ended") return { kind: answer };
-    if (answer.startsWith("granted "))
+    if (answer.startsWith("granted ")) {
+      this.#holdings.add(sessionId, resource);
       return { kind: "granted", token: parseToken(answer.slice(8)) };
+    }
     const held = answer.slice("busy ".length);
     return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
   }
@@ -90,11 +94,16 @@ export class PostgresStore implements Store {
     const { sessionId, withdrawn, limitMs } = request;
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
     const answer = await this.#ask(CALL.renew, values, limitMs);
-    if (answer === "gone") return { kind: "gone" };
-    const { ttlMs, gone } = JSON.parse(answer) as {
+    if (answer === "gone") {
+      this.#holdings.take(sessionId);
+      return { kind: "gone" };
+    }
+    const { ttlMs, gone, free } = JSON.parse(answer) as {
       ttlMs: string;
       gone: { resource: string; token: string }[];
+      free: string[];
     };
+    for (const resource of free) this.#waker.ring(resource);
     const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
     return { kind: "renewed", ttlMs: Number(ttlMs), gone: lost };
   }
@@ -103,6 +112,7 @@ export class PostgresStore implements Store {
     const { resource, sessionId, token, limitMs } = request;
     const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
     const answer = await this.#ask(CALL.release, values, limitMs);
+    this.#holdings.remove(sessionId, resource);
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
 
@@ -112,7 +122,8 @@ export class PostgresStore implements Store {
   }
 
   async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
-    await this.#ask(CALL.endSession, [sessionId, lockLimit(limitMs)], limitMs);
+    const held = JSON.stringify(this.#holdings.take(sessionId));
+    await this.#ask(CALL.endSession, [sessionId, held, lockLimit(limitMs)], limitMs);
   }
 
   async revoke({
@@ -130,7 +141,7 @@ export class PostgresStore implements Store {
   ): Promise<void> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     // Heard first, looked at then: a release between the two is not missed.
-    const subscription = this.#waker.subscribe(request.resource);
+    const subscription = this.#waker.subscribe(request.resource, request.attempt);
     try {
       for (;;) {
         signal.throwIfAborted();
@@ -139,7 +150,8 @@ export class PostgresStore implements Store {
         const waitMs = await waitMsOf(this.#requests, request).catch(() => 0);
         signal.throwIfAborted();
         if (waitMs <= 0) return;
-        await subscription.next(Math.min(waitMs, this.#waker.lookMs), signal);
+        subscription.isFar = waitMs === Number.POSITIVE_INFINITY;
+        await subscription.next(Math.min(waitMs, this.#waker.lookMs(subscription)), signal);
       }
     } finally {
       subscription.close();
@@ -177,7 +189,7 @@ export class PostgresStore implements Store {
     const seen = new Map<string, bigint>();
     const { clock, random } = this.#parts;
     const { signal, unlink } = linkSignals(stop, this.#closing.signal);
-    const subscription = this.#waker.subscribe(undefined);
+    const subscription = this.#waker.subscribe();
     const watcher = random.id();
     let renewAt = clock.now();
     try {
@@ -194,7 +206,11 @@ export class PostgresStore implements Store {
           onCaughtUp?.();
           const ends = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
           // One more than the rest: a look at the very end would still show the lease.
-          waitMs = Math.min(WATCH_PAUSE_MS, this.#waker.lookMs, Math.min(...ends) + 1);
+          waitMs = Math.min(
+            WATCH_PAUSE_MS,
+            this.#waker.lookMs(subscription),
+            Math.min(...ends) + 1,
+          );
         } catch (error) {
           // A watch outlives an outage of the database; what changed meanwhile is seen then.
           if (!(error instanceof StoreUnavailableError)) throw error;
