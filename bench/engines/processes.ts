@@ -1,13 +1,12 @@
 // What takes more than one process: handover between two, failover after SIGKILL, and thousands of leases held by one whose
 // CPU time is its own.
 
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { atMost, median, quantile, type Row } from "../support.ts";
+import { answer, startWorker } from "../workers.ts";
 import type { BenchServer, EngineBench } from "./engine.ts";
 
-const WORKER = fileURLToPath(new URL("../workers/engine.mjs", import.meta.url));
 const TTL_MS = 3_000;
 const ms = (value: number): string => `${value.toFixed(2)} ms`;
 
@@ -45,7 +44,7 @@ export async function handoverRows<S extends BenchServer>(
   ];
 }
 
-async function roundTripMs<S extends BenchServer>(
+export async function roundTripMs<S extends BenchServer>(
   engine: EngineBench<S>,
   server: S,
 ): Promise<number> {
@@ -139,19 +138,5 @@ async function hold(server: BenchServer, order: HoldOrder): Promise<Held & { req
 }
 
 function start(name: string, store: string): ChildProcess {
-  return fork(WORKER, [name, store], { execArgv: [] });
-}
-
-function answer<T>(worker: ChildProcess, order: object): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const failed = (code: unknown): void => reject(new Error(`a worker ended with ${code}`));
-    worker.once("exit", failed);
-    worker.once("error", reject);
-    worker.once("message", (message) => {
-      worker.off("exit", failed);
-      worker.off("error", reject);
-      resolve(message as T);
-    });
-    worker.send(order);
-  });
+  return startWorker("engine.mjs", name, store);
 }
