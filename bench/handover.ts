@@ -1,15 +1,14 @@
 // Handover between two processes on one SQLite file: from the call of release() in one to the end of acquire() in the
 // other, by the monotonic clock that all processes of a host share. And what waiting costs while nothing happens.
 
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { atMost, inTempFolder, median, quantile, type Section } from "./support.ts";
+import { answer, startWorker } from "./workers.ts";
 
 const HANDOVERS = 300;
 const IDLE_WAITERS = 8;
 const IDLE_MS = 5_000;
-const WORKER = fileURLToPath(new URL("./workers/waiter.mjs", import.meta.url));
 
 interface Turn {
   readonly acquiredAt: number;
@@ -62,14 +61,5 @@ async function idleWaiters(folder: string): Promise<number[]> {
 }
 
 function start(name: string, store: string): ChildProcess {
-  return fork(WORKER, [name, store], { execArgv: [] });
-}
-
-function answer<T>(worker: ChildProcess, order: object): Promise<T> {
-  return new Promise((resolve, reject) => {
-    worker.once("message", (message) => resolve(message as T));
-    worker.once("error", reject);
-    worker.once("exit", (code) => reject(new Error(`a worker ended with ${code}`)));
-    worker.send(order);
-  });
+  return startWorker("waiter.mjs", name, store);
 }

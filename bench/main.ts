@@ -10,6 +10,7 @@ import { guards } from "./guards.ts";
 import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
+import { rollingRestart } from "./rolling-restart.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
 import { machine, type Row, type Section } from "./support.ts";
 
@@ -24,6 +25,7 @@ const benchmarks: Record<string, () => Promise<Section | Section[]>> = {
   many: manyLeases,
   guards,
   "guards-remote": remoteGuards,
+  restart: () => rollingRestart({ quick }),
   ...Object.fromEntries(engines),
 };
 

@@ -1,13 +1,12 @@
 // What takes more than one process: handover between two, failover after SIGKILL, and thousands of leases held by one whose
 // CPU time is its own.
 
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { atMost, median, quantile, type Row } from "../support.ts";
+import { answer, startWorker } from "../workers.ts";
 import type { BenchServer, EngineBench } from "./engine.ts";
 
-const WORKER = fileURLToPath(new URL("../workers/engine.mjs", import.meta.url));
 const TTL_MS = 3_000;
 const ms = (value: number): string => `${value.toFixed(2)} ms`;
 
@@ -28,7 +27,8 @@ export async function handoverRows<S extends BenchServer>(
   server: S,
   handovers: number,
 ): Promise<Row[]> {
-  const { tripMs, pairsMs } = await floorTimes(engine, server);
+  const tripMs = await roundTripMs(engine, server);
+  const pairsMs = await pairTimes(engine, server);
   const workers = [start("ping", server.url), start("pong", server.url)];
   const order = { turns: Math.ceil(handovers / 2) };
   const turns = (await Promise.all(workers.map((worker) => answer<Turn[]>(worker, order)))).flat();
@@ -49,31 +49,40 @@ export async function handoverRows<S extends BenchServer>(
   ];
 }
 
-/** A release and a grant are two writes, each of which is on the disk before the next begins: no handover is faster. */
-async function floorTimes<S extends BenchServer>(
+/** The median of a bare round trip. */
+export async function roundTripMs<S extends BenchServer>(
   engine: EngineBench<S>,
   server: S,
-): Promise<{ readonly tripMs: number; readonly pairsMs: number[] }> {
+): Promise<number> {
   const floor = await engine.openFloor?.(server);
-  if (floor === undefined) return { tripMs: Number.NaN, pairsMs: [] };
-  const timesOf = async (act: () => Promise<void>, count: number): Promise<number[]> => {
-    const times: number[] = [];
-    for (let turn = 0; turn < count; turn += 1) {
-      const start = performance.now();
-      await act();
-      times.push(performance.now() - start);
-    }
-    return times;
-  };
-  const trips = (await timesOf(() => floor.trip(), 300)).slice(50);
-  const pairsMs: number[] = [];
+  if (floor === undefined) return Number.NaN;
+  const times: number[] = [];
+  for (let trip = 0; trip < 300; trip += 1) times.push(await timeOf(() => floor.trip()));
+  await floor.close();
+  return median(times.slice(50));
+}
+
+/** A release and a grant are two writes, each of which is on the disk before the next begins: no handover is faster. */
+async function pairTimes<S extends BenchServer>(
+  engine: EngineBench<S>,
+  server: S,
+): Promise<number[]> {
+  const floor = await engine.openFloor?.(server);
+  if (floor === undefined) return [];
+  const times: number[] = [];
   for (let pair = 0; pair < 100; pair += 1) {
     // As long as a turn of takeTurns() in workers/engine.mjs: server and disk have calmed down.
     await sleep(10 + Math.random() * 10);
-    pairsMs.push(...(await timesOf(() => floor.pair(0), 1)));
+    times.push(await timeOf(() => floor.pair(0)));
   }
   await floor.close();
-  return { tripMs: median(trips), pairsMs };
+  return times;
+}
+
+async function timeOf(act: () => Promise<void>): Promise<number> {
+  const start = performance.now();
+  await act();
+  return performance.now() - start;
 }
 
 /** From the death of the holder to the next one's grant. */
@@ -154,19 +163,5 @@ async function hold(server: BenchServer, order: HoldOrder): Promise<Held & { req
 }
 
 function start(name: string, store: string): ChildProcess {
-  return fork(WORKER, [name, store], { execArgv: [] });
-}
-
-function answer<T>(worker: ChildProcess, order: object): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const failed = (code: unknown): void => reject(new Error(`a worker ended with ${code}`));
-    worker.once("exit", failed);
-    worker.once("error", reject);
-    worker.once("message", (message) => {
-      worker.off("exit", failed);
-      worker.off("error", reject);
-      resolve(message as T);
-    });
-    worker.send(order);
-  });
+  return startWorker("engine.mjs", name, store);
 }

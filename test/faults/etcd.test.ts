@@ -1,5 +1,6 @@
 // Goal: on etcd the invariants hold under every fault. Method: real processes, a real server, recorded histories.
 import { startEtcd } from "../servers/etcd.ts";
+import { etcdRequests } from "../servers/requests.ts";
 import { usualTiming } from "../support/fault-engine.ts";
 import { allFaults } from "./all-faults.ts";
 
@@ -10,4 +11,10 @@ allFaults({
   // It looks for expired leases every half second; a server that started again gives every lease its whole ttl anew.
   lagMs: 2_500,
   timing: usualTiming,
+  counted: {
+    start: () => startEtcd({ own: true }),
+    requests: etcdRequests,
+    // A message on its stream, and the read that proves the answer (ADR 017).
+    perRenewal: 2,
+  },
 });

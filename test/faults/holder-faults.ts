@@ -1,37 +1,52 @@
-// Faults of the holder's process: it dies, or it is frozen and goes on. Expected: the next one holds within ttl + lag, with
-// a larger token, and the former one does nothing more; what it still writes is refused at the resource.
+// Faults of the holder's process, be it a holder or a leader: it dies, or it is frozen and goes on. Expected: the next one
+// holds within ttl + lag, with a larger token, and the former one does nothing more; what it still writes is refused at the
+// resource. A leader that comes back campaigns again.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { continueTree, stopTree } from "../servers/process-tree.mjs";
-import { expectSound } from "../support/fault-arena.ts";
+import { type CompeteOptions, expectSound } from "../support/fault-arena.ts";
 import {
-  type FaultEngine,
-  type FaultTests,
+  type AnyEngine,
+  type Place,
+  type SharedTests,
   takeoverMaxMs,
   usually,
 } from "../support/fault-engine.ts";
-import { writeLockIsFree } from "../support/process-file.ts";
+import { ms, writeLockIsFree } from "../support/process-file.ts";
 
-/** Stopped inside its write it would keep the file of the resource locked, and nobody could write until it goes on. */
-async function stopOutsideWrite(pid: number, guard: string): Promise<void> {
+/** Stopped inside a write it would keep a SQLite file locked, and nobody could write until it goes on. */
+async function stopOutsideWrites(pid: number, files: readonly string[]): Promise<void> {
   for (;;) {
     await stopTree(pid);
-    if (writeLockIsFree(guard)) return;
+    if (files.every(writeLockIsFree)) return;
     continueTree(pid);
   }
 }
 
-export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
+/** The store's own file, where it is one. */
+function storeFiles({ url }: Place): string[] {
+  return url.startsWith("sqlite:") ? [url.slice("sqlite:".length)] : [];
+}
+
+/** A contender that acquires is a holder; one that is elected, a leader. */
+export function holderFaults(
+  engine: AnyEngine,
+  tests: SharedTests,
+  who: "holder" | "leader",
+): void {
+  const election = who === "leader" ? {} : undefined;
+
   tests.shared(
-    "L1, S1: SIGKILL of the holder: a waiter holds within ttl + lag",
+    `L1, S1: SIGKILL of the ${who}: a waiter holds within ttl + lag`,
     async (arena, server) => {
       const [first, second] = await Promise.all([
         arena.contender("first", server),
         arena.contender("second", server),
       ]);
-      const { trial, held } = await arena.standOff([first, second]);
+      const as: CompeteOptions = { election };
+      const { trial, held } = await arena.standOff([first, second], { ...as, second: as });
       await first.child.kill();
-      const what = "the holder is killed";
+      const what = `the ${who} is killed`;
       const killedAt = trial.history.note({
         ...{ event: "fault", what, process: "first", effect: "gone" },
       });
@@ -40,6 +55,7 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
       expect(signal).toBe("SIGKILL");
       const next = await second.granted(trial);
       expect(next.token).toBeGreaterThan(held.token);
+      console.log(`      ${engine.name}: takeover ${ms(next.at - killedAt)} after ${what}`);
       expect(next.at - killedAt).toBeLessThan(takeoverMaxMs(engine));
       await second.acts(trial, 20);
       await second.release(trial);
@@ -48,16 +64,16 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
   );
 
   tests.shared(
-    "S4, S6, S2: SIGSTOP past the ttl, then SIGCONT: no act, and the late write is refused",
+    `S4, S6, S2: SIGSTOP of the ${who} past the ttl, then SIGCONT: no act, and the late write is refused`,
     async (arena, server) => {
       const [first, second] = await Promise.all([
         arena.contender("first", server),
         arena.contender("second", server),
       ]);
-      const options = { whileInDoubt: "act" } as const;
-      const { trial, held } = await arena.standOff([first, second], { options });
-      const what = "the holder is stopped";
-      await stopOutsideWrite(first.child.pid, trial.guard);
+      const as: CompeteOptions = { election, options: { whileInDoubt: "act" } };
+      const { trial, held } = await arena.standOff([first, second], { ...as, second: as });
+      const what = `the ${who} is stopped`;
+      await stopOutsideWrites(first.child.pid, [trial.guard, ...storeFiles(server)]);
       trial.history.note({ event: "fault", what, process: "first", effect: "stopped" });
       const next = await second.granted(trial);
       // Lies in the pipe while the holder is stopped: the write is the first thing it does when it goes on.
@@ -72,6 +88,7 @@ export function holderFaults(engine: FaultEngine, tests: FaultTests): void {
       const told = await first.told(trial, held);
       expect([told.reason, told.at > next.at]).toEqual(["expired", true]);
       expect(next.token).toBeGreaterThan(held.token);
+      if (election !== undefined) await first.event(trial, "campaigning", told.at);
       await second.acts(trial, 20);
       await second.release(trial);
       expectSound(trial, usually(engine));

@@ -3,7 +3,6 @@
 // fault is short, it goes on and nobody else is granted.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import type { AcquireOptions } from "../../src/index.ts";
 import type { TcpProxy } from "../servers/proxy.ts";
 import type { RunningServer } from "../servers/server.ts";
 import type { Told } from "../support/child.ts";
@@ -12,6 +11,7 @@ import {
   type Contender,
   expectSound,
   type Held,
+  type StandOffOptions,
   type Trial,
 } from "../support/fault-arena.ts";
 import {
@@ -61,6 +61,20 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
   );
 
   tests.shared(
+    "S3, S4, S6: a leader that is cut off knows before the next one leads, and campaigns again when it is healed",
+    async (arena, server) => {
+      const setting = await prepare(arena, server, { election: {}, second: { election: {} } });
+      const { proxy } = setting;
+      await loseAndReturn(engine, setting, {
+        what: "the leader is cut off",
+        effect: "unreachable",
+        begin: () => proxy.cut(),
+        evidence: () => lostBytes(proxy) > 0 && "bytes were lost",
+      });
+    },
+  );
+
+  tests.shared(
     "S3, S4: replies lost, requests not: renewals that nobody confirms count for nothing",
     async (arena, server) => {
       const setting = await prepare(arena, server);
@@ -94,7 +108,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
     async (arena, server) => {
       // Time enough to connect again on any machine; what is asked here is that it does.
       const options = { ttlMs: 10_000, renewEveryMs: 1_000, roundTripMs: 3_000 };
-      const { trial, proxy, first, second, held } = await prepare(arena, server, options);
+      const { trial, proxy, first, second, held } = await prepare(arena, server, { options });
       const what = "connections are reset, and new ones refused";
       proxy.reset();
       proxy.refuse();
@@ -148,14 +162,14 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
 async function prepare(
   arena: Arena,
   server: RunningServer,
-  options: AcquireOptions = {},
+  how: StandOffOptions = {},
 ): Promise<Setting> {
   const proxy = await arena.proxy(server);
   const [first, second] = await Promise.all([
     arena.contender("first", proxy),
     arena.contender("second", server),
   ]);
-  const { trial, held } = await arena.standOff([first, second], { again: true, options });
+  const { trial, held } = await arena.standOff([first, second], { again: true, ...how });
   return { trial, proxy, first, second, held };
 }
 
@@ -182,10 +196,8 @@ async function cutOff(
   });
   const [told, next] = await Promise.all([first.told(trial, held), second.granted(trial)]);
   // Either way: a client that lost one reply may not send anything more on that connection.
-  const { requests, replies } = proxy.counts();
-  const lostBytes = requests.droppedBytes + replies.droppedBytes;
-  if (lostBytes > 0)
-    trial.history.note({ event: "bit", what, evidence: `${lostBytes} bytes were lost` });
+  if (lostBytes(proxy) > 0)
+    trial.history.note({ event: "bit", what, evidence: `${lostBytes(proxy)} bytes were lost` });
   expect(told.at).toBeLessThan(next.at);
   expect(next.at - cutAt).toBeLessThan(takeoverMaxMs(engine));
   trial.history.note({ event: "healed", what });
@@ -195,6 +207,11 @@ async function cutOff(
   await second.release(trial);
   expectSound(trial, usually(engine));
   return trial.history.read().some(({ event }) => event === "doubted");
+}
+
+function lostBytes(proxy: TcpProxy): number {
+  const { requests, replies } = proxy.counts();
+  return requests.droppedBytes + replies.droppedBytes;
 }
 
 interface LinkFault extends Pick<Fault, "what" | "effect"> {

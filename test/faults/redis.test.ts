@@ -1,5 +1,6 @@
 // Goal: on Redis the invariants hold under every fault. Method: real processes, a real server, recorded histories.
 import { startRedis } from "../servers/redis.ts";
+import { redisRequests } from "../servers/requests.ts";
 import { usualTiming } from "../support/fault-engine.ts";
 import { allFaults } from "./all-faults.ts";
 
@@ -12,4 +13,10 @@ allFaults({
   // Keys expire when somebody asks for them.
   lagMs: 0,
   timing: usualTiming,
+  counted: {
+    start: () => startRedis({ own: true }),
+    requests: redisRequests,
+    // The renewal, and a look every five seconds.
+    perRenewal: 1.6,
+  },
 });

@@ -1,113 +1,27 @@
-// Goal: elections of real processes: a rolling restart costs no ttl, a killed leader is replaced within one, a frozen
-// one does nothing when it wakes, and SIGTERM ends a process in order. Method: candidates on one SQLite file that tell
-// what they do with the host's clock.
+// Goal: a process whose leader does not end is ended all the same: by the grace of onShutdown(), or by a second signal.
+// Method: a real process. Elections under faults are in test/faults/, on every engine.
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type Child, crew, type Told } from "../support/process-children.ts";
-import { ms } from "../support/process-file.ts";
+import { type Child, crew } from "../support/process-children.ts";
 
 const TIMING = { ttlMs: 2_000, clockErrorMs: 50, roundTripMs: 350, renewEveryMs: 500 };
 const CANDIDATE = new URL("./workers/candidate.mjs", import.meta.url);
 const processes = crew();
-let names = 0;
 
-async function candidate(file: string, settings: object = {}): Promise<Child> {
-  names += 1;
-  const facts = { url: `sqlite:${file}`, timing: TIMING, name: `c${names}`, ...settings };
-  const child = processes.start(CANDIDATE, facts);
-  await child.heard("started");
+async function leader(file: string, graceMs: number): Promise<Child> {
+  const child = processes.start(CANDIDATE, { url: `sqlite:${file}`, timing: TIMING, graceMs });
+  await child.heard("leads");
   return child;
 }
 
-const leads = (child: Child): Promise<Told> => child.heard("leads");
-
-test("L4: a rolling restart of five candidates leaves no ttl-long gap, and each process ends with code 0", async () => {
-  const file = join(processes.folder(), "tenure.db");
-  const first = await candidate(file);
-  await leads(first);
-  const line: Child[] = [first];
-  for (let index = 1; index < 5; index += 1) {
-    const next = await candidate(file);
-    await next.heard("campaigning");
-    line.push(next);
-  }
-  const gaps: number[] = [];
-  const terms: bigint[] = [];
-  for (let round = 0; round < 5; round += 1) {
-    const [leader, successor] = line as [Child, Child];
-    const fresh = await candidate(file);
-    await fresh.heard("campaigning");
-    const succeeded = leads(successor);
-    leader.signal("SIGTERM");
-    const { code } = await leader.exited;
-    expect(code).toBe(0);
-    const led = await leader.heard("led");
-    const began = await succeeded;
-    terms.push(BigInt(String(began.token)));
-    gaps.push(began.at - led.at);
-    line.shift();
-    line.push(fresh);
-  }
-  const total = gaps.reduce((sum, gap) => sum + gap, 0);
-  console.log(
-    `      five restarts: leaderless ${ms(total)} in all, longest ${ms(Math.max(...gaps))}`,
-  );
-  expect(Math.min(...gaps)).toBeGreaterThan(0);
-  // Far below any ttl, and generous for a busy machine.
-  expect(Math.max(...gaps)).toBeLessThan(TIMING.ttlMs / 2);
-  expect(terms).toEqual([...terms].sort((a, b) => Number(a - b)));
-  for (const child of line) child.signal("SIGKILL");
-});
-
-test("L1: a leader that is killed is replaced within its ttl and a little", async () => {
-  const file = join(processes.folder(), "tenure.db");
-  const leader = await candidate(file);
-  const old = await leads(leader);
-  const standby = await candidate(file, { warmMs: 300 });
-  await standby.heard("campaigning");
-  const at = await killed(leader);
-  const next = await leads(standby);
-  expect(BigInt(String(next.token))).toBeGreaterThan(BigInt(String(old.token)));
-  expect(next.at - at).toBeLessThan(TIMING.ttlMs + 600);
-});
-
-test("S6: a leader that was frozen past its ttl does not act when it wakes, and campaigns again", async () => {
-  const file = join(processes.folder(), "tenure.db");
-  const leader = await candidate(file);
-  const { token } = await leads(leader);
-  const standby = await candidate(file);
-  await standby.heard("campaigning");
-  leader.signal("SIGSTOP");
-  const next = await leads(standby);
-  await sleep(100);
-  leader.signal("SIGCONT");
-  await leader.heard("lost");
-  await leader.heard("campaigning", (told) => told.at > next.at);
-  const late = leader.told.filter(
-    (act) => act.event === "acted" && act.token === token && act.at > next.at,
-  );
-  expect(late).toEqual([]);
-  expect(standby.told.filter(({ event }) => event === "acted").length).toBeGreaterThan(5);
-});
-
 test("SIGTERM with a lead that never ends: code 1 after the grace; a second signal ends it at once", async () => {
   const file = join(processes.folder(), "tenure.db");
-  const deaf = await candidate(file, { lead: "deaf", graceMs: 1_000 });
-  await leads(deaf);
+  const deaf = await leader(file, 1_000);
   deaf.signal("SIGTERM");
   expect((await deaf.exited).code).toBe(1);
-  const impatient = await candidate(file, { lead: "deaf", graceMs: 60_000 });
-  await leads(impatient);
+  const impatient = await leader(file, 60_000);
   impatient.signal("SIGTERM");
   await impatient.heard("asked to end");
   impatient.signal("SIGINT");
   expect((await impatient.exited).code).toBe(130);
 });
-
-async function killed(child: Child): Promise<number> {
-  const at = Number(process.hrtime.bigint()) / 1e6;
-  child.signal("SIGKILL");
-  await child.exited;
-  return at;
-}

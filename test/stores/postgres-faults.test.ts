@@ -122,7 +122,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     await plain().sql(`UPDATE ${schema}.meta SET version = 99`);
     const error = await refusal({ url: plain().url, library, schema });
     expect(error.code).toBe("STORE_UNUSABLE");
-    expect(error.message).toMatch(/newer Tenure \(version 99, this one knows 1\).* Upgrade/);
+    expect(error.message).toMatch(/newer Tenure \(version 99, this one knows 2\).* Upgrade/);
   });
 
   test("a role that may only read is told the setting", async () => {
@@ -144,7 +144,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     );
     const stores = await Promise.all(opening);
     await Promise.all(stores.map((store) => store.close()));
-    expect(await plain().sql(`SELECT version FROM ${schema}.meta`)).toBe("1");
+    expect(await plain().sql(`SELECT version FROM ${schema}.meta`)).toBe("2");
   });
 });
 

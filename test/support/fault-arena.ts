@@ -7,7 +7,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import type { AcquireOptions } from "../../src/index.ts";
 import { startProxy, type TcpProxy } from "../servers/proxy.ts";
-import type { RunningServer } from "../servers/server.ts";
 import { Child, type Told } from "./child.ts";
 import type { FaultEngine } from "./fault-engine.ts";
 import { History, summaryOf } from "./history.ts";
@@ -25,10 +24,17 @@ export interface Held {
 }
 
 export interface CompeteOptions {
-  /** Ask again after every loss. @default false */
+  /** Ask again after every loss; an election does so anyway. @default false */
   readonly again?: boolean | undefined;
+  /** Be elected instead of acquiring. `ready: false`: prepare fails, `hangs`: lead does not return; both until recover(). */
+  readonly election?: { readonly ready?: boolean; readonly hangs?: boolean } | undefined;
   /** More options of acquire(): other timing, acting in doubt. */
   readonly options?: AcquireOptions | undefined;
+}
+
+/** How the first competes, and how the second does. */
+export interface StandOffOptions extends CompeteOptions {
+  readonly second?: CompeteOptions | undefined;
 }
 
 /** A process that competes for the resources of trials. */
@@ -37,9 +43,9 @@ export class Contender {
   readonly child: Child;
   #calls = 0;
 
-  constructor(name: string) {
+  constructor(name: string, child: Child) {
     this.name = name;
-    this.child = new Child(WORKER, { name }, {});
+    this.child = child;
   }
 
   async call(name: string, request: object): Promise<Told> {
@@ -52,9 +58,24 @@ export class Contender {
     return answer;
   }
 
-  compete(trial: Trial, { again = false, options = {} }: CompeteOptions = {}): Promise<Told> {
+  compete(trial: Trial, how: CompeteOptions = {}): Promise<Told> {
+    const { again = false, options = {}, election } = how;
     const { resource, guard, history } = trial;
-    return this.call("compete", { resource, guard, history: history.file, again, options });
+    const place = { resource, guard, history: history.file, again, options };
+    return election === undefined
+      ? this.call("compete", place)
+      : this.call("campaign", { ...place, ...election });
+  }
+
+  async recover({ resource }: Trial): Promise<void> {
+    await this.call("recover", { resource });
+  }
+
+  /** The first event of its election of this type, behind an instant. */
+  event({ resource }: Trial, type: string, after = 0): Promise<Told> {
+    const fits = (told: Told): boolean =>
+      told.resource === resource && told.type === type && told.at > after;
+    return this.child.heard("election", fits);
   }
 
   /** The first grant above `above`; the guard has been raised by then. */
@@ -110,12 +131,12 @@ export interface StandOff {
 }
 
 export class Arena implements AsyncDisposable {
-  readonly #engine: FaultEngine;
+  readonly #engine: Pick<FaultEngine, "timing">;
   readonly #folder = mkdtempSync(join(tmpdir(), "tenure-faults-"));
-  readonly #contenders: Contender[] = [];
+  readonly #children: Child[] = [];
   readonly #others: AsyncDisposable[] = [];
 
-  constructor(engine: FaultEngine) {
+  constructor(engine: Pick<FaultEngine, "timing">) {
     this.#engine = engine;
   }
 
@@ -126,14 +147,20 @@ export class Arena implements AsyncDisposable {
     return { resource, history, guard: join(this.#folder, `${resource}.db`) };
   }
 
+  /** Any other worker of the trial. */
+  child(script: URL, settings: object): Child {
+    const child = new Child(script, settings, {});
+    this.#children.push(child);
+    return child;
+  }
+
   /** A process that is connected to the store at this address. */
   async contender(
     name: string,
     at: { readonly url: string },
     library?: string,
   ): Promise<Contender> {
-    const contender = new Contender(name);
-    this.#contenders.push(contender);
+    const contender = new Contender(name, this.child(WORKER, { name }));
     const { timing } = this.#engine;
     await contender.call("connect", { url: at.url, library, defaults: timing });
     return contender;
@@ -145,7 +172,7 @@ export class Arena implements AsyncDisposable {
    */
   async standOff(
     [first, second]: readonly [Contender, Contender],
-    { second: secondOptions, ...options }: CompeteOptions & { second?: CompeteOptions } = {},
+    { second: secondOptions, ...options }: StandOffOptions = {},
   ): Promise<StandOff> {
     for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
       const trial = this.trial();
@@ -160,20 +187,20 @@ export class Arena implements AsyncDisposable {
     throw new Error(`This machine lost ${TRIES_MAX} leases in a row without any fault.`);
   }
 
-  async proxy(server: RunningServer): Promise<TcpProxy> {
+  async proxy(server: { readonly url: string }): Promise<TcpProxy> {
     const proxy = await startProxy(server);
     this.#others.push(proxy);
     return proxy;
   }
 
-  async server(start: () => Promise<RunningServer>): Promise<RunningServer> {
+  async server<S extends AsyncDisposable>(start: () => Promise<S>): Promise<S> {
     const server = await start();
     this.#others.push(server);
     return server;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#contenders.map(({ child }) => child.kill()));
+    await Promise.all(this.#children.map((child) => child.kill()));
     for (const each of this.#others.reverse()) await each[Symbol.asyncDispose]();
     rmSync(this.#folder, { recursive: true, force: true });
   }

@@ -4,13 +4,19 @@ import { type TestContext, test } from "vitest";
 import { CannotRunError } from "../servers/engine.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { useServer } from "../servers/use-server.ts";
+import type { Child } from "./child.ts";
 import { ACTS, Arena } from "./fault-arena.ts";
 import type { Expectation } from "./history-checks.ts";
 
-export interface FaultEngine {
+/** Where contenders meet: a server, or a file. */
+export interface Place extends AsyncDisposable {
+  readonly url: string;
+}
+
+export interface FaultEngine<S extends Place = RunningServer> {
   readonly name: string;
   /** A server for the faults of holders and links. It need not wait for the disk, which others may keep busy. */
-  readonly start: () => Promise<RunningServer>;
+  readonly start: () => Promise<S>;
   /** One that keeps what it has acknowledged over a kill -9. @default start */
   readonly startDurable?: (() => Promise<RunningServer>) | undefined;
   /** The same engine as it comes, where it does not keep everything then. */
@@ -20,7 +26,20 @@ export interface FaultEngine {
   /** How long behind the ttl the store may still keep the lease of a holder that is gone. */
   readonly lagMs: number;
   readonly timing: FaultTiming;
+  readonly counted: CountedEngine<S>;
 }
+
+/** How to count requests. */
+interface CountedEngine<S extends Place> {
+  readonly start: () => Promise<S>;
+  /** Requests of one who waits, from one of its renewals to the next. */
+  readonly perRenewal: number;
+  /** So many requests so far, at the server where there is one; else as the processes of the trial have counted them. */
+  requests(server: S, processes: readonly Child[]): Promise<number>;
+}
+
+/** What is the same wherever contenders meet. */
+export type AnyEngine = Pick<FaultEngine, "timing" | "lagMs" | "name">;
 
 export interface FaultTiming {
   readonly ttlMs: number;
@@ -41,28 +60,31 @@ export const usualTiming: FaultTiming = {
 const SLACK_MS = 4_000;
 
 /** Within this time of the holder's last renewal a waiter holds (L1). */
-export function takeoverMaxMs({ timing, lagMs }: FaultEngine): number {
+export function takeoverMaxMs({ timing, lagMs }: AnyEngine): number {
   return timing.ttlMs + lagMs + SLACK_MS;
 }
 
 /** What every history must have: two terms, and a holder that acted for some time. */
-export function usually(engine: FaultEngine, more: Partial<Expectation> = {}): Expectation {
+export function usually(engine: AnyEngine, more: Partial<Expectation> = {}): Expectation {
   return { grantsMin: 2, actsMin: ACTS + 20, livelyWithinMs: 2 * takeoverMaxMs(engine), ...more };
 }
 
-type FaultBody = (arena: Arena, server: RunningServer) => Promise<void>;
+type FaultBody<S> = (arena: Arena, server: S) => Promise<void>;
 
-export interface FaultTests {
+export interface SharedTests<S extends Place = Place> {
   /** A trial that shares its server with others, so it only breaks processes and links. */
-  shared(name: string, body: FaultBody): void;
+  shared(name: string, body: FaultBody<S>): void;
+}
+
+export interface FaultTests<S extends Place = RunningServer> extends SharedTests<S> {
   /** A trial with a server of its own, which it may stop. */
-  own(name: string, start: () => Promise<RunningServer>, body: FaultBody): void;
+  own(name: string, start: () => Promise<S>, body: FaultBody<S>): void;
 }
 
 const TEST_MAX_MS = 90_000;
 
 /** Call at the top of a file, once. */
-export function faultTests(engine: FaultEngine): FaultTests {
+export function faultTests<S extends Place>(engine: FaultEngine<S>): FaultTests<S> {
   const server = useServer(engine.start);
   return {
     shared: (name, body) => {

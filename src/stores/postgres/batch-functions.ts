@@ -83,7 +83,7 @@ BEGIN${prepare}
     array_agg(f.resource) FILTER (WHERE f.heard)
   INTO answers, told
   FROM wanted w LEFT JOIN freed f ON f.resource = w.resource AND f.token = w.token;
-  PERFORM pg_notify('{channel}', 'r' || r) FROM unnest(told) r;
+  PERFORM "{schema}".tell_turn(r) FROM unnest(told) r;
   RETURN answers;
 END $$;`;
 }

@@ -26,6 +26,10 @@ const TAKE = `
 
 const WATCHED = `EXISTS (SELECT FROM "{schema}".watcher w WHERE w.until > clock_timestamp())`;
 const TELL = `setting := pg_notify('{channel}', 'r' || p_resource)::text;`;
+/** The same when the resource is free: whose turn it is, so that the others need not look. */
+const TELL_TURN = `setting := "{schema}".tell_turn(p_resource);`;
+/** So many of the first in a queue look ahead for all: when the holder's time is over, and when the first is stuck. */
+const LOOKOUTS = 2;
 
 const EPOCH = `
 -- The part of a token that rises when a standby is promoted: a standby may have missed the newest grants. Timeline 1
@@ -51,6 +55,13 @@ BEGIN
   IF FOUND AND h.ended IS NULL AND h.expires > clock_timestamp() THEN
     wait_ms := greatest(${MS("h.expires - clock_timestamp()")}, 0.001);
     held_record := l.record;
+    -- Those further behind hear of it, or learn it by their renewals.
+    IF ${LOOKOUTS} <= (SELECT count(*) FROM (SELECT FROM "{schema}".waiter w JOIN "{schema}".session s ON s.id = w.session
+        WHERE w.resource = p_resource AND ${LIVE}
+          AND w.place < (SELECT me.place FROM "{schema}".waiter me WHERE me.attempt = p_attempt)
+        LIMIT ${LOOKOUTS}) ahead) THEN
+      wait_ms := 'Infinity';
+    END IF;
     RETURN;
   END IF;
   -- The first waiter whose session lives has a head start.
@@ -125,6 +136,21 @@ BEGIN${PREPARE}
   RETURN 'granted ' || granted;
 END $$;`;
 
+const TURN = `
+-- The first of the queue is told to ask, and those behind it to look when its head start is over: one of them is next.
+CREATE OR REPLACE FUNCTION "{schema}".tell_turn(p_resource text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  turn text;
+BEGIN
+  SELECT json_build_array(p_resource, json_agg(first.attempt ORDER BY first.place))::text INTO turn FROM (
+    SELECT w.attempt, w.place FROM "{schema}".waiter w JOIN "{schema}".session s ON s.id = w.session
+    WHERE w.resource = p_resource AND ${LIVE} ORDER BY w.place LIMIT ${LOOKOUTS + 1}) first
+  HAVING count(*) > 0;
+  -- A notification has room for 8,000 bytes.
+  IF turn IS NULL OR octet_length(turn) > 7000 THEN RETURN pg_notify('{channel}', 'r' || p_resource)::text; END IF;
+  RETURN pg_notify('{channel}', 't' || turn)::text;
+END $$;`;
+
 const GIVE_BACK = `
 -- Conditional on session and token: a late release of an older term matches no row (S5).
 CREATE OR REPLACE FUNCTION "{schema}".release(p_resource text, p_session text, p_token numeric, p_limit_ms bigint)
@@ -137,7 +163,7 @@ BEGIN${PREPARE}
   WHERE x.resource = p_resource AND x.session = p_session AND x.token = p_token
     AND EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${LIVE})
   RETURNING x.queued OR ${WATCHED} INTO heard;
-  IF heard THEN ${TELL} END IF;
+  IF heard THEN ${TELL_TURN} END IF;
   RETURN CASE WHEN heard IS NULL THEN 'notHeld' ELSE 'released' END;
 END $$;
 
@@ -151,7 +177,7 @@ BEGIN${PREPARE}
   WHERE resource = p_resource AND session = p_session AND attempt = p_attempt;
   was_held := FOUND;
   DELETE FROM "{schema}".waiter WHERE attempt = p_attempt AND session = p_session;
-  IF was_held OR FOUND THEN ${TELL} END IF;
+  IF was_held OR FOUND THEN ${TELL_TURN} END IF;
   RETURN 'withdrawn';
 END $$;
 
@@ -168,7 +194,7 @@ BEGIN${PREPARE}
   INSERT INTO "{schema}".revocation (session, resource, token) VALUES (holder, p_resource, p_token)
   ON CONFLICT DO NOTHING;
   UPDATE "{schema}".lease SET session = NULL, freed = clock_timestamp() WHERE resource = p_resource;
-  ${TELL}
+  ${TELL_TURN}
   RETURN 'revoked';
 END $$;`;
 
@@ -193,7 +219,8 @@ BEGIN${PREPARE}
   RETURN 'opened';
 END $$;
 
--- One statement for all leases of a session. An expired or ended session stays so, whatever its row says later (S4).
+-- One statement for all leases of a session. An expired or ended session stays so, whatever its row says later (S4). Also
+-- tells what it waits for and nobody holds, so that whoever was not told otherwise learns it now.
 CREATE OR REPLACE FUNCTION "{schema}".renew(p_session text, p_withdrawn text, p_limit_ms bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -208,25 +235,32 @@ BEGIN${PREPARE}
   WHERE s.id = p_session AND ${LIVE} RETURNING s.ttl_ms::text INTO ttl;
   IF ttl IS NULL THEN RETURN 'gone'; END IF;
   RETURN (SELECT json_build_object('ttlMs', ttl, 'gone',
-      coalesce(json_agg(json_build_object('resource', r.resource, 'token', r.token::text)), '[]'))
+      coalesce(json_agg(json_build_object('resource', r.resource, 'token', r.token::text)), '[]'), 'free',
+      (SELECT coalesce(json_agg(w.resource), '[]') FROM "{schema}".waiter w JOIN "{schema}".lease l ON l.resource = w.resource
+        WHERE w.session = p_session
+          AND NOT EXISTS (SELECT FROM "{schema}".session s WHERE s.id = l.session AND ${LIVE})))
     FROM "{schema}".revocation r WHERE r.session = p_session);
 END $$;
 
--- Frees all leases of the session by its own end. Everybody is told: which leases they were is written nowhere else.
-CREATE OR REPLACE FUNCTION "{schema}".end_session(p_session text, p_limit_ms bigint)
+-- Frees all leases of the session by its own end. Its process knows which they may have been; the waiters of those are told,
+-- and of those that it waited for itself.
+CREATE OR REPLACE FUNCTION "{schema}".end_session(p_session text, p_held text, p_limit_ms bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   setting text;
+  waited text[];
 BEGIN${PREPARE}
-  DELETE FROM "{schema}".waiter WHERE session = p_session;
+  WITH mine AS (DELETE FROM "{schema}".waiter w WHERE w.session = p_session RETURNING w.resource)
+  SELECT array_agg(mine.resource) INTO waited FROM mine;
   DELETE FROM "{schema}".revocation WHERE session = p_session;
   UPDATE "{schema}".session SET ended = clock_timestamp() WHERE id = p_session AND ended IS NULL;
-  IF FOUND THEN setting := pg_notify('{channel}', 'a')::text; END IF;
+  PERFORM "{schema}".tell_turn(told.resource)
+  FROM (SELECT json_array_elements_text(p_held::json) UNION SELECT unnest(waited)) AS told (resource);
   RETURN 'ended';
 END $$;`;
 
 /** `{schema}` and `{channel}` stand for the names. */
 export function functionsSql(): string {
   const fragments = { prepare: PREPARE, live: LIVE, watched: WATCHED, nextToken: NEXT_TOKEN };
-  return [EPOCH, LOOK, ACQUIRE, GIVE_BACK, SESSIONS, batchSql(fragments)].join("\n");
+  return [EPOCH, LOOK, ACQUIRE, TURN, GIVE_BACK, SESSIONS, batchSql(fragments)].join("\n");
 }

@@ -5,7 +5,7 @@
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { functionsSql } from "./functions.ts";
 
-export const SCHEMA_VERSION = 1;
+export const SCHEMA_VERSION = 2;
 
 /** Names are put into statements as they are, so only those pass that need no quoting. */
 export function checkSchema(schema: unknown): string {
@@ -64,6 +64,7 @@ CREATE TABLE IF NOT EXISTS "{schema}".waiter (
   attempt text COLLATE "C" NOT NULL UNIQUE
 );
 CREATE INDEX IF NOT EXISTS waiter_by_resource ON "{schema}".waiter (resource, place);
+CREATE INDEX IF NOT EXISTS waiter_by_session ON "{schema}".waiter (session);
 
 -- Leases that were revoked, until their session has ended: its renewals tell them.
 CREATE TABLE IF NOT EXISTS "{schema}".revocation (
@@ -115,7 +116,8 @@ export function migrationSql(options: { schema?: string; role?: string } = {}): 
     TABLES,
     TRIGGERS,
     functionsSql(),
-    `INSERT INTO "{schema}".meta (version) VALUES (${SCHEMA_VERSION}) ON CONFLICT DO NOTHING;`,
+    `INSERT INTO "{schema}".meta AS m (version) VALUES (${SCHEMA_VERSION})
+      ON CONFLICT (only_row) DO UPDATE SET version = greatest(m.version, excluded.version);`,
     options.role === undefined ? "" : grantsTo(options.role),
   ];
   const text = parts.join("\n").replaceAll("{schema}", schema);

@@ -20,7 +20,7 @@ export const CALL = {
   releases:
     'SELECT "{schema}".release_held($1::text::text[], $2::text::text[], $3::text::numeric[], $4::text::bigint) AS answer',
   withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
-  endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint) AS answer',
+  endSession: 'SELECT "{schema}".end_session($1::text, $2::text, $3::text::bigint) AS answer',
   revoke: 'SELECT "{schema}".revoke($1::text, $2::text::numeric, $3::text::bigint) AS answer',
   notify: "SELECT pg_notify($1::text, $2::text)::text AS answer",
   watch: `INSERT INTO "{schema}".watcher AS w (id, until)

@@ -8,6 +8,7 @@ import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
 import { Batches } from "../shared/batches.ts";
 import { changes } from "../shared/changes.ts";
+import { Holdings } from "../shared/holdings.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
 import type { PgLink, SqlValue } from "./link.ts";
@@ -40,6 +41,7 @@ export class PostgresStore implements Store {
   readonly #requests: Requests;
   readonly #parts: StoreParts;
   readonly #waker: Waker;
+  readonly #holdings = new Holdings();
   readonly #closing = new AbortController();
   readonly #grants: Batches<Wanted, string>;
   readonly #releases: Batches<contract.ReleaseRequest, string>;
@@ -98,6 +100,7 @@ export class PostgresStore implements Store {
       const held = answer.slice("busy ".length);
       return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
     }
+    this.#holdings.add(sessionId, request.resource);
     return { kind: "granted", token: parseToken(answer) };
   }
 
@@ -123,17 +126,23 @@ export class PostgresStore implements Store {
     const { sessionId, withdrawn, limitMs } = request;
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
     const answer = await this.#ask(CALL.renew, values, limitMs);
-    if (answer === "gone") return { kind: "gone" };
-    const { ttlMs, gone } = JSON.parse(answer) as {
+    if (answer === "gone") {
+      this.#holdings.take(sessionId);
+      return { kind: "gone" };
+    }
+    const { ttlMs, gone, free } = JSON.parse(answer) as {
       ttlMs: string;
       gone: { resource: string; token: string }[];
+      free: string[];
     };
+    for (const resource of free) this.#waker.ring(resource);
     const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
     return { kind: "renewed", ttlMs: Number(ttlMs), gone: lost };
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const answer = await this.#releases.ask(request, request.limitMs);
+    this.#holdings.remove(request.sessionId, request.resource);
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
 
@@ -159,7 +168,8 @@ export class PostgresStore implements Store {
   }
 
   async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
-    await this.#ask(CALL.endSession, [sessionId, lockLimit(limitMs)], limitMs);
+    const held = JSON.stringify(this.#holdings.take(sessionId));
+    await this.#ask(CALL.endSession, [sessionId, held, lockLimit(limitMs)], limitMs);
   }
 
   async revoke({
@@ -177,7 +187,7 @@ export class PostgresStore implements Store {
   ): Promise<void> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     // Heard first, looked at then: a release between the two is not missed.
-    const subscription = this.#waker.subscribe(request.resource);
+    const subscription = this.#waker.subscribe(request.resource, request.attempt);
     try {
       for (;;) {
         signal.throwIfAborted();
@@ -186,7 +196,8 @@ export class PostgresStore implements Store {
         const waitMs = await waitMsOf(this.#requests, request).catch(() => 0);
         signal.throwIfAborted();
         if (waitMs <= 0) return;
-        await subscription.next(Math.min(waitMs, this.#waker.lookMs), signal);
+        subscription.isFar = waitMs === Number.POSITIVE_INFINITY;
+        await subscription.next(Math.min(waitMs, this.#waker.lookMs(subscription)), signal);
       }
     } finally {
       subscription.close();
@@ -224,7 +235,7 @@ export class PostgresStore implements Store {
     const seen = new Map<string, bigint>();
     const { clock, random } = this.#parts;
     const { signal, unlink } = linkSignals(stop, this.#closing.signal);
-    const subscription = this.#waker.subscribe(undefined);
+    const subscription = this.#waker.subscribe();
     const watcher = random.id();
     let renewAt = clock.now();
     try {
@@ -241,7 +252,11 @@ export class PostgresStore implements Store {
           onCaughtUp?.();
           const ends = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
           // One more than the rest: a look at the very end would still show the lease.
-          waitMs = Math.min(WATCH_PAUSE_MS, this.#waker.lookMs, Math.min(...ends) + 1);
+          waitMs = Math.min(
+            WATCH_PAUSE_MS,
+            this.#waker.lookMs(subscription),
+            Math.min(...ends) + 1,
+          );
         } catch (error) {
           // A watch outlives an outage of the database; what changed meanwhile is seen then.
           if (!(error instanceof StoreUnavailableError)) throw error;

@@ -5,6 +5,7 @@
 import { type Backoff, backoffMs } from "../../core/backoff.ts";
 import type { Clock, Random, Timer } from "../../core/clock.ts";
 import { Bell } from "../shared/bell.ts";
+import { HEAD_START_MS } from "../store.ts";
 import type { Ear, PgLink } from "./link.ts";
 
 export interface WakerParts {
@@ -21,9 +22,13 @@ export interface WakerParts {
 const BLIND_LOOK_MS = 100;
 /** The same while it can: for what only a person with a console could have changed unheard. */
 const IDLE_LOOK_MS = 2_000;
+/** The same for those who are not next: somebody before them looks, and their renewals tell them. */
+const FAR_LOOK_MS = 30_000;
 const OPEN_LIMIT_MS = 5_000;
 const PROOF_LIMIT_MS = 1_000;
 const BEAT_EVERY_MS = 1_000;
+/** The same while all who wait are far from their turn. */
+const FAR_BEAT_EVERY_MS = 30_000;
 const BEAT_LIMIT_MS = 2_000;
 /** A connection that nobody needs is kept for the next waiter this long. */
 const LINGER_MS = 30_000;
@@ -49,19 +54,33 @@ export class Waker {
   }
 
   /** How long a waiter may sleep at most before it looks by itself. */
-  get lookMs(): number {
-    return this.#state === "hearing" ? IDLE_LOOK_MS : BLIND_LOOK_MS;
+  lookMs({ isFar }: Subscription): number {
+    if (this.#state !== "hearing") return BLIND_LOOK_MS;
+    return isFar ? FAR_LOOK_MS : IDLE_LOOK_MS;
   }
 
-  /** `resource` undefined: woken by every change. From the state "hearing" on, nothing is missed. */
-  subscribe(resource: string | undefined): Subscription {
-    const subscription: Subscription = new Subscription(this.#parts.clock, resource, () => {
-      this.#subscriptions.delete(subscription);
-      this.#lastNeededAt = this.#parts.clock.now();
-    });
+  /**
+   * `resource` undefined: woken by every change. `attempt`: not by those that name others. From the state "hearing" on,
+   * nothing is missed.
+   */
+  subscribe(resource?: string, attempt?: string): Subscription {
+    const subscription: Subscription = new Subscription(
+      this.#parts.clock,
+      { resource, attempt },
+      () => {
+        this.#subscriptions.delete(subscription);
+        this.#lastNeededAt = this.#parts.clock.now();
+      },
+    );
     this.#subscriptions.add(subscription);
     if (this.#state === "off") void this.#open();
     return subscription;
+  }
+
+  /** Wakes who waits for this. */
+  ring(resource: string): void {
+    for (const subscription of [...this.#subscriptions])
+      if ((subscription.resource ?? resource) === resource) subscription.ring();
   }
 
   close(): void {
@@ -111,7 +130,9 @@ export class Waker {
   }
 
   #beatLater(): void {
-    this.#timer = this.#parts.clock.setTimer(() => void this.#beat(), BEAT_EVERY_MS);
+    const areFar = [...this.#subscriptions].every(({ isFar }) => isFar);
+    const everyMs = areFar ? FAR_BEAT_EVERY_MS : BEAT_EVERY_MS;
+    this.#timer = this.#parts.clock.setTimer(() => void this.#beat(), everyMs);
   }
 
   async #beat(): Promise<void> {
@@ -131,14 +152,21 @@ export class Waker {
   }
 
   #heard(payload: string): void {
-    const resource = payload.slice(1);
-    if (payload.startsWith("p")) {
-      if (payload === this.#proof?.payload) this.#proof.arrived();
-    } else {
-      for (const subscription of [...this.#subscriptions]) {
-        const isMeant = payload === "a" || (subscription.resource ?? resource) === resource;
-        if (isMeant) subscription.ring();
-      }
+    const text = payload.slice(1);
+    if (payload.startsWith("r")) this.ring(text);
+    if (payload.startsWith("t")) this.#tellTurn(...(JSON.parse(text) as [string, string[]]));
+    if (payload === this.#proof?.payload) this.#proof.arrived();
+  }
+
+  /** The first in the queue looks now, those behind it when its head start is over, all others not at all. */
+  #tellTurn(resource: string, queue: readonly string[]): void {
+    for (const subscription of [...this.#subscriptions]) {
+      if ((subscription.resource ?? resource) !== resource) continue;
+      const { attempt } = subscription;
+      const place = attempt === undefined ? 0 : queue.indexOf(attempt);
+      if (place === 0) subscription.ring();
+      // Nobody waits for this timer: who waits looks by the clock as well.
+      if (place > 0) this.#parts.clock.setTimer(subscription.ring, HEAD_START_MS + 1);
     }
   }
 
@@ -180,11 +208,19 @@ export class Waker {
 /** One waiter's view of the changes: rings for each of them. Reset before a look, it misses none. */
 export class Subscription extends Bell {
   readonly resource: string | undefined;
+  readonly attempt: string | undefined;
+  /** Others are before it, who look out for it too. */
+  isFar = false;
   readonly #leave: () => void;
 
-  constructor(clock: Clock, resource: string | undefined, leave: () => void) {
+  constructor(
+    clock: Clock,
+    { resource, attempt }: Pick<Subscription, "resource" | "attempt">,
+    leave: () => void,
+  ) {
     super(clock);
     this.resource = resource;
+    this.attempt = attempt;
     this.#leave = leave;
   }
 

@@ -15,6 +15,8 @@ import { WAITING } from "./place.ts";
 
 /** A connection can die without a sound: this often is looked even if nothing was heard. */
 const LOOK_MAX_MS = 5_000;
+/** The same for those further behind: what they watch is told, and their renewals find a dead connection. */
+const FAR_LOOK_MS = 30_000;
 
 export interface Wait {
   readonly session: LeaseSession;
@@ -85,7 +87,7 @@ async function lookOnce(wait: Wait, call: Call, alarm: Alarm, patience: Patience
     if (previous !== undefined) expectOk(previous, call);
     if (readStat(head.body).version !== WAITING) {
       patience.name = undefined;
-      return LOOK_MAX_MS;
+      return watchesFirst ? LOOK_MAX_MS : FAR_LOOK_MS;
     }
     const now = clock.now();
     if (patience.name !== first.name) Object.assign(patience, { name: first.name, since: now });

@@ -1,10 +1,10 @@
-// One contender of the fault trials: acquires, and while it holds acts every millisecond. An act is a line appended to the
-// history of its trial, right behind a check() that passed; now and then it also writes through the guard of the shared
-// resource, a SQLite file. The history tells what it did and when, on the clock that all processes of this host share.
+// One contender of the fault trials: acquires or is elected, and while it holds acts every millisecond. An act is a line
+// appended to the history of its trial, right behind a check() that passed; now and then it also writes through the guard of
+// the shared resource, a SQLite file. The history tells what it did and when, on the clock that all processes of this host share.
 import { openSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sqliteGuard } from "../../../dist/guards/sqlite.js";
-import { connect } from "../../../dist/index.js";
+import { connect, onShutdown } from "../../../dist/index.js";
 import { postgresStore } from "../../../dist/stores/postgres.js";
 import { loadDriver } from "../../../dist/stores/sqlite/driver.js";
 import { factsOf, hostMs, onCommand, settings, tell } from "../../process/workers/kit.mjs";
@@ -99,8 +99,8 @@ function act(seat) {
   return true;
 }
 
-/** One term, from its grant to its end. */
-async function reign(seat, askedAt) {
+/** One term, from its grant to its end, or until it is asked to stop. */
+async function reign(seat, askedAt, stopping) {
   const { lease } = seat;
   const safeUntil = lease.safeUntil + offsetMs;
   Object.assign(seat, { safeUntil, inDoubt: false, isOver: false });
@@ -109,7 +109,7 @@ async function reign(seat, askedAt) {
   write(seat, lease, false);
   tell("granted", { resource: seat.resource, token: lease.token });
   lease.signal.addEventListener("abort", () => beTold(seat, lease.signal.reason.reason));
-  while (act(seat)) await sleep(1);
+  while (!stopping?.aborted && act(seat)) await sleep(1);
 }
 
 async function compete(seat, options) {
@@ -129,6 +129,34 @@ async function compete(seat, options) {
   } while (seat.again || seat.lease === undefined);
 }
 
+function sit({ resource, history, guard, again }) {
+  const file = openSync(history, "a");
+  const seat = { resource, history: file, guardedWrite: openGuard(guard), again, allActs: 0 };
+  seats.set(resource, seat);
+  return seat;
+}
+
+/** An election whose leader acts like any other holder. What it tells goes to the test; a planned end into the history. */
+function campaign(seat, options) {
+  let askedAt = hostMs();
+  let endedAt = 0;
+  const onEvent = ({ type, term, release, error }) => {
+    if (type === "campaigning") askedAt = hostMs();
+    if (type === "resigned") record(seat, "released", { began: endedAt, result: release });
+    tell("election", { resource: seat.resource, type, term, error: error && factsOf(error) });
+  };
+  const prepare = () => {
+    if (!seat.isReady) throw new Error("not ready");
+  };
+  const lead = async (lease, stopping) => {
+    seat.lease = lease;
+    await reign(seat, askedAt, stopping);
+    endedAt = hostMs();
+    if (seat.hangs) await new Promise((letGo) => Object.assign(seat, { letGo }));
+  };
+  seat.election = tenure.election(seat.resource, { ...options, prepare, lead, onEvent }).start();
+}
+
 const commands = {
   connect: async ({ url, library, defaults }) => {
     const target =
@@ -138,14 +166,23 @@ const commands = {
           ? url
           : `${url}?library=${library}`;
     tenure = await connect(target, { defaults, holderId: settings.name });
+    onShutdown(tenure, { graceMs: 20_000 });
   },
   /** Answers at once; grants and losses are told. `again`: whenever it has lost the lease it asks for it anew. */
-  compete: ({ resource, history, guard, again, options }) => {
-    const file = openSync(history, "a");
-    const seat = { resource, history: file, guardedWrite: openGuard(guard), again, allActs: 0 };
-    seats.set(resource, seat);
-    void compete(seat, { waitMs: 60_000, ...options });
+  compete: ({ options, ...place }) => {
+    void compete(sit(place), { waitMs: 60_000, ...options });
   },
+  /** The same by an election. `ready`: prepare succeeds; `hangs`: lead does not return when its term is over. */
+  campaign: ({ options, ready = true, hangs = false, ...place }) => {
+    campaign(Object.assign(sit(place), { isReady: ready, hangs }), options);
+  },
+  /** From now on prepare succeeds, and lead returns. */
+  recover: ({ resource }) => {
+    const seat = seats.get(resource);
+    Object.assign(seat, { isReady: true, hangs: false });
+    seat.letGo?.();
+  },
+  revoke: async ({ resource }) => ({ revoked: await tenure.revoke(resource) }),
   /** Answers when it has acted so many times more, in this term or the next. */
   act: async ({ resource, times }) => {
     const seat = seats.get(resource);
@@ -160,6 +197,7 @@ const commands = {
   },
   release: async ({ resource }) => {
     const seat = seats.get(resource);
+    if (seat.election !== undefined) return { result: (await seat.election.stop()).release };
     seat.again = false;
     seat.isOver = true;
     const began = hostMs();

@@ -1,0 +1,47 @@
+// Many candidates in one process, each with a session and connections of its own: to the store they are as many processes.
+// Counts what they ask of the store, for stores that have no server to count at.
+import { fromUrl } from "../../../dist/connect.js";
+import { connect } from "../../../dist/index.js";
+import { onCommand, settings, tell } from "../../process/workers/kit.mjs";
+
+const { url, name, count, timing, resource } = settings;
+const COUNTED = ["openSession", "grant", "renew", "release", "withdraw"];
+let requests = 0;
+let leading;
+
+async function open(parts) {
+  const store = await (await fromUrl(url))(parts);
+  return new Proxy(store, {
+    get(target, key) {
+      const member = Reflect.get(target, key, target);
+      if (typeof member !== "function") return member;
+      return (...args) => {
+        if (COUNTED.includes(key)) requests += 1;
+        return member.apply(target, args);
+      };
+    },
+  });
+}
+
+async function enter(index) {
+  const holderId = `${name}/${index}`;
+  const tenure = await connect(open, { holderId, defaults: timing });
+  const election = tenure.election(resource, {
+    lead: async (lease, stopping) => {
+      leading = election;
+      tell("leads", { token: lease.token });
+      await new Promise((resolve) => stopping.addEventListener("abort", resolve));
+    },
+    onEvent: ({ type, error }) => {
+      if (error !== undefined) tell("failed", { type, message: error.message });
+    },
+  });
+  election.start();
+}
+
+onCommand(({ do: what }) => {
+  if (what === "resign") void leading?.resign({ waitMs: 0 });
+  if (what === "count") tell("counted", { requests });
+});
+await Promise.all(Array.from({ length: count }, (_, index) => enter(index)));
+tell("entered");
