@@ -100,7 +100,7 @@ export class PostgresStore implements Store {
       const held = answer.slice("busy ".length);
       return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
     }
-    this.#holdings.add(sessionId, request.resource);
+    this.#holdings.add(sessionId, request.resource, attempt);
     return { kind: "granted", token: parseToken(answer) };
   }
 
