@@ -12,39 +12,10 @@ import type { Store } from "../../src/stores/store.ts";
 import { until } from "../servers/ask.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
+import { LIMIT_MS, redisWorld } from "../support/redis-world.ts";
 
 const redis = useServer(startRedis, { own: true });
-const LIMIT_MS = 5_000;
-let prefixes = 0;
-let attempts = 0;
-
-async function opened(): Promise<{ store: Store; base: string }> {
-  prefixes += 1;
-  const store = await redisStore({ url: redis().url, prefix: `keys${prefixes}` })(systemParts());
-  onTestFinished(() => store.close());
-  return { store, base: `{keys${prefixes}}:` };
-}
-
-async function session(store: Store, sessionId: string, ttlMs = 60_000): Promise<void> {
-  await store.openSession({ sessionId, holderId: sessionId, ttlMs, limitMs: LIMIT_MS });
-}
-
-async function take(store: Store, sessionId: string, resource: string): Promise<bigint> {
-  attempts += 1;
-  const attempt = `${sessionId}.${attempts}`;
-  const request = { sessionId, resource, attempt, holderId: sessionId, queue: false };
-  const outcome = await store.grant({ ...request, limitMs: LIMIT_MS });
-  if (outcome.kind !== "granted") throw new Error(outcome.kind);
-  return outcome.token;
-}
-
-/** Taken and given back: the token. */
-async function cycle(store: Store, sessionId: string, resource: string): Promise<bigint> {
-  const token = await take(store, sessionId, resource);
-  const released = await store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
-  expect(released).toEqual({ kind: "released" });
-  return token;
-}
+const { opened, session, take, cycle } = redisWorld(redis, "keys");
 
 describe("keys", () => {
   test("S1: a deleted counter is mended from what the resource itself remembers", async () => {
@@ -234,79 +205,6 @@ describe("the common path", () => {
   });
 });
 
-describe("the list of what is held", () => {
-  async function listed(store: Store): Promise<string[]> {
-    const page = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
-    return page.leases.map(({ resource }) => resource);
-  }
-
-  test("is right for a name that is taken again and again, however often it is looked at", async () => {
-    const { store, base } = await opened();
-    const prefix = base.slice(1, -2);
-    const other = await redisStore({ url: redis().url, prefix })(systemParts());
-    onTestFinished(() => other.close());
-    await session(store, "one");
-    for (let round = 0; round < 12; round += 1) {
-      const token = await take(store, "one", "r");
-      expect(await listed(other)).toEqual(["r"]);
-      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-      // Looked at after some releases, so that the next take finds every state that a free lease can be in.
-      if (round % 3 === 0) expect(await listed(other)).toEqual([]);
-    }
-    expect(await listed(other)).toEqual([]);
-    expect(await redis().command("EXISTS", `${base}held`)).toBe(0);
-  });
-
-  test("is not touched by such a name, and is by one that is taken once", async () => {
-    const { store, base } = await opened();
-    await session(store, "one");
-    await cycle(store, "one", "once");
-    expect(await redis().command("ZCARD", `${base}held`)).toBe(0);
-    for (let round = 0; round < 3; round += 1) await cycle(store, "one", "often");
-    expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:often`]);
-  });
-
-  test("loses the names that nobody has taken for so long that they are forgotten", async () => {
-    const { store, base } = await opened();
-    await session(store, "one");
-    for (const name of ["old", "older"])
-      for (let round = 0; round < 2; round += 1) await cycle(store, "one", name);
-    // As their ttl would have it in an hour.
-    await redis().command("DEL", `${base}r:old`, `${base}r:older`);
-    for (let round = 0; round < 2; round += 1) await cycle(store, "one", "new");
-    expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:new`]);
-  });
-
-  test("S5: a late release of an earlier term of such a name changes nothing", async () => {
-    const { store } = await opened();
-    for (const id of ["one", "two"]) await session(store, id);
-    const tokens: bigint[] = [];
-    for (let round = 0; round < 3; round += 1) tokens.push(await cycle(store, "one", "r"));
-    const token = await take(store, "one", "r");
-    const release = (sessionId: string, offered: bigint): ReturnType<Store["release"]> =>
-      store.release({ sessionId, resource: "r", token: offered, limitMs: LIMIT_MS });
-    for (const old of tokens) expect(await release("one", old)).toEqual({ kind: "notHeld" });
-    expect(await release("two", token)).toEqual({ kind: "notHeld" });
-    expect(await listed(store)).toEqual(["r"]);
-    expect(await release("one", token)).toEqual({ kind: "released" });
-    expect(await listed(store)).toEqual([]);
-  });
-
-  test("S4: such a name is refused to others while it is held, and its waiters are told", async () => {
-    const { store } = await opened();
-    for (const id of ["one", "two"]) await session(store, id);
-    for (let round = 0; round < 3; round += 1) await cycle(store, "one", "r");
-    const token = await take(store, "one", "r");
-    const wait = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
-    const ask = { ...wait, holderId: "two", queue: true };
-    expect(await store.grant(ask)).toEqual({ kind: "busy", holderId: "one" });
-    const free = store.untilFree({ ...wait, signal: new AbortController().signal });
-    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-    await free;
-    expect(await store.grant(ask)).toMatchObject({ kind: "granted" });
-  });
-});
-
 describe("expiry", () => {
   test("S3: a session lasts a millisecond more than its ttl after the request was sent", async () => {
     const client = new Redis(redis().url);
@@ -334,7 +232,14 @@ describe("expiry", () => {
 });
 
 describe("waking", () => {
-  async function waiting(): Promise<{ store: Store; wait: Promise<void>; token: bigint }> {
+  interface Waiting {
+    readonly store: Store;
+    readonly base: string;
+    readonly wait: Promise<void>;
+    readonly token: bigint;
+  }
+
+  async function waiting(): Promise<Waiting> {
     const { store, base } = await opened();
     await session(store, "one");
     await session(store, "two");
@@ -345,23 +250,21 @@ describe("waking", () => {
     const isHeard = async (): Promise<boolean> =>
       String(await redis().command("PUBSUB", "NUMSUB", `${base}c:r`)).endsWith(",1");
     await until("the waiter has subscribed", isHeard, LIMIT_MS);
-    return { store, wait, token };
+    return { store, base, wait, token };
   }
 
-  const ends: Record<string, (store: Store, token: bigint) => Promise<unknown>> = {
-    "the end of the holder's session": (store) =>
+  const ends: Record<string, (waiting: Waiting) => Promise<unknown>> = {
+    "the end of the holder's session": ({ store }) =>
       store.endSession({ sessionId: "one", limitMs: LIMIT_MS }),
-    "a revocation": (store, token) => store.revoke({ resource: "r", token, limitMs: LIMIT_MS }),
-    "a deleted session": async () => {
-      await redis().command("DEL", `{keys${prefixes}}:s:one`);
-    },
+    "a revocation": ({ store, token }) => store.revoke({ resource: "r", token, limitMs: LIMIT_MS }),
+    "a deleted session": ({ base }) => redis().command("DEL", `${base}s:one`),
   };
 
   test.each(Object.entries(ends))("L2: %s wakes the waiter", async (_, end) => {
-    const { store, wait, token } = await waiting();
+    const world = await waiting();
     const begunAt = performance.now();
-    await end(store, token);
-    await wait;
+    await end(world);
+    await world.wait;
     // By a message, or for what sends none by the look that comes in any case.
     expect(performance.now() - begunAt).toBeLessThan(_.startsWith("a deleted") ? 6_500 : 1_000);
   });
