@@ -122,10 +122,11 @@ class GuardOnPostgres<Target extends PostgresTarget>
     const source = sourceOf(given, this.#bound);
     const opening = {
       isolation: this.#isolation,
-      // One statement, because each costs the server a little. The clock of a transaction stands still: where it shows
-      // another time than the message that began it, the transaction is older and not ours.
-      statement: `${this.#admit(source)}, (now() = statement_timestamp())::text AS fresh,
-        set_config('idle_in_transaction_session_timeout', '${this.#idleLimitMs}', true)`,
+      // One statement with one column, because each costs server and client a little. The clock of a transaction stands
+      // still: where it shows another time than the message that began it, the transaction is older and not ours.
+      statement: `SELECT CASE WHEN ${this.#admit(source)} IS NOT NULL
+        AND set_config('idle_in_transaction_session_timeout', '${this.#idleLimitMs}', true) IS NOT NULL
+        THEN (now() = statement_timestamp())::text END AS fresh`,
     };
     const work = (transaction: unknown): T | Promise<T> => {
       // Waiting for the comparison may have outlasted the lease.
@@ -140,7 +141,9 @@ class GuardOnPostgres<Target extends PostgresTarget>
 
   async raise(given?: TokenSource): Promise<void> {
     const source = sourceOf(given, this.#bound);
-    await this.#inWords(source.resource, () => this.#connection.run(this.#admit(source)));
+    await this.#inWords(source.resource, () =>
+      this.#connection.run(`SELECT ${this.#admit(source)}`),
+    );
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
@@ -152,7 +155,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
   }
 
   #admit({ resource, token }: TokenSource): string {
-    return `SELECT "${this.#schema}".admit(${textOf(resource)}, ${formatToken(token)}, ${this.#waitLimitMs})`;
+    return `"${this.#schema}".admit(${textOf(resource)}, ${formatToken(token)}, ${this.#waitLimitMs})`;
   }
 
   async #inWords<T>(resource: string, act: (step: (step: Step) => void) => Promise<T>): Promise<T> {

@@ -5,7 +5,7 @@ import type { Held } from "../../core/context.ts";
 import { InvalidArgumentError, UntrustedTokenError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Guard, TokenSource } from "../guard.ts";
-import { HEADER, parseHeader } from "./header.ts";
+import { HEADER, type Offered, parseHeader } from "./header.ts";
 import { crowded, malformed, missing, otherResource, type Refusal, refusalOf } from "./refusal.ts";
 import { CrowdedError, Turns } from "./turns.ts";
 
@@ -28,6 +28,8 @@ export class Admission {
   readonly #options: AdmissionOptions;
   readonly #turns: Turns;
   readonly #known = new WeakMap<object, TokenSource>();
+  /** A holder sends the same header with every request. */
+  #latest: { readonly header: string; readonly offered: Offered } | undefined;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -83,7 +85,8 @@ export class Admission {
   #read(header: string | undefined, resource: string): TokenSource | Refusal {
     if (header === undefined || header === "") return missing(resource);
     const { signedBy } = this.#options;
-    const offered = parseHeader(header);
+    if (this.#latest?.header !== header) this.#latest = { header, offered: parseHeader(header) };
+    const { offered } = this.#latest;
     if (offered.kind === "signed") {
       if (signedBy !== undefined) return signedBy.verify(offered.text);
       return malformed("This service takes plain tokens, not signed ones.");
