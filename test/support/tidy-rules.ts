@@ -81,6 +81,7 @@ const layers: Readonly<Record<string, Layer>> = {
   guards: { may: ["core/", "guards/guard.ts", "node:"], never: clockAndChance },
   holder: { may: ["core/", "stores/store.ts", "holder/"] },
   election: { may: ["core/", "stores/store.ts", "holder/", "election/"] },
+  once: { may: ["core/", "stores/store.ts", "holder/", "once/"] },
   testing: {
     may: ["core/", "stores/store.ts", "guards/guard.ts", "testing/", "node:assert"],
   },
