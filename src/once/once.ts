@@ -5,9 +5,10 @@ import type { Clock } from "../core/clock.ts";
 import { AcquireTimeoutError, InvalidArgumentError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions, Leases } from "../holder/leases.ts";
+import type { UnrenewedParts } from "../holder/unrenewed.ts";
 import { badDelay, isDelay } from "../holder/waits.ts";
 import { checkFire, type Due, type Fire, isLate } from "./fire.ts";
-import { type Marked, type MarkParts, markFire, type Taken, whoRan } from "./marks.ts";
+import { type Marked, markFire, type Taken, whoRan } from "./marks.ts";
 
 export interface OnceOptions extends AcquireOptions, Fire {
   /**
@@ -33,7 +34,7 @@ export type Skipped = Extract<OnceResult<unknown>, { ran: false }>;
 
 export type OnceWork<T> = (lease: Lease) => T | Promise<T>;
 
-export interface OnceParts extends Omit<MarkParts, "limitMs"> {
+export interface OnceParts extends Omit<UnrenewedParts, "limitMs"> {
   readonly leases: Leases;
 }
 
@@ -58,12 +59,12 @@ export async function once<T>(
 }
 
 class Once {
-  readonly #parts: OnceParts & MarkParts;
+  readonly #parts: OnceParts & UnrenewedParts;
   readonly #clock: Clock;
   readonly #due: Due;
   readonly #options: AcquireOptions;
 
-  constructor(parts: OnceParts & MarkParts, due: Due, options: AcquireOptions) {
+  constructor(parts: OnceParts & UnrenewedParts, due: Due, options: AcquireOptions) {
     this.#parts = parts;
     this.#clock = parts.clock;
     this.#due = due;
