@@ -1,7 +1,7 @@
 // The object that `connect()` returns: leases from holder/, elections from election/, scheduled runs from once/, closed
 // together.
 
-import { checkCallbacks, Election, type ElectionOptions } from "./election/election.ts";
+import { checkElection, Election, type ElectionOptions } from "./election/election.ts";
 import { Leases, type LeasesParts } from "./holder/leases.ts";
 import { type OnceOptions, type OnceResult, type OnceWork, once } from "./once/once.ts";
 
@@ -24,10 +24,10 @@ export class Tenure extends Leases {
    * it, for those who only follow.
    */
   election(name: string, options: ElectionOptions): Election {
-    checkCallbacks(options);
-    const { marginMs } = this.plan(name, options).timing;
-    const { clock, random, warn } = this.#parts;
-    const election = new Election({ leases: this, clock, random, marginMs, warn }, name, options);
+    checkElection(options);
+    const { marginMs, roundTripMs: limitMs } = this.plan(name, options).timing;
+    const parts = { ...this.#parts, leases: this, marginMs, limitMs };
+    const election = new Election(parts, name, options);
     this.#elections.add(election);
     return election;
   }

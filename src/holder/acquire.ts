@@ -39,6 +39,8 @@ export interface AcquireRequest extends LeasePlan {
   /** Undefined: do not wait at all, and answer that it is busy. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
+  /** Called whenever the store is asked for the grant, so that something else can be asked at the same time. */
+  readonly onAsk?: (() => void) | undefined;
 }
 
 /** A store that stays unreachable is asked this often by someone who does not wait. */
@@ -185,9 +187,10 @@ class Acquisition {
 
   #grant(session: Session, attempt: string): Promise<GrantOutcome> {
     const { store, clock, holderId } = this.#parts;
-    const { resource, timing, value, waitMs } = this.#request;
+    const { resource, timing, value, waitMs, onAsk } = this.#request;
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
+    onAsk?.();
     return withLimit(clock, limitMs, "request for a grant", () =>
       store.grant({
         sessionId,

@@ -47,6 +47,8 @@ export interface AcquireOptions extends LeaseOptions {
   readonly waitMs?: number | undefined;
   /** Ends the wait; the call rejects with the signal's reason. Does not end the lease. */
   readonly signal?: AbortSignal | undefined;
+  /** @internal Called whenever the store is asked for the grant. */
+  readonly onAsk?: (() => void) | undefined;
 }
 
 export interface CloseOptions {
@@ -237,9 +239,9 @@ export class Leases implements AsyncDisposable {
     waitMs: number | undefined,
   ): Promise<Lease | Busy> {
     this.#refuseWhenClosed();
-    const { signal } = options;
+    const { signal, onAsk } = options;
     const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
-    const request = { ...this.plan(resource, options), waitMs, signal };
+    const request = { ...this.plan(resource, options), waitMs, signal, onAsk };
     // Counted, not collected: a set of promises keeps what they resolved with from the garbage collector for a while.
     this.#acquiring += 1;
     try {

@@ -20,7 +20,8 @@ async function candidate(file: string, settings: object = {}): Promise<Child> {
   return child;
 }
 
-const leads = (child: Child): Promise<Told> => child.heard("leads");
+const leads = (child: Child, after = 0n): Promise<Told> =>
+  child.heard("leads", ({ token }) => BigInt(String(token)) > after);
 
 test("L4: a rolling restart of five candidates leaves no ttl-long gap, and each process ends with code 0", async () => {
   const file = join(processes.folder(), "tenure.db");
@@ -103,6 +104,51 @@ test("SIGTERM with a lead that never ends: code 1 after the grace; a second sign
   await impatient.heard("asked to end");
   impatient.signal("SIGINT");
   expect((await impatient.exited).code).toBe(130);
+});
+
+test("the preferred candidate takes over from the end of the queue; a wish for one that was killed costs its time at most", async () => {
+  const file = join(processes.folder(), "tenure.db");
+  const leader = await candidate(file, { name: "leader" });
+  await leads(leader);
+  const queue: Child[] = [];
+  for (const name of ["second", "third", "fourth"]) {
+    const next = await candidate(file, { name });
+    await next.heard("campaigning");
+    queue.push(next);
+  }
+  const [second, third, fourth] = queue as [Child, Child, Child];
+  leader.say({ preferred: "fourth", waitMs: 10_000 });
+  const { token } = await leads(fourth);
+  expect(await leader.heard("handed over")).toMatchObject({ successor: { holderId: "fourth" } });
+  for (const other of [second, third])
+    expect(other.told.filter(({ event }) => event === "leads")).toEqual([]);
+  // Its session is over when nobody expects it: the others hold back for nothing.
+  third.signal("SIGKILL");
+  await third.exited;
+  const preferredMs = 1_000;
+  const led = fourth.heard("led");
+  fourth.say({ preferred: "third", preferredMs, waitMs: 0 });
+  const from = await led;
+  const next = await Promise.race([leads(second), leads(leader, BigInt(String(token)))]);
+  expect(next.at - from.at).toBeGreaterThan(preferredMs / 2);
+  expect(next.at - from.at).toBeLessThan(preferredMs + TIMING.ttlMs);
+});
+
+test("rank: a killed leader is replaced by the lower rank, although the other came first", async () => {
+  const file = join(processes.folder(), "tenure.db");
+  const leader = await candidate(file);
+  await leads(leader);
+  const backup = await candidate(file, { priority: 3 });
+  await backup.heard("campaigning");
+  const main = await candidate(file, { priority: 0 });
+  await main.heard("campaigning");
+  await killed(leader);
+  const first = await leads(main);
+  expect(backup.told.filter(({ event }) => event === "leads")).toEqual([]);
+  // And where there is no other, by the higher one.
+  await killed(main);
+  const last = await leads(backup);
+  expect(BigInt(String(last.token))).toBeGreaterThan(BigInt(String(first.token)));
 });
 
 async function killed(child: Child): Promise<number> {

@@ -1,8 +1,9 @@
 // A candidate of an election, as a deployed process would be one: it leads until it is told to stop, and ends by SIGTERM.
 import { connect, onShutdown } from "../../../dist/index.js";
-import { factsOf, hostMs, settings, tell } from "./kit.mjs";
+import { factsOf, hostMs, onCommand, settings, tell } from "./kit.mjs";
 
 const { url, timing, graceMs = 10_000, warmMs = 0, lead = "polite", drainForMs = 20 } = settings;
+const { priority } = settings;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const tenure = await connect(url, { holderId: settings.name, defaults: timing });
@@ -28,10 +29,12 @@ const leads = {
 
 const election = tenure.election("leader", {
   value: { pid: process.pid },
+  priority,
   prepare: () => pause(warmMs),
   lead: leads[lead],
   onEvent: (event) =>
     tell(event.type, { ...event, error: factsOf(event.error), name: settings.name }),
 });
 election.start();
+onCommand(async (wish) => tell("handed over", await election.resign(wish)));
 tell("started");
