@@ -1,56 +1,15 @@
 // Goal: on every store a fire is run once by machines that come together, late, or after the runner has gone; the next fire
 // is run however soon it comes; and a window that a store cannot remember is refused. Method: several connections to one
 // real server, each with its own session, as several machines would have them.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { connect } from "../../src/connect.ts";
+import { describe, expect, test } from "vitest";
 import type { Tenure } from "../../src/tenure.ts";
-import { startEtcd } from "../servers/etcd.ts";
-import { startPostgres } from "../servers/postgres.ts";
-import { startRedis } from "../servers/redis.ts";
-import { useServer } from "../servers/use-server.ts";
-import { startZooKeeper } from "../servers/zookeeper.ts";
+import { everyStore, freshName, machinesOn } from "../support/every-store.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "tenure-once-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-const engines: Record<string, () => () => string> = {
-  sqlite: () => () => `sqlite:${join(folder, "tenure.db")}`,
-  postgres: () => urlOf(useServer(startPostgres)),
-  redis: () => urlOf(useServer(startRedis)),
-  etcd: () => urlOf(useServer(startEtcd)),
-  zookeeper: () => urlOf(useServer(startZooKeeper)),
-};
-
-function urlOf(server: () => { readonly url: string }): () => string {
-  return () => server().url;
-}
-
-const open: Tenure[] = [];
-let keys = 0;
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((tenure) => tenure.close()));
-});
-
-function freshKey(): string {
-  keys += 1;
-  return `once-${process.pid}-${Date.now()}-${keys}`;
-}
-
-describe.each(Object.keys(engines))("%s", (engine) => {
-  const url = engines[engine]?.() as () => string;
-
-  const machine = async (holderId: string): Promise<Tenure> => {
-    const tenure = await connect(url(), { holderId });
-    open.push(tenure);
-    return tenure;
-  };
+describe.each(everyStore)("%s", (engine) => {
+  const machine = machinesOn(engine);
 
   test("one of four machines runs a fire; a late one finds it had, also when the runner has gone", async () => {
-    const key = freshKey();
+    const key = freshName("once");
     const atMs = Date.now();
     const machines = await Promise.all(["a", "b", "c", "d"].map(machine));
     const fire = (tenure: Tenure) => tenure.once(key, { atMs }, (lease) => lease.check());
@@ -66,7 +25,7 @@ describe.each(Object.keys(engines))("%s", (engine) => {
   });
 
   test("fires that come faster than they are forgotten are each run once, with growing tokens", async () => {
-    const key = freshKey();
+    const key = freshName("once");
     const begin = Date.now();
     const [one, two] = [await machine("one"), await machine("two")];
     const tokens: bigint[] = [];
@@ -84,7 +43,7 @@ describe.each(Object.keys(engines))("%s", (engine) => {
   });
 
   test("a window has one run, and another when it is over by the store's clock", async () => {
-    const key = freshKey();
+    const key = freshName("once");
     const [one, two] = [await machine("one"), await machine("two")];
     const fire = { windowMs: 5_000 };
     expect(await one.once(key, fire, () => 1)).toMatchObject({ ran: true });
@@ -99,7 +58,7 @@ describe.each(Object.keys(engines))("%s", (engine) => {
   });
 
   test("a day is remembered, or refused before anything runs where sessions are shorter", async () => {
-    const key = freshKey();
+    const key = freshName("once");
     const tenure = await machine("one");
     let runs = 0;
     const asked = tenure.once(key, { windowMs: 86_400_000 }, () => {
