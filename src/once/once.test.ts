@@ -191,6 +191,26 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ reason: "taken" });
   });
 
+  test("close() while a fire is being claimed starts nothing, and gives the fire back", async () => {
+    const world = makeWorld();
+    const [one, two] = [await world.join("one"), await world.join("two")];
+    const atMs = world.clock.wallNow();
+    const gate = new Gate();
+    one.store.hooks.grant = async ({ resource }, forward) => {
+      const answer = await forward();
+      if (resource !== "job") await gate.opened;
+      return answer;
+    };
+    const failing = one.tenure.once("job", { atMs }, () => expect.unreachable());
+    await flush();
+    const closing = one.tenure.close();
+    await flush();
+    gate.open();
+    await expect(failing).rejects.toMatchObject({ code: "DRAINING" });
+    await closing;
+    expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ ran: true });
+  });
+
   test("S7: a lost answer about the mark is asked for again, and does not become a second run or none", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];

@@ -76,21 +76,26 @@ class Once {
     const lease = await this.#acquire(waitMs);
     if (!("token" in lease)) return lease;
     try {
-      const claim = await this.#claim();
-      if (!("giveBack" in claim)) return claim;
-      let begun = false;
-      try {
-        const value = await lease.run((held) => {
-          begun = true;
-          return work(held);
-        });
-        return { ran: true, value, token: lease.token };
-      } finally {
-        // The lease was lost before the work could begin: another machine may have the fire.
-        if (!begun) await claim.giveBack();
-      }
+      // As work in flight from here on: close() waits for a claim, too, and one that is not used can still be given back.
+      return await lease.run(() => this.#claimAndRun(lease, work));
     } finally {
       await lease.release();
+    }
+  }
+
+  async #claimAndRun<T>(lease: Lease, work: OnceWork<T>): Promise<OnceResult<T>> {
+    const claim = await this.#claim();
+    if (!("giveBack" in claim)) return claim;
+    let begun = false;
+    try {
+      // Looks at the lease again, behind the mark: whoever lost it meanwhile does not begin.
+      const value = await lease.run((held) => {
+        begun = true;
+        return work(held);
+      });
+      return { ran: true, value, token: lease.token };
+    } finally {
+      if (!begun) await claim.giveBack();
     }
   }
 
