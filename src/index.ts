@@ -46,6 +46,8 @@ export type { Handover, HandoverOptions } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
 export type { AcquireOptions, CloseOptions, LeaseOptions, WatchOptions } from "./holder/leases.ts";
 export type { Raisable } from "./holder/raise.ts";
+export type { Fire } from "./once/fire.ts";
+export type { OnceOptions, OnceResult, OnceWork, Skipped } from "./once/once.ts";
 export { onShutdown, type ShutdownOptions } from "./shutdown.ts";
 export type {
   Consistency,

@@ -45,7 +45,9 @@ describe("exports", () => {
     "$name has its built file and its types, at the place of its name",
     (entry) => {
       const path = entry.name === "." ? "index" : entry.name.slice(2);
-      const places = [`./dist/${path}.js`, `./dist/${path}/index.js`];
+      const places = [path, `${path}/index`, `adapters/${path}`].map(
+        (place) => `./dist/${place}.js`,
+      );
       expect(places).toContain(entry.default);
       expect(entry.types).toBe(entry.default.replace(/\.js$/, ".d.ts"));
       expect(existsSync(join(root, entry.default)), entry.default).toBe(true);

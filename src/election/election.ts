@@ -2,16 +2,20 @@
 // safety is the lease's. What the callbacks throw is told, waited out and tried again: nothing ends the race in silence.
 
 import { type Backoff, backoffMs } from "../core/backoff.ts";
-import type { Clock, Random, Timer } from "../core/clock.ts";
+import type { Timer } from "../core/clock.ts";
 import { ClosedError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
+import { checkHolderId } from "../core/record.ts";
 import { orAborted } from "../core/signals.ts";
 import type { Handover, HandoverOptions } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { LeaseOptions, Leases } from "../holder/leases.ts";
+import type { UnrenewedParts } from "../holder/unrenewed.ts";
 import { badDelay, isDelay, pause } from "../holder/waits.ts";
 import type { Consistency, ReadAnswer } from "../stores/store.ts";
 import { type ElectionEvent, errorOf, warningOf } from "./events.ts";
+import { PRIORITY_MAX, PRIORITY_STEP_MS, untilLed, untilVacantFor } from "./hold-back.ts";
 import { type Leader, leaderOf, observe } from "./observe.ts";
+import { findNote, leaveNote, type Note, noteOf, type Preference } from "./preference.ts";
 import { type Lead, Reign } from "./reign.ts";
 
 export interface ElectionOptions extends LeaseOptions {
@@ -21,16 +25,20 @@ export interface ElectionOptions extends LeaseOptions {
    */
   readonly prepare?: ((signal: AbortSignal) => unknown) | undefined;
   readonly lead: Lead;
+  /**
+   * The rank of this candidate, a whole number from 0 to 20: whenever nobody leads, one of rank 0 asks at once and each
+   * further rank 500 ms later. A hint: it never ends a reign, and whom the store grants the lease leads. Too large: with
+   * nobody of a lower rank there, so much longer nobody leads. @default 0
+   */
+  readonly priority?: number | undefined;
   /** After a reign: campaign again. Off: one reign, then the election stops. @default true */
   readonly campaignAgain?: boolean | undefined;
   /** Told everything that happens. @default failures and overruns become warnings of the process */
   readonly onEvent?: ((event: ElectionEvent) => void) | undefined;
 }
 
-export interface ElectionParts {
+export interface ElectionParts extends UnrenewedParts {
   readonly leases: Leases;
-  readonly clock: Clock;
-  readonly random: Random;
   /** How long before its expiry at the store a lease ends here. */
   readonly marginMs: number;
   /** Where failures go when the caller has no `onEvent`, or it throws. */
@@ -51,6 +59,16 @@ export interface ResignOptions {
    * short. Too large: a `lead` that ignores `stopping` leads on for so long. @default 10000
    */
   readonly drainMs?: number | undefined;
+  /**
+   * The holderId of the candidate that shall lead next. The others let it come first, once and for `preferredMs`. A hint:
+   * when it does not come, another leads. @default nobody: the first in the queue
+   */
+  readonly preferred?: string | undefined;
+  /**
+   * How long the others hold back for `preferred`, at most 60000. Too small: it has no time to come. Too large: when it
+   * is gone, nobody leads for so long. @default 2000
+   */
+  readonly preferredMs?: number | undefined;
 }
 
 /** How it went; `resigned: false` when it did not lead. */
@@ -60,6 +78,8 @@ export type ElectionState = "idle" | "preparing" | "campaigning" | "leading" | "
 
 const RESIGN_WAIT_MS = 5_000;
 const DRAIN_MS = 10_000;
+const PREFERRED_MS = 2_000;
+const PREFERRED_MAX_MS = 60_000;
 const RETRY: Backoff = { baseMs: 200, capMs: 10_000 };
 /** About twelve days, the most that a timer of Node can do is twice that; it is set again. */
 const LONG_MS = 2 ** 30;
@@ -74,6 +94,8 @@ export class Election implements AsyncDisposable {
   #race: Promise<void> | undefined;
   #alive: Timer | undefined;
   #failures = 0;
+  /** The last wish for another that was heeded: once is enough. */
+  #heeded: bigint | undefined;
 
   /** The name and the lease's options have been checked by then. */
   constructor(parts: ElectionParts, name: string, options: ElectionOptions) {
@@ -108,14 +130,14 @@ export class Election implements AsyncDisposable {
   async resign(options: ResignOptions = {}): Promise<Resignation> {
     const limits = limitsOf(options, RESIGN_WAIT_MS);
     if (this.#reign === undefined) return { resigned: false };
-    return { resigned: true, ...(await this.#reign.resign(limits)) };
+    return { resigned: true, ...(await this.#handOver(this.#reign, limits)) };
   }
 
   /** Leaves the race for good; resigns first where it leads. */
   async stop(options: ResignOptions = {}): Promise<Resignation> {
     const limits = limitsOf(options, 0);
     // The reign hears of it first, so that it ends as planned.
-    const handover = this.#reign?.resign(limits);
+    const handover = this.#reign && this.#handOver(this.#reign, limits);
     this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
     const result = await handover;
     // A `lead` that ends neither by itself nor by its signal is reported, not waited for.
@@ -141,6 +163,22 @@ export class Election implements AsyncDisposable {
     options: { readonly signal?: AbortSignal | undefined } = {},
   ): AsyncGenerator<Leader | undefined, void, undefined> {
     return observe(this.#parts.leases, this.name, options.signal);
+  }
+
+  async #handOver(reign: Reign, limits: Limits): Promise<Handover> {
+    const { preference, ...handover } = limits;
+    if (preference === undefined) return reign.resign(handover);
+    const { preferred } = preference;
+    const drainMs = Math.min(handover.drainMs, PREFERRED_MAX_MS);
+    const isKnown = await leaveNote(this.#parts, this.name, { ...preference, drainMs }).then(
+      () => true,
+      // A wish that cannot be left is no reason to stay.
+      (error: unknown) => {
+        this.#tell({ type: "preferenceFailed", error });
+        return false;
+      },
+    );
+    return reign.resign(isKnown ? { ...handover, preferred } : handover);
   }
 
   async #runRace(): Promise<void> {
@@ -189,19 +227,74 @@ export class Election implements AsyncDisposable {
   }
 
   async #win(): Promise<Lease> {
-    const { prepare: _p, lead: _l, campaignAgain: _c, onEvent: _e, ...lease } = this.#options;
-    const { signal } = this.#stopped;
     this.#state = "campaigning";
     this.#tell({ type: "campaigning" });
     for (;;) {
       try {
-        const options = { ...lease, waitMs: Number.POSITIVE_INFINITY, signal };
-        return await this.#parts.leases.acquire(this.name, options);
+        // Asked for at the same time as the grant, so that a takeover does not take longer for it.
+        let note: Promise<Note | undefined> | undefined;
+        const onAsk = (): void => {
+          note = findNote(this.#parts, this.name);
+        };
+        const lease = await this.#ask(onAsk);
+        if (lease !== undefined && !(await this.#letPass(lease, await note))) return lease;
       } catch (error) {
         if (isTenureError(error, "CLOSED")) throw error;
         await this.#waitOut((retryInMs) => ({ type: "campaignFailed", error, retryInMs }));
       }
     }
+  }
+
+  /** The lease, when it is this candidate's time to ask; undefined when somebody was quicker. */
+  async #ask(onAsk: () => void): Promise<Lease | undefined> {
+    const {
+      priority = 0,
+      prepare: _p,
+      lead: _l,
+      campaignAgain: _c,
+      onEvent: _e,
+      ...lease
+    } = this.#options;
+    const { leases } = this.#parts;
+    const { signal } = this.#stopped;
+    const first = { ...lease, waitMs: Number.POSITIVE_INFINITY, signal, onAsk };
+    if (priority === 0) return leases.acquire(this.name, first);
+    let waitMs = 0;
+    await untilVacantFor(this.#watching(), async () => {
+      const note = await findNote(this.#parts, this.name);
+      const isWished = note?.preferred === leases.holderId;
+      // Those before it in the queue let it pass, each in its turn.
+      waitMs = isWished ? note.preferredMs : 0;
+      return isWished ? 0 : priority * PRIORITY_STEP_MS;
+    });
+    return leases
+      .acquire(this.name, { ...lease, waitMs, signal, onAsk })
+      .catch((error: unknown) => {
+        if (isTenureError(error, "ACQUIRE_TIMEOUT")) return undefined;
+        throw error;
+      });
+  }
+
+  /** True when the lease was given up for the one that is wished for, and that one has come or had its time. */
+  async #letPass(lease: Lease, note: Note | undefined): Promise<boolean> {
+    const { leases } = this.#parts;
+    if (note === undefined || note.token === this.#heeded) return false;
+    this.#heeded = note.token;
+    const { preferred, preferredMs } = note;
+    if (preferred === leases.holderId) {
+      // Fulfilled. Where this gets lost, each of the others heeds it once more for nothing.
+      void leases.revoke(noteOf(this.name)).catch(() => undefined);
+      return false;
+    }
+    await lease.release();
+    this.#tell({ type: "yielded", to: preferred });
+    await untilLed(this.#watching(), preferred, preferredMs);
+    return true;
+  }
+
+  #watching(): Parameters<typeof untilLed>[0] {
+    const { leases, clock } = this.#parts;
+    return { leases, clock, name: this.name, signal: this.#stopped.signal };
   }
 
   async #lead(lease: Lease): Promise<void> {
@@ -263,15 +356,28 @@ export class Election implements AsyncDisposable {
   }
 }
 
-function limitsOf(options: ResignOptions, defaultWaitMs: number): HandoverOptions {
-  const { waitMs = defaultWaitMs, drainMs = DRAIN_MS } = options;
-  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
-  if (!isDelay(drainMs)) throw badDelay("drainMs", drainMs);
-  return { waitMs, drainMs };
+interface Limits extends HandoverOptions {
+  readonly drainMs: number;
+  readonly preference: Preference | undefined;
 }
 
-export function checkCallbacks(options: ElectionOptions): void {
-  const { lead, prepare, onEvent }: Partial<ElectionOptions> = options ?? {};
+function limitsOf(options: ResignOptions, defaultWaitMs: number): Limits {
+  const { waitMs = defaultWaitMs, drainMs = DRAIN_MS, preferred } = options;
+  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
+  if (!isDelay(drainMs)) throw badDelay("drainMs", drainMs);
+  const { preferredMs = PREFERRED_MS } = options;
+  if (!isDelay(preferredMs) || preferredMs > PREFERRED_MAX_MS) {
+    throw new InvalidArgumentError(
+      `\`preferredMs\` must be from 0 to ${PREFERRED_MAX_MS}, got ${String(preferredMs)}.`,
+    );
+  }
+  const preference =
+    preferred === undefined ? undefined : { preferred: checkHolderId(preferred), preferredMs };
+  return { waitMs, drainMs, preference };
+}
+
+export function checkElection(options: ElectionOptions): void {
+  const { lead, prepare, onEvent, priority = 0 }: Partial<ElectionOptions> = options ?? {};
   if (typeof lead !== "function") {
     throw new InvalidArgumentError(
       "election(name, { lead }) needs `lead`: the function that runs while this process leads.",
@@ -281,4 +387,8 @@ export function checkCallbacks(options: ElectionOptions): void {
     if (callback === undefined || typeof callback === "function") continue;
     throw new InvalidArgumentError(`\`${name}\` of an election must be a function.`);
   }
+  if (Number.isInteger(priority) && priority >= 0 && priority <= PRIORITY_MAX) return;
+  throw new InvalidArgumentError(
+    `\`priority\` must be a whole number from 0, which asks first, to ${PRIORITY_MAX}, got ${String(priority)}.`,
+  );
 }

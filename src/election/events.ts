@@ -10,6 +10,8 @@ export type ElectionEvent =
   | { readonly type: "campaigning" }
   /** The store or a guard refused or could not be used. It is tried again after `retryInMs`. */
   | { readonly type: "campaignFailed"; readonly error: unknown; readonly retryInMs: number }
+  /** Had the lease and gave it up before it led, because the leader before wished for another. Once for each wish. */
+  | { readonly type: "yielded"; readonly to: string }
   | { readonly type: "elected"; readonly term: bigint }
   /** `lead` threw while it held the lease. The lease is given up, and the next campaign begins after `retryInMs`. */
   | {
@@ -20,6 +22,8 @@ export type ElectionEvent =
     }
   /** Given up as planned: `lead` returned, or `resign()` or `stop()` was called. */
   | { readonly type: "resigned"; readonly term: bigint; readonly release: ReleaseResult }
+  /** The store could not be told who is preferred: the first in the queue leads next. */
+  | { readonly type: "preferenceFailed"; readonly error: unknown }
   /** Not leader any more, without having wished it. `lead` was told by the lease's signal. */
   | { readonly type: "lost"; readonly term: bigint; readonly reason: LossReason }
   /**
@@ -40,6 +44,8 @@ export function warningOf(event: ElectionEvent): string | undefined {
       return "the store or a guard cannot be used for now";
     case "leadFailed":
       return `lead failed in term ${event.term}, and leadership was given up`;
+    case "preferenceFailed":
+      return "the preferred successor could not be made known, so the first in the queue leads next";
     case "overran":
       return `lead still runs although term ${event.term} is over and another may lead`;
     default:

@@ -43,6 +43,8 @@ export interface AcquireWish {
   /** Undefined: do not wait at all, and answer that it is busy. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
+  /** Called whenever the store is asked for the grant, so that something else can be asked at the same time. */
+  readonly onAsk?: (() => void) | undefined;
 }
 
 /** A store that stays unreachable is asked this often by someone who does not wait. */
@@ -197,6 +199,7 @@ class Acquisition {
     const queue = this.#wish.waitMs !== undefined;
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
+    this.#wish.onAsk?.();
     return withLimit(clock, limitMs, "request for a grant", () =>
       store.grant({
         sessionId,

@@ -9,6 +9,8 @@ import { badDelay, isDelay } from "./waits.ts";
 export interface HandoverOptions extends ReleaseOptions {
   /** How long to wait for a successor. Too small: it is not seen. Too large: shutdown takes that long without one. */
   readonly waitMs: number;
+  /** @internal Others may hold it for a moment and let this holder pass: they are told only when it does not come. */
+  readonly preferred?: string | undefined;
 }
 
 export interface Handover {
@@ -30,6 +32,7 @@ export async function untilSucceeded(parts: Parts, options: HandoverOptions): Pr
   const { store, clock, lease, result } = parts;
   if (options.waitMs === 0) return { release: result, waitedMs: 0 };
   const startedAt = clock.now();
+  let successor: Handover["successor"];
   const giveUp = new AbortController();
   const timer = clock.setTimer(() => giveUp.abort(), options.waitMs, { keepAlive: true });
   try {
@@ -37,9 +40,14 @@ export async function untilSucceeded(parts: Parts, options: HandoverOptions): Pr
       if (view.resource !== lease.resource || view.holder === undefined) continue;
       const { holderId, token } = view.holder;
       if (token <= lease.token) continue;
-      return { release: result, successor: { holderId, token }, waitedMs: clock.now() - startedAt };
+      successor = { holderId, token };
+      if (options.preferred === undefined || options.preferred === holderId) break;
     }
-    return { release: result, waitedMs: clock.now() - startedAt };
+    return {
+      release: result,
+      ...(successor === undefined ? {} : { successor }),
+      waitedMs: clock.now() - startedAt,
+    };
   } finally {
     timer.cancel();
     giveUp.abort();

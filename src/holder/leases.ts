@@ -48,6 +48,8 @@ export interface AcquireOptions extends LeaseOptions {
   readonly waitMs?: number | undefined;
   /** Ends the wait; the call rejects with the signal's reason. Does not end the lease. */
   readonly signal?: AbortSignal | undefined;
+  /** @internal Called whenever the store is asked for the grant. */
+  readonly onAsk?: (() => void) | undefined;
 }
 
 export interface CloseOptions {
@@ -237,10 +239,10 @@ export class Leases implements AsyncDisposable {
     waitMs: number | undefined,
   ): Promise<Lease | Busy> {
     this.#refuseWhenClosed();
-    const { signal } = options;
+    const { signal, onAsk } = options;
     const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
     const plan = this.plan(resource, options);
-    const acquiring = acquire(this.#acquireParts, plan, { waitMs, signal });
+    const acquiring = acquire(this.#acquireParts, plan, { waitMs, signal, onAsk });
     return guards.length === 0 ? acquiring : this.#raised(acquiring, guards, signal);
   }
 

@@ -7,10 +7,12 @@ import { describe, expect, test } from "vitest";
 import { EXIT } from "../../src/cli/exit-codes.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
+import { startZooKeeper } from "../servers/zookeeper.ts";
 import { type Cli, type CliWorld, cliWorlds, SHORT } from "../support/cli.ts";
 
 const world = cliWorlds();
 const redis = useServer(startRedis);
+const zookeeper = useServer(startZooKeeper);
 
 async function holder(here: CliWorld, resource: string, env: NodeJS.ProcessEnv = {}): Promise<Cli> {
   const cli = here.start(["run", resource, "--", "sh", "-c", "echo ready; exec sleep 60"], env);
@@ -199,6 +201,27 @@ describe("the store", () => {
     const cron = ["run", "cron", "--once-per", "1h", "--", "echo", "ran"];
     expect((await here.run(cron, env)).out).toBe("ran\n");
     expect((await here.run(cron, env)).out).toBe("");
+  });
+
+  test("ZooKeeper: once-per as on a file, as long as its sessions can be; a longer one is refused", async () => {
+    const here = world();
+    const env = { TENURE_STORE: zookeeper().url };
+    const cron = (window: string): string[] => [
+      "run",
+      `cron-${process.pid}-${window}`,
+      "--once-per",
+      window,
+      "--",
+      "echo",
+      "ran",
+    ];
+    const fired = await Promise.all([1, 2, 3].map(() => here.run(cron("40s"), env)));
+    expect(fired.map(({ exit }) => exit.code)).toEqual([0, 0, 0]);
+    expect(fired.map(({ out }) => out).join("")).toBe("ran\n");
+    expect((await here.run(cron("40s"), env)).out).toBe("");
+    const long = await here.run(cron("24h"), env);
+    expect([long.exit.code, long.out]).toEqual([EXIT.unavailable, ""]);
+    expect(long.err).toContain("Use a shorter window, or another store");
   });
 });
 

@@ -82,7 +82,11 @@ describe("the documentation", () => {
   test("type-checks", async () => {
     const config = {
       extends: "../tsconfig.json",
-      compilerOptions: { isolatedDeclarations: false, declaration: false, noUnusedLocals: false },
+      compilerOptions: {
+        ...{ isolatedDeclarations: false, declaration: false, noUnusedLocals: false },
+        // As NestJS wants them.
+        experimentalDecorators: true,
+      },
       include: ["**/*.ts"],
       exclude: [],
     };

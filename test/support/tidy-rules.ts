@@ -81,6 +81,13 @@ const layers: Readonly<Record<string, Layer>> = {
   guards: { may: ["core/", "guards/guard.ts", "node:"], never: clockAndChance },
   holder: { may: ["core/", "stores/store.ts", "holder/"] },
   election: { may: ["core/", "stores/store.ts", "holder/", "election/"] },
+  once: { may: ["core/", "stores/store.ts", "holder/", "once/"] },
+  adapters: {
+    may: [
+      ...["core/", "stores/store.ts", "holder/", "once/", "runtime/system.ts"],
+      ...["connect.ts", "tenure.ts", "adapters/skipped.ts"],
+    ],
+  },
   testing: {
     may: ["core/", "stores/store.ts", "guards/guard.ts", "testing/", "node:assert"],
   },
@@ -90,16 +97,20 @@ const layers: Readonly<Record<string, Layer>> = {
   "": { may: ["", "node:"], never: [...notLibrary, ...clockAndChance] },
 };
 
-/** Client libraries, each only in the store and the guard that speak to its backend. */
-const clientLibraries: Readonly<Record<string, string>> = { "better-sqlite3": "sqlite" };
+/** Client libraries, each only in the store, guard or adapter that speaks to it. */
+const clientLibraries: Readonly<Record<string, string>> = {
+  "better-sqlite3": "sqlite",
+  "@nestjs/common": "nestjs",
+  "@nestjs/schedule": "nestjs",
+};
 
 function importFaults({ path, text }: SourceFile): string[] {
   const own = path.slice("src/".length);
   const folder = own.includes("/") ? own.slice(0, own.indexOf("/")) : "";
   const layer = layers[folder];
   if (layer === undefined) return [`${path}: src/${folder} is not in the import table`];
-  // stores/<name>.ts and stores/<name>/ are one part; so are those of a guard.
-  const part = /^(?:stores|guards)\/([^/.]+)/.exec(own)?.[1];
+  // stores/<name>.ts and stores/<name>/ are one part; so are those of a guard or an adapter.
+  const part = /^(?:stores|guards|adapters)\/([^/.]+)/.exec(own)?.[1];
   const may =
     part === undefined ? layer.may : [...layer.may, `${folder}/${part}.ts`, `${folder}/${part}/`];
   const covers = (allowed: string, target: string): boolean =>
@@ -121,7 +132,9 @@ function importFaults({ path, text }: SourceFile): string[] {
       const banned = layer.never?.some((prefix) => specifier.startsWith(prefix)) ?? false;
       if (!allowed || banned) faults.push(`${where}, which ${folder || "src"} may not`);
     } else if (part === undefined || clientLibraries[specifier] !== part) {
-      faults.push(`${where}, a package: only a store or guard may, its own client library`);
+      faults.push(
+        `${where}, a package: only a store, guard or adapter may, its own client library`,
+      );
     }
   }
   return faults;

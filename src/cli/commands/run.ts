@@ -4,6 +4,8 @@
 import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Lease } from "../../holder/lease.ts";
+import type { Due } from "../../once/fire.ts";
+import { markFire } from "../../once/marks.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { Parsed } from "../arguments.ts";
@@ -16,14 +18,15 @@ import { Relay } from "../relay.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
-import { checkWindow, takeWindow } from "../window.ts";
+import { windowOf } from "../window.ts";
 
 interface Plan extends RunTiming {
   readonly resource: string;
   readonly command: readonly string[];
   readonly waitMs: number;
   readonly restart: boolean;
-  readonly windowMs: number | undefined;
+  /** The window that may have one run, with --once-per. */
+  readonly window: Due | undefined;
 }
 
 /** Whoever looks on is told what is waited for. */
@@ -51,7 +54,6 @@ function planOf({ positionals, command, options }: Parsed): Plan {
     );
   }
   const resource = checkResource(positionals[0]);
-  if (windowMs !== undefined) checkWindow(resource, windowMs);
   const noWait = options.has("no-wait") || windowMs !== undefined;
   return {
     ...runTiming(options),
@@ -59,7 +61,7 @@ function planOf({ positionals, command, options }: Parsed): Plan {
     command,
     waitMs: wait ?? (noWait ? 0 : Number.POSITIVE_INFINITY),
     restart: options.has("restart"),
-    windowMs,
+    window: windowMs === undefined ? undefined : windowOf(resource, windowMs),
   };
 }
 
@@ -131,7 +133,7 @@ class Run {
       if (this.#relay.endedBy !== undefined)
         return EXIT.signal + (signalNumber(this.#relay.endedBy) ?? 0);
       if (!isTenureError(error, "ACQUIRE_TIMEOUT")) throw error;
-      return this.#plan.windowMs === undefined ? await this.#busy() : this.#taken();
+      return this.#plan.window === undefined ? await this.#busy() : this.#taken();
     } finally {
       patience.cancel();
     }
@@ -164,14 +166,13 @@ class Run {
 
   /** True when nobody has run in this window, or there is none. */
   async #takeWindow(lease: Lease): Promise<boolean> {
-    const { resource, timing, windowMs } = this.#plan;
-    if (windowMs === undefined) return true;
+    const { timing, window } = this.#plan;
+    if (window === undefined) return true;
     const { store, tenure } = this.#opened;
-    const { random } = systemParts();
-    const limitMs = timing.roundTripMs;
-    const request = { resource, windowMs, holderId: tenure.holderId, limitMs };
+    const { holderId } = tenure;
+    const parts = { ...systemParts(), store, holderId, limitMs: timing.roundTripMs };
     try {
-      return await takeWindow(store, random, request);
+      return (await markFire(parts, window)).kind === "marked";
     } catch (error) {
       // Nothing was started: the others need not wait for the ttl.
       await lease.release();

@@ -1,0 +1,48 @@
+// For croner (11 and up): wraps the function of a job, so that each of its fires is run once across all machines.
+
+import { InvalidArgumentError } from "../core/errors.ts";
+import type { Lease } from "../holder/lease.ts";
+import type { Tenure } from "../tenure.ts";
+import { checkOnSkip, type FireOptions } from "./skipped.ts";
+
+/** What is asked of croner's Cron. */
+export interface CronerJob {
+  currentRun(): Date | null;
+  previousRuns(count: number, reference?: Date): Date[];
+}
+
+/** The smallest step of a croner pattern. */
+const STEP_MS = 1_000;
+
+/**
+ * `new Cron("0 3 * * *", oncePerFire(tenure, "nightly", async (lease) => { ... }))`, with the same key on every machine. `work`
+ * gets the lease, the job, and the instant that the schedule names, which is the same wherever it runs. What `work` throws goes to croner (its `catch` option); so does a store that cannot be used, and then nothing was run.
+ */
+export function oncePerFire<Job extends CronerJob>(
+  tenure: Tenure,
+  key: string,
+  work: (lease: Lease, job: Job, fire: Date) => unknown,
+  options: FireOptions = {},
+): (job: Job) => Promise<void> {
+  checkOnSkip(options);
+  if (typeof work !== "function")
+    throw new InvalidArgumentError("oncePerFire(tenure, key, work, options?) needs a function.");
+  const { onSkip, ...once } = options;
+  return async (job) => {
+    const fire = fireOf(job);
+    const result = await tenure.once(key, { ...once, atMs: fire.getTime() }, (lease) =>
+      work(lease, job, fire),
+    );
+    if (!result.ran) onSkip?.({ ...result, key });
+  };
+}
+
+/** croner tells when a run began, which is a little after the instant that the pattern names and differs by machine. */
+function fireOf(job: CronerJob): Date {
+  const began = job.currentRun();
+  const [fire] = began === null ? [] : job.previousRuns(1, new Date(began.getTime() + STEP_MS));
+  if (fire !== undefined) return fire;
+  throw new InvalidArgumentError(
+    "This job of croner has no fire that is due. A run by hand is no fire: call the work itself, or once() with `windowMs`.",
+  );
+}

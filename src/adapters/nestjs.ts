@@ -1,0 +1,130 @@
+// For NestJS with @nestjs/schedule: a module that connects, and a decorator beside @Cron or @Interval. The decorator wraps
+// the method, so that whatever calls it on a schedule runs it on one machine only.
+
+import {
+  type DynamicModule,
+  type FactoryProvider,
+  Inject,
+  type OnApplicationShutdown,
+} from "@nestjs/common";
+import { SchedulerRegistry } from "@nestjs/schedule";
+import { type ConnectOptions, connect } from "../connect.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { latestMs } from "../once/fire.ts";
+import { systemParts } from "../runtime/system.ts";
+import type { OpenStore } from "../stores/store.ts";
+import type { Tenure } from "../tenure.ts";
+import { lastFire } from "./nestjs/last-fire.ts";
+import { checkOnSkip, type FireOptions } from "./skipped.ts";
+
+/** The name under which Nest hands out the Tenure of TenureModule. */
+export const TENURE: unique symbol = Symbol.for("tenure");
+
+/** `constructor(@InjectTenure() tenure: Tenure)` */
+export function InjectTenure(): PropertyDecorator & ParameterDecorator {
+  return Inject(TENURE);
+}
+
+export interface TenureModuleOptions extends ConnectOptions {
+  /** A URL or a store, as for connect(). */
+  readonly store: string | OpenStore;
+}
+
+export interface TenureModuleAsyncOptions {
+  readonly imports?: DynamicModule["imports"];
+  // biome-ignore lint/suspicious/noExplicitAny: Nest injects whatever `inject` names; a narrower type refuses every real factory
+  readonly useFactory: (...injected: any[]) => TenureModuleOptions | Promise<TenureModuleOptions>;
+  readonly inject?: FactoryProvider["inject"];
+}
+
+/** Connects when the application starts, and closes when it shuts down. Global: import it once. */
+export class TenureModule implements OnApplicationShutdown {
+  readonly #tenure: Tenure;
+
+  constructor(tenure: Tenure) {
+    this.#tenure = tenure;
+  }
+
+  static forRoot(options: TenureModuleOptions): DynamicModule {
+    return TenureModule.forRootAsync({ useFactory: () => options });
+  }
+
+  static forRootAsync({ imports, inject, useFactory }: TenureModuleAsyncOptions): DynamicModule {
+    const useTenure = async (...injected: unknown[]): Promise<Tenure> => {
+      const { store, ...options } = await useFactory(...injected);
+      return connect(store, options);
+    };
+    return {
+      module: TenureModule,
+      global: true,
+      imports: imports ?? [],
+      providers: [{ provide: TENURE, useFactory: useTenure, inject: inject ?? [] }],
+      exports: [TENURE],
+    };
+  }
+
+  /** After @nestjs/schedule has stopped its jobs, which it does in the step before. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.#tenure.close();
+  }
+}
+
+// What `constructor(@InjectTenure() tenure)` would do; written out, because this package is built without decorators.
+Inject(TENURE)(TenureModule, undefined, 0);
+
+const TENURE_HERE = Symbol("tenure");
+const REGISTRY_HERE = Symbol("registry of schedules");
+
+interface Host {
+  readonly [TENURE_HERE]: Tenure;
+  readonly [REGISTRY_HERE]: SchedulerRegistry;
+}
+
+/**
+ * `@Cron("0 3 * * *", { name: "nightly" }) @OncePerFire("nightly")`: each fire of the job is run on one machine, under the
+ * lease on `key`, which is the method's first argument. The key is the name of the job, which every machine knows it by.
+ * With `windowMs` and @Interval or @Timeout, which name no instant, one run in so long. Not for methods that are also called
+ * by hand: such a call counts as a fire.
+ */
+export function OncePerFire(key: string, options: FireOptions = {}): MethodDecorator {
+  checkOnSkip(options);
+  const { onSkip, ...once } = options;
+  return (target, _name, descriptor) => {
+    const method: unknown = descriptor.value;
+    if (typeof method !== "function")
+      throw new InvalidArgumentError("@OncePerFire belongs on a method.");
+    Inject(TENURE)(target, TENURE_HERE);
+    Inject(SchedulerRegistry)(target, REGISTRY_HERE);
+    const wrapped = async function (this: Host, ...rest: unknown[]): Promise<unknown> {
+      const fire = fireOf(this[REGISTRY_HERE], key, options);
+      if (fire === "late") return void onSkip?.({ ran: false, reason: "late", key });
+      const result = await this[TENURE_HERE].once(key, { ...once, ...fire }, (lease) =>
+        method.call(this, lease, ...rest),
+      );
+      if (result.ran) return result.value;
+      return void onSkip?.({ ...result, key });
+    };
+    // Whichever of the two decorators stands above: what @Cron left on the method is found on the wrapper.
+    for (const name of Reflect.getMetadataKeys(method))
+      Reflect.defineMetadata(name, Reflect.getMetadata(name, method), wrapped);
+    descriptor.value = wrapped as NonNullable<typeof descriptor.value>;
+    return descriptor;
+  };
+}
+
+type FireHere = { readonly atMs: number } | { readonly windowMs: number } | "late";
+
+function fireOf(registry: SchedulerRegistry, key: string, options: FireOptions): FireHere {
+  const { windowMs } = options;
+  if (registry.doesExist("cron", key)) {
+    const { cronTime } = registry.getCronJob(key);
+    const { clock } = systemParts();
+    const atMs = lastFire(cronTime, clock.wallNow(), latestMs(options));
+    return atMs === undefined ? "late" : { atMs };
+  }
+  if (windowMs !== undefined) return { windowMs };
+  throw new InvalidArgumentError(
+    `@OncePerFire("${key}") finds no cron job of that name. Name it alike, @Cron("...", { name: "${key}" }); or, beside ` +
+      "@Interval, give `windowMs`: one run in so long.",
+  );
+}

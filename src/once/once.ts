@@ -1,0 +1,136 @@
+// One run per fire, across all machines. The lease on the key is held while the work runs, for its token and against overlap;
+// that the fire was had is a mark (once/marks.ts) which outlives the work, so that a machine whose clock is late finds it.
+
+import type { Clock } from "../core/clock.ts";
+import { AcquireTimeoutError, InvalidArgumentError } from "../core/errors.ts";
+import type { Lease } from "../holder/lease.ts";
+import type { AcquireOptions, Leases } from "../holder/leases.ts";
+import type { UnrenewedParts } from "../holder/unrenewed.ts";
+import { badDelay, isDelay } from "../holder/waits.ts";
+import { checkFire, type Due, type Fire, isLate } from "./fire.ts";
+import { type Marked, markFire, type Taken, whoRan } from "./marks.ts";
+
+export interface OnceOptions extends AcquireOptions, Fire {
+  /**
+   * How long to wait while an earlier run still holds the key. Too small: a fire is skipped because the last run, or a
+   * machine that only looks, was about to let go. Too large: the run begins so late. @default 1000
+   */
+  readonly waitMs?: number | undefined;
+}
+
+/**
+ * What became of a fire here. `taken`: it, or a later one, has been run or is being run, by `by`. `running`: an earlier run
+ * had not ended when `waitMs` was over. `late`: by this machine's clock more than half of the window had passed.
+ */
+export type OnceResult<T> =
+  | { readonly ran: true; readonly value: T; readonly token: bigint }
+  | {
+      readonly ran: false;
+      readonly reason: "taken" | "running" | "late";
+      readonly by?: string | undefined;
+    };
+
+export type Skipped = Extract<OnceResult<unknown>, { ran: false }>;
+
+export type OnceWork<T> = (lease: Lease) => T | Promise<T>;
+
+export interface OnceParts extends Omit<UnrenewedParts, "limitMs"> {
+  readonly leases: Leases;
+}
+
+const DEFAULT_WAIT_MS = 1_000;
+/** Whoever holds the key has marked its fire a few round trips later: then there is nothing to wait for. */
+const FIRST_WAIT_MS = 50;
+const LATE: Skipped = { ran: false, reason: "late" };
+
+export async function once<T>(
+  parts: OnceParts,
+  key: string,
+  options: OnceOptions,
+  work: OnceWork<T>,
+): Promise<OnceResult<T>> {
+  const due = checkFire(key, options);
+  if (typeof work !== "function")
+    throw new InvalidArgumentError("once(key, fire, work) needs a function as its last argument.");
+  const { atMs: _a, windowMs: _w, waitMs = DEFAULT_WAIT_MS, ...lease } = options;
+  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
+  const { roundTripMs: limitMs } = parts.leases.plan(key, lease).timing;
+  return new Once({ ...parts, limitMs }, due, lease).run(waitMs, work);
+}
+
+class Once {
+  readonly #parts: OnceParts & UnrenewedParts;
+  readonly #clock: Clock;
+  readonly #due: Due;
+  readonly #options: AcquireOptions;
+
+  constructor(parts: OnceParts & UnrenewedParts, due: Due, options: AcquireOptions) {
+    this.#parts = parts;
+    this.#clock = parts.clock;
+    this.#due = due;
+    this.#options = options;
+  }
+
+  async run<T>(waitMs: number, work: OnceWork<T>): Promise<OnceResult<T>> {
+    if (isLate(this.#due, this.#clock.wallNow())) return LATE;
+    const lease = await this.#acquire(waitMs);
+    if (!("token" in lease)) return lease;
+    try {
+      // As work in flight from here on: close() waits for a claim, too, and one that is not used can still be given back.
+      return await lease.run(() => this.#claimAndRun(lease, work));
+    } finally {
+      await lease.release();
+    }
+  }
+
+  async #claimAndRun<T>(lease: Lease, work: OnceWork<T>): Promise<OnceResult<T>> {
+    const claim = await this.#claim();
+    if (!("giveBack" in claim)) return claim;
+    let begun = false;
+    try {
+      // Looks at the lease again, behind the mark: whoever lost it meanwhile does not begin.
+      const value = await lease.run((held) => {
+        begun = true;
+        return work(held);
+      });
+      return { ran: true, value, token: lease.token };
+    } finally {
+      if (!begun) await claim.giveBack();
+    }
+  }
+
+  /** The lease on the key, or why there is none. Looks at the marks in between, in order not to wait for nothing. */
+  async #acquire(waitMs: number): Promise<Lease | Skipped> {
+    const { leases } = this.#parts;
+    const { key } = this.#due;
+    const until = this.#clock.now() + waitMs;
+    for (let nextMs = 0; ; nextMs = Math.max(FIRST_WAIT_MS, nextMs * 2)) {
+      const leftMs = until - this.#clock.now();
+      const options = { ...this.#options, waitMs: Math.max(0, Math.min(nextMs, leftMs)) };
+      const lease = await leases.acquire(key, options).catch(busy);
+      if ("token" in lease) return lease;
+      const taken = await whoRan(this.#parts, this.#due);
+      if (taken !== undefined) return skippedFor(taken);
+      if (leftMs <= 0) return { ran: false, reason: "running", by: lease.heldBy };
+    }
+  }
+
+  /** Under the lease on the key, so that nobody else makes marks. */
+  async #claim(): Promise<Marked | Skipped> {
+    const answer = await markFire(this.#parts, this.#due);
+    if (answer.kind === "taken") return skippedFor(answer);
+    // After the mark, not only before: asking may have taken so long that the mark of another machine was over meanwhile.
+    if (!isLate(this.#due, this.#clock.wallNow())) return answer;
+    await answer.giveBack();
+    return LATE;
+  }
+}
+
+function busy(error: unknown): AcquireTimeoutError {
+  if (error instanceof AcquireTimeoutError) return error;
+  throw error;
+}
+
+function skippedFor({ by }: Taken): Skipped {
+  return { ran: false, reason: "taken", by };
+}
