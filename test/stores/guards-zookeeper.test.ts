@@ -223,7 +223,7 @@ describe("the ZooKeeper guard", () => {
     );
     expect(await dataAt(own)).toBe("1");
     await guard.close();
-    await expect(guard.raise(facts)).rejects.toMatchObject({ code: "CLOSED" });
+    await expect(guard.raise(source(next.token))).rejects.toMatchObject({ code: "CLOSED" });
   });
 });
 

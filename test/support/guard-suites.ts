@@ -20,7 +20,7 @@ export interface OwnConnection<G extends Closable> {
   prepare?(place: string): Promise<void>;
 }
 
-export interface Line {
+interface Line {
   readonly place: string;
   readonly resource: string;
   readonly text: string;

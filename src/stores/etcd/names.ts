@@ -49,7 +49,7 @@ export function checkedPrefix(prefix: unknown): string {
 }
 
 export function namesOf(prefix: string): Names {
-  const holders = `${prefix}l/`;
+  const [holders, guards] = [`${prefix}l/`, `${prefix}g/`];
   const holdersLength = Buffer.byteLength(holders);
   const queue = (resource: string): string =>
     `${prefix}q/${Buffer.byteLength(resource)}:${resource}/`;
@@ -58,7 +58,7 @@ export function namesOf(prefix: string): Names {
     all: spanBelow(Buffer.from(prefix)),
     holder: (resource) => Buffer.from(holders + resource),
     resourceOf: (key) => key.toString("utf8", holdersLength),
-    highest: (resource) => Buffer.from(`${prefix}g/${resource}`),
+    highest: (resource) => Buffer.from(guards + resource),
     holders: (start) => below(holders + start),
     queue: (resource) => below(queue(resource)),
     waiter: (resource, attempt) => Buffer.from(queue(resource) + attempt),
