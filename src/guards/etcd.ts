@@ -120,7 +120,7 @@ class GuardOnEtcd implements EtcdGuard {
     const { resource } = source;
     const step: Conditional<undefined, bigint> = {
       look: () => this.#look(resource),
-      write: (token, seen) => this.#write(source, { token, seen, ops }),
+      write: (token, seen) => this.#write(resource, { token, seen, ops }),
     };
     return this.#writes.run(source, step);
   }
@@ -135,10 +135,9 @@ class GuardOnEtcd implements EtcdGuard {
   }
 
   async #write(
-    source: TokenSource,
+    resource: string,
     { token, seen, ops }: { token: bigint; seen: Seen<undefined>; ops: readonly Op[] },
   ): ReturnType<Conditional<undefined, bigint>["write"]> {
-    const { resource } = source;
     const [key, lock] = [this.#names.highest(resource), this.#names.holder(resource)];
     const value = Buffer.from(padToken(token));
     const raise: Op[] = token === seen.highest ? [] : [{ put: { key, value, lease: 0n } }];
@@ -153,8 +152,6 @@ class GuardOnEtcd implements EtcdGuard {
       no: [{ get: { key: lock, keysOnly: true } }],
     };
     const members = await asked(resource, "reads", () => this.#members.get());
-    // Opening a connection may have outlasted the lease.
-    source.check?.();
     const { succeeded, header, answers } = await asked(resource, "writes", () =>
       members.call(txn, transaction, {
         limitMs: this.#limitMs,

@@ -135,7 +135,7 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
   #step(source: TokenSource, messages: readonly Message[]): Promise<ZooKeeperWritten[]> {
     const step: Conditional<Version, ZooKeeperWritten[]> = {
       look: () => this.#look(source.resource),
-      write: (token, seen) => this.#write(source, { token, seen, messages }),
+      write: (token, seen) => this.#write(source.resource, { token, seen, messages }),
     };
     return this.#writes.run(source, step);
   }
@@ -153,16 +153,13 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
   }
 
   #write(
-    source: TokenSource,
+    resource: string,
     work: { token: bigint; seen: Seen<Version>; messages: readonly Message[] },
   ): ReturnType<Conditional<Version, ZooKeeperWritten[]>["write"]> {
-    const { resource } = source;
     const { token, seen, messages } = work;
     const path = this.#settings.names.highest(resource);
     const comparison = this.#comparison(path, token, seen);
     return this.#ask(resource, "writes", async (call) => {
-      // Opening a connection may have outlasted the lease.
-      source.check?.();
       const reply = await call.send(multi([comparison, ...messages]));
       const answer: MultiAnswer =
         reply.error === 0 ? readMulti(reply.body) : { error: reply.error, failedAt: -1, parts: [] };

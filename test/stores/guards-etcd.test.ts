@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { type EtcdGuard, etcdGuard } from "../../src/guards/etcd.ts";
 import { connect } from "../../src/index.ts";
 import { guardSuite } from "../../src/testing/index.ts";
+import { until } from "../servers/ask.ts";
 import { startEtcd, startEtcdCluster } from "../servers/etcd.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";
@@ -22,6 +23,8 @@ interface Kv {
   readonly key: string;
   readonly value: string;
   readonly modRevision: bigint;
+  /** How often it was put. */
+  readonly version: string;
 }
 
 /** Everything below a beginning, in the order in which etcd took it; asked of the server, not of a guard. */
@@ -35,6 +38,7 @@ async function below(start: string): Promise<Kv[]> {
     key: fromBase64(kv.key),
     value: fromBase64(kv.value),
     modRevision: BigInt(String(kv.mod_revision)),
+    version: String(kv.version),
   }));
 }
 
@@ -265,6 +269,21 @@ describe("when answers are lost", () => {
     await expect(guard.write(source(1n), [{ put: "lost", value: "late" }])).rejects.toMatchObject(
       stale(1n, 2n),
     );
+    await Promise.all([guard.close(), direct.close()]);
+  });
+
+  test("a write is not sent again when its connection breaks: it is done once, or not at all", async () => {
+    const { guard: direct, prefix } = fresh();
+    await using proxy = await startProxy(server());
+    const guard = etcdGuard(`etcd://127.0.0.1:${proxy.port}/${prefix}`);
+    await guard.write(source(1n), [{ put: "once", value: "1" }]);
+    proxy.cut("replies");
+    const writing = reasonOf(guard.write(source(1n), [{ put: "once", value: "2" }]));
+    await until("etcd has taken it", async () => (await below("once"))[0]?.value === "2", 5_000);
+    // Heals and resets what has lost something: from here on a second copy would be answered.
+    await proxy.heal();
+    expect(await writing).toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "unknown" });
+    expect(await below("once")).toMatchObject([{ value: "2", version: "2" }]);
     await Promise.all([guard.close(), direct.close()]);
   });
 

@@ -113,11 +113,19 @@ describe("the ZooKeeper guard", () => {
     await put(own, "");
     await guard.write(source(1n), [{ set: own, data: "1" }]);
     await other.raise(source(2n));
+    const late = zookeeperGuard(`${server().url}${root}`);
+    await late.raise(source(2n));
     await expect(guard.write(source(1n), [{ set: own, data: "late" }])).rejects.toMatchObject(
       stale(1n, 2n),
     );
+    // By its own view a new term: it must not put a lower token over the highest.
+    await other.raise(source(9n));
+    await expect(late.write(source(3n), [{ set: own, data: "late" }])).rejects.toMatchObject(
+      stale(3n, 9n),
+    );
     expect(await dataAt(own)).toBe("1");
-    await Promise.all([guard.close(), other.close()]);
+    expect(await other.highest("ledger")).toBe(9n);
+    await Promise.all([guard.close(), other.close(), late.close()]);
   });
 
   test("a guarded write is one transaction, and does not write the highest again", async () => {
