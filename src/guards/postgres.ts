@@ -32,6 +32,7 @@ export type {
   PostgresTarget,
   TransactionOf,
 } from "./postgres/connection.ts";
+export { type ProtectedTable, protectedTables } from "./postgres/inspect.ts";
 export {
   type GuardSqlOptions,
   guardSql,
