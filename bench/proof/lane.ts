@@ -80,7 +80,7 @@ interface Lane {
 /** How many of its writes the former holder was refused. */
 async function trial(lane: Lane, fault: Fault): Promise<number> {
   const { holder, tenure, writer, ground } = lane;
-  holder.say({ do: "begin", paceMs: fault === "cut off" ? 5 : 0 });
+  holder.say({ do: "begin", paceMs: fault === "cut off" ? 5 : (ground.paceMs ?? 0) });
   await holder.heard("warm");
   const granted = tenure.acquire(RESOURCE, { ...TIMING, waitMs: SILENCE_MAX_MS });
   if (fault === "cut off") holder.say({ do: "cut" });

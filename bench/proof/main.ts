@@ -23,8 +23,8 @@ interface Line {
 
 /** Most of a trial is waiting for a ttl, so many trials are spread over lanes, each with its own holder, lease and data. */
 const TRIALS_PER_LANE = 25;
-/** A lane is a process. More of them, on few cores, would starve each other past their ttl. */
-const LANES_MAX = 16;
+/** Of all resources together. A lane is two busy processes: more, on few cores, would starve each other past their ttl. */
+const LANES_MAX = 8;
 const names = Object.keys(resources) as ResourceName[];
 
 function readArguments(args: readonly string[]): Asked {

@@ -31,6 +31,8 @@ export interface Ground {
   readonly holderAt: string;
   /** Holds back what the holder has sent, as socket buffers do. */
   readonly proxy?: TcpProxy | undefined;
+  /** A pause between the writes of a busy holder, where it would be inside a lock nearly all the time. @default 0 */
+  readonly paceMs?: number | undefined;
   /** SQLite files whose lock a stopped process must not keep: then everyone stalls (S7), which is another story. */
   readonly locks: readonly string[];
   /** The tokens in the order in which the resource took them. */
@@ -69,7 +71,8 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
         const at = join(folder, "data.log");
         const lines = (): string[] => (existsSync(at) ? readFileSync(at, "utf8").split("\n") : []);
         const tokens = async (): Promise<bigint[]> => lines().filter(Boolean).map(BigInt);
-        return { at, holderAt: at, locks: [`${at}.tenure`], tokens, close: nothing };
+        // Each append waits for the disk several times, under the lock.
+        return { at, holderAt: at, paceMs: 5, locks: [`${at}.tenure`], tokens, close: nothing };
       },
     }),
   },

@@ -116,11 +116,13 @@ class GuardOnEtcd implements EtcdGuard {
     return this.close();
   }
 
-  #step(source: TokenSource, ops: readonly Op[]): Promise<bigint> {
-    const { resource } = source;
+  async #step(source: TokenSource, ops: readonly Op[]): Promise<bigint> {
+    const { resource, token } = source;
+    // A revision has 63 bits; on the wire a larger token would look like another one.
+    if (this.#leasesHere && token >= 2n ** 63n) throw notHeld(resource, token);
     const step: Conditional<undefined, bigint> = {
       look: () => this.#look(resource),
-      write: (token, seen) => this.#write(resource, { token, seen, ops }),
+      write: (admitted, seen) => this.#write(resource, { token: admitted, seen, ops }),
     };
     return this.#writes.run(source, step);
   }
@@ -186,7 +188,11 @@ function refuseEnded(resource: string, token: bigint, lock: KeyValue | undefined
   if (lock !== undefined && lock.createRevision > token) {
     throw new StaleTokenError({ resource, offered: token, highest: lock.createRevision });
   }
-  throw new UntrustedTokenError(
+  throw notHeld(resource, token);
+}
+
+function notHeld(resource: string, token: bigint): UntrustedTokenError {
+  return new UntrustedTokenError(
     "notHeld",
     `etcd holds no lease on "${resource}" with token ${token}: it has ended, or was never granted. Nothing was written.`,
     { resource },

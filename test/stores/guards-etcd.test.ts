@@ -235,6 +235,11 @@ describe("with the leases in the same etcd", () => {
     const lease = await tenure.acquire("ledger", { guards: [here] });
     const facts = source(lease.token);
     await here.write(lease, [{ put: "here", value: "1" }]);
+    for (const poison of [2n ** 127n - 1n, 2n ** 64n + lease.token, lease.token + 1n]) {
+      const act = here.write(source(poison), [{ put: "here", value: "poison" }]);
+      await expect(act).rejects.toMatchObject({ code: "UNTRUSTED_TOKEN", reason: "notHeld" });
+    }
+    expect(await here.highest("ledger")).toBe(lease.token);
     await tenure.revoke("ledger");
     const gone = { code: "UNTRUSTED_TOKEN", reason: "notHeld", resource: "ledger" };
     await expect(here.write(facts, [{ put: "here", value: "late" }])).rejects.toMatchObject(gone);
@@ -254,7 +259,7 @@ describe("when answers are lost", () => {
   test('a write whose answer never comes is "unknown", and what it did is there', async () => {
     const { guard: direct, prefix } = fresh();
     await using proxy = await startProxy(server());
-    const guard = etcdGuard(`etcd://127.0.0.1:${proxy.port}/${prefix}`, { limitMs: 1_000 });
+    const guard = etcdGuard(`etcd://127.0.0.1:${proxy.port}/${prefix}`, { limitMs: 2_500 });
     await guard.write(source(1n), [{ put: "lost", value: "1" }]);
     proxy.cut("replies");
     const unknown = { code: "GUARD_UNAVAILABLE", applied: "unknown", resource: "ledger" };
@@ -280,6 +285,8 @@ describe("when answers are lost", () => {
     proxy.cut("replies");
     const writing = reasonOf(guard.write(source(1n), [{ put: "once", value: "2" }]));
     await until("etcd has taken it", async () => (await below("once"))[0]?.value === "2", 5_000);
+    const isLost = async (): Promise<boolean> => proxy.counts().replies.droppedBytes > 0;
+    await until("its answer is lost", isLost, 5_000);
     // Heals and resets what has lost something: from here on a second copy would be answered.
     await proxy.heal();
     expect(await writing).toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "unknown" });
@@ -292,7 +299,7 @@ describe("when answers are lost", () => {
     await using proxy = await startProxy(server());
     const guard = etcdGuard(
       { endpoints: [`127.0.0.1:${proxy.port}`], prefix, connectMs: 1_000 },
-      { limitMs: 1_000 },
+      { limitMs: 2_500 },
     );
     proxy.refuse();
     const no = { code: "GUARD_UNAVAILABLE", applied: "no", resource: "ledger" };
@@ -314,7 +321,7 @@ describe("on a cluster", () => {
     if (first === undefined) throw new Error("There is no member.");
     await using proxy = await startProxy(first);
     const endpoints = [proxy, ...others].map(({ port }) => `127.0.0.1:${port}`);
-    const guard = etcdGuard({ endpoints }, { limitMs: 1_500 });
+    const guard = etcdGuard({ endpoints }, { limitMs: 3_000 });
     const direct = etcdGuard(cluster().url);
     await guard.write(source(1n), [{ put: "copy", value: "1" }]);
     // What it sends now stays in the socket's buffers, and arrives much later.

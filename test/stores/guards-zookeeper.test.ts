@@ -241,7 +241,7 @@ describe("when answers are lost", () => {
     await using proxy = await startProxy(server());
     const guard = zookeeperGuard(
       { hosts: `127.0.0.1:${proxy.port}`, root, connectMs: 1_000 },
-      { limitMs: 1_000 },
+      { limitMs: 2_500 },
     );
     await put(own, "");
     await guard.write(source(1n), [{ set: own, data: "1" }]);
@@ -268,7 +268,7 @@ describe("when answers are lost", () => {
     await using proxy = await startProxy(server());
     const guard = zookeeperGuard(
       { hosts: `127.0.0.1:${proxy.port}`, root, connectMs: 1_000 },
-      { limitMs: 1_000 },
+      { limitMs: 2_500 },
     );
     proxy.refuse();
     expect(await reasonOf(guard.write(source(1n), [{ set: own, data: "1" }]))).toMatchObject({
