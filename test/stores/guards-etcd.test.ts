@@ -109,6 +109,20 @@ describe("the etcd guard", () => {
     await guard.close();
   });
 
+  test("a prefix of bytes that cannot grow reaches to the end of all keys, and no further down", async () => {
+    const { guard } = fresh();
+    const [last, before] = [new Uint8Array([255, 255, 1]), new Uint8Array([255, 254])];
+    await guard.write(source(1n), [
+      { put: last, value: "1" },
+      { put: before, value: "1" },
+    ]);
+    await guard.write(source(1n), [{ deletePrefix: new Uint8Array([255, 255]) }]);
+    const count = async (key: Uint8Array): Promise<unknown> =>
+      (await server().call("/v3/kv/range", { key: Buffer.from(key).toString("base64") })).count;
+    expect([await count(last), await count(before)]).toEqual([undefined, "1"]);
+    await guard.close();
+  });
+
   test("S2: a guard that has looked long ago is refused by the transaction itself", async () => {
     const { guard, url } = fresh();
     const other = etcdGuard(url);
