@@ -31,7 +31,7 @@ export interface LaneResult {
 
 export interface LanePlan {
   readonly folder: string;
-  readonly place: Place;
+  readonly place: Pick<Place, "resource" | "name" | "isGuarded">;
   readonly ground: Ground;
   readonly trials: number;
 }
@@ -43,8 +43,15 @@ export async function runLane(plan: LanePlan): Promise<LaneResult> {
   mkdirSync(folder, { recursive: true });
   const leases = join(folder, "leases.db");
   const tenure = await connect(sqliteStore({ file: leases }));
-  const writer = await openWriter[plan.place.resource]({ ...plan.place, at: ground.at });
-  const holder = new Holder({ leases, place: { ...plan.place, at: ground.holderAt } });
+  const writer = await openWriter[plan.place.resource]({
+    ...plan.place,
+    at: ground.at,
+    isStopped: false,
+  });
+  const holder = new Holder({
+    leases,
+    place: { ...plan.place, at: ground.holderAt, isStopped: true },
+  });
   const locks = [leases, ...ground.locks];
   const lane: Lane = { holder, tenure, writer, locks, ground, isGuarded: plan.place.isGuarded };
   const faults: Fault[] =

@@ -57,7 +57,7 @@ async function prove(resource: ResourceName, trials: number, folder: string): Pr
   try {
     const lane = async (index: number, isGuarded: boolean, count: number): Promise<LaneResult> => {
       const name = `lane_${isGuarded ? "guarded" : "bare"}_${index}`;
-      const place = { resource, name, isGuarded, at: "" };
+      const place = { resource, name, isGuarded };
       const own = join(folder, resource, name);
       mkdirSync(own, { recursive: true });
       const leave = await enterLane();

@@ -27,6 +27,8 @@ export interface Place {
   /** Tells lanes apart that share a server. */
   readonly name: string;
   readonly isGuarded: boolean;
+  /** Whether this writer is going to be stopped, perhaps inside a transaction. */
+  readonly isStopped: boolean;
 }
 
 export interface Writer {
@@ -106,11 +108,13 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
     };
   },
 
-  postgres: async ({ at, name, isGuarded }) => {
+  postgres: async ({ at, name, isGuarded, isStopped }) => {
     const pool = new Pool({ connectionString: at, max: 4 });
     pool.on("error", () => undefined);
     // A holder that is stopped inside a transaction keeps its successor waiting for so long, and no longer.
-    const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs: 300 });
+    // Its successor is not stopped, only starved where there are few cores.
+    const idleLimitMs = isStopped ? 300 : 5_000;
+    const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs });
     const insert = `INSERT INTO ${name} (token) VALUES ($1)`;
     return {
       inFlight: 4,
@@ -144,13 +148,15 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
 
   zookeeper: async ({ at, name, isGuarded }) => {
     const guard = zookeeperGuard(`${at}/${name}`);
-    const bare = isGuarded ? undefined : await Console.open(addressOf(at));
+    let bare = isGuarded ? undefined : await Console.open(addressOf(at));
     const acl = { scheme: "world", id: "anyone" };
     return {
       inFlight: 8,
       write: async (source) => {
         // The server numbers the nodes in the order in which it takes them.
         const path = `/${name}-log/${source.token}-`;
+        // Sends no pings: the server ends it when a trial takes long.
+        if (bare?.wire.hasEnded) bare = await Console.open(addressOf(at));
         if (bare === undefined) await guard.write(source, [{ create: path, sequential: true }]);
         else await bare.send(create({ path, data: "", acl, flags: CREATE.persistentSequential }));
       },
