@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { connect, type Tenure } from "../../src/index.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
+import { until } from "../../test/servers/ask.ts";
 import { continueTree, stopTree } from "../../test/servers/process-tree.mjs";
 import { writeLockIsFree } from "../../test/support/process-file.ts";
 import { type Order, RESOURCE, type Setting, TIMING, type Told } from "./messages.ts";
@@ -22,13 +23,15 @@ const HOLDER = fileURLToPath(new URL("./holder.ts", import.meta.url));
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface LaneResult {
+  /** From the first trial to the last. */
+  readonly seconds: number;
   readonly staleTried: number;
   readonly staleAccepted: number;
 }
 
 export interface LanePlan {
   readonly folder: string;
-  readonly place: Place;
+  readonly place: Pick<Place, "resource" | "name" | "isGuarded">;
   readonly ground: Ground;
   readonly trials: number;
 }
@@ -40,8 +43,15 @@ export async function runLane(plan: LanePlan): Promise<LaneResult> {
   mkdirSync(folder, { recursive: true });
   const leases = join(folder, "leases.db");
   const tenure = await connect(sqliteStore({ file: leases }));
-  const writer = await openWriter[plan.place.resource]({ ...plan.place, at: ground.at });
-  const holder = new Holder({ leases, place: { ...plan.place, at: ground.holderAt } });
+  const writer = await openWriter[plan.place.resource]({
+    ...plan.place,
+    at: ground.at,
+    isStopped: false,
+  });
+  const holder = new Holder({
+    leases,
+    place: { ...plan.place, at: ground.holderAt, isStopped: true },
+  });
   const locks = [leases, ...ground.locks];
   const lane: Lane = { holder, tenure, writer, locks, ground, isGuarded: plan.place.isGuarded };
   const faults: Fault[] =
@@ -51,11 +61,13 @@ export async function runLane(plan: LanePlan): Promise<LaneResult> {
   let refused = 0;
   try {
     await holder.heard("ready");
+    const begunAt = performance.now();
     for (let index = 0; index < plan.trials; index += 1) {
       refused += await trial(lane, faults[index % faults.length] ?? "stopped");
     }
+    const seconds = (performance.now() - begunAt) / 1_000;
     const staleAccepted = countStale(await ground.tokens());
-    return { staleTried: refused + staleAccepted, staleAccepted };
+    return { seconds, staleTried: refused + staleAccepted, staleAccepted };
   } finally {
     holder.kill();
     await writer.close();
@@ -75,13 +87,17 @@ interface Lane {
 /** How many of its writes the former holder was refused. */
 async function trial(lane: Lane, fault: Fault): Promise<number> {
   const { holder, tenure, writer, ground } = lane;
-  holder.say({ do: "begin", paceMs: fault === "cut off" ? 5 : 0 });
+  holder.say({ do: "begin", paceMs: fault === "cut off" ? 5 : (ground.paceMs ?? 0) });
   await holder.heard("warm");
   const granted = tenure.acquire(RESOURCE, { ...TIMING, waitMs: SILENCE_MAX_MS });
   if (fault === "cut off") holder.say({ do: "cut" });
   if (fault === "stopped with full buffers") {
-    ground.proxy?.hold("requests");
-    // Long enough for its loops to have all their writes under way.
+    const { proxy } = ground;
+    const sent = (): number => proxy?.counts().requests.chunks ?? 0;
+    const before = sent();
+    proxy?.hold("requests");
+    // Until some of its writes are held, then long enough for its loops to have all of them under way.
+    await until("writes are in the buffers", async () => sent() > before, SILENCE_MAX_MS);
     await sleep(30);
   }
   if (fault !== "cut off") await stopOutsideLocks(holder.pid, lane.locks);

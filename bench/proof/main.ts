@@ -16,10 +16,15 @@ interface Line {
   readonly staleTried: number;
   readonly staleAccepted: number;
   readonly staleAcceptedWithoutGuard: number;
+  /** Of one lane; several run at once. */
+  readonly secondsPerTrial: number;
+  readonly secondsPerTrialWithoutGuard: number;
 }
 
-/** A lane has so many trials at most, so that many trials run side by side. */
-const TRIALS_PER_LANE = 50;
+/** Most of a trial is waiting for a ttl, so many trials are spread over lanes, each with its own holder, lease and data. */
+const TRIALS_PER_LANE = 25;
+/** Of all resources together. A lane is two busy processes: more, on few cores, would starve each other past their ttl. */
+const LANES_MAX = 8;
 const names = Object.keys(resources) as ResourceName[];
 
 function readArguments(args: readonly string[]): Asked {
@@ -52,14 +57,19 @@ async function prove(resource: ResourceName, trials: number, folder: string): Pr
   try {
     const lane = async (index: number, isGuarded: boolean, count: number): Promise<LaneResult> => {
       const name = `lane_${isGuarded ? "guarded" : "bare"}_${index}`;
-      const place = { resource, name, isGuarded, at: "" };
+      const place = { resource, name, isGuarded };
       const own = join(folder, resource, name);
       mkdirSync(own, { recursive: true });
-      const ground = await started.lane({ folder: own, name, isGuarded });
+      const leave = await enterLane();
       try {
-        return await runLane({ folder: own, place, ground, trials: count });
+        const ground = await started.lane({ folder: own, name, isGuarded });
+        try {
+          return await runLane({ folder: own, place, ground, trials: count });
+        } finally {
+          await ground.close();
+        }
       } finally {
-        await ground.close();
+        leave();
       }
     };
     const lanes = Math.ceil(trials / TRIALS_PER_LANE);
@@ -79,6 +89,8 @@ async function prove(resource: ResourceName, trials: number, folder: string): Pr
       staleTried: sum(guarded, (result) => result.staleTried),
       staleAccepted: sum(guarded, (result) => result.staleAccepted),
       staleAcceptedWithoutGuard: sum(bare, (result) => result.staleAccepted),
+      secondsPerTrial: perTrial(guarded, trials),
+      secondsPerTrialWithoutGuard: perTrial(bare, trials),
     };
   } finally {
     await started.close();
@@ -87,6 +99,25 @@ async function prove(resource: ResourceName, trials: number, folder: string): Pr
 
 function sum(results: readonly LaneResult[], pick: (result: LaneResult) => number): number {
   return results.reduce((total, result) => total + pick(result), 0);
+}
+
+function perTrial(results: readonly LaneResult[], trials: number): number {
+  return Number((sum(results, (result) => result.seconds) / trials).toFixed(2));
+}
+
+let lanesRunning = 0;
+const lanesWaiting: (() => void)[] = [];
+
+/** Resolves when there is room for one more; first come, first served. */
+async function enterLane(): Promise<() => void> {
+  if (lanesRunning < LANES_MAX) lanesRunning += 1;
+  else await new Promise<void>((enter) => void lanesWaiting.push(enter));
+  return () => {
+    // The place goes from hand to hand.
+    const next = lanesWaiting.shift();
+    if (next === undefined) lanesRunning -= 1;
+    else next();
+  };
 }
 
 function faultOf(line: Line): string | undefined {
@@ -128,6 +159,6 @@ function plain(line: Line, fault: string | undefined): string {
   const { resource, trials, staleTried, staleAccepted, staleAcceptedWithoutGuard } = line;
   return (
     `${resource.padEnd(9)} ${trials} trials, ${staleTried} stale writes tried, ${staleAccepted} accepted; ` +
-    `without the guard ${staleAcceptedWithoutGuard} accepted${fault === undefined ? "" : `   FAILED: ${fault}`}`
+    `without the guard ${staleAcceptedWithoutGuard} accepted; ${line.secondsPerTrial} and ${line.secondsPerTrialWithoutGuard} s per trial${fault === undefined ? "" : `   FAILED: ${fault}`}`
   );
 }

@@ -9,9 +9,12 @@ import { Pool } from "pg";
 import { httpGuard } from "../../src/guards/http.ts";
 import { memoryGuard } from "../../src/guards/memory.ts";
 import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { type EtcdServer, startEtcd } from "../../test/servers/etcd.ts";
 import { startPostgres } from "../../test/servers/postgres.ts";
 import { startProxy, type TcpProxy } from "../../test/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../test/servers/redis.ts";
+import { startZooKeeper } from "../../test/servers/zookeeper.ts";
+import { Console } from "../../test/support/zookeeper-nodes.ts";
 import { RESOURCE } from "./messages.ts";
 import type { ResourceName } from "./writers.ts";
 
@@ -28,6 +31,8 @@ export interface Ground {
   readonly holderAt: string;
   /** Holds back what the holder has sent, as socket buffers do. */
   readonly proxy?: TcpProxy | undefined;
+  /** A pause between the writes of a busy holder, where it would be inside a lock nearly all the time. @default 0 */
+  readonly paceMs?: number | undefined;
   /** SQLite files whose lock a stopped process must not keep: then everyone stalls (S7), which is another story. */
   readonly locks: readonly string[];
   /** The tokens in the order in which the resource took them. */
@@ -66,7 +71,8 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
         const at = join(folder, "data.log");
         const lines = (): string[] => (existsSync(at) ? readFileSync(at, "utf8").split("\n") : []);
         const tokens = async (): Promise<bigint[]> => lines().filter(Boolean).map(BigInt);
-        return { at, holderAt: at, locks: [`${at}.tenure`], tokens, close: nothing };
+        // Each append waits for the disk several times, under the lock.
+        return { at, holderAt: at, paceMs: 5, locks: [`${at}.tenure`], tokens, close: nothing };
       },
     }),
   },
@@ -114,7 +120,54 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
       };
     },
   },
+
+  etcd: {
+    start: async () => {
+      const server = await startEtcd({ own: true });
+      return {
+        close: async () => server[Symbol.asyncDispose](),
+        lane: async ({ name }) => {
+          const proxy = await startProxy(server);
+          const tokens = (): Promise<bigint[]> => etcdLog(server, name);
+          const close = (): Promise<void> => proxy[Symbol.asyncDispose]();
+          return { at: server.url, holderAt: proxy.url, proxy, locks: [], tokens, close };
+        },
+      };
+    },
+  },
+
+  zookeeper: {
+    start: async () => {
+      const server = await startZooKeeper({ own: true });
+      return {
+        close: async () => server[Symbol.asyncDispose](),
+        lane: async ({ name }) => {
+          const proxy = await startProxy(server);
+          await using console = await Console.open(server);
+          await console.create(`/${name}-log`);
+          const tokens = async (): Promise<bigint[]> => {
+            await using reader = await Console.open(server);
+            const nodes = (await reader.children(`/${name}-log`)).map((node) => node.split("-"));
+            nodes.sort(([, one = ""], [, other = ""]) => Number(one) - Number(other));
+            return nodes.map(([token = ""]) => BigInt(token));
+          };
+          const close = (): Promise<void> => proxy[Symbol.asyncDispose]();
+          return { at: server.url, holderAt: proxy.url, proxy, locks: [], tokens, close };
+        },
+      };
+    },
+  },
 };
+
+/** Keys in the order of the revisions that wrote them last; each is written once. */
+async function etcdLog(server: EtcdServer, name: string): Promise<bigint[]> {
+  const inBase64 = (text: string): string => Buffer.from(text).toString("base64");
+  const { kvs = [] } = (await server.call("/v3/kv/range", {
+    ...{ key: inBase64(`${name}-log/`), range_end: inBase64(`${name}-log0`) },
+    ...{ sort_order: "ASCEND", sort_target: "MOD" },
+  })) as { kvs?: { value: string }[] };
+  return kvs.map(({ value }) => BigInt(Buffer.from(value, "base64").toString()));
+}
 
 /** A service whose handlers take a moment, so that a newer request can come while an older one is at work. */
 async function httpGround(isGuarded: boolean): Promise<Ground> {

@@ -4,15 +4,20 @@
 import { appendFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { Pool } from "pg";
+import { etcdGuard } from "../../src/guards/etcd.ts";
 import { fileGuard } from "../../src/guards/file.ts";
 import type { TokenSource } from "../../src/guards/guard.ts";
 import { fencedFetch } from "../../src/guards/http.ts";
 import { postgresGuard } from "../../src/guards/postgres.ts";
 import { redisGuard } from "../../src/guards/redis.ts";
 import { sqliteGuard } from "../../src/guards/sqlite.ts";
+import { zookeeperGuard } from "../../src/guards/zookeeper.ts";
 import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { CREATE, create } from "../../src/stores/zookeeper/messages.ts";
+import { callEtcd } from "../../test/servers/etcd-gateway.ts";
+import { Console } from "../../test/support/zookeeper-nodes.ts";
 
-export type ResourceName = "sqlite" | "file" | "http" | "redis" | "postgres";
+export type ResourceName = "sqlite" | "file" | "http" | "redis" | "postgres" | "etcd" | "zookeeper";
 
 /** What a writer has to know; it travels to the holder's process as JSON. */
 export interface Place {
@@ -22,6 +27,8 @@ export interface Place {
   /** Tells lanes apart that share a server. */
   readonly name: string;
   readonly isGuarded: boolean;
+  /** Whether this writer is going to be stopped, perhaps inside a transaction. */
+  readonly isStopped: boolean;
 }
 
 export interface Writer {
@@ -101,11 +108,13 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
     };
   },
 
-  postgres: async ({ at, name, isGuarded }) => {
+  postgres: async ({ at, name, isGuarded, isStopped }) => {
     const pool = new Pool({ connectionString: at, max: 4 });
     pool.on("error", () => undefined);
     // A holder that is stopped inside a transaction keeps its successor waiting for so long, and no longer.
-    const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs: 300 });
+    // Its successor is not stopped, only starved where there are few cores.
+    const idleLimitMs = isStopped ? 300 : 5_000;
+    const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs });
     const insert = `INSERT INTO ${name} (token) VALUES ($1)`;
     return {
       inFlight: 4,
@@ -118,4 +127,53 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
       close: () => pool.end(),
     };
   },
+
+  etcd: async ({ at, name, isGuarded }) => {
+    const guard = etcdGuard(`${at}/${name}`);
+    const address = addressOf(at);
+    let written = 0;
+    return {
+      inFlight: 8,
+      write: async (source) => {
+        written += 1;
+        const key = `${name}-log/${source.token}-${process.pid}-${written}`;
+        const value = String(source.token);
+        if (isGuarded) await guard.write(source, [{ put: key, value }]);
+        else await callEtcd(address, "/v3/kv/put", { key: inBase64(key), value: inBase64(value) });
+      },
+      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      close: () => guard.close(),
+    };
+  },
+
+  zookeeper: async ({ at, name, isGuarded }) => {
+    const guard = zookeeperGuard(`${at}/${name}`);
+    let bare = isGuarded ? undefined : await Console.open(addressOf(at));
+    const acl = { scheme: "world", id: "anyone" };
+    return {
+      inFlight: 8,
+      write: async (source) => {
+        // The server numbers the nodes in the order in which it takes them.
+        const path = `/${name}-log/${source.token}-`;
+        // Sends no pings: the server ends it when a trial takes long.
+        if (bare?.wire.hasEnded) bare = await Console.open(addressOf(at));
+        if (bare === undefined) await guard.write(source, [{ create: path, sequential: true }]);
+        else await bare.send(create({ path, data: "", acl, flags: CREATE.persistentSequential }));
+      },
+      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      close: async () => {
+        await bare?.[Symbol.asyncDispose]();
+        await guard.close();
+      },
+    };
+  },
 };
+
+function addressOf(url: string): { host: string; port: number } {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port) };
+}
+
+function inBase64(text: string): string {
+  return Buffer.from(text).toString("base64");
+}

@@ -1,5 +1,5 @@
 // Every command of `tenure` as data. Parsing, help, shell completion, the manual page and the tests are made from this and
-// from nothing else. The order is the order in which people meet them. A command for guards will get its place here.
+// from nothing else. The order is the order in which people meet them.
 
 import type { ExitName } from "./exit-codes.ts";
 
@@ -194,6 +194,50 @@ export const COMMANDS: readonly CommandDefinition[] = [
       {
         line: "tenure revoke backup --yes",
         does: "the resource is free, whoever held it has lost it",
+      },
+    ],
+    exits: ["no", "unavailable"],
+  },
+  {
+    name: "guard",
+    summary: "Protect tables, so that every write needs a current token.",
+    about: [
+      "install puts a trigger on TABLE (PostgreSQL: with its partitions): from then on every write is refused unless its transaction was admitted with a current token of --resource, also from psql, an ORM or a forgotten code path. remove takes it away. check tells which tables are protected, by which resource, and whether the protection is intact: triggers enabled and unchanged, no partition without one, no admission left behind.",
+      "Exit code 1: the table is not protected, or check found a protection that is not intact, or none at all. A table that does not exist or is protected already: 2.",
+    ],
+    arguments: [
+      { name: "ACTION", required: true, oneOf: ["install", "remove", "check"] },
+      { name: "TABLE", required: false },
+    ],
+    runs: "no",
+    options: [
+      {
+        name: "database",
+        value: "URL",
+        summary:
+          "The database of the table: postgres://user@host/app or sqlite:./app.db. Default: TENURE_DATABASE, where a URL with a password belongs.",
+      },
+      {
+        name: "resource",
+        value: "RESOURCE",
+        summary: "For install: the resource whose holder may write to the table.",
+      },
+      {
+        name: "guard",
+        value: "NAME",
+        summary:
+          "The schema (PostgreSQL) or table (SQLite) that keeps the highest tokens, as the guard in the program has it. Default: tenure_guard.",
+      },
+      { name: "yes", short: "y", summary: "For remove: do not ask." },
+    ],
+    examples: [
+      {
+        line: "tenure guard install public.payment --resource payments --database postgres://db/app",
+        does: "no write gets in without a current token any more",
+      },
+      {
+        line: "tenure guard check --database sqlite:./app.db",
+        does: "which tables are protected, and whether it holds",
       },
     ],
     exits: ["no", "unavailable"],

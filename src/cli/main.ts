@@ -16,6 +16,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   show: async () => (await import("./commands/show.ts")).showCommand,
   watch: async () => (await import("./commands/watch.ts")).watchCommand,
   revoke: async () => (await import("./commands/revoke.ts")).revokeCommand,
+  guard: async () => (await import("./commands/guard.ts")).guardCommand,
   plan: async () => (await import("./commands/plan.ts")).planCommand,
   doctor: async () => (await import("./commands/doctor.ts")).doctorCommand,
   demo: async () => (await import("./commands/demo.ts")).demoCommand,

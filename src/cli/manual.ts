@@ -49,6 +49,7 @@ function commandPart(command: CommandDefinition): string[] {
 function environment(): [string, string][] {
   return [
     ["TENURE_STORE", "The store when --store is not given."],
+    ["TENURE_DATABASE", "The database of guard when --database is not given."],
     ["NO_COLOR", "When set, no colours."],
     ["TENURE_RESOURCE, TENURE_TOKEN", "For the command that run or elect runs: what it holds."],
     [

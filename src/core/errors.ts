@@ -147,7 +147,8 @@ export class StaleTokenError extends TenureError {
 /**
  * Why a token that came over a wire was not believed. `unsigned`: it carries no signature where one is asked for.
  * `malformed`: it is no signed token. `unknownKey`, `revokedKey`: the guard does not trust the key it names. `signature`:
- * it was not made with that key, or was changed since. `expired`: it was good once.
+ * it was not made with that key, or was changed since. `expired`: it was good once. `notHeld`: the store that grants leases
+ * has none that reaches this token; it has ended, or was never granted.
  */
 export type UntrustedReason =
   | "unsigned"
@@ -155,13 +156,18 @@ export type UntrustedReason =
   | "unknownKey"
   | "revokedKey"
   | "signature"
-  | "expired";
+  | "expired"
+  | "notHeld";
 
-/** A signed token was asked for, and this one is not to be believed. Nothing was compared, raised or written. */
+/** A token that can be proved was asked for, and this one is not to be believed. Nothing was raised or written. */
 export class UntrustedTokenError extends TenureError {
   readonly reason: UntrustedReason;
 
-  constructor(reason: UntrustedReason, message: string, facts: { cause?: unknown } = {}) {
+  constructor(
+    reason: UntrustedReason,
+    message: string,
+    facts: { resource?: string | undefined; cause?: unknown } = {},
+  ) {
     super(message, { code: "UNTRUSTED_TOKEN", retryable: false, ...facts });
     this.reason = reason;
   }

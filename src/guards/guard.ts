@@ -92,6 +92,14 @@ export function checkBound(options: GuardOptions): string | undefined {
   return options.resource === undefined ? undefined : checkResource(options.resource);
 }
 
+/** A limit on time. */
+export function checkLimit(name: string, ms: unknown): number {
+  if (typeof ms === "number" && Number.isInteger(ms) && ms >= 1 && ms < 2 ** 31) return ms;
+  throw new InvalidArgumentError(
+    `\`${name}\` must be a whole number of milliseconds, at least 1, got ${String(ms)}.`,
+  );
+}
+
 /**
  * The decision, to be taken inside the resource's atomic step: throws when the holder or its token is not fit to
  * write, else answers the token that the highest has to become. Equal is the same term and passes.

@@ -7,6 +7,7 @@ import { checkResource } from "../core/resource.ts";
 import { formatToken, parseToken } from "../core/token.ts";
 import {
   checkBound,
+  checkLimit,
   type Guard,
   type GuardOptions,
   sourceOf,
@@ -31,6 +32,7 @@ export type {
   PostgresTarget,
   TransactionOf,
 } from "./postgres/connection.ts";
+export { type ProtectedTable, protectedTables } from "./postgres/inspect.ts";
 export {
   type GuardSqlOptions,
   guardSql,
@@ -195,12 +197,5 @@ function checkIsolation(isolation: unknown): string | undefined {
     return isolation as string | undefined;
   throw new InvalidArgumentError(
     `\`isolation\` must be one of ${ISOLATIONS.join(", ")}, got ${String(isolation)}.`,
-  );
-}
-
-function checkLimit(name: string, ms: unknown): number {
-  if (typeof ms === "number" && Number.isInteger(ms) && ms >= 1 && ms < 2 ** 31) return ms;
-  throw new InvalidArgumentError(
-    `\`${name}\` must be a whole number of milliseconds, at least 1, got ${String(ms)}.`,
   );
 }

@@ -26,6 +26,7 @@ import { openTokens } from "./sqlite/tokens.ts";
 
 export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
 export type { SqliteDatabase, SqliteStatement } from "./sqlite/database.ts";
+export { type ProtectedTable, protectedTables } from "./sqlite/inspect.ts";
 export { protectSql, protectTable, unprotectTable } from "./sqlite/protection.ts";
 
 export interface SqliteGuardOptions extends GuardOptions {

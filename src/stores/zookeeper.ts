@@ -24,8 +24,9 @@ export type { ZooKeeperOptions };
 
 export function zookeeperStore(options: ZooKeeperOptions): OpenStore {
   const settings = settingsOf(options);
+  const { leases, sessions } = settings.names;
   return async ({ clock }) =>
-    new ZooKeeperStore(settings, clock, await openReader(settings, clock));
+    new ZooKeeperStore(settings, clock, await openReader(settings, clock, [leases, sessions]));
 }
 
 class ZooKeeperStore implements Store {

@@ -42,7 +42,7 @@ describe("the proof", () => {
       const proven = lines.map((line) => line.resource).sort();
       expect(proven).toEqual(expect.arrayContaining(["file", "http", "sqlite"]));
       // Servers that this machine cannot have are named there.
-      if (proven.length < 5) context.skip(stderr.trim());
+      if (proven.length < 7) context.skip(stderr.trim());
       expect(stderr).toBe("");
     },
     LIMIT_MS,

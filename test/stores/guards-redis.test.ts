@@ -5,6 +5,7 @@
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { boundedBy } from "../../src/guards/bounded.ts";
 import { type RedisGuardClient, redisGuard } from "../../src/guards/redis.ts";
 import { connect } from "../../src/index.ts";
 import { type GuardInSuite, guardSuite } from "../../src/testing/index.ts";
@@ -205,6 +206,30 @@ for (const [name, make] of Object.entries(libraries)) {
       ];
       for (const act of acts) await expect(act).rejects.toMatchObject(bad);
       expect(await guard.highest("ledger")).toBeUndefined();
+    });
+
+    test("S2: bounded by the store, a write asks by itself, once, and a token never granted poisons nothing", async () => {
+      await using tenure = await connect(server().url);
+      const prefix = fresh();
+      const inner = redisGuard(client, { prefix });
+      let asked = 0;
+      const read: typeof tenure.read = (...args) => {
+        asked += 1;
+        return tenure.read(...args);
+      };
+      const guard = boundedBy(inner, { read });
+      const resource = `bounded by ${name}`;
+      const lease = await tenure.acquire(resource);
+      for (let index = 0; index < 3; index += 1) await guard.incr(lease, `${prefix}:n`);
+      expect([await server().command("GET", `${prefix}:n`), asked]).toEqual(["3", 1]);
+      const poison = source(2n ** 127n - 1n, resource);
+      const notHeld = { code: "UNTRUSTED_TOKEN", reason: "notHeld" };
+      await expect(guard.set(poison, `${prefix}:k`, "poison")).rejects.toMatchObject(notHeld);
+      await expect(guard.raise(poison)).rejects.toMatchObject(notHeld);
+      expect(await server().command("EXISTS", `${prefix}:k`)).toBe(0);
+      expect(await inner.highest(resource)).toBe(lease.token);
+      await lease.run(() => guard.set(`${prefix}:k`, "kept"));
+      expect(await server().command("GET", `${prefix}:k`)).toBe("kept");
     });
 
     test("inside lease.run() every write finds the lease by itself", async () => {

@@ -6,6 +6,8 @@ import type { Runner } from "../../src/testing/index.ts";
 
 /** For backends that each test makes for itself. */
 export const sideBySide: Runner = runner(() => true);
+/** For tests that share more than a server, such as what is ended behind each of them. */
+export const oneByOne: Runner = runner(() => false);
 /** For a server that the tests share: those that restart it run alone. */
 export const onSharedServer: Runner = runner((name) => !name.includes("restart"));
 

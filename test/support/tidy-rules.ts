@@ -50,6 +50,11 @@ const exceptions: readonly { path: string; allows: string; reason: string }[] = 
     allows: "../runtime/system.ts",
     reason: "as above",
   },
+  ...["src/guards/etcd.ts", "src/guards/zookeeper.ts"].map((path) => ({
+    path,
+    allows: "../runtime/system.ts",
+    reason: "as above",
+  })),
   {
     path: "src/guards/http.ts",
     allows: "../runtime/system.ts",
@@ -78,7 +83,7 @@ const layers: Readonly<Record<string, Layer>> = {
   core: { may: ["core/"] },
   runtime: { may: ["core/", "runtime/", "node:"] },
   stores: { may: ["core/", "stores/store.ts", "stores/shared/", "node:"], never: clockAndChance },
-  guards: { may: ["core/", "guards/guard.ts", "node:"], never: clockAndChance },
+  guards: { may: ["core/", "guards/guard.ts", "guards/shared/", "node:"], never: clockAndChance },
   holder: { may: ["core/", "stores/store.ts", "holder/"] },
   election: { may: ["core/", "stores/store.ts", "holder/", "election/"] },
   once: { may: ["core/", "stores/store.ts", "holder/", "once/"] },
@@ -97,6 +102,9 @@ const layers: Readonly<Record<string, Layer>> = {
   "": { may: ["", "node:"], never: [...notLibrary, ...clockAndChance] },
 };
 
+/** Guards that speak to their backend themselves use the wire of the store of the same name: there is no second client. */
+const guardsOnStoreWire = ["etcd", "zookeeper"];
+
 /** Client libraries, each only in the store, guard or adapter that speaks to it. */
 const clientLibraries: Readonly<Record<string, string>> = {
   "better-sqlite3": "sqlite",
@@ -111,8 +119,14 @@ function importFaults({ path, text }: SourceFile): string[] {
   if (layer === undefined) return [`${path}: src/${folder} is not in the import table`];
   // stores/<name>.ts and stores/<name>/ are one part; so are those of a guard or an adapter.
   const part = /^(?:stores|guards|adapters)\/([^/.]+)/.exec(own)?.[1];
+  const wire = folder === "guards" && guardsOnStoreWire.includes(part ?? "");
   const may =
-    part === undefined ? layer.may : [...layer.may, `${folder}/${part}.ts`, `${folder}/${part}/`];
+    part === undefined
+      ? layer.may
+      : [
+          ...[...layer.may, `${folder}/${part}.ts`, `${folder}/${part}/`],
+          ...(wire ? [`stores/${part}/`] : []),
+        ];
   const covers = (allowed: string, target: string): boolean =>
     allowed.endsWith(".ts") ? target === allowed : target.startsWith(allowed);
   const faults: string[] = [];

@@ -1,25 +1,22 @@
 // `tenure revoke`: shows whose lease it is, asks, and ends exactly that grant.
 
-import { createInterface } from "node:readline";
 import type { HolderView } from "../../stores/store.ts";
+import { agrees, checkCanAsk } from "../ask.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { openStore } from "../open-store.ts";
 import { printable } from "../text.ts";
-import { UsageError } from "../usage-error.ts";
 
 const LIMIT_MS = 5_000;
 
 export const revokeCommand: Command = async ({ positionals, options }, voice) => {
   const resource = positionals[0] ?? "";
-  const asks = process.stdin.isTTY === true && process.stdout.isTTY === true && !voice.json;
-  if (!options.has("yes") && !asks) {
-    throw new UsageError("There is nobody to ask: give --yes to revoke without a question.");
-  }
+  checkCanAsk(options, voice, "revoke");
   const { tenure, store } = await openStore(options);
   try {
     const { holder } = await tenure.read(resource);
-    if (holder !== undefined && !options.has("yes") && !(await agrees(resource, holder))) {
+    const isSure = holder === undefined || options.has("yes");
+    if (!isSure && !(await agrees(questionOf(resource, holder)))) {
       voice.note("nothing was revoked.", {});
       return EXIT.no;
     }
@@ -42,14 +39,6 @@ export const revokeCommand: Command = async ({ positionals, options }, voice) =>
   }
 };
 
-function agrees(resource: string, holder: HolderView): Promise<boolean> {
-  const reader = createInterface({ input: process.stdin, output: process.stdout });
-  const question = `${printable(holder.holderId)} holds ${printable(resource)} with token ${holder.token}. Revoke it? [y/N] `;
-  return new Promise((resolve) => {
-    reader.once("close", () => resolve(false));
-    reader.question(question, (answer) => {
-      resolve(/^y(es)?$/i.test(answer.trim()));
-      reader.close();
-    });
-  });
+function questionOf(resource: string, holder: HolderView): string {
+  return `${printable(holder.holderId)} holds ${printable(resource)} with token ${holder.token}. Revoke it?`;
 }

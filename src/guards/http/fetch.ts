@@ -2,11 +2,12 @@
 
 import { InvalidArgumentError, StaleTokenError } from "../../core/errors.ts";
 import { parseToken } from "../../core/token.ts";
-import { sourceOf, type TokenSource } from "../guard.ts";
+import { checkBound, type GuardOptions, sourceOf, type TokenSource } from "../guard.ts";
 import { formatHeader, formatSigned, HEADER } from "./header.ts";
 import { STALE_TYPE } from "./refusal.ts";
 
-export interface FencedFetchOptions {
+/** With `resource`, it sends tokens of leases on that resource only; among several around a call it takes that one. */
+export interface FencedFetchOptions extends GuardOptions {
   /** Signs every token, for services that ask for it: `(source) => signer.sign(source, { expiresInMs: 30_000 })`. */
   readonly sign?: ((source: TokenSource) => string) | undefined;
 }
@@ -29,6 +30,7 @@ export function fencedFetch(
   if (typeof send !== "function") {
     throw new InvalidArgumentError(`fencedFetch(fetch) needs a function, got ${typeof send}.`);
   }
+  const bound = checkBound(options);
   return async (input, init = {}) => {
     const { lease, ...rest } = init;
     if ("lease" in init && lease === undefined) {
@@ -43,7 +45,7 @@ export function fencedFetch(
       );
     }
     // Nothing is awaited from this check until the request is handed over.
-    const source = sourceOf(lease);
+    const source = sourceOf(lease, bound);
     headers.set(
       HEADER,
       options.sign === undefined ? formatHeader(source) : formatSigned(options.sign(source)),

@@ -210,6 +210,15 @@ export function guardSql(options: GuardSqlOptions = {}): string {
   return `${parts.join("\n").replaceAll("{schema}", schema).trim()}\n`;
 }
 
+/** What the triggers of protected tables call. */
+export const PROTECTION_FUNCTION = "refuse_unadmitted";
+
+/** The text of that function as PostgreSQL keeps it. */
+export function protectionSource(schema: string): string {
+  // The first of the functions in there; each stands between two $$.
+  return PROTECT.replaceAll("{schema}", schema).split("$$")[1] ?? "";
+}
+
 /** Removes the guard and the protection of every table. From then on nothing refuses a former holder. */
 export function removeGuardSql(options: { readonly schema?: string | undefined } = {}): string {
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
@@ -247,7 +256,7 @@ export function checkTable(table: unknown): string {
 }
 
 /** Right with either setting of standard_conforming_strings: a text with a backslash gets the E. */
-function literal(text: string): string {
+export function literal(text: string): string {
   const quoted = `'${text.replaceAll("'", "''").replaceAll("\\", "\\\\")}'`;
   return text.includes("\\") ? `E${quoted}` : quoted;
 }

@@ -67,10 +67,10 @@ const REASONS: Readonly<Record<string, string>> = {
   "42883": "the guard is not in this database. Run guardSql() first",
 };
 
-async function inWords(table: string, act: () => Promise<unknown>): Promise<void> {
+export async function inWords<T>(table: string, act: () => Promise<T>): Promise<T> {
   checkTable(table);
   try {
-    await act();
+    return await act();
   } catch (error) {
     const reason = REASONS[(error as { code?: string }).code ?? ""];
     if (reason === undefined) throw error;

@@ -71,7 +71,7 @@ export function protectSql(
   options: ProtectOptions & { readonly resource: string },
 ): string {
   const table = checkTable(options?.table ?? DEFAULT_TABLE);
-  const resource = literal(checkResource(options?.resource));
+  const resource = checkResource(options?.resource);
   checkName(name);
   if (
     name.toLowerCase() === table.toLowerCase() ||
@@ -79,19 +79,23 @@ export function protectSql(
   )
     throw unchanged(name, "it is the guard's own");
   const refusal = literal(
-    `${name} takes writes only from the holder of ${resource}: use a guard. Nothing was written.`,
+    `${name} takes writes only from the holder of ${literal(resource)}: use a guard. Nothing was written.`,
   );
-  const admitted = `SELECT 1 FROM ${table}_admitted a JOIN ${table} g ON g.resource = a.resource
-    WHERE a.resource = ${resource} AND a.token = g.token`;
   const triggers = EVENTS.map(
     (event) => `CREATE TRIGGER ${triggerOf(name, event)} BEFORE ${event} ON ${quoted(name)}
-  WHEN NOT EXISTS (${admitted})
+  WHEN NOT EXISTS (${admittedRows(table, resource)})
   BEGIN SELECT RAISE(ABORT, ${refusal}); END;`,
   );
   return `${admissionSql(table)}${triggers.join("\n")}\n`;
 }
 
-const EVENTS = ["INSERT", "UPDATE", "DELETE"] as const;
+export const EVENTS = ["INSERT", "UPDATE", "DELETE"] as const;
+
+/** The admission of the running transaction, where there is one. */
+export function admittedRows(table: string, resource: string): string {
+  return `SELECT 1 FROM ${table}_admitted a JOIN ${table} g ON g.resource = a.resource
+    WHERE a.resource = ${literal(resource)} AND a.token = g.token`;
+}
 
 /**
  * The column \`open\` refers to a row that cannot be, and is looked at when a transaction commits: where foreign keys are on,
@@ -170,7 +174,7 @@ function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-function checkName(name: unknown): string {
+export function checkName(name: unknown): string {
   if (typeof name === "string" && name !== "" && !name.includes("\0")) return name;
   throw new InvalidArgumentError(
     `Expected the name of a table, such as "entry", got ${JSON.stringify(name) ?? String(name)}.`,

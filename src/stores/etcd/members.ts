@@ -19,6 +19,11 @@ export interface CallOptions {
   readonly limitMs: number;
   /** Answered by a member without a leader, too. */
   readonly leaderless?: boolean | undefined;
+  /**
+   * Sent to one member only, and to the next only when it cannot have been carried out: for a write of which a late copy
+   * would do harm. @default false
+   */
+  readonly once?: boolean | undefined;
   /** Answers of etcd that the caller reckons with: these are thrown as they are. */
   readonly foreseen?: ((error: unknown) => boolean) | undefined;
 }
@@ -146,7 +151,7 @@ export class Members {
     const first = this.#current;
     return new Race({
       ...{ clock: this.#clock, limitMs: options.limitMs, count: this.#members.length },
-      ...{ name: rpc.name, place: this.place },
+      ...{ name: rpc.name, place: this.place, once: options.once ?? false },
       begin: (offset) => {
         const member = this.#at(first + offset);
         const metadata = this.#metadata(options.leaderless);

@@ -29,6 +29,8 @@ export interface Names {
   readonly all: Span;
   holder(resource: string): Buffer;
   resourceOf(holderKey: Buffer): string;
+  /** Where the guard keeps the highest token of a resource. */
+  highest(resource: string): Buffer;
   /** All holders whose resource begins so. */
   holders(prefix: string): Span;
   queue(resource: string): Span;
@@ -47,15 +49,16 @@ export function checkedPrefix(prefix: unknown): string {
 }
 
 export function namesOf(prefix: string): Names {
-  const holders = `${prefix}l/`;
+  const [holders, guards] = [`${prefix}l/`, `${prefix}g/`];
   const holdersLength = Buffer.byteLength(holders);
   const queue = (resource: string): string =>
     `${prefix}q/${Buffer.byteLength(resource)}:${resource}/`;
   return {
     prefix,
-    all: below(prefix),
+    all: spanBelow(Buffer.from(prefix)),
     holder: (resource) => Buffer.from(holders + resource),
     resourceOf: (key) => key.toString("utf8", holdersLength),
+    highest: (resource) => Buffer.from(guards + resource),
     holders: (start) => below(holders + start),
     queue: (resource) => below(queue(resource)),
     waiter: (resource, attempt) => Buffer.from(queue(resource) + attempt),
@@ -92,10 +95,16 @@ function sessionNames(prefix: string, id: string): SessionNames {
 }
 
 function below(start: string): Span {
-  const key = Buffer.from(start);
-  const end = Buffer.from(key);
-  // Text never ends in the byte 255, so the next one is always there.
-  end[end.length - 1] = (end.at(-1) ?? 0) + 1;
+  return spanBelow(Buffer.from(start));
+}
+
+/** All keys that begin so. */
+export function spanBelow(key: Buffer): Span {
+  // The next beginning of the same length: bytes that cannot grow are left out, and where none can, there is no end.
+  const last = key.findLastIndex((byte) => byte < 0xff);
+  if (last < 0) return { key, end: Buffer.of(0) };
+  const end = Buffer.from(key.subarray(0, last + 1));
+  end[last] = (end[last] ?? 0) + 1;
   return { key, end };
 }
 

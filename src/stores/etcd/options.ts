@@ -51,13 +51,13 @@ export function settingsOf(options: EtcdOptions): Settings {
   const { endpoints, transport, tls, username, password, connectMs = 5_000 } = options;
   if ((endpoints === undefined) === (transport === undefined)) {
     throw new InvalidArgumentError(
-      'etcdStore() needs either { endpoints: ["localhost:2379"] } or { transport }, not both.',
+      'etcd needs either { endpoints: ["localhost:2379"] } or { transport }, not both.',
     );
   }
   if (!(connectMs > 0 && connectMs < 2 ** 31))
     throw new InvalidArgumentError("`connectMs` must be a number of milliseconds above 0.");
   if ((username === undefined) !== (password === undefined))
-    throw new InvalidArgumentError("etcdStore() needs `username` and `password` together.");
+    throw new InvalidArgumentError("etcd needs `username` and `password` together.");
   if (transport !== undefined) checkTransport(transport, tls);
   const members = endpoints === undefined ? [] : checkEndpoints(endpoints);
   const isTls = tls !== undefined || members.some((member) => member.isTls);
@@ -79,7 +79,7 @@ function checkTransport(transport: EtcdTransport, tls: unknown): void {
   const missing = methods.find((name) => typeof transport?.[name] !== "function");
   if (missing !== undefined) {
     throw new InvalidArgumentError(
-      `etcdStore({ transport }) takes an object with call, stream, reset and close (EtcdTransport); ${missing} is missing.`,
+      `{ transport } takes an object with call, stream, reset and close (EtcdTransport); ${missing} is missing.`,
     );
   }
   if (tls !== undefined)

@@ -35,6 +35,8 @@ export interface RaceParts {
   readonly count: number;
   readonly name: string;
   readonly place: string;
+  /** No second copy of what may have been carried out. */
+  readonly once: boolean;
   begin(offset: number): { readonly member: Member; readonly call: EtcdCall };
   prefer(member: Member): void;
   isClosed(): boolean;
@@ -105,7 +107,7 @@ export class Race {
   }
 
   #failed(mine: Try, error: unknown): void {
-    const { clock, count } = this.#parts;
+    const { clock, count, once } = this.#parts;
     const isAnswer = statusOf(error) !== undefined;
     mine.isOver = true;
     if (isAnswer) mine.member.heardAt = clock.now();
@@ -113,6 +115,7 @@ export class Race {
     const { kind, applied } = judge(error);
     if (applied === "unknown") this.#doubtful = true;
     if (kind !== "passing") this.#settle(() => this.#reject(error));
+    else if (once && applied === "unknown") this.#giveUp(error);
     else if (this.#tries.length <= count) this.#next();
     else if (isAnswer && clock.now() + AGAIN_MS < this.#endsAt) this.#again();
     else if (this.#tries.every((each) => each.isOver)) this.#giveUp(error);
@@ -124,10 +127,10 @@ export class Race {
   }
 
   #late(): void {
-    const { clock, count, limitMs, name, place } = this.#parts;
+    const { clock, count, limitMs, name, place, once } = this.#parts;
     const leftMs = this.#endsAt - clock.now();
     if (leftMs > 0) {
-      if (this.#tries.length < count) this.#next();
+      if (this.#tries.length < count && !once) this.#next();
       else this.#wake(leftMs);
       return;
     }

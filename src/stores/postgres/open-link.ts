@@ -46,7 +46,7 @@ export async function openLink(options: LinkOptions, clock: Clock): Promise<PgLi
     return sqlFromUser(sql, await loadPostgresJs().catch(() => undefined), listenUrl);
   if (url === undefined) throw new InvalidArgumentError("postgresStore() needs url, pool or sql.");
   const urls = hostUrlsOf(url);
-  const loaded = await loadFirst(options.library);
+  const loaded = await loadLibrary(options.library);
   // Each host gets its share of the time: a silent one must not use up that of the others.
   const shareMs = connectLimitMs / urls.length;
   const open = (host: string): PgLink => {
@@ -69,7 +69,8 @@ type Loaded =
   | { readonly name: "pg"; readonly library: PgLibrary }
   | { readonly name: "postgres"; readonly library: PostgresJsLibrary };
 
-async function loadFirst(wanted: LibraryName | undefined): Promise<Loaded> {
+/** The named one, or the first that is installed. */
+export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
   const order: LibraryName[] = wanted === undefined ? ["pg", "postgres"] : [wanted];
   const failures: unknown[] = [];
   for (const name of order) {

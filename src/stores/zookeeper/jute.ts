@@ -40,6 +40,10 @@ export class JuteWriter {
     return this;
   }
 
+  data(value: string | Uint8Array): this {
+    return typeof value === "string" ? this.text(value) : this.buffer(value);
+  }
+
   buffer(value: Uint8Array): this {
     this.int(value.length);
     this.#reserve(value.length);

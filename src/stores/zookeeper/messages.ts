@@ -11,6 +11,7 @@ const OPCODE = {
   setData: 5,
   sync: 9,
   getChildren2: 12,
+  check: 13,
   multi: 14,
   createContainer: 19,
   auth: 100,
@@ -26,7 +27,9 @@ export const ERROR = {
   noNode: -101,
   noAuth: -102,
   badVersion: -103,
+  noChildrenForEphemerals: -108,
   nodeExists: -110,
+  notEmpty: -111,
   sessionExpired: -112,
   authFailed: -115,
   sessionMoved: -118,
@@ -36,6 +39,7 @@ export const ERROR = {
 export const CREATE = {
   persistent: 0,
   ephemeral: 1,
+  persistentSequential: 2,
   ephemeralSequential: 3,
   container: 4,
 } as const;
@@ -66,9 +70,12 @@ const ALL_PERMISSIONS = 31;
 const FAILED_PART = -1;
 const NOT_TRIED = -2;
 
+/** What a node holds: ours is text, a user's may be anything. */
+export type Data = string | Uint8Array;
+
 export interface NewNode {
   readonly path: string;
-  readonly data: string;
+  readonly data: Data;
   readonly acl: Acl;
   readonly flags: number;
 }
@@ -78,7 +85,7 @@ export function create(node: NewNode): Message {
   return {
     opcode,
     write: (body) => {
-      body.text(node.path).text(node.data).int(1);
+      body.text(node.path).data(node.data).int(1);
       body.int(ALL_PERMISSIONS).text(node.acl.scheme).text(node.acl.id).int(node.flags);
     },
   };
@@ -96,8 +103,13 @@ export function getData(path: string): Message {
   return { opcode: OPCODE.getData, write: (body) => body.text(path).bool(false) };
 }
 
-export function setData(path: string, data: string, version: number): Message {
-  return { opcode: OPCODE.setData, write: (body) => body.text(path).text(data).int(version) };
+export function setData(path: string, data: Data, version: number): Message {
+  return { opcode: OPCODE.setData, write: (body) => body.text(path).data(data).int(version) };
+}
+
+/** Part of a multi: all of it fails unless the node's data have been written exactly so often; -1: unless it is there. */
+export function check(path: string, version: number): Message {
+  return { opcode: OPCODE.check, write: (body) => body.text(path).int(version) };
 }
 
 export function getChildren2(path: string): Message {
@@ -195,6 +207,8 @@ export function readDataAndStat(body: JuteReader): { readonly data: string; read
 export interface MultiAnswer {
   /** 0 when all of it was done; else nothing was, and this is why. */
   readonly error: number;
+  /** Which part it was, counted from 0; -1 when none failed. */
+  readonly failedAt: number;
   /** One for each part, in order; only creations and writes have something to say. */
   readonly parts: readonly { readonly path?: string; readonly stat?: Stat }[];
 }
@@ -202,7 +216,8 @@ export interface MultiAnswer {
 export function readMulti(body: JuteReader): MultiAnswer {
   const parts: { path?: string; stat?: Stat }[] = [];
   let error = 0;
-  while (body.left > 0) {
+  let failedAt = -1;
+  for (let index = 0; body.left > 0; index += 1) {
     const opcode = body.int();
     const isEnd = body.bool();
     body.int();
@@ -210,12 +225,15 @@ export function readMulti(body: JuteReader): MultiAnswer {
     if (opcode === FAILED_PART) {
       const reason = body.int();
       // Parts before the one that failed say 0, those behind it only that they were not tried.
-      if (error === 0 || error === NOT_TRIED) error = reason;
+      if (error === 0 || error === NOT_TRIED) {
+        error = reason;
+        failedAt = reason === 0 ? -1 : index;
+      }
     } else if (opcode === OPCODE.create) parts.push({ path: body.text() });
     else if (opcode === OPCODE.setData) parts.push({ stat: readStat(body) });
     else parts.push({});
   }
-  return { error, parts };
+  return { error, failedAt, parts };
 }
 
 export interface WatchEvent {

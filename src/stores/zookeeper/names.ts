@@ -5,6 +5,9 @@ export interface Names {
   readonly root: string;
   readonly leases: string;
   readonly sessions: string;
+  readonly guards: string;
+  /** Where the guard keeps the highest token of a resource. */
+  highest(resource: string): string;
   /** The node whose children compete for a resource. */
   parent(resource: string): string;
   /** Written by every renewal, and by everyone who revokes a lease of the session. */
@@ -15,11 +18,13 @@ export interface Names {
 
 export function namesOf(root: string): Names {
   const base = root === "/" ? "" : root;
-  const [leases, sessions] = [`${base}/leases`, `${base}/sessions`];
+  const [leases, sessions, guards] = [`${base}/leases`, `${base}/sessions`, `${base}/guards`];
   return {
     root,
     leases,
     sessions,
+    guards,
+    highest: (resource) => `${guards}/${encodeName(resource)}`,
     parent: (resource) => `${leases}/${encodeName(resource)}`,
     sessionNode: (session) => `${sessions}/${session}`,
     noticesNode: (session) => `${sessions}/${session}-revoked`,

@@ -6,15 +6,19 @@ import { StoreUnusableError } from "../../core/errors.ts";
 import type { Call } from "./call.ts";
 import { refusalOf } from "./failures.ts";
 import { type Acl, CREATE, create, ERROR, getChildren2 } from "./messages.ts";
-import type { Names } from "./names.ts";
 import type { Settings } from "./options.ts";
 import { Reader } from "./reader.ts";
 
-export async function openReader(settings: Settings, clock: Clock): Promise<Reader> {
+/** `needed` are the nodes that have to be there; created, with everything above them, where they are missing. */
+export async function openReader(
+  settings: Settings,
+  clock: Clock,
+  needed: readonly string[],
+): Promise<Reader> {
   const { connectMs } = settings.link;
   const reader = new Reader({ ...settings.link, prefersLeader: false }, clock);
   try {
-    await reader.run(connectMs, (call) => prepare(call, settings.names, settings.acl));
+    await reader.run(connectMs, (call) => prepare(call, settings, needed));
     return reader;
   } catch (error) {
     reader.close(new Error("opening the store failed"));
@@ -22,28 +26,33 @@ export async function openReader(settings: Settings, clock: Clock): Promise<Read
   }
 }
 
-async function prepare(call: Call, names: Names, acl: Acl): Promise<void> {
-  await createAll(call, names, acl);
+async function prepare(call: Call, settings: Settings, needed: readonly string[]): Promise<void> {
+  await createAll(call, settings.names.root, needed, settings.acl);
   // What may be created may still not be read, where the nodes were there before.
-  for (const path of [names.leases, names.sessions]) {
+  for (const path of needed) {
     const reply = await call.send(getChildren2(path));
     if (reply.error !== 0) throw refusal(reply.error, path, call);
   }
 }
 
-/** The root and the two nodes below it, with everything above them. */
-async function createAll(call: Call, names: Names, acl: Acl): Promise<void> {
-  const parts = names.root.split("/").filter((part) => part !== "");
+/** The root and the nodes below it, with everything above them. */
+async function createAll(
+  call: Call,
+  root: string,
+  needed: readonly string[],
+  acl: Acl,
+): Promise<void> {
+  const parts = root.split("/").filter((part) => part !== "");
   const above = parts.map((_, index) => `/${parts.slice(0, index + 1).join("/")}`);
-  const paths = [...above, names.leases, names.sessions];
+  const paths = [...above, ...needed];
   const flags = CREATE.persistent;
   const replies = await Promise.all(
     paths.map((path) => call.send(create({ path, data: "", acl, flags }))),
   );
-  // Whoever may not create may still use what is there: only the two that are needed have to be.
+  // Whoever may not create may still use what is there: only those that are needed have to be.
   for (const [index, { error }] of replies.entries()) {
     const path = paths[index] ?? "";
-    const isNeeded = path === names.leases || path === names.sessions;
+    const isNeeded = needed.includes(path);
     if (error === 0 || error === ERROR.nodeExists || (!isNeeded && error === ERROR.noAuth))
       continue;
     throw refusal(error, path, call);

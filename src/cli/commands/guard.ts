@@ -1,0 +1,110 @@
+// `tenure guard`: protects tables of PostgreSQL and SQLite, so that every write to them needs a current token; takes the
+// protection away; and tells whether it still holds.
+
+import type { ProtectedTable } from "../../guards/postgres.ts";
+import { agrees, checkCanAsk } from "../ask.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-codes.ts";
+import { type GuardedDatabase, openDatabase } from "../guarded-database.ts";
+import { printable, table } from "../text.ts";
+import { UsageError } from "../usage-error.ts";
+import type { Voice } from "../voice.ts";
+
+export const guardCommand: Command = async ({ positionals, options }, voice) => {
+  const [action = "", name] = positionals;
+  const resource = options.text("resource");
+  if (action !== "check" && name === undefined)
+    throw new UsageError(`\`tenure guard ${action}\` needs TABLE. See tenure guard --help.`);
+  if ((action === "install") !== (resource !== undefined)) {
+    throw new UsageError(
+      action === "install"
+        ? "`tenure guard install` needs --resource: whose holder may write to the table."
+        : `\`tenure guard ${action}\` takes no --resource.`,
+    );
+  }
+  if (action === "remove") checkCanAsk(options, voice, "remove the protection");
+  const database = await openDatabase(options);
+  try {
+    if (action === "check") return await check(database, name, voice);
+    if (action === "remove") return await remove(database, name ?? "", voice, options.has("yes"));
+    return await install(database, name ?? "", resource ?? "", voice);
+  } finally {
+    await database.close();
+  }
+};
+
+async function install(
+  database: GuardedDatabase,
+  name: string,
+  resource: string,
+  voice: Voice,
+): Promise<number> {
+  await database.protect(name, resource);
+  const [installed] = await database.tables(name);
+  const shown = installed?.table ?? name;
+  voice.answer(
+    () =>
+      `Protected ${printable(shown)}: from now on it takes writes only from the holder of ${printable(resource)}.`,
+    () => ({ protected: true, ...objectOf(installed), table: shown, resource }),
+  );
+  return EXIT.ok;
+}
+
+async function remove(
+  database: GuardedDatabase,
+  name: string,
+  voice: Voice,
+  isSure: boolean,
+): Promise<number> {
+  const [found] = await database.tables(name);
+  if (found === undefined) {
+    voice.answer(
+      () => `${printable(name)} is not protected; nothing was removed.`,
+      () => ({ table: name, removed: false }),
+    );
+    return EXIT.no;
+  }
+  const question = `${printable(found.table)} takes writes only from the holder of ${printable(found.resource)}. Without it, nothing refuses a former holder. Remove the protection?`;
+  if (!isSure && !(await agrees(question))) {
+    voice.note("nothing was removed.", {});
+    return EXIT.no;
+  }
+  await database.unprotect(name, found.guard);
+  voice.answer(
+    () =>
+      `Removed the protection of ${printable(found.table)}: nothing refuses a former holder now.`,
+    () => ({ table: found.table, resource: found.resource, removed: true }),
+  );
+  return EXIT.ok;
+}
+
+async function check(
+  database: GuardedDatabase,
+  name: string | undefined,
+  voice: Voice,
+): Promise<number> {
+  const found = await database.tables(name);
+  voice.answer(
+    () => {
+      if (found.length === 0)
+        return name === undefined
+          ? "No table is protected."
+          : `${printable(name)} is not protected.`;
+      const rows = found.map((each) => [
+        ...[each.table, each.resource, each.guard].map(printable),
+        each.fault === undefined ? "intact" : `BROKEN: ${printable(each.fault)}`,
+      ]);
+      const [head = "", ...body] = table(["TABLE", "RESOURCE", "GUARD", "PROTECTION"], rows);
+      return [voice.paint("bold", head), ...body].join("\n");
+    },
+    () => found.map(objectOf),
+  );
+  const isFine = found.length > 0 && found.every((each) => each.fault === undefined);
+  return isFine ? EXIT.ok : EXIT.no;
+}
+
+function objectOf(found: ProtectedTable | undefined): object {
+  if (found === undefined) return {};
+  const { table: name, resource, guard, fault } = found;
+  return { table: name, resource, guard, intact: fault === undefined, ...(fault ? { fault } : {}) };
+}

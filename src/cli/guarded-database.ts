@@ -1,0 +1,107 @@
+// The database whose tables `tenure guard` protects, PostgreSQL or SQLite, behind one small interface.
+
+import { existsSync } from "node:fs";
+import type { PostgresTarget, ProtectedTable } from "../guards/postgres.ts";
+import type { Options } from "./arguments.ts";
+import { CommandError } from "./command-error.ts";
+import { quietExperiments } from "./demo/quiet.ts";
+import { EXIT } from "./exit-codes.ts";
+import { UsageError } from "./usage-error.ts";
+
+export interface GuardedDatabase {
+  protect(table: string, resource: string): Promise<void>;
+  /** `guard` is where its highest tokens are kept, as tables() told. */
+  unprotect(table: string, guard: string): Promise<void>;
+  /** All of them; with a name, that one where it is protected. */
+  tables(table?: string): Promise<readonly ProtectedTable[]>;
+  close(): Promise<void>;
+}
+
+const CONNECT_MS = 5_000;
+const BUSY_MS = 5_000;
+
+export async function openDatabase(options: Options): Promise<GuardedDatabase> {
+  const url = options.text("database") ?? process.env.TENURE_DATABASE ?? "";
+  const guard = options.text("guard");
+  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
+  if (scheme === "postgres" || scheme === "postgresql") return openPostgres(url, guard);
+  if (scheme === "sqlite") return openSqlite(url.slice("sqlite:".length), guard);
+  throw new UsageError(
+    url === ""
+      ? "Which database? Give --database postgres://user@host/app or sqlite:./app.db, or set TENURE_DATABASE."
+      : "--database is a postgres: or a sqlite: URL: only there can tables be protected.",
+  );
+}
+
+async function openPostgres(url: string, schema: string | undefined): Promise<GuardedDatabase> {
+  const { protectedTables, protectTable, unprotectTable } = await import("../guards/postgres.ts");
+  const { loadLibrary } = await import("../stores/postgres/open-link.ts");
+  const { addressOf } = await import("../stores/postgres/link.ts");
+  const { hostUrlsOf } = await import("../stores/postgres/url.ts");
+  const [only = url, ...others] = hostUrlsOf(url);
+  if (others.length > 0) throw new UsageError("--database names one host: that of the primary.");
+  const loaded = await loadLibrary();
+  let target: PostgresTarget;
+  let end: () => Promise<void>;
+  if (loaded.name === "pg") {
+    const client = new loaded.library.Client({
+      connectionString: only,
+      connectionTimeoutMillis: CONNECT_MS,
+    });
+    await client.connect().catch((error: unknown) => unreachable(addressOf(only), error));
+    // A connection that breaks tells it by the statement under way.
+    client.on("error", () => undefined);
+    [target, end] = [client as unknown as PostgresTarget, () => client.end()];
+  } else {
+    const settings = { max: 1, connect_timeout: CONNECT_MS / 1_000, onnotice: () => undefined };
+    const sql = loaded.library(only, settings);
+    await Promise.resolve(sql.unsafe("SELECT 1")).catch((error: unknown) =>
+      unreachable(addressOf(only), error),
+    );
+    [target, end] = [sql as unknown as PostgresTarget, () => sql.end({ timeout: 1 })];
+  }
+  return {
+    protect: (table, resource) => protectTable(target, table, { resource, schema }),
+    unprotect: (table, guard) => unprotectTable(target, table, { schema: guard }),
+    tables: (table) => protectedTables(target, { table }),
+    close: end,
+  };
+}
+
+async function openSqlite(rest: string, table: string | undefined): Promise<GuardedDatabase> {
+  quietExperiments();
+  const { protectedTables, protectTable, unprotectTable } = await import("../guards/sqlite.ts");
+  const { loadDriver, sqliteCode } = await import("../stores/sqlite/driver.ts");
+  const { sqliteOptionsOf } = await import("../stores/sqlite/url.ts");
+  const { file } = sqliteOptionsOf(rest);
+  // Opening a file that is not there would make one.
+  if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)}.`);
+  const driver = await loadDriver();
+  const inWords = async <T>(act: () => T): Promise<T> => {
+    try {
+      return act();
+    } catch (error) {
+      if (sqliteCode(error) === undefined) throw error;
+      return unreachable(file, error);
+    }
+  };
+  const database = await inWords(() => {
+    const opened = driver.open(file);
+    opened.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
+    // Only now is the file read: whatever is no database is noticed here.
+    opened.prepare("SELECT count(*) FROM sqlite_schema").get();
+    return opened;
+  });
+  return {
+    protect: (name, resource) => inWords(() => protectTable(database, name, { resource, table })),
+    unprotect: (name) => inWords(() => unprotectTable(database, name)),
+    tables: (name) => inWords(() => protectedTables(database, { table: name })),
+    close: async () => database.close(),
+  };
+}
+
+function unreachable(place: string, error: unknown): never {
+  const said = error instanceof Error && error.message !== "" ? error.message : String(error);
+  const message = `The database at ${place} cannot be reached or used (${said}). Nothing was changed.`;
+  throw new CommandError(message, EXIT.unavailable, { code: "DATABASE_UNAVAILABLE" });
+}

@@ -1,0 +1,106 @@
+// What a user may write to etcd behind the comparison, checked and brought into the form of the wire.
+
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { statusOf } from "../../stores/etcd/failures.ts";
+import type { Op } from "../../stores/etcd/kv.ts";
+import { type Names, spanBelow } from "../../stores/etcd/names.ts";
+
+export type EtcdBytes = string | Uint8Array;
+
+export type EtcdWrite =
+  | {
+      readonly put: EtcdBytes;
+      readonly value: EtcdBytes;
+      /** A lease of etcd's own that the key goes away with. @default none: the key stays */
+      readonly leaseId?: bigint | undefined;
+    }
+  | { readonly delete: EtcdBytes }
+  /** Every key that begins so. */
+  | { readonly deletePrefix: EtcdBytes };
+
+export function opsOf(writes: unknown, names: Names): Op[] {
+  if (!Array.isArray(writes) || writes.length === 0) {
+    throw new InvalidArgumentError(
+      'A guarded write needs a list with at least one of { put, value }, { delete } and { deletePrefix }, e.g. [{ put: "limit", value: "10" }].',
+    );
+  }
+  return writes.map((write: unknown, index) => {
+    const op = opOf(write, index);
+    if (touches(op, names.all)) {
+      throw new InvalidArgumentError(
+        `Write ${index + 1} touches the keys below "${names.prefix}", where Tenure keeps leases and highest tokens. Nothing was written. Use keys of your own.`,
+      );
+    }
+    return op;
+  });
+}
+
+function opOf(write: unknown, index: number): Op {
+  const given = (typeof write === "object" && write !== null ? write : {}) as Record<
+    string,
+    unknown
+  >;
+  const kinds = ["put", "delete", "deletePrefix"].filter((kind) => given[kind] !== undefined);
+  if (kinds.length !== 1) {
+    throw new InvalidArgumentError(
+      `Write ${index + 1} must have exactly one of put, delete and deletePrefix, got ${kinds.length}.`,
+    );
+  }
+  if (given.deletePrefix !== undefined) {
+    return { remove: spanBelow(bytesOf(given.deletePrefix, "key", index)) };
+  }
+  if (given.delete !== undefined) return { remove: { key: bytesOf(given.delete, "key", index) } };
+  const { leaseId = 0n } = given;
+  if (typeof leaseId !== "bigint" || leaseId < 0n || leaseId >= 2n ** 63n) {
+    throw new InvalidArgumentError(
+      `\`leaseId\` of write ${index + 1} must be a bigint from 0 to 2^63: the id of a lease of etcd.`,
+    );
+  }
+  const key = bytesOf(given.put, "key", index);
+  return { put: { key, value: bytesOf(given.value, "value", index), lease: leaseId } };
+}
+
+function bytesOf(given: unknown, what: "key" | "value", index: number): Buffer {
+  const bytes =
+    typeof given === "string" || given instanceof Uint8Array ? Buffer.from(given) : undefined;
+  if (bytes !== undefined && (what === "value" || bytes.length > 0)) return bytes;
+  throw new InvalidArgumentError(
+    `The ${what} of write ${index + 1} must be a text or bytes${what === "key" ? ", and not empty" : ""}.`,
+  );
+}
+
+function touches(op: Op, own: { readonly key: Buffer; readonly end: Buffer }): boolean {
+  const { key, end } =
+    "put" in op
+      ? { key: op.put.key, end: undefined }
+      : (op as { remove: { key: Uint8Array; end?: Uint8Array } }).remove;
+  if (end === undefined) return own.key.compare(key) <= 0 && own.end.compare(key) > 0;
+  const isEndless = end.length === 1 && end[0] === 0;
+  return own.end.compare(key) > 0 && (isEndless || own.key.compare(end) < 0);
+}
+
+const REFUSALS: readonly (readonly [pattern: RegExp, advice: string])[] = [
+  [/duplicate key/, "A key may be written once in one step: leave one of the writes out"],
+  [/too many operations/, "Split it, or raise --max-txn-ops of etcd (128 by default)"],
+  [
+    /too large|larger than max/,
+    "Split it, or raise --max-request-bytes of etcd (1.5 MiB by default)",
+  ],
+  [/requested lease not found/, "The lease of etcd named by `leaseId` is over"],
+];
+
+/** Answers of etcd that are about the writes themselves. */
+export function isAboutWrites(error: unknown): boolean {
+  const details = statusOf(error)?.details ?? "";
+  return REFUSALS.some(([pattern]) => pattern.test(details));
+}
+
+export function aboutWrites(error: unknown, resource: string): unknown {
+  const details = statusOf(error)?.details ?? "";
+  const [, advice] = REFUSALS.find(([pattern]) => pattern.test(details)) ?? [];
+  if (advice === undefined) return error;
+  return new InvalidArgumentError(
+    `etcd refused the writes (${details}). Nothing was written. ${advice}.`,
+    { resource, cause: error },
+  );
+}

@@ -1,0 +1,80 @@
+// Which tables are protected, and whether the protection still does what it was installed for: a trigger can be disabled,
+// changed or replaced by the table's owner, and a new partition has none.
+
+import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
+import { checkTable, literal, PROTECTION_FUNCTION, protectionSource } from "./sql.ts";
+import { inWords } from "./tables.ts";
+
+export interface ProtectedTable {
+  /** With its schema, in quotes where it needs them. */
+  readonly table: string;
+  /** Whose holder may write to it. */
+  readonly resource: string;
+  /** The schema of the guard that keeps the highest tokens. */
+  readonly guard: string;
+  /** What is wrong, with what mends it; undefined: it is intact. */
+  readonly fault: string | undefined;
+}
+
+/** All protected tables of the database, or the one that is named, where it is. For whoever may read the catalogs: everyone. */
+export async function protectedTables(
+  target: PostgresTarget,
+  options: { readonly table?: string | undefined } = {},
+): Promise<ProtectedTable[]> {
+  const connection = connectionOf(target);
+  const { table } = options;
+  if (table === undefined) return tablesOf(await connection.run(triggersWhere("true")));
+  const named = `t.tgrelid = ${literal(checkTable(table))}::pg_catalog.regclass`;
+  return inWords(table, async () => tablesOf(await connection.run(triggersWhere(named))));
+}
+
+/** Statement-level, before insert, update, delete and truncate. */
+const EVERY_WRITE = "62";
+
+const triggersWhere = (condition: string): string => `
+SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, pg_catalog.encode(t.tgargs, 'hex') AS args,
+  t.tgenabled::text AS enabled, t.tgtype::text AS type, (t.tgqual IS NOT NULL)::text AS conditional,
+  t.tgattr::text AS columns, pn.nspname AS guard, p.proname AS function, p.prosrc AS source, p.prosecdef::text AS definer,
+  (WITH RECURSIVE family AS (
+      SELECT c.oid AS id UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN family f ON i.inhparent = f.id)
+    SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', mn.nspname, m.relname), ', ' ORDER BY m.relname)
+    FROM family f JOIN pg_catalog.pg_class m ON m.oid = f.id JOIN pg_catalog.pg_namespace mn ON mn.oid = m.relnamespace
+    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger mt WHERE mt.tgrelid = m.oid AND mt.tgname = 'tenure_guard')
+  ) AS bare
+FROM pg_catalog.pg_trigger t
+JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace
+WHERE t.tgname = 'tenure_guard' AND NOT t.tgisinternal AND ${condition}
+ORDER BY n.nspname, c.relname`;
+
+type Row = Awaited<ReturnType<Connection["run"]>>[number];
+
+function tablesOf(rows: readonly Row[]): ProtectedTable[] {
+  return rows.map((row) => ({
+    table: String(row.name),
+    // The arguments of a trigger end with a zero byte each.
+    resource: Buffer.from(String(row.args), "hex").toString("utf8").split("\0", 1)[0] ?? "",
+    guard: String(row.guard),
+    fault: faultOf(row),
+  }));
+}
+
+function faultOf(row: Row): string | undefined {
+  const { name, guard } = row;
+  if (row.enabled === "D") {
+    return `its trigger is disabled, and every write passes. Run ALTER TABLE ${name} ENABLE TRIGGER tenure_guard`;
+  }
+  if (row.enabled === "R") {
+    return `its trigger fires in replication only, and ordinary writes pass. Run ALTER TABLE ${name} ENABLE TRIGGER tenure_guard`;
+  }
+  const firesAlways =
+    row.type === EVERY_WRITE && row.conditional === "false" && String(row.columns) === "";
+  if (!firesAlways || row.function !== PROTECTION_FUNCTION) {
+    return "its trigger is not the one that was installed: some writes may pass. Remove it and install it again";
+  }
+  if (row.source !== protectionSource(String(guard)) || row.definer !== "true") {
+    return `the function ${guard}.${PROTECTION_FUNCTION}() was changed, or is of another version of Tenure. Run guardSql() again`;
+  }
+  if (row.bare !== null) return `these partitions or children are not protected: ${row.bare}`;
+  return undefined;
+}

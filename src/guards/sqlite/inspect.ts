@@ -1,0 +1,85 @@
+// Which tables are protected, and whether the protection still does what it was installed for: triggers can be dropped one by
+// one, and an admission that somebody left behind opens every table of its resource.
+
+import { checkDatabase, firstOf, type SqliteDatabase } from "./database.ts";
+import { admittedRows, checkName, EVENTS } from "./protection.ts";
+
+export interface ProtectedTable {
+  readonly table: string;
+  /** Whose holder may write to it. */
+  readonly resource: string;
+  /** The table of the guard that keeps the highest tokens. */
+  readonly guard: string;
+  /** What is wrong, with what mends it; undefined: it is intact. */
+  readonly fault: string | undefined;
+}
+
+/** All protected tables of the database, or the one that is named, where it is. */
+export function protectedTables(
+  database: SqliteDatabase,
+  options: { readonly table?: string | undefined } = {},
+): ProtectedTable[] {
+  checkDatabase(database);
+  const { table } = options;
+  const wanted = table === undefined ? undefined : checkName(table).toLowerCase();
+  const found = database
+    .prepare(
+      `SELECT json_group_array(json_array(tbl_name, sql)) FROM
+         (SELECT tbl_name, sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'tenure_guard:%' ORDER BY tbl_name, name)`,
+    )
+    .get();
+  const triggers = new Map<string, string[]>();
+  for (const [name, sql] of JSON.parse(String(firstOf(found))) as [string, string][]) {
+    if (wanted === undefined || name.toLowerCase() === wanted)
+      triggers.set(name, [...(triggers.get(name) ?? []), sql]);
+  }
+  return [...triggers].map(([name, texts]) => lookAt(database, name, texts));
+}
+
+const CONDITION = /FROM (\w+)_admitted a JOIN[\s\S]*?WHERE a\.resource = '((?:[^']|'')*)' AND/;
+
+function lookAt(
+  database: SqliteDatabase,
+  table: string,
+  triggers: readonly string[],
+): ProtectedTable {
+  const [, guard = "", quoted = ""] =
+    triggers.map((sql) => CONDITION.exec(sql)).find((match) => match !== null) ?? [];
+  const resource = quoted.replaceAll("''", "'");
+  const known = { table, resource, guard };
+  if (guard === "") {
+    return {
+      ...known,
+      fault: "its triggers are not those that were installed. Remove and install",
+    };
+  }
+  const refusal = `WHEN NOT EXISTS (${admittedRows(guard, resource)})\n  BEGIN SELECT RAISE(ABORT, `;
+  const missing = EVENTS.filter(
+    (event) =>
+      !triggers.some((sql) => sql.includes(` BEFORE ${event} ON `) && sql.includes(refusal)),
+  );
+  if (missing.length > 0) {
+    const events = missing.join(", ");
+    return {
+      ...known,
+      fault: `nothing refuses ${events}. Remove the protection and install it again`,
+    };
+  }
+  return { ...known, fault: faultOfGuard(database, guard, resource) };
+}
+
+function faultOfGuard(
+  database: SqliteDatabase,
+  guard: string,
+  resource: string,
+): string | undefined {
+  const parts = database
+    .prepare("SELECT count(*) FROM sqlite_schema WHERE name IN (?, ?, ?)")
+    .get(guard, `${guard}_admitted`, `${guard}_admit`);
+  if (Number(firstOf(parts)) !== 3) {
+    return `parts of the guard are missing: the tables ${guard} and ${guard}_admitted, or the trigger ${guard}_admit. Remove the protection and install it again`;
+  }
+  const left = database.prepare(`SELECT 1 FROM ${guard}_admitted WHERE resource = ?`).get(resource);
+  if (left === undefined) return undefined;
+  return `an admission was left behind, and every write passes. Run DELETE FROM ${guard}_admitted`;
+}

@@ -1,0 +1,137 @@
+// What a user may write to ZooKeeper behind the comparison, checked and brought into the form of the wire.
+
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { refusalOf } from "../../stores/zookeeper/failures.ts";
+import {
+  CREATE,
+  check,
+  create,
+  ERROR,
+  type Message,
+  remove,
+  setData,
+} from "../../stores/zookeeper/messages.ts";
+import type { Settings } from "../../stores/zookeeper/options.ts";
+
+export type ZooKeeperData = string | Uint8Array;
+
+export type ZooKeeperWrite =
+  | {
+      /** A node that stays. Ephemeral ones are not offered: they would go away with the guard's own session. */
+      readonly create: string;
+      readonly data?: ZooKeeperData | undefined;
+      /** The server appends a number to the name, and the answer has the whole. @default false */
+      readonly sequential?: boolean | undefined;
+    }
+  /** `version`: only if its data have been written exactly so often. @default whatever it is */
+  | { readonly set: string; readonly data: ZooKeeperData; readonly version?: number | undefined }
+  | { readonly delete: string; readonly version?: number | undefined }
+  /** Writes nothing: the others happen only if this node is there, and at this version. */
+  | { readonly check: string; readonly version?: number | undefined };
+
+/** One for each write: the path of a created node, the new version of one that was set. */
+export interface ZooKeeperWritten {
+  readonly path?: string | undefined;
+  readonly version?: number | undefined;
+}
+
+/** What a server takes in one request unless it was told otherwise (jute.maxbuffer), with room for the comparison. */
+const BYTES_MAX = 1_000_000;
+const KINDS = ["create", "set", "delete", "check"] as const;
+
+export function messagesOf(writes: unknown, settings: Settings): Message[] {
+  if (!Array.isArray(writes) || writes.length === 0) {
+    throw new InvalidArgumentError(
+      'A guarded write needs a list with at least one of { create }, { set, data }, { delete } and { check }, e.g. [{ set: "/app/limit", data: "10" }].',
+    );
+  }
+  let bytes = 0;
+  const messages = writes.map((given: unknown, index) => {
+    const write = (typeof given === "object" && given !== null ? given : {}) as Given;
+    const kinds = KINDS.filter((each) => write[each] !== undefined);
+    const [kind] = kinds;
+    if (kind === undefined || kinds.length > 1) {
+      throw new InvalidArgumentError(
+        `Write ${index + 1} must have exactly one of ${KINDS.join(", ")}, got ${kinds.length}.`,
+      );
+    }
+    const path = checkPath(write[kind], index, settings);
+    const data = checkData(write.data, { index, required: kind === "set" });
+    bytes += Buffer.byteLength(path) + Buffer.byteLength(data) + 32;
+    const version = checkVersion(write.version, index);
+    if (kind === "set") return setData(path, data, version);
+    if (kind === "delete") return remove(path, version);
+    if (kind === "check") return check(path, version);
+    const flags = write.sequential === true ? CREATE.persistentSequential : CREATE.persistent;
+    return create({ path, data, acl: settings.acl, flags });
+  });
+  if (bytes <= BYTES_MAX) return messages;
+  throw new InvalidArgumentError(
+    `These writes have ${bytes} bytes, and ZooKeeper takes ${BYTES_MAX} in one step. Split them.`,
+  );
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+function checkPath(path: unknown, index: number, { names }: Settings): string {
+  const isPath = typeof path === "string" && /^\/./.test(path) && !/\/$|\0/.test(path);
+  if (
+    !isPath ||
+    path
+      .split("/")
+      .slice(1)
+      .some((part) => /^\.{0,2}$/.test(part))
+  ) {
+    throw new InvalidArgumentError(
+      `The path of write ${index + 1} must be like "/app/limit", got ${JSON.stringify(path)}.`,
+    );
+  }
+  const own = names.root === "/" ? [names.leases, names.sessions, names.guards] : [names.root];
+  if (own.some((root) => path === root || path.startsWith(`${root}/`))) {
+    throw new InvalidArgumentError(
+      `Write ${index + 1} touches "${path}", below which Tenure keeps leases and highest tokens. Nothing was written. Use nodes of your own.`,
+    );
+  }
+  return path;
+}
+
+function checkData(
+  data: unknown,
+  { index, required }: { index: number; required: boolean },
+): ZooKeeperData {
+  if (typeof data === "string" || data instanceof Uint8Array) return data;
+  if (data === undefined && !required) return "";
+  throw new InvalidArgumentError(`The data of write ${index + 1} must be a text or bytes.`);
+}
+
+function checkVersion(version: unknown, index: number): number {
+  if (version === undefined) return -1;
+  if (Number.isInteger(version) && Number(version) >= 0 && Number(version) < 2 ** 31)
+    return Number(version);
+  throw new InvalidArgumentError(
+    `The version of write ${index + 1} must be a whole number, 0 or more, got ${String(version)}.`,
+  );
+}
+
+const REASONS: Readonly<Record<number, string>> = {
+  [ERROR.noNode]: "there is no such node, or none above it",
+  [ERROR.nodeExists]: "the node is there already",
+  [ERROR.badVersion]: "its data have another version",
+  [ERROR.notEmpty]: "there are nodes below it",
+  [ERROR.noChildrenForEphemerals]: "the node above it is ephemeral",
+  [ERROR.noAuth]: "the guard's user may not do this there",
+};
+
+/** Why one of the user's writes, and with it all of them, did not happen. `index` counts from 0. */
+export function refusedWrite(
+  error: number,
+  index: number,
+  at: { readonly place: string; readonly resource: string },
+): Error {
+  const reason = REASONS[error];
+  if (reason === undefined) return refusalOf(error, at.place);
+  return new InvalidArgumentError(
+    `ZooKeeper refused write ${index + 1}: ${reason} (error ${error}). Nothing was written, none of the others either.`,
+    { resource: at.resource },
+  );
+}

@@ -1,0 +1,261 @@
+// Goal: `tenure guard` protects tables, tells truly whether they are protected, and takes the protection away only when it is
+// told to; bad names change nothing. Method: the built program on real SQLite files and a real PostgreSQL; whether a table
+// is protected is tried with a plain write past every guard.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { EXIT } from "../../src/cli/exit-codes.ts";
+import { postgresGuard } from "../../src/guards/postgres.ts";
+import { sqliteGuard } from "../../src/guards/sqlite.ts";
+import { startPostgres } from "../servers/postgres.ts";
+import { useServer } from "../servers/use-server.ts";
+import { type Cli, type CliExit, type CliWorld, cliWorlds } from "../support/cli.ts";
+import { useLedgers } from "../support/postgres-guard-harness.ts";
+import { userFiles } from "../support/sqlite-guard-files.ts";
+
+const world = cliWorlds();
+const { newFile, open } = await userFiles();
+
+type Run = (...args: string[]) => Promise<Cli & { exit: CliExit }>;
+const on =
+  (here: CliWorld, database: string): Run =>
+  (...args) =>
+    here.run(["guard", ...args], { TENURE_DATABASE: database });
+const NOT_INTACT = { intact: false, fault: expect.any(String) };
+
+describe("on SQLite", () => {
+  test("installs, tells, and removes with --yes only", async () => {
+    const file = newFile();
+    const database = open(file);
+    const tenure = on(world(), `sqlite:${file}`);
+    expect(await tenure("check")).toMatchObject({
+      ...{ exit: { code: EXIT.no }, out: "No table is protected.\n" },
+    });
+    const installed = await tenure("install", "entry", "--resource", "ledger");
+    expect([installed.exit.code, installed.out]).toEqual([
+      EXIT.ok,
+      "Protected entry: from now on it takes writes only from the holder of ledger.\n",
+    ]);
+    const insert = "INSERT INTO entry (text) VALUES ('bare')";
+    expect(() => database.exec(insert)).toThrow("only from the holder of 'ledger'");
+    sqliteGuard(database).transaction({ resource: "ledger", token: 1n }, (db) => db.exec(insert));
+    const shown = await tenure("check");
+    expect(shown.exit.code).toBe(EXIT.ok);
+    expect(shown.out).toMatch(
+      /^TABLE +RESOURCE +GUARD +PROTECTION\nentry +ledger +tenure_guard +intact\n$/,
+    );
+    const asked = await tenure("remove", "entry");
+    expect([asked.exit.code, asked.err]).toEqual([EXIT.usage, expect.stringContaining("--yes")]);
+    expect(() => database.exec(insert)).toThrow("only from the holder");
+    const removed = await tenure("remove", "entry", "--yes", "--json");
+    expect(removed.exit.code).toBe(EXIT.ok);
+    expect(removed.json()).toEqual({ table: "entry", resource: "ledger", removed: true });
+    database.exec(insert);
+    const again = await tenure("remove", "entry", "--yes");
+    expect([again.exit.code, again.out]).toEqual([
+      EXIT.no,
+      "entry is not protected; nothing was removed.\n",
+    ]);
+  });
+
+  test("sees a trigger that was dropped, parts of the guard that are missing, and an admission left behind", async () => {
+    const faults: [sql: string, words: RegExp][] = [
+      ['DROP TRIGGER "tenure_guard:entry:delete"', /nothing refuses DELETE/],
+      ["DROP TRIGGER my_tokens_admit", /parts of the guard are missing/],
+      [
+        `DROP TRIGGER "tenure_guard:entry:insert"; CREATE TRIGGER "tenure_guard:entry:insert" BEFORE INSERT ON entry BEGIN SELECT 1; END`,
+        /nothing refuses INSERT/,
+      ],
+      [
+        `PRAGMA foreign_keys = OFF; INSERT INTO my_tokens_admitted (resource, token) VALUES ('it''s', '${"1".padStart(39, "0")}')`,
+        /an admission was left behind/,
+      ],
+    ];
+    const sees = async ([sql, words]: [string, RegExp]): Promise<void> => {
+      const file = newFile();
+      const database = open(file);
+      const tenure = on(world(), `sqlite:${file}`);
+      await tenure("install", "entry", "--resource", "it's", "--guard", "my_tokens");
+      const fine = await tenure("check", "ENTRY", "--json");
+      expect([fine.exit.code, fine.json()]).toEqual([
+        EXIT.ok,
+        [{ table: "entry", resource: "it's", guard: "my_tokens", intact: true }],
+      ]);
+      database.exec(sql);
+      const broken = await tenure("check", "entry", "--json");
+      expect(broken.exit.code, sql).toBe(EXIT.no);
+      expect(broken.json()).toMatchObject([NOT_INTACT]);
+      expect(broken.out).toMatch(words);
+      expect((await tenure("check")).out).toContain("BROKEN: ");
+    };
+    await Promise.all(faults.map(sees));
+  });
+
+  test("a protected table that was renamed is still told and can be removed", async () => {
+    const file = newFile();
+    const database = open(file);
+    const tenure = on(world(), `sqlite:${file}`);
+    await tenure("install", "entry", "--resource", "ledger");
+    database.exec('ALTER TABLE entry RENAME TO "new; name"');
+    expect((await tenure("check", "--json")).json()).toMatchObject([
+      { table: "new; name", resource: "ledger", intact: true },
+    ]);
+    expect((await tenure("remove", "new; name", "--yes")).exit.code).toBe(EXIT.ok);
+    database.exec(`INSERT INTO "new; name" (text) VALUES ('bare')`);
+  });
+
+  test("bad input is refused with a way out, and changes nothing", async () => {
+    const file = newFile();
+    const database = open(file);
+    database.exec("CREATE VIEW seen AS SELECT * FROM entry");
+    const here = world();
+    const tenure = on(here, `sqlite:${file}`);
+    await tenure("install", "entry", "--resource", "ledger");
+    const schema = (): unknown =>
+      database.prepare("SELECT group_concat(sql) AS s FROM sqlite_schema").get()?.s;
+    const before = schema();
+    const refused: [string[], RegExp][] = [
+      [["install", "entry", "--resource", "other"], /protected already/],
+      [["install", "none", "--resource", "r"], /no such table/],
+      [["install", "entry'; DROP TABLE entry; --", "--resource", "r"], /no such table/],
+      [["install", 'en"try', "--resource", "r"], /no such table/],
+      [["install", "seen", "--resource", "r"], /view/],
+      [["install", "tenure_guard", "--resource", "r"], /guard's own/],
+      [["install", "entry"], /needs --resource/],
+      [["install", "entry", "--resource", ""], /--resource needs a value/],
+      [["install", "--resource", "r"], /needs TABLE/],
+      [["install", "entry", "--resource", "r", "--guard", "a;b"], /plain name/],
+      [["remove", "--yes"], /needs TABLE/],
+      [["check", "entry", "--resource", "r"], /takes no --resource/],
+      [["protect", "entry"], /ACTION is one of install, remove, check/],
+      [["check", "--database", "redis://x"], /postgres: or a sqlite: URL/],
+      [["check", "--database", "sqlite:./none.db"], /There is no file/],
+    ];
+    for (const [args, words] of refused) {
+      const cli = await tenure(...args);
+      expect([args, cli.exit.code, cli.err]).toEqual([
+        args,
+        EXIT.usage,
+        expect.stringMatching(words),
+      ]);
+    }
+    expect(schema()).toBe(before);
+    expect((await here.run(["guard", "check"], { TENURE_DATABASE: "" })).err).toContain(
+      "Which database?",
+    );
+    const junk = join(here.folder, "junk.db");
+    writeFileSync(junk, "no database at all, only words ".repeat(100));
+    const foreign = await tenure("check", "--database", `sqlite:${junk}`, "--json");
+    expect([foreign.exit.code, JSON.parse(foreign.err)]).toMatchObject([
+      EXIT.unavailable,
+      { error: { code: "DATABASE_UNAVAILABLE" } },
+    ]);
+  });
+});
+
+describe("on PostgreSQL", () => {
+  const postgres = useServer(startPostgres);
+  const newLedger = useLedgers(postgres);
+
+  test("installs, tells, and removes; names are the server's to read", async () => {
+    const ledger = await newLedger();
+    const { table, schema } = ledger;
+    const { sql, url } = postgres();
+    const tenure = on(world(), url);
+    await sql(`CREATE TABLE "odd; na""me" (id int)`);
+    const own = ["--guard", schema];
+    for (const name of [table, `"odd; na""me"`]) {
+      const installed = await tenure("install", name, "--resource", "it's a ledger", ...own);
+      expect([installed.err, installed.exit.code]).toEqual(["", EXIT.ok]);
+    }
+    await expect(sql(`INSERT INTO ${table} (text) VALUES ('bare')`)).rejects.toThrow(
+      "it's a ledger",
+    );
+    await expect(sql(`INSERT INTO "odd; na""me" VALUES (1)`)).rejects.toThrow("it's a ledger");
+    const shown = await tenure("check", table, "--json");
+    expect([shown.exit.code, shown.json()]).toEqual([
+      EXIT.ok,
+      [{ table, resource: "it's a ledger", guard: schema, intact: true }],
+    ]);
+    expect((await tenure("check")).out).toContain(`public."odd; na""me"`);
+    const guard = postgresGuard(ledger.pool(), { schema });
+    await guard.transaction({ resource: "it's a ledger", token: 1n }, (client) =>
+      client.query(`INSERT INTO ${table} (text) VALUES ('guarded')`),
+    );
+    expect((await tenure("remove", table)).exit.code).toBe(EXIT.usage);
+    expect((await tenure("remove", table, "--yes")).exit.code).toBe(EXIT.ok);
+    expect((await tenure("remove", table, "--yes")).exit.code).toBe(EXIT.no);
+    await sql(`INSERT INTO ${table} (text) VALUES ('bare')`);
+    expect((await tenure("check", table)).exit.code).toBe(EXIT.no);
+    await tenure("remove", `"odd; na""me"`, "--yes");
+  });
+
+  test("sees what was disabled, changed, replaced, and a partition that came later", async () => {
+    const { sql, url } = postgres();
+    const tenure = on(world(), url);
+    type Fault = [sql: (table: string, schema: string) => string, words: RegExp];
+    const faults: Fault[] = [
+      [(table) => `ALTER TABLE ${table} DISABLE TRIGGER tenure_guard`, /disabled/],
+      [(table) => `ALTER TABLE ${table} DISABLE TRIGGER USER`, /disabled/],
+      [(table) => `ALTER TABLE ${table} ENABLE REPLICA TRIGGER tenure_guard`, /replication only/],
+      [
+        (table, schema) =>
+          `DROP TRIGGER tenure_guard ON ${table}; CREATE TRIGGER tenure_guard BEFORE INSERT ON ${table}
+           FOR EACH STATEMENT EXECUTE FUNCTION ${schema}.refuse_unadmitted('r')`,
+        /not the one that was installed/,
+      ],
+      [
+        (_table, schema) =>
+          `CREATE OR REPLACE FUNCTION ${schema}.refuse_unadmitted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+           AS 'BEGIN RETURN NULL; END'`,
+        /was changed/,
+      ],
+      [
+        (table) => `CREATE TABLE ${table}_later () INHERITS (${table})`,
+        /children are not protected: public\.entry_\d+_later/,
+      ],
+    ];
+    const sees = async ([change, words]: Fault): Promise<void> => {
+      const { table, schema } = await newLedger();
+      await tenure("install", table, "--resource", "r", "--guard", schema);
+      expect((await tenure("check", table)).exit.code).toBe(EXIT.ok);
+      await sql(change(table, schema));
+      const broken = await tenure("check", table, "--json");
+      expect([broken.exit.code, broken.json()]).toMatchObject([EXIT.no, [NOT_INTACT]]);
+      expect(broken.out).toMatch(words);
+    };
+    await Promise.all(faults.map(sees));
+  });
+
+  test("bad input is refused with a way out, and a server that is not there ends with 69", async () => {
+    const { table, schema } = await newLedger();
+    const { sql, url } = postgres();
+    const tenure = on(world(), url);
+    const own = ["--resource", "r", "--guard", schema];
+    await tenure("install", table, ...own);
+    const refused: [string[], RegExp][] = [
+      [["install", table, ...own], /protected already/],
+      [["install", "public.none", ...own], /no such table/],
+      [["install", "none.entry", ...own], /no such schema|no such table/],
+      [["install", `${table}; DROP TABLE ${table}`, ...own], /not a name|no such table/],
+      [["install", "pg_catalog.pg_class", ...own], /only tables/],
+      [["install", `${schema}.highest`, ...own], /guard's own/],
+      [["install", table, "--resource", "r", "--guard", 'a"b'], /schema/],
+      [["check", "public.none"], /no such table/],
+    ];
+    for (const [args, words] of refused) {
+      const cli = await tenure(...args);
+      expect([args, cli.exit.code, cli.err]).toEqual([
+        args,
+        EXIT.usage,
+        expect.stringMatching(words),
+      ]);
+    }
+    await expect(sql(`INSERT INTO ${table} (text) VALUES ('bare')`)).rejects.toThrow(
+      'holder of "r"',
+    );
+    const nowhere = await tenure("check", "--database", "postgres://u:secret@127.0.0.1:1/app");
+    expect(nowhere.exit.code).toBe(EXIT.unavailable);
+    expect(nowhere.err).not.toContain("secret");
+  });
+});
