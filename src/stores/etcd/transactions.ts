@@ -3,6 +3,7 @@
 // another one finds. All of them share a revision: tokens are compared within a resource only, where it is still new.
 
 import type { Clock } from "../../core/clock.ts";
+import { isTenureError } from "../../core/errors.ts";
 import { Batches } from "../shared/batches.ts";
 import { isLeaseMissing } from "./failures.ts";
 import type { Txn, TxnAnswer } from "./kv.ts";
@@ -38,6 +39,7 @@ export class Transactions {
           return inner && { answer: { ...inner, header }, doubtful };
         });
       },
+      isRefusal: (error) => !isTenureError(error, "STORE_UNAVAILABLE"),
     });
   }
 

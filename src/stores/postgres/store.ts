@@ -2,7 +2,7 @@
 // which says the same without a server. Each request is one call of a function in the database (functions.ts).
 
 import type { Clock } from "../../core/clock.ts";
-import { StoreUnavailableError } from "../../core/errors.ts";
+import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../../core/record.ts";
 import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
@@ -60,12 +60,14 @@ export class PostgresStore implements Store {
       nameOf: ({ request }) => request.resource,
       one: (wanted, limitMs) => this.#acquire(wanted, limitMs),
       many: (wanted, limitMs) => this.#acquireFree(wanted, limitMs),
+      isRefusal,
     });
     this.#releases = new Batches({
       clock,
       nameOf: ({ resource }) => resource,
       one: (held, limitMs) => this.#release(held, limitMs),
       many: (held, limitMs) => this.#releaseHeld(held, limitMs),
+      isRefusal,
     });
     this.guarantees = {
       store: "postgres",
@@ -316,4 +318,9 @@ export function closeInTime(link: PgLink, clock: Clock): Promise<void> {
         resolve();
       });
   });
+}
+
+/** The server's own words: the transaction has ended without effect. */
+function isRefusal(error: unknown): boolean {
+  return !isTenureError(error, "STORE_UNAVAILABLE");
 }

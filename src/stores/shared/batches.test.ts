@@ -2,7 +2,7 @@
 // that is two functions.
 
 import { expect, test } from "vitest";
-import { InvalidArgumentError, StoreUnavailableError } from "../../core/errors.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { Batches } from "./batches.ts";
 
@@ -22,6 +22,7 @@ function setUp(many: Many = async (all) => all.map((each) => `${each}!`)) {
       asked.push(`${requests.join("+")} ${limitMs}`);
       return many(requests);
     },
+    isRefusal: (error) => error instanceof InvalidArgumentError,
   });
   return { clock, asked, batches };
 }
@@ -69,12 +70,12 @@ test("what the batch leaves open is asked for by itself, with the time that is l
 
 test("a lost answer is lost for each of them, and nothing is asked for twice", async () => {
   const { clock, asked, batches } = setUp(async () => {
-    throw new StoreUnavailableError("gone", { applied: "unknown" });
+    throw new Error("gone");
   });
   const answers = ["a", "b", "c"].map((request) =>
-    batches.ask(request, 100).catch((error: StoreUnavailableError) => error.applied),
+    batches.ask(request, 100).catch((error: Error) => error.message),
   );
-  expect(await all(clock, answers)).toEqual(["a!", "unknown", "unknown"]);
+  expect(await all(clock, answers)).toEqual(["a!", "gone", "gone"]);
   expect(asked).toEqual(["a 100", "b+c 100"]);
   expect(await batches.ask("d", 100)).toBe("d!");
 });

@@ -3,7 +3,6 @@
 // turn of the event loop. Each is decided by itself and answered by itself: what is lost is lost for each.
 
 import type { Clock } from "../../core/clock.ts";
-import { isTenureError } from "../../core/errors.ts";
 
 /** More in one step of the backend would keep the first waiting for the last. */
 const BATCH_MAX = 16;
@@ -23,6 +22,8 @@ export interface BatchParts<Request, Answer> {
   one(request: Request, limitMs: number, again: boolean): Promise<Answer>;
   /** Asks for several. Undefined in the place of one means that it has to be asked for by itself. */
   many(requests: readonly Request[], limitMs: number): Promise<readonly (Answer | undefined)[]>;
+  /** Whether a failure of `many` says for certain that nothing of the batch was or will be carried out. */
+  isRefusal(error: unknown): boolean;
 }
 
 export class Batches<Request, Answer> {
@@ -80,8 +81,8 @@ export class Batches<Request, Answer> {
       }
     } catch (error) {
       // A lost answer is lost for each. A refusal is nobody's answer: whom it concerns is found out one by one.
-      const isLost = isTenureError(error, "STORE_UNAVAILABLE");
-      for (const asked of batch) isLost ? asked.reject(error) : this.#alone(asked, true);
+      const isRefusal = this.#parts.isRefusal(error);
+      for (const asked of batch) isRefusal ? this.#alone(asked, true) : asked.reject(error);
     } finally {
       this.#underWay -= 1;
     }

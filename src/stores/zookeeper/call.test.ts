@@ -8,7 +8,7 @@ import { JuteReader, JuteWriter } from "./jute.ts";
 import type { Link } from "./link.ts";
 import { type Message, remove, requestFrame } from "./messages.ts";
 import { Steps } from "./steps.ts";
-import type { Reply } from "./wire.ts";
+import { ConnectionLostError, type Reply } from "./wire.ts";
 
 const OK: Reply = { zxid: 1n, error: 0, body: new JuteReader(Buffer.alloc(0)) };
 
@@ -96,8 +96,32 @@ test("steps of one moment share a message; one that has ended before it leaves i
   const outcomes = [take("alone", 100), take("two", 100), take("late", 1), take("four", 100)];
   await clock.advance(10);
   const [, two, late, four] = await Promise.all(outcomes);
-  expect([two, late, four]).toEqual([{ error: 0, parts: [{}] }, "no", { error: 0, parts: [{}] }]);
+  expect([two, late, four]).toEqual([
+    { error: 0, failedAt: -1, parts: [{}] },
+    "no",
+    { error: 0, failedAt: -1, parts: [{}] },
+  ]);
   expect(fake.sent).toHaveLength(2);
   expect(fake.sent[1]).toMatch(/two.*four/s);
   expect(fake.sent.join()).not.toMatch(/late/);
+});
+
+test("steps whose shared message was lost are unknown, and none of them is sent again", async () => {
+  const { clock, fake, link } = setUp();
+  const steps = new Steps(clock);
+  let lose: (error: Error) => void = () => undefined;
+  const lost = new Promise<never>((_, reject) => {
+    lose = reject;
+  });
+  fake.reply = () => (fake.sent.length === 1 ? Promise.resolve(OK) : lost);
+  const outcomes = ["one", "two", "three"].map((name) =>
+    within(clock, link, 100, (call) =>
+      steps.take({ call, parent: `/p ${name}`, parts: [remove(`/${name}`)] }),
+    ).catch(codeOf),
+  );
+  await clock.advance(1);
+  lose(new ConnectionLostError("reset"));
+  await clock.advance(1);
+  expect((await Promise.all(outcomes)).slice(1)).toEqual(["unknown", "unknown"]);
+  expect(fake.sent).toHaveLength(2);
 });

@@ -25,10 +25,12 @@ export class Steps {
       one: async ({ call, parts }) => {
         const [first, ...others] = parts;
         const reply = await call.send(others.length === 0 ? first : multi(parts));
-        if (reply.error !== 0 || others.length === 0) return { error: reply.error, parts: [] };
+        if (reply.error !== 0 || others.length === 0) return withoutParts(reply.error);
         return readMulti(reply.body);
       },
       many: (steps) => together(steps),
+      // A refusal comes as an answer; what is thrown is a connection that was lost.
+      isRefusal: () => false,
     });
   }
 
@@ -48,14 +50,18 @@ async function together(steps: readonly Step[]): Promise<readonly (MultiAnswer |
     all,
     others.map(({ call }) => call),
   );
-  const { error, parts } = reply.error === 0 ? readMulti(reply.body) : { error: 1, parts: [] };
+  const { error, parts } = reply.error === 0 ? readMulti(reply.body) : withoutParts(reply.error);
   if (error !== 0) return [];
   let at = 0;
   const answers = new Map<Step, MultiAnswer>();
   for (const step of sent) {
     const end = at + step.parts.length;
-    answers.set(step, { error: 0, parts: parts.slice(at, end) });
+    answers.set(step, { error, failedAt: -1, parts: parts.slice(at, end) });
     at = end;
   }
   return steps.map((step) => answers.get(step));
+}
+
+function withoutParts(error: number): MultiAnswer {
+  return { error, failedAt: -1, parts: [] };
 }
