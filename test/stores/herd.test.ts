@@ -19,6 +19,7 @@ import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
 
 const WAITERS = 100;
+const HANDOVERS = 5;
 const LIMIT_MS = 10_000;
 const TTL_MS = 60_000;
 /** The release, the next one's look and grant, and those of two or three behind it. */
@@ -50,13 +51,12 @@ interface Counted {
 }
 
 function herd(engine: () => Counted): void {
-  test(`a release with ${WAITERS} waiters costs a handful of requests, and the first of them is woken`, async () => {
+  test(`a handover with ${WAITERS} waiters costs a handful of requests, and they come in order`, async () => {
     const { url, requests } = engine();
     const store = await (await fromUrl(url))(systemParts());
     onTestFinished(() => store.close());
-    const holder = await enter(store, "holder");
-    const held = await holder.ask();
-    if (held.kind !== "granted") throw new Error(held.kind);
+    let holder = await enter(store, "holder");
+    expect((await holder.ask()).kind).toBe("granted");
     const waiters = await Promise.all(
       Array.from({ length: WAITERS }, (_, index) => enter(store, `w${index}`)),
     );
@@ -64,19 +64,26 @@ function herd(engine: () => Counted): void {
     for (const waiter of waiters) expect((await waiter.ask()).kind).toBe("busy");
     const woken = waiters.map((waiter) => waiter.woken());
     await quiet(requests);
-    const before = await requests();
-    const release = { sessionId: "holder", resource: "r", token: held.token, limitMs: LIMIT_MS };
-    expect((await store.release(release)).kind).toBe("released");
-    expect(await Promise.race(woken)).toBe("w0");
-    expect((await waiters[0]?.ask())?.kind).toBe("granted");
-    // Longer than the head start, behind which the others would come.
-    await sleep(700);
-    expect((await requests()) - before).toBeLessThanOrEqual(REQUESTS_MAX);
+    const costs: number[] = [];
+    for (const [index, next] of waiters.slice(0, HANDOVERS).entries()) {
+      const before = await requests();
+      await holder.release();
+      await woken[index];
+      while ((await next.ask()).kind !== "granted") await next.woken();
+      // Longer than the head start, behind which the others would come.
+      await sleep(400);
+      costs.push((await requests()) - before);
+      holder = next;
+    }
+    // The middle one: where the machine stops for longer than a head start, others may come along once.
+    const [, , middle = Number.NaN] = costs.sort((a, b) => a - b);
+    expect(middle, `requests of each: ${costs.join(", ")}`).toBeLessThanOrEqual(REQUESTS_MAX);
   });
 }
 
 interface Entered {
   ask(): ReturnType<Store["grant"]>;
+  release(): Promise<void>;
   woken(): Promise<string>;
 }
 
@@ -85,8 +92,16 @@ async function enter(store: Store, name: string): Promise<Entered> {
   const attempt = { sessionId: name, resource: "r", attempt: `${name}.1`, limitMs: LIMIT_MS };
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
+  let token = 0n;
   return {
-    ask: () => store.grant({ ...attempt, holderId: name, queue: true }),
+    ask: async () => {
+      const outcome = await store.grant({ ...attempt, holderId: name, queue: true });
+      if (outcome.kind === "granted") token = outcome.token;
+      return outcome;
+    },
+    release: async () => {
+      expect(await store.release({ ...attempt, token })).toEqual({ kind: "released" });
+    },
     woken: () => {
       const wait = store.untilFree({ ...attempt, signal: stop.signal }).then(() => name);
       wait.catch(() => undefined);
