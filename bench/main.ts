@@ -1,24 +1,31 @@
-// `npm run bench`: every benchmark in turn, then RESULTS.md with date, machine and command. Figures are ratios within
-// this run; the exit code tells whether all targets were reached. With names as arguments only those are run, and
-// nothing is written; with --quick the engines are measured only as long as it takes to see that it works.
+// `npm run bench`: every benchmark in turn. `npm run bench:peers`: the comparison with other libraries. Either writes its part
+// of results.json and RESULTS.md, with date and machine. Figures are ratios within one run; the exit code tells whether all
+// targets were reached. With names as arguments only those are run, and nothing is written; with --quick it is measured
+// only as long as it takes to see that it works, and nothing is written either unless --write says so.
 
-import { writeFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { checkCost } from "./check-cost.ts";
+import { comparePeers } from "./compare/peers.ts";
 import { engineBenchmarks } from "./engines/run.ts";
 import { guards } from "./guards.ts";
 import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
+import { type Command, publish } from "./report.ts";
 import { rollingRestart } from "./rolling-restart.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
 import { machine, type Row, type Section } from "./support.ts";
 
-const quick = process.argv.includes("--quick");
+type Benchmarks = Record<string, () => Promise<Section | Section[]>>;
+
+const flags = process.argv.slice(2).filter((word) => word.startsWith("--"));
+const asked = process.argv.slice(2).filter((word) => !word.startsWith("--"));
+const quick = flags.includes("--quick");
+const command: Command = flags.includes("--peers") ? "bench:peers" : "bench";
+
 const engines = Object.entries(engineBenchmarks).map(
   ([name, run]): [string, () => Promise<Section[]>] => [name, () => run({ quick })],
 );
-const benchmarks: Record<string, () => Promise<Section | Section[]>> = {
+const own: Benchmarks = {
   check: checkCost,
   sqlite: sqlitePairs,
   handover,
@@ -28,8 +35,8 @@ const benchmarks: Record<string, () => Promise<Section | Section[]>> = {
   restart: () => rollingRestart({ quick }),
   ...Object.fromEntries(engines),
 };
+const benchmarks = command === "bench" ? own : { peers: () => comparePeers({ quick }) };
 
-const asked = process.argv.slice(2).filter((word) => word !== "--quick");
 const chosen = Object.entries(benchmarks).filter(
   ([name]) => asked.length === 0 || asked.includes(name),
 );
@@ -48,9 +55,10 @@ for (const [index, [name, run]] of chosen.entries()) {
   }
 }
 
-if (asked.length === 0 && !quick) {
-  writeFileSync(fileURLToPath(new URL("./RESULTS.md", import.meta.url)), document(sections));
-  console.log("\nwritten to bench/RESULTS.md");
+if (asked.length === 0 && (!quick || flags.includes("--write"))) {
+  const date = new Date().toISOString().slice(0, 10);
+  publish(command, { date, machine: machine(), sections });
+  console.log("\nwritten to bench/RESULTS.md and bench/results.json");
 }
 const missed = sections.flatMap((section) => section.rows).filter((row) => row.ok === false);
 console.log(missed.length === 0 ? "all targets reached" : `${missed.length} target(s) missed`);
@@ -59,16 +67,4 @@ process.exitCode = missed.length === 0 ? 0 : 1;
 function plain(row: Row): string {
   const verdict = row.ok === undefined ? "" : row.ok ? "  ok" : "  MISSED";
   return `${row.what.padEnd(62)} ${row.measured}${row.target === undefined ? "" : `  (${row.target})`}${verdict}`;
-}
-
-function document(all: readonly Section[]): string {
-  const tables = all.map((section) => {
-    const lines = section.rows.map((row) => {
-      const verdict = row.ok === undefined ? "" : row.ok ? "reached" : "**missed**";
-      return `| ${row.what} | ${row.measured} | ${row.target ?? ""} | ${verdict} |`;
-    });
-    return `## ${section.title}\n\n${section.method}\n\n| what | measured | target | |\n|---|---|---|---|\n${lines.join("\n")}\n`;
-  });
-  const head = `# Results\n\nWritten by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}.\nMachine: ${machine()}.\nCompare ratios, not absolute figures: they depend on the disk and on what else the machine does.\n`;
-  return `${head}\n${tables.join("\n")}`;
 }

@@ -25,6 +25,10 @@ const jobs = {
   "test:long": { build: "if-needed", command: () => ["scripts/test.mjs", "--long"] },
   check: { build: "if-needed", command: () => ["scripts/checks.mjs"] },
   bench: { build: "if-needed", command: () => ["--expose-gc", "--import", "tsx", "bench/main.ts"] },
+  "bench:peers": {
+    build: "if-needed",
+    command: () => ["--expose-gc", "--import", "tsx", "bench/main.ts", "--peers"],
+  },
   overlap: { build: "if-needed", command: () => ["--import", "tsx", "bench/overlap/main.ts"] },
   proof: { build: "no", command: () => ["--import", "tsx", "bench/proof/main.ts"] },
   build: { build: "always" },

@@ -6,6 +6,7 @@ import { openMembers } from "../../src/stores/etcd/open.ts";
 import { settingsOf } from "../../src/stores/etcd/options.ts";
 import { range, txn } from "../../src/stores/etcd/rpc.ts";
 import { startEtcd } from "../../test/servers/etcd.ts";
+import { etcdRequests } from "../../test/servers/requests.ts";
 import { tryLoadPeer } from "../peers/install.ts";
 import type { BenchServer, EngineBench, Floor, Peer } from "./engine.ts";
 
@@ -37,16 +38,6 @@ async function openFloor({ url }: BenchServer): Promise<Floor> {
     trip: async () => void (await members.call(range, { key: Buffer.from("floor") }, limits)),
     close: async () => members.close(),
   };
-}
-
-/** Requests that leases need: single ones, and messages on the stream of renewals. */
-async function requestsOf(metrics: string): Promise<number> {
-  const text = await (await fetch(metrics)).text();
-  const calls =
-    /^grpc_server_started_total\{grpc_method="(Txn|Range|LeaseGrant|LeaseRevoke)".*\} (\d+)$/gm;
-  const messages = /^grpc_server_msg_received_total\{grpc_method="(LeaseKeepAlive)".*\} (\d+)$/gm;
-  const found = [...text.matchAll(calls), ...text.matchAll(messages)];
-  return found.reduce((sum, match) => sum + Number(match[2]), 0);
 }
 
 interface Etcd3Module {
@@ -84,7 +75,7 @@ export const etcdBench: EngineBench = {
     const place = `${server.host}:${server.port}`;
     return {
       url: `etcd://${place}`,
-      requests: () => requestsOf(`http://${place}/metrics`),
+      requests: () => etcdRequests(server),
       [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
     };
   },

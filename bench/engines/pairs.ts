@@ -80,7 +80,7 @@ async function measure(
   return rates;
 }
 
-async function slice(
+export async function slice(
   pair: (index: number) => Promise<void>,
   width: number,
   sliceMs: number,

@@ -3,7 +3,8 @@
 
 import { Redis } from "ioredis";
 import { createClient } from "redis";
-import { type RedisServer, startRedis } from "../../test/servers/redis.ts";
+import { startRedis } from "../../test/servers/redis.ts";
+import { redisRequests } from "../../test/servers/requests.ts";
 import { tryLoadPeer } from "../peers/install.ts";
 import type { BenchServer, EngineBench, Floor, Peer } from "./engine.ts";
 
@@ -19,14 +20,9 @@ async function start(library: string): Promise<BenchServer> {
   const server = await startRedis({ own: true });
   return {
     url: `${server.url}?library=${library}`,
-    requests: () => scriptsRun(server),
+    requests: () => redisRequests(server),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
-}
-
-async function scriptsRun(server: RedisServer): Promise<number> {
-  const stats = String(await server.command("INFO", "commandstats"));
-  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
 }
 
 function plainUrl({ url }: BenchServer): string {

@@ -2,6 +2,7 @@
 // Node has a lock recipe to compare with.
 
 import { CREATE, create, exists, remove } from "../../src/stores/zookeeper/messages.ts";
+import { zookeeperRequests } from "../../test/servers/requests.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../test/servers/zookeeper.ts";
 import { Console } from "../../test/support/zookeeper-nodes.ts";
 import type { BenchServer, EngineBench, Floor } from "./engine.ts";
@@ -33,8 +34,7 @@ export const zookeeperBench: EngineBench<ZooKeeperBenchServer> = {
     return {
       server,
       url: server.url,
-      requests: async () =>
-        Number(/zk_packets_received\s+(\d+)/.exec(await server.word("mntr"))?.[1] ?? 0),
+      requests: () => zookeeperRequests(server),
       [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
     };
   },

@@ -19,3 +19,19 @@ export async function open({ url, resource, ttlMs }) {
   };
   return { acquire: () => untilHeld(attempt, (error) => error instanceof EtcdLockFailedError) };
 }
+
+/** It does not wait: asked again by us, every 50 ms. */
+export async function locker({ url, ttlMs }) {
+  const client = new Etcd3({ hosts: `http://${new URL(url).host}` });
+  await client.get("warm").string();
+  const isTaken = (error) => error instanceof EtcdLockFailedError;
+  return {
+    lock: (resource) =>
+      untilHeld(async () => {
+        const lock = client.lock(resource).ttl(Math.ceil(ttlMs / 1_000));
+        await lock.acquire();
+        return () => lock.release();
+      }, isTaken),
+    close: () => client.close(),
+  };
+}

@@ -18,3 +18,16 @@ export async function open({ url, resource, ttlMs }) {
     },
   };
 }
+
+/** Its own way of waiting: a try every 10 ms. */
+export async function locker({ url, ttlMs }) {
+  const client = await openRedis(url);
+  return {
+    lock: async (resource) => {
+      const mutex = new Mutex(client, resource, { lockTimeout: ttlMs, acquireTimeout: 120_000 });
+      await mutex.acquire();
+      return () => mutex.release();
+    },
+    close: () => client.disconnect(),
+  };
+}

@@ -11,3 +11,17 @@ export async function open({ url, resource, ttlMs }) {
   const isTaken = (error) => error instanceof LockAcquisitionError;
   return { acquire: () => untilHeld(() => holdInside(use), isTaken) };
 }
+
+/** Its own way of waiting; only the number of tries is raised. */
+export async function locker({ url, ttlMs }) {
+  const client = await openRedis(url);
+  const adapter = new IoredisAdapter(client);
+  return {
+    lock: async (resource) => {
+      const lock = createLock({ adapter, key: resource, ttl: ttlMs, retryAttempts: 10_000 });
+      const handle = await lock.acquire();
+      return () => lock.release(handle);
+    },
+    close: () => client.disconnect(),
+  };
+}

@@ -12,3 +12,17 @@ export async function open({ url, resource, ttlMs }) {
   const isTaken = (error) => error instanceof ExecutionError;
   return { acquire: () => untilHeld(() => holdInside(use), isTaken) };
 }
+
+/** Its own way of waiting: a try every 200 ms and up to 200 more; only the number of tries is without end. */
+export async function locker({ url, ttlMs }) {
+  const client = await openRedis(url);
+  const redlock = new Redlock([client]);
+  redlock.on("error", () => undefined);
+  return {
+    lock: async (resource) => {
+      const lock = await redlock.acquire([resource], ttlMs, { retryCount: -1 });
+      return () => lock.release();
+    },
+    close: () => client.disconnect(),
+  };
+}

@@ -20,3 +20,15 @@ export async function open({ url, resource, timing }) {
     },
   };
 }
+
+/** Takes locks and gives them back, for the comparison. */
+export async function locker({ url, ttlMs }) {
+  const tenure = await connect(url, { defaults: { ttlMs } });
+  return {
+    lock: async (resource) => {
+      const lease = await tenure.acquire(resource, { waitMs: 120_000 });
+      return () => lease.release();
+    },
+    close: () => tenure.close(),
+  };
+}

@@ -1,0 +1,105 @@
+// What it costs to have each library: the time to import it, and what an install brings along.
+
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { atMost, type Row, type Section } from "../support.ts";
+import { type Comparison, milliseconds } from "./comparison.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const PEERS = fileURLToPath(new URL("../peers/", import.meta.url));
+const run = promisify(execFile);
+const NAMES = [
+  "redlock",
+  "redlock-universal",
+  "redis-semaphore",
+  "@verrou/core",
+  "etcd3",
+  "proper-lockfile",
+];
+
+export function importTimes(withPeers: boolean): Comparison {
+  const program = (module: string): string =>
+    `const t = performance.now(); await import(${JSON.stringify(module)}); console.log(performance.now() - t);`;
+  const time = async (module: string, cwd: string): Promise<Record<string, number>> => {
+    const args = ["--input-type=module", "-e", program(module)];
+    return { import: Number((await run(process.execPath, args, { cwd })).stdout) };
+  };
+  const peers = withPeers ? NAMES : [];
+  return {
+    title: "Import",
+    method:
+      "The first import in a fresh process; for peers without the client library of the server that they also need.",
+    figures: { import: milliseconds },
+    contestants: [
+      { name: "tenure", kind: "ours", measure: () => time("tenure", ROOT) },
+      ...peers.map((name) => ({ name, kind: "peer" as const, measure: () => time(name, PEERS) })),
+    ],
+    // They differ in what they do at all; the limit for our own is in the sizes.
+    reasons: Object.fromEntries(NAMES.map((name) => [name, "for information"])),
+  };
+}
+
+export function sizes(withPeers: boolean): Section {
+  const kB = (bytes: number): string => `${Math.round(bytes / 1_000)} kB`;
+  const { files } = manifestOf(ROOT);
+  const own = (files ?? []).reduce((sum, name) => sum + bytesIn(join(ROOT, name)), 0);
+  const peers = (withPeers ? NAMES : []).map((name): Row => {
+    const closure = closureOf(name);
+    const bytes = [...closure].reduce(
+      (sum, each) => sum + bytesIn(folderOf(each), ["node_modules"]),
+      0,
+    );
+    return {
+      what: `${name} and what it depends on`,
+      measured: `${kB(bytes)}, ${closure.size - 1} dependencies`,
+    };
+  });
+  return {
+    title: "Package",
+    method: "Bytes as unpacked, and how many other packages an install brings along.",
+    rows: [
+      atMost("tenure", own, 700_000, kB),
+      atMost(
+        "tenure: dependencies",
+        Object.keys(manifestOf(ROOT).dependencies ?? {}).length,
+        0,
+        String,
+      ),
+      ...peers,
+    ],
+  };
+}
+
+interface Manifest {
+  readonly files?: string[];
+  readonly dependencies?: Record<string, string>;
+}
+
+function manifestOf(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+}
+
+function folderOf(name: string): string {
+  return join(PEERS, "node_modules", name);
+}
+
+/** The package and all that it needs, as far as it is installed. */
+function closureOf(name: string, seen: Set<string> = new Set()): Set<string> {
+  if (seen.has(name) || !existsSync(folderOf(name))) return seen;
+  seen.add(name);
+  for (const each of Object.keys(manifestOf(folderOf(name)).dependencies ?? {}))
+    closureOf(each, seen);
+  return seen;
+}
+
+function bytesIn(path: string, without: readonly string[] = []): number {
+  if (!existsSync(path)) return 0;
+  const stat = statSync(path);
+  if (!stat.isDirectory()) return stat.size;
+  return readdirSync(path)
+    .filter((name) => !without.includes(name))
+    .reduce((sum, name) => sum + bytesIn(join(path, name)), 0);
+}

@@ -1,0 +1,124 @@
+// What each engine's locks are compared in: pairs of one process, handover, throughput on one lock, failover.
+
+import { slice } from "../engines/pairs.ts";
+import { type Comparison, type Contestant, milliseconds, perSecond } from "./comparison.ts";
+import { contended, failover, handover, type Place } from "./processes.ts";
+
+/** What a library gives, by bench/overlap/libraries. */
+interface Locker {
+  lock(resource: string): Promise<() => Promise<unknown>>;
+  close(): unknown;
+}
+
+export interface Entrant extends Place {
+  readonly name: string;
+  readonly kind: "ours" | "peer";
+  /** What it leaves out, where it may be ahead for that. */
+  readonly lacks?: string | undefined;
+  /** Locks of one process that are taken at a time, at most. */
+  readonly widthMax?: number | undefined;
+}
+
+/** The same number of bare round trips. */
+export interface Floor {
+  pair(index: number): Promise<void>;
+}
+
+export interface Effort {
+  readonly sliceMs: number;
+  readonly handovers: number;
+  readonly processes: readonly number[];
+  readonly contendMs: number;
+}
+
+const TTL_MS = 10_000;
+const WARM_UP_MS = 300;
+
+export async function openLocker({ library, url }: Place): Promise<Locker> {
+  const module = await import(`../overlap/libraries/${library}.mjs`);
+  return module.locker({ url, ttlMs: TTL_MS });
+}
+
+interface Field {
+  readonly engine: string;
+  readonly entrants: readonly Entrant[];
+  /** One that is open, by entrant. */
+  readonly lockers: ReadonlyMap<Entrant, Locker>;
+  readonly floor?: Floor | undefined;
+}
+
+export function lockComparisons(field: Field, effort: Effort): Comparison[] {
+  const { engine, entrants } = field;
+  const reasons = Object.fromEntries(
+    entrants.flatMap(({ name, lacks }) => (lacks === undefined ? [] : [[name, lacks]])),
+  );
+  const all = (measure: (entrant: Entrant) => Promise<Record<string, number>>): Contestant[] =>
+    entrants.map((entrant) => ({
+      ...{ name: entrant.name, kind: entrant.kind, measure: () => measure(entrant) },
+    }));
+  return [
+    ...[1, 64].map((width) => pairs(field, width, { reasons, sliceMs: effort.sliceMs })),
+    {
+      title: `${engine}: handover between two processes`,
+      method: `${effort.handovers} handovers a round; from the call of release to the end of acquire.`,
+      figures: { p50: milliseconds, p99: milliseconds },
+      contestants: all((entrant) => handover(entrant, effort.handovers)),
+      isLong: true,
+      reasons,
+    },
+    ...effort.processes.map((count) => ({
+      title: `${engine}: ${count} processes on one lock`,
+      method: `Each takes it and gives it back for ${effort.contendMs} ms, and waits as its library does.`,
+      figures: { "locks taken": perSecond },
+      contestants: all(async (entrant) => ({
+        "locks taken": await contended(entrant, count, effort.contendMs),
+      })),
+      isLong: true,
+      reasons,
+    })),
+    {
+      title: `${engine}: failover`,
+      method: "From SIGKILL of the holder to the grant of a process that waits; ttl 3 s.",
+      figures: { failover: milliseconds },
+      contestants: all(async (entrant) => ({ failover: await failover(entrant) })),
+      together: true,
+      isLong: true,
+      // How much of its ttl a holder leaves behind is chance, not merit.
+      reasons: Object.fromEntries(entrants.map(({ name, lacks }) => [name, lacks ?? "its ttl"])),
+    },
+  ];
+}
+
+function pairs(
+  { engine, entrants, lockers, floor }: Field,
+  width: number,
+  { reasons, sliceMs }: { reasons: Record<string, string>; sliceMs: number },
+): Comparison {
+  const contestant = (
+    { name, kind }: Pick<Contestant, "name" | "kind">,
+    pair: (index: number) => Promise<void>,
+  ): Contestant => ({
+    ...{ name, kind },
+    warmUp: () => slice(pair, width, Math.max(WARM_UP_MS, sliceMs)),
+    measure: async () => ({ pairs: await slice(pair, width, sliceMs) }),
+  });
+  const contestants = entrants
+    .filter(({ widthMax = width }) => widthMax >= width)
+    .map((entrant) =>
+      contestant(entrant, async (index) => {
+        const unlock = await lockers.get(entrant)?.lock(`pair-${index}`);
+        await unlock?.();
+      }),
+    );
+  if (floor !== undefined)
+    contestants.push(
+      contestant({ name: "the floor", kind: "floor" }, (index) => floor.pair(index)),
+    );
+  return {
+    title: `${engine}: acquire + release, ${width} in flight`,
+    method: `Slices of ${sliceMs} ms, one contestant behind the other.`,
+    figures: { pairs: perSecond },
+    contestants,
+    reasons,
+  };
+}

@@ -1,0 +1,81 @@
+// Comparisons between processes, one library in all of them: handover, throughput on one lock, failover.
+
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { median, quantile } from "../support.ts";
+import { answer, startWorker } from "../workers.ts";
+
+export interface Place {
+  /** A file in bench/overlap/libraries. */
+  readonly library: string;
+  readonly url: string;
+}
+
+const TTL_MS = 10_000;
+const FAILOVER_TTL_MS = 3_000;
+let resources = 0;
+
+interface Turn {
+  readonly acquiredAt: number;
+  readonly releasedAt: number;
+}
+
+async function withWorkers<T>(
+  { library, url }: Place,
+  count: number,
+  work: (workers: readonly ChildProcess[], resource: string) => Promise<T>,
+  ttlMs: number = TTL_MS,
+): Promise<T> {
+  const workers = Array.from({ length: count }, () =>
+    startWorker("locker.mjs", library, url, String(ttlMs)),
+  );
+  resources += 1;
+  try {
+    await Promise.all(workers.map((worker) => once(worker, "message")));
+    return await work(workers, `compared-${resources}`);
+  } finally {
+    for (const worker of workers) worker.kill("SIGKILL");
+  }
+}
+
+/** From the call of release in one process to the end of acquire in the other. */
+export function handover(place: Place, handovers: number): Promise<Record<string, number>> {
+  return withWorkers(place, 2, async (workers, resource) => {
+    const order = { resource, turns: Math.ceil(handovers / 2) };
+    const answers = workers.map((worker) => answer<Turn[]>(worker, order));
+    const turns = (await Promise.all(answers)).flat().sort((a, b) => a.acquiredAt - b.acquiredAt);
+    const gaps = turns
+      .slice(1)
+      .map((turn, index) => turn.acquiredAt - (turns[index]?.releasedAt ?? Number.NaN));
+    return { p50: median(gaps), p99: quantile(gaps, 0.99) };
+  });
+}
+
+/** Locks taken and given back per second, by all of them together. */
+export function contended(place: Place, processes: number, contendMs: number): Promise<number> {
+  return withWorkers(place, processes, async (workers, resource) => {
+    const order = { resource, contendMs };
+    const pairs = await Promise.all(workers.map((worker) => answer<number>(worker, order)));
+    return (pairs.reduce((sum, each) => sum + each, 0) * 1_000) / contendMs;
+  });
+}
+
+/** From the holder's death to the grant of the one that waits. */
+export function failover(place: Place): Promise<number> {
+  return withWorkers(
+    place,
+    2,
+    async ([holder, waiter], resource) => {
+      if (holder === undefined || waiter === undefined) throw new Error("two workers were started");
+      await answer(holder, { resource });
+      const waiting = answer<number>(waiter, { resource });
+      // Somewhere between two renewals, for those that renew.
+      await sleep(500 + Math.random() * 500);
+      const killedAt = Number(process.hrtime.bigint()) / 1e6;
+      holder.kill("SIGKILL");
+      return (await waiting) - killedAt;
+    },
+    FAILOVER_TTL_MS,
+  );
+}

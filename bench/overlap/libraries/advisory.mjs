@@ -1,0 +1,27 @@
+// PostgreSQL's advisory locks over pg: the server wakes the next one. No ttl, no token, no disk: they end with the connection.
+import pg from "pg";
+
+const POOL_MAX = 70;
+
+function keyOf(resource) {
+  let key = 0;
+  for (const letter of resource) key = (key * 31 + letter.charCodeAt(0)) | 0;
+  return key;
+}
+
+export async function locker({ url }) {
+  const pool = new pg.Pool({ connectionString: url, max: POOL_MAX });
+  pool.on("error", () => undefined);
+  await pool.query("SELECT 1");
+  return {
+    lock: async (resource) => {
+      const client = await pool.connect();
+      await client.query("SELECT pg_advisory_lock($1)", [keyOf(resource)]);
+      return async () => {
+        await client.query("SELECT pg_advisory_unlock($1)", [keyOf(resource)]);
+        client.release();
+      };
+    },
+    close: () => pool.end(),
+  };
+}

@@ -1,0 +1,18 @@
+// proper-lockfile: a folder as the lock, its age as the ttl. It does not wait by default; tries by `retries`, every 10 ms.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { requirePeer } from "./peer.mjs";
+
+const { lock } = requirePeer("proper-lockfile");
+const retries = { forever: true, minTimeout: 10, maxTimeout: 10, factor: 1 };
+
+export async function locker({ url: folder, ttlMs }) {
+  return {
+    lock: async (resource) => {
+      const file = join(folder, encodeURIComponent(resource));
+      writeFileSync(file, "", { flag: "a" });
+      return lock(file, { stale: Math.max(2_000, ttlMs), retries, onCompromised: () => undefined });
+    },
+    close: () => undefined,
+  };
+}

@@ -1,0 +1,45 @@
+// What is published: results.json with all that was measured last, by each command, and RESULTS.md, which is made from it.
+
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import type { Section } from "./support.ts";
+
+/** What one command measured. */
+export interface Part {
+  readonly date: string;
+  readonly machine: string;
+  readonly sections: readonly Section[];
+}
+
+export type Command = "bench" | "bench:peers";
+type Results = Partial<Record<Command, Part>>;
+
+const JSON_FILE = new URL("./results.json", import.meta.url);
+const MARKDOWN_FILE = new URL("./RESULTS.md", import.meta.url);
+const ORDER: readonly Command[] = ["bench", "bench:peers"];
+
+/** Replaces what this command had published; the other's figures stay. */
+export function publish(command: Command, part: Part): void {
+  const before = existsSync(JSON_FILE) ? readFileSync(JSON_FILE, "utf8") : "{}";
+  const results: Results = { ...(JSON.parse(before) as Results), [command]: part };
+  writeFileSync(JSON_FILE, `${JSON.stringify(results, undefined, 2)}\n`);
+  writeFileSync(MARKDOWN_FILE, document(results));
+}
+
+function document(results: Results): string {
+  const parts = ORDER.flatMap((command) => {
+    const part = results[command];
+    if (part === undefined) return [];
+    const head = `Written by \`npm run ${command}\` on ${part.date}.\nMachine: ${part.machine}.`;
+    const tables = part.sections.map(table).join("\n");
+    return `${head}\nCompare ratios, not absolute figures: they depend on the disk and on what else the machine does.\n\n${tables}`;
+  });
+  return `# Results\n\n${parts.join("\n---\n\n")}`;
+}
+
+function table({ title, method, rows }: Section): string {
+  const lines = rows.map((row) => {
+    const verdict = row.ok === undefined ? "" : row.ok ? "reached" : "**missed**";
+    return `| ${row.what} | ${row.measured} | ${row.target ?? ""} | ${verdict} |`;
+  });
+  return `## ${title}\n\n${method}\n\n| what | measured | target | |\n|---|---|---|---|\n${lines.join("\n")}\n`;
+}

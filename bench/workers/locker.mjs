@@ -1,0 +1,45 @@
+// One process of the comparison: takes turns, contends, holds or waits, through whichever library it is told.
+
+import { setTimeout as sleep } from "node:timers/promises";
+
+const [, , library, url, ttlMs] = process.argv;
+const now = () => Number(process.hrtime.bigint()) / 1e6;
+const { locker } = await import(`../overlap/libraries/${library}.mjs`);
+const { lock } = await locker({ url, ttlMs: Number(ttlMs) });
+
+async function takeTurns({ resource, turns }) {
+  const taken = [];
+  for (let turn = 0; turn < turns; turn += 1) {
+    const unlock = await lock(resource);
+    const acquiredAt = now();
+    // Long enough that the other one is surely waiting.
+    await sleep(10 + Math.random() * 10);
+    const releasedAt = now();
+    await unlock();
+    taken.push({ acquiredAt, releasedAt });
+  }
+  return taken;
+}
+
+async function contend({ resource, contendMs }) {
+  const until = now() + contendMs;
+  let pairs = 0;
+  while (now() < until) {
+    const unlock = await lock(resource);
+    await unlock();
+    if (now() < until) pairs += 1;
+  }
+  return pairs;
+}
+
+async function take({ resource }) {
+  await lock(resource);
+  return now();
+}
+
+process.on("message", async (order) => {
+  if (order.turns !== undefined) process.send(await takeTurns(order));
+  else if (order.contendMs !== undefined) process.send(await contend(order));
+  else process.send(await take(order));
+});
+process.send("ready");
