@@ -1,0 +1,151 @@
+// From a seed to everything that is decided before the world begins: sizes, durations, clocks, which faults are on, and
+// when each of the large ones comes. A plan is plain data: it can be printed, and shrunk by taking things out of it.
+
+import { Chance } from "./world/chance.ts";
+import type { Weather } from "./world/network.ts";
+
+/** Faults that hit single messages. */
+export const MESSAGE_FAULTS = ["loss", "duplicate", "slow", "very late"] as const;
+/** Faults that come at an instant and, mostly, end at another. */
+export const PLANNED_FAULTS = [
+  "pause",
+  "pause before a write",
+  "suspend",
+  "crash",
+  "cut requests",
+  "cut answers",
+  "cut both ways",
+  "cut resource",
+  "clock rate",
+  "wall clock set",
+  "store paused",
+  "store refuses",
+  "revoke",
+  "rolling restart",
+  "replay",
+] as const;
+/** Outside of the bounds that a lease may count on: only the guard can help then. */
+export const BEYOND_FAULTS = ["machine frozen", "clock far off"] as const;
+
+export type FaultKind =
+  | (typeof MESSAGE_FAULTS)[number]
+  | (typeof PLANNED_FAULTS)[number]
+  | (typeof BEYOND_FAULTS)[number];
+
+export interface PlannedFault {
+  readonly at: number;
+  readonly kind: FaultKind;
+  /** Which of the programs, or of the store's machines, or of the resources. */
+  readonly target: number;
+  readonly ms: number;
+}
+
+export interface Plan {
+  readonly seed: number;
+  readonly store: string;
+  readonly programs: number;
+  readonly ttlMs: number;
+  readonly clockErrorMs: number;
+  readonly roundTripMs: number;
+  /** Of the store's machine first, then of each program's; 1 is true time. */
+  readonly rates: readonly number[];
+  readonly faultyMs: number;
+  readonly calmMs: number;
+  readonly kinds: readonly FaultKind[];
+  /** The bounds are broken on purpose: S3 and acts without a guard are not judged. */
+  readonly isBeyondBounds: boolean;
+  readonly weather: Weather;
+  readonly faults: readonly PlannedFault[];
+}
+
+const KINDS_MIN = 8;
+
+export function planOf(seed: number, store: string): Plan {
+  const chance = new Chance(`${seed}`).stream("plan");
+  const programs = chance.isTrue(0.3) ? 4 : 3;
+  const ttlMs = Math.round(chance.between(3_000, 7_000));
+  const drift = chance.pick([0.01, 0.02, 0.05]);
+  const isBeyondBounds = chance.isTrue(0.12);
+  const kinds = drawKinds(chance, isBeyondBounds);
+  const faultyMs = Math.round(chance.between(6, 9) * ttlMs);
+  const roundTripMs = Math.round(ttlMs / 10);
+  const timing = { ttlMs, roundTripMs, clockErrorMs: Math.ceil(ttlMs * drift) };
+  return {
+    ...{ seed, store, programs, ...timing, faultyMs, calmMs: 3 * ttlMs + 6_000 },
+    rates: drawRates(chance, programs + 1, drift),
+    ...{ kinds, isBeyondBounds },
+    weather: drawWeather(chance, kinds, roundTripMs),
+    faults: drawFaults(chance, kinds, { ttlMs, faultyMs, programs }),
+  };
+}
+
+/** The same day without some of its faults. */
+export function without(plan: Plan, kinds: ReadonlySet<FaultKind>): Plan {
+  const is = (kind: FaultKind): boolean => kinds.has(kind);
+  const { weather } = plan;
+  return {
+    ...plan,
+    kinds: plan.kinds.filter((kind) => !is(kind)),
+    faults: plan.faults.filter(({ kind }) => !is(kind)),
+    weather: {
+      ...weather,
+      loss: is("loss") ? 0 : weather.loss,
+      duplicate: is("duplicate") ? 0 : weather.duplicate,
+      slow: is("slow") ? 0 : weather.slow,
+      veryLate: is("very late") ? 0 : weather.veryLate,
+    },
+  };
+}
+
+function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
+  const all: FaultKind[] = [...MESSAGE_FAULTS, ...PLANNED_FAULTS];
+  const drawn = all.filter(() => chance.isTrue(0.65));
+  while (drawn.length < KINDS_MIN) {
+    const kind = chance.pick(all);
+    if (!drawn.includes(kind)) drawn.push(kind);
+  }
+  // In every world somebody must try to write with a token of the past, or nothing is learned about guards.
+  for (const kind of ["pause before a write", "replay"] as const)
+    if (!drawn.includes(kind)) drawn.push(kind);
+  return isBeyondBounds ? [...drawn, ...BEYOND_FAULTS] : drawn;
+}
+
+/** Close to the bound that the holders were told, on either side of it, never outside. */
+function drawRates(chance: Chance, count: number, drift: number): number[] {
+  const store = 1 + chance.between(-0.001, 0.001);
+  const others = Array.from({ length: count - 1 }, () => {
+    const part = chance.pick([-0.95, -0.95, -0.4, 0, 0.4, 0.95]);
+    return store * (1 + part * drift);
+  });
+  return [store, ...others];
+}
+
+function drawWeather(chance: Chance, kinds: readonly FaultKind[], roundTripMs: number): Weather {
+  const drawn = (kind: FaultKind, most: number): number =>
+    kinds.includes(kind) ? chance.between(most / 5, most) : 0;
+  return {
+    loss: drawn("loss", 0.12),
+    duplicate: drawn("duplicate", 0.15),
+    slow: drawn("slow", 0.3),
+    veryLate: drawn("very late", 0.02),
+    slowMs: roundTripMs * chance.between(0.5, 2),
+  };
+}
+
+function drawFaults(
+  chance: Chance,
+  kinds: readonly FaultKind[],
+  sizes: { readonly ttlMs: number; readonly faultyMs: number; readonly programs: number },
+): PlannedFault[] {
+  const { ttlMs, faultyMs, programs } = sizes;
+  const planned = kinds.filter((kind) => !(MESSAGE_FAULTS as readonly string[]).includes(kind));
+  const faults: PlannedFault[] = [];
+  // The first grants happen before the first fault.
+  let at = ttlMs / 4;
+  for (;;) {
+    at += chance.between(0.02, 0.5) * ttlMs;
+    if (at >= faultyMs) return faults;
+    const ms = ttlMs * (chance.isTrue(0.5) ? chance.between(0.05, 0.9) : chance.between(0.9, 2.2));
+    faults.push({ at, kind: chance.pick(planned), target: chance.below(programs), ms });
+  }
+}
