@@ -29,6 +29,7 @@ export interface LifeParts {
 }
 
 const DRAIN_MS = 1_000;
+const LOOK_AGAIN_MS = 50;
 
 export class Life {
   readonly name: string;
@@ -51,9 +52,14 @@ export class Life {
   }
 
   start(): void {
-    if (this.#isEvening) return;
-    this.#starts += 1;
     const { name, schedule, clocks, chance, trace } = this.#parts;
+    if (this.#isEvening) return;
+    // Nothing starts on a machine that is asleep.
+    if (clocks.isStopped) {
+      schedule.after(LOOK_AGAIN_MS, () => this.start());
+      return;
+    }
+    this.#starts += 1;
     const own = chance.stream(`start ${this.#starts}`);
     const program = new Program({ name, schedule, clocks, chance: own });
     this.#program = program;
@@ -138,12 +144,14 @@ export class Life {
   }
 
   #stallNow(program: Program): void {
-    const ms = this.#stallMs;
-    if (ms === undefined) return;
+    const { schedule, trace, plan } = this.#parts;
+    // The calm ends every fault, and none begins in it.
+    const ms = Math.min(this.#stallMs ?? 0, plan.faultyMs - schedule.now);
+    if (ms <= 0) return;
     this.#stallMs = undefined;
-    this.#parts.trace.fault(this.name, "pause before a write", `${Math.round(ms)} ms`);
+    trace.fault(this.name, "pause before a write", `${Math.round(ms)} ms`);
     program.stop();
-    this.#parts.schedule.after(ms, () => program.resume());
+    schedule.after(ms, () => program.resume());
   }
 
   /** False when there was nothing to close. */
@@ -151,7 +159,7 @@ export class Life {
     const { program } = this;
     const tenure = this.#tenure;
     if (program === undefined || this.#stopping.signal.aborted) return false;
-    this.#stopping.abort();
+    this.#stopping.abort("stopping");
     await tenure?.close({ drainMs: DRAIN_MS });
     if (program.isDead) return false;
     program.kill();

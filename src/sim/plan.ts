@@ -63,15 +63,15 @@ const KINDS_MIN = 8;
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");
   const programs = chance.isTrue(0.3) ? 4 : 3;
-  const ttlMs = Math.round(chance.between(3_000, 7_000));
+  const ttlMs = Math.round(chance.between(3_000, 5_000));
   const drift = chance.pick([0.01, 0.02, 0.05]);
   const isBeyondBounds = chance.isTrue(0.12);
   const kinds = drawKinds(chance, isBeyondBounds);
-  const faultyMs = Math.round(chance.between(6, 9) * ttlMs);
+  const faultyMs = Math.round(chance.between(4.5, 6.5) * ttlMs);
   const roundTripMs = Math.round(ttlMs / 10);
   const timing = { ttlMs, roundTripMs, clockErrorMs: Math.ceil(ttlMs * drift) };
   return {
-    ...{ seed, store, programs, ...timing, faultyMs, calmMs: 3 * ttlMs + 6_000 },
+    ...{ seed, store, programs, ...timing, faultyMs, calmMs: 2 * ttlMs + 4_000 },
     rates: drawRates(chance, programs + 1, drift),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
@@ -79,14 +79,26 @@ export function planOf(seed: number, store: string): Plan {
   };
 }
 
-/** The same day without some of its faults. */
-export function without(plan: Plan, kinds: ReadonlySet<FaultKind>): Plan {
-  const is = (kind: FaultKind): boolean => kinds.has(kind);
+/** A seed's day with things left out of it: what shrinking finds, and what a replay is told. */
+export interface Changes {
+  readonly without: readonly FaultKind[];
+  /** Of the planned faults only these, by their place in the seed's own plan; undefined: all. */
+  readonly keep?: readonly number[] | undefined;
+  readonly programs?: number | undefined;
+}
+
+export const UNCHANGED: Changes = { without: [] };
+
+export function changed(plan: Plan, changes: Changes): Plan {
+  const is = (kind: FaultKind): boolean => changes.without.includes(kind);
   const { weather } = plan;
   return {
     ...plan,
+    programs: changes.programs ?? plan.programs,
     kinds: plan.kinds.filter((kind) => !is(kind)),
-    faults: plan.faults.filter(({ kind }) => !is(kind)),
+    faults: plan.faults.filter(
+      ({ kind }, index) => !is(kind) && (changes.keep?.includes(index) ?? true),
+    ),
     weather: {
       ...weather,
       loss: is("loss") ? 0 : weather.loss,
@@ -104,9 +116,6 @@ function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
     const kind = chance.pick(all);
     if (!drawn.includes(kind)) drawn.push(kind);
   }
-  // In every world somebody must try to write with a token of the past, or nothing is learned about guards.
-  for (const kind of ["pause before a write", "replay"] as const)
-    if (!drawn.includes(kind)) drawn.push(kind);
   return isBeyondBounds ? [...drawn, ...BEYOND_FAULTS] : drawn;
 }
 

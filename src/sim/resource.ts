@@ -51,9 +51,10 @@ export class Resources {
     });
   }
 
-  /** An old write comes once more, as from a queue that was restored: the oldest that has been overtaken. */
+  /** An old write comes once more, as from a queue that was restored: one that has been overtaken. */
   replay(): boolean {
-    const old = this.#past.find(({ write }) => write.token < this.#highestOf(write));
+    const overtaken = this.#past.filter(({ write }) => write.token < this.#highestOf(write));
+    const old = overtaken.find(({ write }) => write.guarded) ?? overtaken[0];
     if (old === undefined) return false;
     this.program.receive(() => this.#write(old.from, old.write));
     return true;

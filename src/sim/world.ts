@@ -2,7 +2,7 @@
 // of faults. First the faults, then calm in which everybody must get on again, then the evening in which all go home.
 
 import { Life } from "./life.ts";
-import { Nemesis } from "./nemesis.ts";
+import { Nemesis, type NemesisParts } from "./nemesis.ts";
 import type { Plan } from "./plan.ts";
 import { Resources } from "./resource.ts";
 import type { Engine, Site } from "./stores/model.ts";
@@ -64,11 +64,11 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
       const parts = { name, plan, schedule, clocks, chance: own, trace, model, resources };
       return { life: new Life({ ...parts, workloads: workloadsOf(index) }), clocks, rate };
     });
-    const nemesis = new Nemesis({
+    const parts = {
       ...{ plan, schedule, network, trace, model, resources, lives, contended: CONTENDED },
       chance: chance.stream("nemesis"),
-    });
-    const day = new Course(plan, schedule, trace, nemesis, lives);
+    };
+    const day = new Course(parts, new Nemesis(parts));
     day.schedule();
     await host.eachTurn(() => day.step());
     return { trace, steps: schedule.steps, virtualMs: schedule.now, ...day.outcome() };
@@ -90,21 +90,17 @@ class Course {
   readonly #trace: Trace;
   readonly #nemesis: Nemesis;
   readonly #lives: readonly { readonly life: Life }[];
+  readonly #resources: Resources;
   readonly #endAt: number;
   readonly #unfinished: Set<string>;
 
-  constructor(
-    plan: Plan,
-    schedule: Schedule,
-    trace: Trace,
-    nemesis: Nemesis,
-    lives: readonly { readonly life: Life }[],
-  ) {
+  constructor({ plan, schedule, trace, resources, lives }: NemesisParts, nemesis: Nemesis) {
     this.#plan = plan;
     this.#schedule = schedule;
     this.#trace = trace;
     this.#nemesis = nemesis;
     this.#lives = lives;
+    this.#resources = resources;
     this.#endAt = plan.faultyMs + plan.calmMs + 4 * plan.ttlMs + 10_000;
     this.#unfinished = new Set(lives.map(({ life }) => life.name));
   }
@@ -136,6 +132,8 @@ class Course {
   }
 
   #evening(): void {
+    // On every day somebody must try to write with a token of the past, or nothing is learned about guards.
+    if (this.#resources.replay()) this.#trace.fault("resource", "replay", "an old write");
     this.#trace.note("world", { kind: "evening" });
     for (const { life } of this.#lives)
       void life.close().then(() => this.#unfinished.delete(life.name));

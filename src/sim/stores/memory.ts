@@ -2,6 +2,7 @@
 
 import { MemoryBackend, memoryStore } from "../../stores/memory.ts";
 import type { Store } from "../../stores/store.ts";
+import type { HostClocks } from "../world/host-clocks.ts";
 import type { Ending, Trace } from "../world/trace.ts";
 import type { Engine } from "./model.ts";
 import { RemoteStore } from "./remote-store.ts";
@@ -15,7 +16,7 @@ export const memoryEngine: Engine = ({ network, trace, machine }) => {
     hostClock: program.clocks.hostClock,
     random: program.chance,
   });
-  const truth = new Truth(backend, trace, (instant) => program.clocks.trueInstant(instant));
+  const truth = new Truth(backend, trace, program.clocks);
   const serving = opened.then((store) => witnessed(store, truth));
   return {
     servers: [server],
@@ -27,18 +28,18 @@ export const memoryEngine: Engine = ({ network, trace, machine }) => {
 class Truth {
   readonly #backend: MemoryBackend;
   readonly #trace: Trace;
-  readonly #trueInstant: (instant: number) => number;
+  readonly #clocks: HostClocks;
 
-  constructor(backend: MemoryBackend, trace: Trace, trueInstant: (instant: number) => number) {
+  constructor(backend: MemoryBackend, trace: Trace, clocks: HostClocks) {
     this.#backend = backend;
     this.#trace = trace;
-    this.#trueInstant = trueInstant;
+    this.#clocks = clocks;
   }
 
   kept(session: string): void {
     const found = this.#backend.sessions.get(session);
     if (found === undefined) return;
-    const until = this.#trueInstant(found.expiresAt);
+    const until = this.#clocks.trueInstant(found.expiresAt);
     this.#trace.note("store", { kind: "storeKept", session, until });
   }
 
@@ -50,7 +51,9 @@ class Truth {
   async freed<T>(how: Ending, held: readonly string[], act: () => Promise<T>): Promise<T> {
     const before = held.flatMap((resource) => {
       const entry = this.#backend.entries.get(resource);
-      return entry?.held === undefined ? [] : [{ entry, token: entry.token }];
+      // What has expired is not freed by whoever finds it so.
+      const isHeld = entry?.held !== undefined && entry.held.session.expiresAt > this.#clocks.now();
+      return isHeld ? [{ entry, token: entry.token }] : [];
     });
     const answer = await act();
     for (const { entry, token } of before) {

@@ -67,7 +67,7 @@ export class RemoteStore implements Store {
       if (server.isDown) return;
       const giveUp = new AbortController();
       // The server does not keep a wait for ever whose client may be gone.
-      const limit = server.program.clock.setTimer(() => giveUp.abort(), 2 * ASK_AGAIN_MS);
+      const limit = server.program.clock.setTimer(() => giveUp.abort("too long"), 2 * ASK_AGAIN_MS);
       store.untilFree({ ...request, signal: giveUp.signal }).then(
         () => {
           limit.cancel();

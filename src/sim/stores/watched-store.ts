@@ -22,14 +22,14 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       asked("renew");
       const session = request.sessionId;
       const sentAt = program.clocks.now();
-      const note = (ok: boolean): void =>
-        trace.note(who, { kind: "renewed", session, sentAt, ok });
+      const note = (outcome: "renewed" | "gone" | "failed"): void =>
+        trace.note(who, { kind: "renewed", session, sentAt, outcome });
       try {
-        const outcome = await store.renew(request);
-        note(true);
-        return outcome;
+        const answer = await store.renew(request);
+        note(answer.kind);
+        return answer;
       } catch (error) {
-        note(false);
+        note("failed");
         throw error;
       }
     },

@@ -16,11 +16,11 @@ export const leader: Workload = async (day) => {
     lead: async (lease, stop) => {
       const { resource, token } = lease;
       welcome(day, lease);
-      day.note({ kind: "workBegan", resource, token });
+      day.note({ kind: "workBegan", resource, token, actsInDoubt: false });
       try {
         while (!stop.aborted) {
           day.act(lease, habits);
-          await program.sleep(chance.between(20, 600));
+          await program.sleep(chance.between(50, 900));
         }
       } finally {
         day.note({ kind: "workEnded", resource, token });

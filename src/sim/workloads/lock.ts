@@ -1,6 +1,16 @@
 // The plain use: wait for the resource, work, give it back. Sometimes the release comes while work is still in flight.
 
-import { drawHabits, giveBack, untilStopped, type Workload, welcome, work } from "./workload.ts";
+import type { Lease } from "../../holder/lease.ts";
+import {
+  type Day,
+  drawHabits,
+  giveBack,
+  type Habits,
+  untilStopped,
+  type Workload,
+  welcome,
+  work,
+} from "./workload.ts";
 
 export function lock(resource: string): Workload {
   return (day) => {
@@ -14,21 +24,28 @@ export function lock(resource: string): Workload {
         guards: habits.guarded && chance.isTrue(0.5) ? [guard] : [],
       });
       welcome(day, lease);
-      const pieces = 1 + chance.below(3);
-      for (let piece = 1; piece < pieces; piece += 1) {
-        await work(day, lease, habits);
-        await program.sleep(chance.between(0, 100));
+      try {
+        await pieces(day, lease, habits);
+      } finally {
+        const released = giveBack(day, lease);
+        // A lease that is being given back takes no new work.
+        work(day, lease, habits).catch(() => undefined);
+        await released;
       }
-      // The last piece: awaited, or cut short by a release that has to wait for it.
-      const last = work(day, lease, habits);
-      last.catch(() => undefined);
-      if (chance.isTrue(0.5)) await last;
-      else await program.sleep(chance.between(0, 200));
-      const released = giveBack(day, lease);
-      // A lease that is being given back takes no new work.
-      work(day, lease, habits).catch(() => undefined);
-      await released;
-      await program.sleep(chance.between(0, 300));
+      await program.sleep(chance.between(0, 600));
     });
   };
+}
+
+/** The last piece is awaited, or cut short by a release that has to wait for it. */
+async function pieces(day: Day, lease: Lease, habits: Habits): Promise<void> {
+  const { chance, program } = day;
+  for (let left = chance.below(3); left > 0; left -= 1) {
+    await work(day, lease, habits);
+    await program.sleep(chance.between(0, 100));
+  }
+  const last = work(day, lease, habits);
+  last.catch(() => undefined);
+  if (chance.isTrue(0.5)) await last;
+  else await program.sleep(chance.between(0, 200));
 }

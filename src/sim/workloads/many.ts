@@ -3,7 +3,7 @@
 import type { Lease } from "../../holder/lease.ts";
 import { drawHabits, giveBack, untilStopped, type Workload, welcome, work } from "./workload.ts";
 
-export const MANY = 8;
+export const MANY = 6;
 
 export const many: Workload = (day) => {
   const { tenure, chance, program } = day;
@@ -24,6 +24,6 @@ export const many: Workload = (day) => {
     } else {
       await work(day, own, habits);
     }
-    await program.sleep(chance.between(20, 300));
+    await program.sleep(chance.between(50, 700));
   });
 };

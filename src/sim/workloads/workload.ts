@@ -58,11 +58,11 @@ export function work(day: Day, lease: Lease, habits: Habits): Promise<void> {
   const { resource, token } = lease;
   const { chance, program } = day;
   return lease.run(async () => {
-    day.note({ kind: "workBegan", resource, token });
+    day.note({ kind: "workBegan", resource, token, actsInDoubt: habits.inDoubt });
     try {
-      for (let acts = 1 + chance.below(5); acts > 0; acts -= 1) {
+      for (let acts = 1 + chance.below(4); acts > 0; acts -= 1) {
         day.act(lease, habits);
-        await program.sleep(chance.between(5, 500));
+        await program.sleep(chance.between(20, 900));
         if (lease.signal.aborted && !habits.deaf) return;
       }
     } finally {

@@ -5,7 +5,7 @@
 import type { Clock, Timer } from "../../core/clock.ts";
 import type { Chance } from "./chance.ts";
 import type { HostClocks } from "./host-clocks.ts";
-import type { Schedule } from "./schedule.ts";
+import type { Schedule, Scheduled } from "./schedule.ts";
 
 export interface ProgramParts {
   readonly name: string;
@@ -17,6 +17,7 @@ export interface ProgramParts {
 interface Pending {
   readonly due: number;
   callback: (() => void) | undefined;
+  armed: Scheduled | undefined;
 }
 
 /** A timer is never early, not even by the last digit of a number that was multiplied and divided by a rate. */
@@ -35,8 +36,6 @@ export class Program {
   #heldIo: (() => void)[] = [];
   #heldTimers: Pending[] = [];
   #outbox: (() => void)[] = [];
-  /** How many timers wait: at the end of a world there should be none. */
-  timers = 0;
 
   constructor(parts: ProgramParts) {
     this.name = parts.name;
@@ -127,13 +126,13 @@ export class Program {
   }
 
   #setTimer(callback: () => void, delayMs: number): Timer {
-    const timer: Pending = { due: this.clocks.now() + Math.max(0, delayMs), callback };
-    this.timers += 1;
+    const due = this.clocks.now() + Math.max(0, delayMs);
+    const timer: Pending = { due, callback, armed: undefined };
     this.#arm(timer);
     return {
       cancel: () => {
-        if (timer.callback !== undefined) this.timers -= 1;
         timer.callback = undefined;
+        timer.armed?.cancel();
       },
       keepAlive: () => undefined,
     };
@@ -141,7 +140,7 @@ export class Program {
 
   #arm(timer: Pending): void {
     const at = this.clocks.trueInstant(timer.due) + NEVER_EARLY_MS;
-    this.#schedule.at(at, () => this.#fire(timer));
+    timer.armed = this.#schedule.at(at, () => this.#fire(timer));
   }
 
   #fire(timer: Pending): void {
@@ -157,7 +156,6 @@ export class Program {
       return;
     }
     timer.callback = undefined;
-    this.timers -= 1;
     callback();
   }
 }

@@ -29,7 +29,7 @@ export type Happening =
       readonly kind: "renewed";
       readonly session: string;
       readonly sentAt: number;
-      readonly ok: boolean;
+      readonly outcome: "renewed" | "gone" | "failed";
     }
   /** acquire() answered with a lease. */
   | {
@@ -49,7 +49,13 @@ export type Happening =
       readonly actsInDoubt: boolean;
     }
   | {
-      readonly kind: "workBegan" | "workEnded" | "drained";
+      readonly kind: "workBegan";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly actsInDoubt: boolean;
+    }
+  | {
+      readonly kind: "workEnded" | "drained";
       readonly resource: string;
       readonly token: bigint;
     }

@@ -1,0 +1,53 @@
+// What the store did: tokens rise (S1), one holder by its own clock (S4), and nothing is freed that its holder did not give up
+// (S5).
+
+import type { MakeChecker } from "./checker.ts";
+import type { Grant } from "./facts.ts";
+
+/** True instants go through two rates and back. */
+const ROUNDING_MS = 0.01;
+
+export const risingTokens: MakeChecker = () => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeGranted") return;
+    const newest = facts.newest(event.resource);
+    if (newest === undefined || event.token > newest.token) return;
+    const isRepeated = event.token === newest.token && event.session === newest.session;
+    if (!isRepeated)
+      report("S1", `${event.resource}: token ${event.token} granted behind ${newest.token}`);
+  },
+});
+
+export const oneHolder: MakeChecker = () => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeGranted") return;
+    const { resource, token, session, at } = event;
+    if (facts.session(session).until < at - ROUNDING_MS)
+      report("S4", `${resource}: token ${token} granted to a session that had expired`);
+    const before = facts.newest(resource);
+    if (before === undefined || before.token === token) return;
+    if (facts.isHeldAtStore(before, at + ROUNDING_MS))
+      report("S4", `${resource}: token ${token} granted while ${before.token} was held`);
+  },
+});
+
+export const conditionalEndings: MakeChecker = () => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeFreed") return;
+    const { resource, token, how } = event;
+    const grant = facts.grant(resource, token);
+    if (grant === undefined) return;
+    const why = {
+      released: grant.isGivenUp,
+      withdrawn: grant.isGivenUp || !isInUse(grant),
+      sessionEnded: facts.session(grant.session).isEnded,
+      revoked: true,
+    }[how];
+    if (!why)
+      report("S5", `${resource}: token ${token} was freed (${how}), which its holder never asked`);
+  },
+});
+
+function isInUse(grant: Grant): boolean {
+  return grant.holder !== undefined && !grant.isOver;
+}
