@@ -18,6 +18,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   revoke: async () => (await import("./commands/revoke.ts")).revokeCommand,
   plan: async () => (await import("./commands/plan.ts")).planCommand,
   doctor: async () => (await import("./commands/doctor.ts")).doctorCommand,
+  sim: async () => (await import("./commands/sim.ts")).simCommand,
   demo: async () => (await import("./commands/demo.ts")).demoCommand,
   completion: async () => (await import("./commands/completion.ts")).completionCommand,
 };

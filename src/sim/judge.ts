@@ -13,8 +13,8 @@ import {
 import { guardedWrites } from "./checkers/resource-side.ts";
 import { conditionalEndings, oneHolder, risingTokens } from "./checkers/store-side.ts";
 import type { Plan } from "./plan.ts";
-import { CONTENDED, type Ended } from "./world.ts";
 import type { Traced } from "./world/trace.ts";
+import { CONTENDED, type Ended } from "./world.ts";
 
 const CHECKERS: readonly MakeChecker[] = [
   risingTokens,

@@ -19,7 +19,11 @@ export interface NemesisParts {
   readonly chance: Chance;
   readonly model: StoreModel;
   readonly resources: Resources;
-  readonly lives: readonly { readonly life: Life; readonly clocks: HostClocks; readonly rate: number }[];
+  readonly lives: readonly {
+    readonly life: Life;
+    readonly clocks: HostClocks;
+    readonly rate: number;
+  }[];
   /** Names that somebody may revoke. */
   readonly contended: readonly string[];
 }

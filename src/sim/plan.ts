@@ -5,9 +5,9 @@ import { Chance } from "./world/chance.ts";
 import type { Weather } from "./world/network.ts";
 
 /** Faults that hit single messages. */
-export const MESSAGE_FAULTS = ["loss", "duplicate", "slow", "very late"] as const;
+const MESSAGE_FAULTS = ["loss", "duplicate", "slow", "very late"] as const;
 /** Faults that come at an instant and, mostly, end at another. */
-export const PLANNED_FAULTS = [
+const PLANNED_FAULTS = [
   "pause",
   "pause before a write",
   "suspend",
@@ -25,12 +25,18 @@ export const PLANNED_FAULTS = [
   "replay",
 ] as const;
 /** Outside of the bounds that a lease may count on: only the guard can help then. */
-export const BEYOND_FAULTS = ["machine frozen", "clock far off"] as const;
+const BEYOND_FAULTS = ["machine frozen", "clock far off"] as const;
 
 export type FaultKind =
   | (typeof MESSAGE_FAULTS)[number]
   | (typeof PLANNED_FAULTS)[number]
   | (typeof BEYOND_FAULTS)[number];
+
+export const FAULT_KINDS: readonly FaultKind[] = [
+  ...MESSAGE_FAULTS,
+  ...PLANNED_FAULTS,
+  ...BEYOND_FAULTS,
+];
 
 export interface PlannedFault {
   readonly at: number;
@@ -63,7 +69,7 @@ const KINDS_MIN = 8;
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");
   const programs = chance.isTrue(0.3) ? 4 : 3;
-  const ttlMs = Math.round(chance.between(3_000, 5_000));
+  const ttlMs = Math.round(chance.between(1_600, 3_200));
   const drift = chance.pick([0.01, 0.02, 0.05]);
   const isBeyondBounds = chance.isTrue(0.12);
   const kinds = drawKinds(chance, isBeyondBounds);
@@ -71,7 +77,7 @@ export function planOf(seed: number, store: string): Plan {
   const roundTripMs = Math.round(ttlMs / 10);
   const timing = { ttlMs, roundTripMs, clockErrorMs: Math.ceil(ttlMs * drift) };
   return {
-    ...{ seed, store, programs, ...timing, faultyMs, calmMs: 2 * ttlMs + 4_000 },
+    ...{ seed, store, programs, ...timing, faultyMs, calmMs: 2 * ttlMs + 3_000 },
     rates: drawRates(chance, programs + 1, drift),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
@@ -112,11 +118,20 @@ export function changed(plan: Plan, changes: Changes): Plan {
 function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
   const all: FaultKind[] = [...MESSAGE_FAULTS, ...PLANNED_FAULTS];
   const drawn = all.filter(() => chance.isTrue(0.65));
+  // Large faults come every few seconds; it takes the small ones for a hundred in a day.
+  while (drawn.filter(hitsMessages).length < 2) {
+    const kind = chance.pick(MESSAGE_FAULTS.slice(0, 3));
+    if (!drawn.includes(kind)) drawn.push(kind);
+  }
   while (drawn.length < KINDS_MIN) {
     const kind = chance.pick(all);
     if (!drawn.includes(kind)) drawn.push(kind);
   }
   return isBeyondBounds ? [...drawn, ...BEYOND_FAULTS] : drawn;
+}
+
+function hitsMessages(kind: FaultKind): boolean {
+  return (MESSAGE_FAULTS as readonly FaultKind[]).includes(kind);
 }
 
 /** Close to the bound that the holders were told, on either side of it, never outside. */
@@ -131,7 +146,7 @@ function drawRates(chance: Chance, count: number, drift: number): number[] {
 
 function drawWeather(chance: Chance, kinds: readonly FaultKind[], roundTripMs: number): Weather {
   const drawn = (kind: FaultKind, most: number): number =>
-    kinds.includes(kind) ? chance.between(most / 5, most) : 0;
+    kinds.includes(kind) ? chance.between(most / 2, most) : 0;
   return {
     loss: drawn("loss", 0.12),
     duplicate: drawn("duplicate", 0.15),
@@ -147,7 +162,7 @@ function drawFaults(
   sizes: { readonly ttlMs: number; readonly faultyMs: number; readonly programs: number },
 ): PlannedFault[] {
   const { ttlMs, faultyMs, programs } = sizes;
-  const planned = kinds.filter((kind) => !(MESSAGE_FAULTS as readonly string[]).includes(kind));
+  const planned = kinds.filter((kind) => !hitsMessages(kind));
   const faults: PlannedFault[] = [];
   // The first grants happen before the first fault.
   let at = ttlMs / 4;

@@ -34,11 +34,13 @@ export class Resources {
   }
 
   /** Raises the guard over the network, for acquire({ guards }). */
-  raise(from: Program, source: { readonly resource: string; readonly token: bigint }): Promise<void> {
+  raise(
+    from: Program,
+    source: { readonly resource: string; readonly token: bigint },
+  ): Promise<void> {
     const { resource, token } = source;
     return new Promise((resolve, reject) => {
-      const answer = (settle: () => void): void =>
-        this.#network.send(this.program, from, settle);
+      const answer = (settle: () => void): void => this.#network.send(this.program, from, settle);
       this.#network.send(from, this.program, () => {
         try {
           this.#guard.raise({ resource, token });

@@ -5,7 +5,7 @@ import type { Plan } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
 
 /** Beyond the ttl: a wait that lost its wake-up, the head start, a back-off, a slow piece of work before. */
-const GRACE_MS = 3_500;
+const GRACE_MS = 3_000;
 /** Asked of the store by one program in one second; it has five loops. */
 const REQUESTS_MAX = 60;
 
@@ -20,7 +20,10 @@ export function lively(contended: readonly string[]): MakeChecker {
       },
       end(_facts, report) {
         for (const resource of waiting)
-          report("L1", `nobody acted on ${resource} within ${Math.round(until - plan.faultyMs)} ms of calm`);
+          report(
+            "L1",
+            `nobody acted on ${resource} within ${Math.round(until - plan.faultyMs)} ms of calm`,
+          );
       },
     };
   };

@@ -20,7 +20,8 @@ export const memoryEngine: Engine = ({ network, trace, machine }) => {
   const serving = opened.then((store) => witnessed(store, truth));
   return {
     servers: [server],
-    open: (client) => async () => new RemoteStore({ network, client, server, store: await serving }),
+    open: (client) => async () =>
+      new RemoteStore({ network, client, server, store: await serving }),
   };
 };
 
@@ -57,8 +58,7 @@ class Truth {
     });
     const answer = await act();
     for (const { entry, token } of before) {
-      const isOver =
-        how === "sessionEnded" || entry.held === undefined || entry.token !== token;
+      const isOver = how === "sessionEnded" || entry.held === undefined || entry.token !== token;
       if (isOver)
         this.#trace.note("store", { kind: "storeFreed", resource: entry.resource, token, how });
     }
@@ -96,14 +96,11 @@ function witnessed(store: Store, truth: Truth): Store {
       if (outcome.kind === "renewed") truth.kept(request.sessionId);
       return outcome;
     },
-    release: (request) =>
-      truth.freed("released", [request.resource], () => store.release(request)),
+    release: (request) => truth.freed("released", [request.resource], () => store.release(request)),
     withdraw: (request) =>
       truth.freed("withdrawn", [request.resource], () => store.withdraw(request)),
     endSession: (request) =>
-      truth.freed("sessionEnded", truth.heldBy(request.sessionId), () =>
-        store.endSession(request),
-      ),
+      truth.freed("sessionEnded", truth.heldBy(request.sessionId), () => store.endSession(request)),
     revoke: (request) => truth.freed("revoked", [request.resource], () => store.revoke(request)),
     untilFree: (request) => store.untilFree(request),
     read: (request) => store.read(request),

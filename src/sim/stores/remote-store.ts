@@ -25,7 +25,7 @@ export interface RemoteParts {
 }
 
 /** The wake-up of a waiter can get lost: after so long it asks again by itself. */
-const ASK_AGAIN_MS = 2_000;
+const ASK_AGAIN_MS = 1_000;
 const LOOK_AGAIN_MS = 400;
 const LIMIT_MS = 1_000;
 const PAGE = 1_000;
@@ -107,11 +107,7 @@ export class RemoteStore implements Store {
     this.#closing.abort(new StoreUnavailableError("The store is closed.", { applied: "no" }));
   }
 
-  async #call<T>(
-    what: string,
-    limitMs: number,
-    handle: (store: Store) => Promise<T>,
-  ): Promise<T> {
+  async #call<T>(what: string, limitMs: number, handle: (store: Store) => Promise<T>): Promise<T> {
     this.#closing.signal.throwIfAborted();
     const { network, client, server, store } = this.#parts;
     return call({

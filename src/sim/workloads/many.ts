@@ -24,6 +24,6 @@ export const many: Workload = (day) => {
     } else {
       await work(day, own, habits);
     }
-    await program.sleep(chance.between(50, 700));
+    await program.sleep(chance.between(100, 1_000));
   });
 };

@@ -27,9 +27,7 @@ type Reply<T> = { readonly value: T } | { readonly error: unknown };
 export function call<T>({ network, from, to, what, limitMs, handle }: Call<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const late = (): void =>
-      reject(
-        new StoreUnavailableError(`no answer to the ${what} in time`, { applied: "unknown" }),
-      );
+      reject(new StoreUnavailableError(`no answer to the ${what} in time`, { applied: "unknown" }));
     const limit = from.clock.setTimer(late, limitMs);
     const answer = (reply: Reply<T>): void =>
       network.send(to.program, from, () => {
