@@ -4,6 +4,7 @@
 import { isTenureError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions } from "../holder/leases.ts";
+import type { Store } from "../stores/store.ts";
 import { Tenure } from "../tenure.ts";
 import type { Plan } from "./plan.ts";
 import type { Resources } from "./resource.ts";
@@ -30,6 +31,7 @@ export interface LifeParts {
 
 const DRAIN_MS = 1_000;
 const LOOK_AGAIN_MS = 50;
+const OPEN_AGAIN_MS = 300;
 
 export class Life {
   readonly name: string;
@@ -98,10 +100,10 @@ export class Life {
   }
 
   async #run(program: Program, chance: Chance, stopping: AbortSignal): Promise<void> {
-    const { plan, trace, model, name, resources, workloads } = this.#parts;
+    const { plan, trace, name, resources, workloads } = this.#parts;
     const { clock } = program;
-    const open = model.open(program);
-    const opened = await open({ clock, hostClock: program.clocks.hostClock, random: chance });
+    const opened = await this.#open(program, chance, stopping);
+    if (opened === undefined) return;
     const tenure = new Tenure({
       store: watchedStore(opened, program, trace),
       ...{ clock, random: chance, holderId: `${name}.${this.#starts}`, keepAlive: false },
@@ -122,6 +124,21 @@ export class Life {
         if (!stopping.aborted) this.#failed("workload", error);
       });
     }
+  }
+
+  /** Until the store can be reached; undefined when the program is to stop before. */
+  async #open(program: Program, random: Chance, stopping: AbortSignal): Promise<Store | undefined> {
+    const { clock, clocks } = program;
+    while (!stopping.aborted) {
+      const open = this.#parts.model.open(program);
+      try {
+        return await open({ clock, hostClock: clocks.hostClock, random });
+      } catch (error) {
+        this.#failed("opening", error);
+        await program.sleep(OPEN_AGAIN_MS);
+      }
+    }
+    return undefined;
   }
 
   /** The heart of every workload: check, then write, with whatever comes between the two. */

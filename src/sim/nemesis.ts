@@ -131,6 +131,7 @@ export class Nemesis {
       server.isDown = true;
       return () => {
         server.isDown = false;
+        server.onReturn?.();
       };
     },
     revoke: (fault, { life }) => {

@@ -53,6 +53,8 @@ export interface Plan {
   readonly ttlMs: number;
   readonly clockErrorMs: number;
   readonly roundTripMs: number;
+  /** How much later than the ttl that was asked the store lets go, whole seconds and its own rounds included. */
+  readonly storeLagMs: number;
   /** Of the store's machine first, then of each program's; 1 is true time. */
   readonly rates: readonly number[];
   readonly faultyMs: number;
@@ -65,6 +67,8 @@ export interface Plan {
 }
 
 const KINDS_MIN = 8;
+const USUAL_MS = 4;
+const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500 };
 
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");
@@ -74,10 +78,13 @@ export function planOf(seed: number, store: string): Plan {
   const isBeyondBounds = chance.isTrue(0.12);
   const kinds = drawKinds(chance, isBeyondBounds);
   const faultyMs = Math.round(chance.between(4.5, 6.5) * ttlMs);
-  const roundTripMs = Math.round(ttlMs / 10);
+  // A slow network: then a renewal is sent before the one before it is answered.
+  const roundTripMs = Math.round(ttlMs * chance.pick([0.1, 0.1, 0.27]));
+  const storeLagMs = STORE_LAG_MS[store] ?? 0;
   const timing = { ttlMs, roundTripMs, clockErrorMs: Math.ceil(ttlMs * drift) };
   return {
-    ...{ seed, store, programs, ...timing, faultyMs, calmMs: 2 * ttlMs + 3_000 },
+    ...{ seed, store, programs, ...timing, storeLagMs, faultyMs },
+    calmMs: 2 * (ttlMs + storeLagMs) + 3_000,
     rates: drawRates(chance, programs + 1, drift),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
@@ -153,6 +160,7 @@ function drawWeather(chance: Chance, kinds: readonly FaultKind[], roundTripMs: n
     slow: drawn("slow", 0.3),
     veryLate: drawn("very late", 0.02),
     slowMs: roundTripMs * chance.between(0.5, 2),
+    usualMs: USUAL_MS,
   };
 }
 

@@ -19,6 +19,8 @@ export interface Grant {
   isDraining: boolean;
   /** The holder knows that it is over. */
   isOver: boolean;
+  /** The same, and not by its own will. */
+  isLost: boolean;
   /** Pieces of work in flight under it. */
   work: number;
 }
@@ -101,7 +103,10 @@ export class Facts {
     if (event.kind === "held") grant.holder = event.who;
     if (event.kind === "gaveUp") grant.isGivenUp = true;
     if (event.kind === "drained") grant.isDraining = true;
-    if (event.kind === "over") grant.isOver = true;
+    if (event.kind === "over") {
+      grant.isOver = true;
+      grant.isLost ||= event.reason !== "released";
+    }
     if (event.kind === "workBegan") grant.work += 1;
     if (event.kind === "workEnded") grant.work -= 1;
   }
@@ -117,7 +122,7 @@ export class Facts {
     if (grants.has(token)) return;
     const grant: Grant = {
       ...{ resource, token, session, at, freedAs: undefined, holder: undefined, work: 0 },
-      ...{ isGivenUp: false, isDraining: false, isOver: false },
+      ...{ isGivenUp: false, isDraining: false, isOver: false, isLost: false },
     };
     grants.set(token, grant);
     this.#newest.set(resource, grant);

@@ -39,6 +39,8 @@ export const certainActs: MakeChecker = () => ({
         report("S6", `${nameOf(event)} ${shown(event.now - event.safeUntil)} behind its safeUntil`);
       mayStart(event, facts, report);
     }
+    if (event.kind === "held" && event.now >= event.safeUntil)
+      report("S6", `${event.who} was given ${event.resource} ${event.token} behind its safeUntil`);
     if (event.kind === "workBegan") {
       mayStart(event, facts, report);
       if (facts.grant(event.resource, event.token)?.isDraining)
@@ -69,7 +71,7 @@ export const releaseBehindWork: MakeChecker = () => ({
     }
     if (event.kind === "endedSession") {
       for (const grant of facts.all()) {
-        const isInUse = grant.session === event.session && grant.work > 0 && !grant.isOver;
+        const isInUse = grant.session === event.session && grant.work > 0 && !grant.isLost;
         if (isInUse) report("S6", `${early(grant)}, by the end of its session`);
       }
     }

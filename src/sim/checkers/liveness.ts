@@ -29,14 +29,14 @@ export function lively(contended: readonly string[]): MakeChecker {
   };
 }
 
-function livelyUntil({ faultyMs, ttlMs }: Plan): number {
-  return faultyMs + 1.5 * ttlMs + GRACE_MS;
+function livelyUntil({ faultyMs, ttlMs, storeLagMs }: Plan): number {
+  return faultyMs + 1.5 * (ttlMs + storeLagMs) + GRACE_MS;
 }
 
 export const calmKeepsLeases: MakeChecker = (plan) => ({
   on(event, _facts, report) {
     // What began in the faults may end up to a ttl later.
-    if (event.at < plan.faultyMs + 1.5 * plan.ttlMs) return;
+    if (event.at < plan.faultyMs + 1.5 * (plan.ttlMs + plan.storeLagMs)) return;
     if (event.kind === "over" && event.reason === "expired")
       report("L3", `${event.who} lost ${event.resource} in the calm`);
     if (event.kind === "failed" && event.code === "LEASE_IN_DOUBT")
@@ -48,8 +48,9 @@ export const nothingLeftBehind: MakeChecker = (plan) => ({
   on(event, facts, report) {
     if (event.kind !== "closed" || event.at < plan.faultyMs + plan.calmMs) return;
     for (const grant of facts.all()) {
-      const isLeft = grant.holder === event.who && facts.isHeldAtStore(grant, event.at);
-      if (isLeft && !grant.isOver && grant.work === 0)
+      const isHeld = grant.holder === event.who && facts.isHeldAtStore(grant, event.at);
+      // What is given up is on its way.
+      if (isHeld && !grant.isGivenUp && !grant.isLost && grant.work === 0)
         report("L4", `${event.who} closed and left ${grant.resource} to its ttl`);
     }
   },

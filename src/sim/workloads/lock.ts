@@ -41,6 +41,9 @@ export function lock(resource: string): Workload {
 async function pieces(day: Day, lease: Lease, habits: Habits): Promise<void> {
   const { chance, program } = day;
   for (let left = chance.below(3); left > 0; left -= 1) {
+    // Sometimes two things at once: both must have settled before the lease is given back.
+    const beside = chance.isTrue(0.3) ? work(day, lease, habits) : undefined;
+    beside?.catch(() => undefined);
     await work(day, lease, habits);
     await program.sleep(chance.between(0, 100));
   }

@@ -35,7 +35,7 @@ export interface Habits {
 
 export function drawHabits(chance: Chance): Habits {
   return {
-    guarded: chance.isTrue(0.5),
+    guarded: chance.isTrue(0.65),
     inDoubt: chance.isTrue(0.25),
     deaf: chance.isTrue(0.15),
   };
@@ -44,7 +44,8 @@ export function drawHabits(chance: Chance): Habits {
 /** Notes that the lease is there, and its end when it comes. */
 export function welcome(day: Day, lease: Lease): void {
   const { resource, token } = lease;
-  day.note({ kind: "held", resource, token, safeUntil: lease.safeUntil });
+  const now = day.program.clocks.now();
+  day.note({ kind: "held", resource, token, now, safeUntil: lease.safeUntil });
   const over = (): void => {
     const { reason } = lease.signal.reason as { readonly reason: string };
     day.note({ kind: "over", resource, token, reason });

@@ -10,6 +10,8 @@ export interface Callee {
   readonly program: Program;
   /** Connections are refused: the caller knows at once that nothing was done. */
   isDown: boolean;
+  /** Called when it answers again. */
+  onReturn?(): void;
 }
 
 export interface Call<T> {
@@ -29,8 +31,10 @@ export function call<T>({ network, from, to, what, limitMs, handle }: Call<T>): 
     const late = (): void =>
       reject(new StoreUnavailableError(`no answer to the ${what} in time`, { applied: "unknown" }));
     const limit = from.clock.setTimer(late, limitMs);
+    let isAnswered = false;
     const answer = (reply: Reply<T>): void =>
       network.send(to.program, from, () => {
+        isAnswered = true;
         limit.cancel();
         if ("value" in reply) resolve(reply.value);
         else reject(reply.error);
@@ -38,6 +42,8 @@ export function call<T>({ network, from, to, what, limitMs, handle }: Call<T>): 
     // Of a request that arrives more than once, no copy may be refused when another was handled: "no" must be true.
     let fate: "unknown" | "handled" | "refused" = "unknown";
     network.send(from, to.program, () => {
+      // No transport delivers a request again whose answer has come; one that nobody answered can come at any time.
+      if (isAnswered) return;
       if (fate === "refused" || (to.isDown && fate === "handled")) return;
       if (to.isDown) {
         fate = "refused";

@@ -14,12 +14,16 @@ export interface Weather {
   readonly slow: number;
   /** Very late: as a retransmission behind a long outage. */
   readonly veryLate: number;
-  /** Longest of the slow ones; healthy ones take less than a tenth. */
+  /** Longest of the slow ones. */
   readonly slowMs: number;
+  /** Longest of the others. */
+  readonly usualMs: number;
 }
 
-const FASTEST_MS = 0.2;
-const USUAL_MS = 4;
+/** Nothing happens to messages, and they take no time. */
+export const FINE: Weather = { loss: 0, duplicate: 0, slow: 0, veryLate: 0, slowMs: 0, usualMs: 0 };
+/** TCP sends again after this long at first. */
+const SENT_AGAIN_MS = 200;
 const VERY_LATE_MS = 25_000;
 
 export class Network {
@@ -42,6 +46,23 @@ export class Network {
     from.send(() => this.#depart(from, to, arrive));
   }
 
+  /** A connection's one direction: everything arrives, once and in order, sent again where it got lost. */
+  orderly(from: Program, to: Program): (arrive: () => void) => void {
+    let lastAt = 0;
+    const travel = (arrive: () => void): void => {
+      const waiting = this.#cuts.get(pathOf(from.name, to.name));
+      if (waiting !== undefined) {
+        this.#trace.count("cut off");
+        waiting.push(() => travel(arrive));
+        return;
+      }
+      const againMs = this.#happens(this.#weather.loss, "loss") ? SENT_AGAIN_MS : 0;
+      lastAt = Math.max(lastAt, this.#schedule.now + this.#delayMs() + againMs);
+      this.#schedule.at(lastAt, () => to.receive(arrive));
+    };
+    return (arrive) => from.send(() => travel(arrive));
+  }
+
   cut(from: string, to: string): void {
     const path = pathOf(from, to);
     if (!this.#cuts.has(path)) this.#cuts.set(path, []);
@@ -60,7 +81,7 @@ export class Network {
       const [from = "", to = ""] = path.split(">");
       this.heal(from, to);
     }
-    this.#weather = { loss: 0, duplicate: 0, slow: 0, veryLate: 0, slowMs: 0 };
+    this.#weather = { ...FINE, usualMs: this.#weather.usualMs };
   }
 
   #depart(from: Program, to: Program, arrive: () => void): void {
@@ -82,8 +103,8 @@ export class Network {
   }
 
   #delayMs(): number {
-    const { slow, slowMs, veryLate } = this.#weather;
-    const usual = this.#chance.between(FASTEST_MS, USUAL_MS);
+    const { slow, slowMs, veryLate, usualMs } = this.#weather;
+    const usual = this.#chance.between(usualMs / 20, usualMs);
     if (this.#happens(veryLate, "very late")) return this.#chance.between(slowMs, VERY_LATE_MS);
     if (this.#happens(slow, "slow")) return usual + this.#chance.between(0, slowMs);
     return usual;

@@ -33,6 +33,12 @@ export class Schedule {
     return this.at(this.now + delayMs, run);
   }
 
+  /** When the next thing is due; undefined when nothing is left. */
+  get nextAt(): number | undefined {
+    while (this.#heap[0] !== undefined && this.#heap[0].run === undefined) this.#take();
+    return this.#heap[0]?.at;
+  }
+
   /** Does what is due next. False when nothing is left. */
   step(): boolean {
     for (;;) {

@@ -31,9 +31,10 @@ export type Happening =
       readonly sentAt: number;
       readonly outcome: "renewed" | "gone" | "failed";
     }
-  /** acquire() answered with a lease. */
+  /** acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. */
   | {
       readonly kind: "held";
+      readonly now: number;
       readonly resource: string;
       readonly token: bigint;
       readonly safeUntil: number;
