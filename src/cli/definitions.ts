@@ -255,7 +255,11 @@ export const COMMANDS: readonly CommandDefinition[] = [
     options: [
       { name: "seeds", value: "RANGE", summary: "Which seeds to run. Default: 1..1000." },
       { name: "seed", value: "NUMBER", summary: "Run this one and print its timeline." },
-      { name: "store", value: "NAME", summary: "Which store's model: memory or etcd. Default: memory." },
+      {
+        name: "store",
+        value: "NAME",
+        summary: "Which store's model: memory or etcd. Default: memory.",
+      },
       { name: "fail-fast", summary: "End with the first seed that is not green." },
       { name: "no-shrink", summary: "Do not look for the smallest form of a failure." },
       { name: "all", summary: "With --seed: the timeline has every request, too." },

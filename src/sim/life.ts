@@ -194,7 +194,7 @@ export class Life {
   }
 }
 
-export function timingOf({ ttlMs, clockErrorMs, roundTripMs }: Plan): AcquireOptions {
+function timingOf({ ttlMs, clockErrorMs, roundTripMs }: Plan): AcquireOptions {
   // As often as the availability inequality allows for: a lost renewal must not lose the lease.
   const renewEveryMs = (ttlMs - clockErrorMs - 2 * roundTripMs) / 2;
   return { ttlMs, clockErrorMs, roundTripMs, renewEveryMs: Math.min(ttlMs / 3, renewEveryMs) };

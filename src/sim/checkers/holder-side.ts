@@ -71,8 +71,9 @@ export const releaseBehindWork: MakeChecker = () => ({
     }
     if (event.kind === "endedSession") {
       for (const grant of facts.all()) {
-        const isInUse = grant.session === event.session && grant.work > 0 && !grant.isLost;
-        if (isInUse) report("S6", `${early(grant)}, by the end of its session`);
+        const isOfIt = grant.session === event.session && grant.freedAs === undefined;
+        if (isOfIt && grant.work > 0 && !grant.isLost)
+          report("S6", `${early(grant)}, by the end of its session`);
       }
     }
     if (event.kind === "releasedAs" && event.result === "released") {

@@ -3,7 +3,7 @@
 import type { Lease } from "../../holder/lease.ts";
 import { drawHabits, giveBack, untilStopped, type Workload, welcome, work } from "./workload.ts";
 
-export const MANY = 6;
+const MANY = 6;
 
 export const many: Workload = (day) => {
   const { tenure, chance, program } = day;
