@@ -7,6 +7,8 @@ export interface Mutant {
   readonly file: string;
   readonly find: string;
   readonly replace: string;
+  /** The model that runs the changed code, where the one that was asked for does not. */
+  readonly store?: string;
   /** Why no test can notice it, where that is so. */
   readonly equivalent?: string;
 }
@@ -213,5 +215,53 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `    const session = this.#backend.sessions.get(request.sessionId);
     if (session === undefined) return { kind: "gone" };
     for`,
+  },
+  {
+    name: "etcd: a release of an older token counts",
+    file: "stores/etcd/endings.ts",
+    find: "when: [isToken(holder, token), isOurs],",
+    replace: "when: [isOurs],",
+    store: "etcd",
+  },
+  {
+    name: "etcd: a release frees a successor",
+    file: "stores/etcd/endings.ts",
+    find: "when: [isToken(holder, token), isOurs],",
+    replace: 'when: [{ key: holder, target: "create", is: ">", than: 0n }],',
+    store: "etcd",
+  },
+  {
+    name: "etcd: granted while held",
+    file: "stores/etcd/grants.ts",
+    find: "const when = [isThere, isAbsent(holder), isUnmarked,",
+    replace: "const when = [isThere, isUnmarked,",
+    store: "etcd",
+  },
+  {
+    name: "etcd: a withdrawal takes what is not its own",
+    file: "stores/etcd/endings.ts",
+    find: "if (record.sessionId !== sessionId || record.attempt !== attempt) return;",
+    replace: "if (record.sessionId !== sessionId) return;",
+    store: "etcd",
+  },
+  {
+    name: "etcd: a second more than was granted",
+    file: "stores/etcd/renewal.ts",
+    find: "ttlMs: alive.ttl * 1_000, gone",
+    replace: "ttlMs: (alive.ttl + 1) * 1_000, gone",
+    store: "etcd",
+  },
+  {
+    name: "the margin does not grow with a longer ttl",
+    file: "core/deadline.ts",
+    find: "return marginMs + clockErrorMs * Math.max(0, grantedTtlMs / ttlMs - 1);",
+    replace: "return marginMs + 0 * clockErrorMs * grantedTtlMs * ttlMs;",
+    store: "etcd",
+  },
+  {
+    name: "a lease behind its end is handed out when guards are raised",
+    file: "holder/raise.ts",
+    find: "if (clock.now() >= lease.safeUntil) lease.check();",
+    replace: "",
   },
 ];

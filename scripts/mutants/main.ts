@@ -60,15 +60,17 @@ async function tryMutant(mutant: Mutant): Promise<Result> {
     original.replace(mutant.find, () => mutant.replace),
   );
   try {
-    return { mutant, ...(await simulate()) };
+    return { mutant, ...(await simulate(mutant.store ?? values.store)) };
   } finally {
     writeFileSync(path, original);
   }
 }
 
-async function simulate(): Promise<{ readonly caughtBy?: number; readonly how: string }> {
+async function simulate(
+  store: string,
+): Promise<{ readonly caughtBy?: number; readonly how: string }> {
   const main = join(folder, "src", "cli", "main.ts");
-  const words = ["sim", "--seeds", values.seeds, "--store", values.store];
+  const words = ["sim", "--seeds", values.seeds, "--store", store];
   const flags = ["--fail-fast", "--no-shrink", "--json"];
   const args = ["--import", "tsx", main, ...words, ...flags];
   try {
