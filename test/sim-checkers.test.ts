@@ -16,7 +16,11 @@ function findings(...steps: readonly Step[]): string[] {
   const alive: Step[] = CONTENDED.map((resource) => [CALM + 1, "p9", act({ resource, token: 9n })]);
   const grants: Step[] = CONTENDED.flatMap((resource): Step[] => [
     [CALM, "store", { kind: "storeKept", session: "alive", until: CALM + 9_000 }],
-    [CALM, "store", { kind: "storeGranted", resource, token: 9n, session: "alive" }],
+    [
+      CALM,
+      "store",
+      { kind: "storeGranted", resource, token: 9n, session: "alive", attempt: "alive.1" },
+    ],
   ]);
   const events = [...steps, ...grants, ...alive]
     .map(([at, who, happening]): Traced => ({ at, who, ...happening }))
@@ -32,7 +36,8 @@ function act(over: Partial<Extract<Happening, { kind: "acted" }>> = {}): Happeni
 }
 
 function grant(at: number, token: bigint, session = "a"): Step {
-  return [at, "store", { kind: "storeGranted", resource: "r", token, session }];
+  const attempt = `${session}.${token}`;
+  return [at, "store", { kind: "storeGranted", resource: "r", token, session, attempt }];
 }
 
 function kept(at: number, until: number, session = "a"): Step {
@@ -66,8 +71,14 @@ describe("the store's side", () => {
     ]);
   });
 
-  test("the same answer to a repeated request is no second grant", () => {
+  test("S5: the same answer to a repeated request is no second grant, another token is", () => {
     expect(findings(...begin, grant(20, 1n))).toEqual([]);
+    const again = { kind: "storeGranted", resource: "r", token: 2n, session: "a" } as const;
+    const late: Step = [30, "store", { ...again, attempt: "a.1" }];
+    const gaveUp: Step = [10, "p1", { kind: "gaveUp", ...r }];
+    expect(findings(...begin, gaveUp, freed(20, "released"), late)).toEqual([
+      "S5: r: one attempt was granted 1 and then 2",
+    ]);
   });
 
   test("S5: freed without its holder's wish", () => {
@@ -132,6 +143,22 @@ describe("the holder's side", () => {
       "draining",
     );
     expect(findings(...begin, began, [15, "p1", { kind: "crashed" }], end)).toEqual([]);
+  });
+
+  test("S6: who leads on although the reign was lost", () => {
+    const lead = { resource: "leader", token: 1n } as const;
+    const until = kept(1, 2_000);
+    const granted: Step = [
+      2,
+      "store",
+      { kind: "storeGranted", ...lead, session: "a", attempt: "a.1" },
+    ];
+    const began: Step = [10, "p1", { kind: "workBegan", ...lead, actsInDoubt: false }];
+    const lost: Step = [20, "p1", { kind: "over", ...lead, reason: "expired" }];
+    const ended: Step = [30, "p1", { kind: "workEnded", ...lead }];
+    const evening: Step = [CALM - 1, "world", { kind: "evening" }];
+    expect(findings(until, granted, began, lost, evening)[0]).toContain("leads on with 1");
+    expect(findings(until, granted, began, lost, ended, evening)).toEqual([]);
   });
 
   test("S5: what is said to be released and is not", () => {

@@ -13,7 +13,7 @@ const stores = Object.keys(ENGINES);
 const SEEDS_EACH = 50;
 const SMOKE: { readonly store: string; readonly from: number; readonly to: number }[] = [
   ...partsOf("memory", 30),
-  ...partsOf("etcd", 3),
+  ...partsOf("etcd", 2),
 ];
 
 function partsOf(store: string, count: number): typeof SMOKE {

@@ -80,6 +80,8 @@ export const MUTANTS: readonly Mutant[] = [
     file: machine,
     find: "if (event.sentAt <= state.sentAt) return { state, commands: [] };",
     replace: "",
+    equivalent:
+      "it only moves the deadline back: an answer older than a renewal that failed has run into its own limit before",
   },
   {
     name: "a refused session goes on",

@@ -2,7 +2,7 @@
 
 import type { Checker, MakeChecker, Violation } from "./checkers/checker.ts";
 import { Facts } from "./checkers/facts.ts";
-import { certainActs, deadline, releaseBehindWork } from "./checkers/holder-side.ts";
+import { certainActs, deadline, lostReignsEnd, releaseBehindWork } from "./checkers/holder-side.ts";
 import {
   boundedRequests,
   calmKeepsLeases,
@@ -11,18 +11,26 @@ import {
   nothingLeftBehind,
 } from "./checkers/liveness.ts";
 import { guardedWrites } from "./checkers/resource-side.ts";
-import { conditionalEndings, oneHolder, risingTokens } from "./checkers/store-side.ts";
+import {
+  conditionalEndings,
+  oneGrantAnAttempt,
+  oneHolder,
+  risingTokens,
+} from "./checkers/store-side.ts";
 import type { Plan } from "./plan.ts";
+import { LEADER } from "./workloads/leader.ts";
 import type { Traced } from "./world/trace.ts";
 import { CONTENDED, type Ended } from "./world.ts";
 
 const CHECKERS: readonly MakeChecker[] = [
   risingTokens,
   oneHolder,
+  oneGrantAnAttempt,
   conditionalEndings,
   deadline,
   certainActs,
   releaseBehindWork,
+  lostReignsEnd(LEADER),
   guardedWrites,
   lively(CONTENDED),
   calmKeepsLeases,

@@ -84,6 +84,18 @@ export const releaseBehindWork: MakeChecker = () => ({
   },
 });
 
+/** Whoever leads obeys its `stopping` signal, so a reign that was lost in the faults is over by the evening. */
+export function lostReignsEnd(resource: string): MakeChecker {
+  return () => ({
+    on(event, facts, report) {
+      if (event.kind !== "evening") return;
+      for (const grant of facts.all())
+        if (grant.resource === resource && grant.isLost && grant.work > 0)
+          report("S6", `${grant.holder} leads on with ${grant.token}, which it lost in the faults`);
+    },
+  });
+}
+
 function early(grant: Grant): string {
   return `${grant.resource}: token ${grant.token} was given up with work in flight`;
 }

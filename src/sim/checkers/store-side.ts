@@ -32,6 +32,24 @@ export const oneHolder: MakeChecker = (plan) => ({
   },
 });
 
+/** The same attempt gets the same grant, or is told that it has ended; a copy that comes late must not hold anything. */
+export const oneGrantAnAttempt: MakeChecker = () => {
+  const tokens = new Map<string, bigint>();
+  return {
+    on(event, _facts, report) {
+      if (event.kind !== "storeGranted") return;
+      const name = `${event.resource} ${event.attempt}`;
+      const before = tokens.get(name);
+      tokens.set(name, event.token);
+      if (before !== undefined && before !== event.token)
+        report(
+          "S5",
+          `${event.resource}: one attempt was granted ${before} and then ${event.token}`,
+        );
+    },
+  };
+};
+
 export const conditionalEndings: MakeChecker = () => ({
   on(event, facts, report) {
     if (event.kind !== "storeFreed") return;

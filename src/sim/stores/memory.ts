@@ -1,7 +1,7 @@
 // The reference: the memory store behind the simulated network. Linearizable, and nothing it granted is ever forgotten.
 
 import { MemoryBackend, memoryStore } from "../../stores/memory.ts";
-import type { Store } from "../../stores/store.ts";
+import type { GrantRequest, Store } from "../../stores/store.ts";
 import type { HostClocks } from "../world/host-clocks.ts";
 import type { Ending, Trace } from "../world/trace.ts";
 import type { Engine } from "./model.ts";
@@ -44,8 +44,8 @@ class Truth {
     this.#trace.note("store", { kind: "storeKept", session, until });
   }
 
-  granted(resource: string, token: bigint, session: string): void {
-    this.#trace.note("store", { kind: "storeGranted", resource, token, session });
+  granted({ resource, sessionId: session, attempt }: GrantRequest, token: bigint): void {
+    this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
   }
 
   /** What is held now and not any more after `act` was freed by it. */
@@ -86,8 +86,7 @@ function witnessed(store: Store, truth: Truth): Store {
     },
     grant: async (request) => {
       const outcome = await store.grant(request);
-      if (outcome.kind === "granted")
-        truth.granted(request.resource, outcome.token, request.sessionId);
+      if (outcome.kind === "granted") truth.granted(request, outcome.token);
       return outcome;
     },
     renew: async (request) => {

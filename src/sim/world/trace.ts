@@ -13,6 +13,7 @@ export type Happening =
       readonly resource: string;
       readonly token: bigint;
       readonly session: string;
+      readonly attempt: string;
     }
   | {
       readonly kind: "storeFreed";

@@ -152,9 +152,9 @@ export class EtcdServer {
       if (text.startsWith(`${PREFIX}l/`)) {
         const resource = names.resourceOf(kv.key);
         const token = kv.createRevision;
-        const session = decodeRecord(kv.value.toString()).sessionId;
+        const { sessionId: session, attempt } = decodeRecord(kv.value.toString());
         if (!isDelete)
-          this.#trace.note("store", { kind: "storeGranted", resource, token, session });
+          this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
         else if (why !== "expired")
           this.#trace.note("store", { kind: "storeFreed", resource, token, how });
       } else if (!isDelete && isSessionKey(text)) {
