@@ -32,16 +32,20 @@ export const oneHolder: MakeChecker = (plan) => ({
   },
 });
 
-/** The same attempt gets the same grant, or is told that it has ended; a copy that comes late must not hold anything. */
+/**
+ * Once its holder has had the lease, an attempt is never granted again: that would be a copy that came late, and nobody
+ * would know of it. Before, it may be: the holder is still asking, and a third party ended what it never heard of.
+ */
 export const oneGrantAnAttempt: MakeChecker = () => {
   const tokens = new Map<string, bigint>();
   return {
-    on(event, _facts, report) {
+    on(event, facts, report) {
       if (event.kind !== "storeGranted") return;
       const name = `${event.resource} ${event.attempt}`;
       const before = tokens.get(name);
       tokens.set(name, event.token);
-      if (before !== undefined && before !== event.token)
+      if (before === undefined || before === event.token) return;
+      if (facts.grant(event.resource, before)?.holder !== undefined)
         report(
           "S5",
           `${event.resource}: one attempt was granted ${before} and then ${event.token}`,
