@@ -289,6 +289,43 @@ export const COMMANDS: readonly CommandDefinition[] = [
     exits: ["no", "unavailable", "timing", "signal"],
   },
   {
+    name: "sim",
+    summary: "Run the library on virtual time under faults, and judge it.",
+    about: [
+      "Each seed is a day of a small world: programs with this very code, a store, resources with and without guards, skewed clocks, pauses, crashes and a bad network. Every event is checked against the invariants. The same seed gives the same day on the same version. Exit code 1 when an invariant was broken or a day proved nothing; the first such seed is shrunk to a short command and its timeline.",
+    ],
+    arguments: [],
+    runs: "no",
+    options: [
+      { name: "seeds", value: "RANGE", summary: "Which seeds to run. Default: 1..1000." },
+      { name: "seed", value: "NUMBER", summary: "Run this one and print its timeline." },
+      {
+        name: "store",
+        value: "NAME",
+        summary: "Which store's model: memory or etcd. Default: memory.",
+      },
+      { name: "fail-fast", summary: "End with the first seed that is not green." },
+      { name: "no-shrink", summary: "Do not look for the smallest form of a failure." },
+      { name: "all", summary: "With --seed: the timeline has every request, too." },
+      {
+        name: "without",
+        value: "FAULTS",
+        summary: "With --seed: leave these kinds of faults out, separated by commas.",
+      },
+      {
+        name: "keep",
+        value: "NUMBERS",
+        summary: "With --seed: of the planned faults only these, by their place in the plan.",
+      },
+      { name: "programs", value: "COUNT", summary: "With --seed: so many programs." },
+    ],
+    examples: [
+      { line: "tenure sim --seeds 1..1000", does: "a thousand days, some minutes at most" },
+      { line: "tenure sim --seed 42", does: "one day, told line by line" },
+    ],
+    exits: ["no"],
+  },
+  {
     name: "demo",
     summary: "Twenty seconds of real processes: frozen, replaced, refused.",
     about: ["What `npm start` runs. Exit code 0 only when every stale write was refused."],

@@ -35,6 +35,11 @@ export class Voice {
     if (this.json || process.stderr.isTTY === true) this.note(sentence, facts);
   }
 
+  /** One line that is written over by the next; only where somebody watches. */
+  progress(text: string): void {
+    if (process.stderr.isTTY === true && !this.json) process.stderr.write(`\r\u001B[K${text}`);
+  }
+
   fail(message: string, facts: Readonly<Record<string, unknown>>): void {
     const text = this.json
       ? toJson({ error: { message, ...facts } })

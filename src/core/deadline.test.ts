@@ -4,9 +4,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { partOf, validTiming } from "../../test/support/holder-timings.ts";
-import { safeUntil } from "./deadline.ts";
+import { marginOver, safeUntil } from "./deadline.ts";
 import { openSession, stepSession } from "./session-machine.ts";
-import type { Timing } from "./timing.ts";
+import { planTiming, type Timing } from "./timing.ts";
 
 /** Rounding of 64-bit floats at the sizes used here. */
 const ROUNDING_MS = 1e-6;
@@ -117,4 +117,21 @@ describe("safeUntil", () => {
     const { state } = openSession({ sentAt: 500, grantedTtlMs: 9_000, now: 510 }, timing);
     expect(state).toMatchObject({ kind: "confirmed", safeUntil: 8_500 });
   });
+});
+
+test("S3: a store that grants more than was asked gets a margin for the longer drift", () => {
+  // Asked 1 s, granted 2 s, as etcd does; the holder's clock is slow by all of the stated error.
+  const timing = planTiming({
+    ttlMs: 1_000,
+    clockErrorMs: 50,
+    roundTripMs: 100,
+    renewEveryMs: 300,
+  });
+  const grantedTtlMs = 2_000;
+  const { state } = openSession({ sentAt: 0, now: 1, grantedTtlMs }, timing);
+  const slowness = 1 - timing.clockErrorMs / timing.ttlMs;
+  const trueMs = (state.kind === "ended" ? 0 : state.safeUntil) / slowness;
+  expect(trueMs + timing.roundTripMs).toBeLessThanOrEqual(grantedTtlMs);
+  // A shorter grant does not make the margin smaller.
+  expect(marginOver(500, timing)).toBe(timing.marginMs);
 });

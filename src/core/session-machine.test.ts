@@ -3,6 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { anyDraw, partOf, validTiming } from "../../test/support/holder-timings.ts";
+import { marginOver } from "./deadline.ts";
 import {
   openSession,
   renewalBackoff,
@@ -128,7 +129,7 @@ describe("the end of a session", () => {
       const empty =
         event.type === "renewed" &&
         event.sentAt > before.sentAt &&
-        now >= event.sentAt + event.grantedTtlMs - timing.marginMs;
+        now >= event.sentAt + event.grantedTtlMs - marginOver(event.grantedTtlMs, timing);
       expect(step.state.kind === "ended").toBe(alwaysEnds || unwanted || empty);
     });
   });
@@ -176,7 +177,7 @@ describe("the deadline and doubt", () => {
       expect(event.type).toBe("renewed");
       if (event.type !== "renewed") return;
       expect(event.sentAt).toBeGreaterThan(before.sentAt);
-      const until = event.sentAt + event.grantedTtlMs - timing.marginMs;
+      const until = event.sentAt + event.grantedTtlMs - marginOver(event.grantedTtlMs, timing);
       expect(step.state.safeUntil).toBe(until);
       expect(step.commands).toContainEqual({ do: "lookAt", at: until });
     });

@@ -8,7 +8,7 @@
 
 import { assertNever } from "./assert.ts";
 import { type Backoff, backoffMs } from "./backoff.ts";
-import { safeUntil } from "./deadline.ts";
+import { marginOver, safeUntil } from "./deadline.ts";
 import type { LossReason } from "./errors.ts";
 import type { Timing } from "./timing.ts";
 
@@ -125,7 +125,7 @@ function confirm(
   timing: Timing,
   before: readonly SessionCommand[],
 ): SessionStep {
-  const until = safeUntil(event, timing.marginMs);
+  const until = safeUntil(event, marginOver(event.grantedTtlMs, timing));
   if (event.now >= until) return outOfTime();
   return {
     state: { kind: "confirmed", sentAt: event.sentAt, safeUntil: until },

@@ -69,6 +69,15 @@ describe("acquire with guards", () => {
     expect((await tenure.read("ledger")).holder).toBeUndefined();
   });
 
+  test("S6: a process that was stopped while a guard was raised gets no lease that is over", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure } = await join("one");
+    // Its answer is there when the process goes on; the timers have not run yet.
+    const stopping: Raisable = { raise: async () => clock.stall(SAFE_MS) };
+    const wanted = tenure.acquire("ledger", { guards: [stopping] });
+    await expect(wanted).rejects.toMatchObject({ code: "LEASE_LOST", reason: "expired" });
+  });
+
   test("a guard that hangs: given up at the first deadline although renewals go on, and given back", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");

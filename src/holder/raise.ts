@@ -34,6 +34,8 @@ export async function raiseAll(
     const raising = guards.map(async (guard) => guard.raise(lease));
     await orAborted(Promise.all(raising), signal);
     signal.throwIfAborted();
+    // A process that was stopped finds the guard's answer before the timer that would have told of the end.
+    if (clock.now() >= lease.safeUntil) lease.check();
     return lease;
   } catch (error) {
     // How that goes never hides the reason; the ttl frees the resource at the latest.

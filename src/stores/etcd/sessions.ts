@@ -29,8 +29,12 @@ export async function openSession(
   } catch (error) {
     if (!isLeaseTaken(error)) throw error;
   }
-  const found = await members.call(txn, sign(session, request), {
+  const signing = members.call(txn, sign(session, request), {
     ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
+  });
+  // A process that was stopped in between may find the lease gone before it was ever used.
+  const found = await signing.catch((error: unknown) => {
+    throw isLeaseMissing(error) ? endedTooSoon() : error;
   });
   const owner = found.succeeded ? undefined : found.answers[0]?.kvs[0]?.value.toString();
   if (owner !== undefined && owner !== nameplate(request)) {
@@ -42,9 +46,12 @@ export async function openSession(
   // It was there before: by an earlier copy of this request. Its time counts from now only when it is renewed.
   const outcome = await renewed(parts, session, endsAt - now());
   if (outcome.kind === "renewed") return { ttlMs: outcome.ttlMs };
-  throw new StoreUnavailableError("The session's lease ended while it was opened.", {
-    applied: "unknown",
-  });
+  throw endedTooSoon();
+}
+
+function endedTooSoon(): StoreUnavailableError {
+  const message = "The session's lease ended while it was opened.";
+  return new StoreUnavailableError(message, { applied: "unknown" });
 }
 
 export async function endSession(

@@ -1,0 +1,172 @@
+// `tenure sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline.
+
+import { simHost } from "../../runtime/sim-host.ts";
+import { systemParts } from "../../runtime/system.ts";
+import { type Changes, FAULT_KINDS, type FaultKind } from "../../sim/plan.ts";
+import { ENGINES, type Outcome, runSeed } from "../../sim/run.ts";
+import { replayCommand, shrink } from "../../sim/shrink.ts";
+import { type Finding, runSwarm, type Summary } from "../../sim/swarm.ts";
+import { excerpt, timeline } from "../../sim/timeline.ts";
+import type { Options } from "../arguments.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-codes.ts";
+import { UsageError } from "../usage-error.ts";
+import type { Voice } from "../voice.ts";
+
+const DEFAULT_SEEDS = "1..1000";
+const PROGRESS_EVERY_MS = 250;
+/** How much of the day before a violation is told. */
+const EXCERPT_MS = 12_000;
+
+export const simCommand: Command = async ({ options }, voice) => {
+  const store = options.text("store") ?? "memory";
+  if (ENGINES[store] === undefined) {
+    const known = Object.keys(ENGINES).join(", ");
+    throw new UsageError(`--store is one of ${known} here, got ${JSON.stringify(store)}.`);
+  }
+  const seed = options.count("seed");
+  return seed === undefined
+    ? simulateMany(options, store, voice)
+    : replay(await runSeed(seed, store, simHost, changesOf(options)), options, voice);
+};
+
+async function simulateMany(options: Options, store: string, voice: Voice): Promise<number> {
+  const { from, to } = rangeOf(options.text("seeds") ?? DEFAULT_SEEDS);
+  const { clock } = systemParts();
+  const startedAt = clock.now();
+  let shownAt = startedAt;
+  const onSeed = (seed: number, summary: Summary): boolean => {
+    const now = clock.now();
+    if (now - shownAt < PROGRESS_EVERY_MS) return true;
+    shownAt = now;
+    voice.progress(progressLine(seed, { from, to }, summary));
+    return true;
+  };
+  const failFast = options.has("fail-fast");
+  const summary = await runSwarm({ from, to, store, host: simHost, failFast, onSeed });
+  voice.progress("");
+  const seconds = (clock.now() - startedAt) / 1_000;
+  const isGreen = summary.findings.length === 0;
+  voice.answer(
+    () => describe(summary, store, seconds),
+    () => ({ store, seconds, isGreen, ...summary, kinds: Object.fromEntries(summary.kinds) }),
+  );
+  const [first] = summary.findings;
+  if (
+    first !== undefined &&
+    first.violations.length > 0 &&
+    !voice.json &&
+    !options.has("no-shrink")
+  )
+    await explain(first, store, voice);
+  return isGreen ? EXIT.ok : EXIT.no;
+}
+
+function replay({ plan, ended, verdict }: Outcome, options: Options, voice: Voice): number {
+  const { violations, invalid } = verdict;
+  const hash = ended.trace.hash();
+  voice.answer(
+    () =>
+      [
+        ...timeline(ended.trace.events, violations, { all: options.has("all") }),
+        "",
+        `Seed ${plan.seed}, store ${plan.store}, ttl ${plan.ttlMs} ms, ${plan.programs} programs, trace ${hash}.`,
+        `Faults: ${shownKinds(ended.trace.faults)}.`,
+        plan.isBeyondBounds
+          ? "The bounds are broken on purpose: S3 is not judged, the guard is."
+          : "All within the bounds.",
+        ...violations.map(
+          ({ invariant, message, at }) => `${seconds(at)} ${invariant}: ${message}`,
+        ),
+        ...invalid.map((reason) => `Invalid: ${reason}.`),
+        violations.length + invalid.length === 0 ? "No violation." : "Not green.",
+      ].join("\n"),
+    () => ({ plan, hash, violations, invalid }),
+  );
+  return violations.length + invalid.length === 0 ? EXIT.ok : EXIT.no;
+}
+
+/** The smallest day that still shows it, as a command and a timeline. */
+async function explain({ seed }: Finding, store: string, voice: Voice): Promise<void> {
+  const found = await runSeed(seed, store, simHost);
+  const { changes, outcome, runs } = await shrink(found, simHost);
+  const { trace } = outcome.ended;
+  const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
+  voice.answer(
+    () =>
+      [
+        "",
+        `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
+        ...lines,
+        "",
+        `Replay: ${replayCommand(seed, store, changes)}`,
+      ].join("\n"),
+    () => ({ seed, changes }),
+  );
+}
+
+function describe(summary: Summary, store: string, took: number): string {
+  const { seeds, faults, findings } = summary;
+  const perMinute = Math.round((seeds / took) * 60);
+  const years = summary.virtualMs / 1_000 / 3_600;
+  return [
+    `${seeds} seeds on the model of ${store} in ${took.toFixed(1)} s (${perMinute} a minute), ${years.toFixed(1)} hours of virtual time.`,
+    `${summary.events} events, ${summary.grants} grants, ${summary.acts} acts, ${summary.staleWrites} stale writes at guards.`,
+    `${faults} faults, ${Math.round(faults / seeds)} a seed and at least ${summary.faultsMin}, of ${summary.kinds.size} kinds: ${shownKinds(summary.kinds)}.`,
+    ...findings.slice(0, 20).map(findingLine),
+    findings.length === 0
+      ? "No violation, no invalid seed."
+      : `${findings.length} seeds are not green.`,
+  ].join("\n");
+}
+
+function findingLine({ seed, violations, invalid }: Finding): string {
+  const [first] = violations;
+  return first === undefined
+    ? `  seed ${seed} is invalid: ${invalid.join(", ")}`
+    : `  seed ${seed}: ${seconds(first.at)} ${first.invariant}: ${first.message}`;
+}
+
+function shownKinds(kinds: ReadonlyMap<string, number>): string {
+  return [...kinds].map(([kind, count]) => `${kind} ${count}`).join(", ");
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(3)} s`;
+}
+
+function progressLine(
+  seed: number,
+  { from, to }: { readonly from: number; readonly to: number },
+  { findings }: Summary,
+): string {
+  const width = 30;
+  const done = Math.round(((seed - from + 1) / (to - from + 1)) * width);
+  const bar = "#".repeat(done) + ".".repeat(width - done);
+  return `[${bar}] seed ${seed} of ${to}, ${findings.length} not green`;
+}
+
+function rangeOf(text: string): { readonly from: number; readonly to: number } {
+  const [, from, to] = /^(\d{1,9})\.\.(\d{1,9})$/.exec(text) ?? [];
+  const range = { from: Number(from), to: Number(to) };
+  if (range.from >= 1 && range.to >= range.from) return range;
+  throw new UsageError(`--seeds needs a range such as 1..1000, got ${JSON.stringify(text)}.`);
+}
+
+function changesOf(options: Options): Changes {
+  return {
+    without: listOf(options, "without").map(kindOf),
+    keep: options.text("keep") === undefined ? undefined : listOf(options, "keep").map(Number),
+    programs: options.count("programs"),
+  };
+}
+
+function listOf(options: Options, name: string): string[] {
+  return (options.text(name) ?? "").split(",").filter((word) => word !== "");
+}
+
+function kindOf(word: string): FaultKind {
+  const kind = FAULT_KINDS.find((each) => each === word.trim());
+  if (kind !== undefined) return kind;
+  throw new UsageError(`There is no fault "${word}". Known are ${FAULT_KINDS.join(", ")}.`);
+}

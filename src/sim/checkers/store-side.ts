@@ -1,0 +1,76 @@
+// What the store did: tokens rise (S1), one holder by its own clock (S4), and nothing is freed that its holder did not give up
+// (S5).
+
+import type { MakeChecker } from "./checker.ts";
+import type { Grant } from "./facts.ts";
+
+/** True instants go through two rates and back. */
+const ROUNDING_MS = 0.01;
+
+export const risingTokens: MakeChecker = () => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeGranted") return;
+    const newest = facts.newest(event.resource);
+    if (newest === undefined || event.token > newest.token) return;
+    const isRepeated = event.token === newest.token && event.session === newest.session;
+    if (!isRepeated)
+      report("S1", `${event.resource}: token ${event.token} granted behind ${newest.token}`);
+  },
+});
+
+export const oneHolder: MakeChecker = (plan) => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeGranted") return;
+    const { resource, token, session, at } = event;
+    // A store that removes expired sessions in rounds may still find one; its holder has stopped long before.
+    if (plan.storeLagMs === 0 && facts.session(session).until < at - ROUNDING_MS)
+      report("S4", `${resource}: token ${token} granted to a session that had expired`);
+    const before = facts.newest(resource);
+    if (before === undefined || before.token === token) return;
+    if (facts.isHeldAtStore(before, at + ROUNDING_MS))
+      report("S4", `${resource}: token ${token} granted while ${before.token} was held`);
+  },
+});
+
+/**
+ * Once its holder has had the lease, an attempt is never granted again: that would be a copy that came late, and nobody
+ * would know of it. Before, it may be: the holder is still asking, and a third party ended what it never heard of.
+ */
+export const oneGrantAnAttempt: MakeChecker = () => {
+  const tokens = new Map<string, bigint>();
+  return {
+    on(event, facts, report) {
+      if (event.kind !== "storeGranted") return;
+      const name = `${event.resource} ${event.attempt}`;
+      const before = tokens.get(name);
+      tokens.set(name, event.token);
+      if (before === undefined || before === event.token) return;
+      if (facts.grant(event.resource, before)?.holder !== undefined)
+        report(
+          "S5",
+          `${event.resource}: one attempt was granted ${before} and then ${event.token}`,
+        );
+    },
+  };
+};
+
+export const conditionalEndings: MakeChecker = () => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeFreed") return;
+    const { resource, token, how } = event;
+    const grant = facts.grant(resource, token);
+    if (grant === undefined) return;
+    const why = {
+      released: grant.isGivenUp,
+      withdrawn: grant.isGivenUp || !isInUse(grant),
+      sessionEnded: facts.session(grant.session).isEnded,
+      revoked: true,
+    }[how];
+    if (!why)
+      report("S5", `${resource}: token ${token} was freed (${how}), which its holder never asked`);
+  },
+});
+
+function isInUse(grant: Grant): boolean {
+  return grant.holder !== undefined && !grant.isOver;
+}

@@ -1,0 +1,95 @@
+// From a finished day to a verdict. A day on which too little happened proves nothing: it is invalid, not green.
+
+import type { Checker, MakeChecker, Violation } from "./checkers/checker.ts";
+import { Facts } from "./checkers/facts.ts";
+import { certainActs, deadline, lostReignsEnd, releaseBehindWork } from "./checkers/holder-side.ts";
+import {
+  boundedRequests,
+  calmKeepsLeases,
+  foreseenErrors,
+  lively,
+  nothingLeftBehind,
+} from "./checkers/liveness.ts";
+import { guardedWrites } from "./checkers/resource-side.ts";
+import {
+  conditionalEndings,
+  oneGrantAnAttempt,
+  oneHolder,
+  risingTokens,
+} from "./checkers/store-side.ts";
+import type { Plan } from "./plan.ts";
+import { LEADER } from "./workloads/leader.ts";
+import type { Traced } from "./world/trace.ts";
+import { CONTENDED, type Ended } from "./world.ts";
+
+const CHECKERS: readonly MakeChecker[] = [
+  risingTokens,
+  oneHolder,
+  oneGrantAnAttempt,
+  conditionalEndings,
+  deadline,
+  certainActs,
+  releaseBehindWork,
+  lostReignsEnd(LEADER),
+  guardedWrites,
+  lively(CONTENDED),
+  calmKeepsLeases,
+  nothingLeftBehind,
+  boundedRequests,
+  foreseenErrors,
+];
+
+const GRANTS_MIN = 10;
+/** One cause often shows many times. */
+const VIOLATIONS_MAX = 20;
+
+export interface Verdict {
+  readonly violations: readonly Violation[];
+  /** Why the day proves nothing; empty when it does. */
+  readonly invalid: readonly string[];
+  readonly grants: number;
+  readonly acts: number;
+  /** Writes with an overtaken token that reached a guard. */
+  readonly staleWrites: number;
+}
+
+export function judge(plan: Plan, ended: Ended): Verdict {
+  const violations = [...checkTrace(plan, ended.trace.events), ...endOf(ended)];
+  const grants = count(ended, ({ kind }) => kind === "storeGranted");
+  const acts = count(ended, ({ kind }) => kind === "acted");
+  const staleWrites = count(ended, isStaleAtGuard);
+  const invalid: string[] = [];
+  if (grants < GRANTS_MIN) invalid.push(`only ${grants} grants`);
+  if (staleWrites === 0) invalid.push("nobody tried a stale write at a guard");
+  return { violations: violations.slice(0, VIOLATIONS_MAX), invalid, grants, acts, staleWrites };
+}
+
+export function checkTrace(plan: Plan, events: readonly Traced[]): Violation[] {
+  const facts = new Facts();
+  const checkers: Checker[] = CHECKERS.map((make) => make(plan));
+  const violations: Violation[] = [];
+  let at = 0;
+  const report = (invariant: string, message: string): void =>
+    void violations.push({ invariant, message, at });
+  for (const event of events) {
+    at = event.at;
+    for (const checker of checkers) checker.on(event, facts, report);
+    facts.learn(event);
+  }
+  for (const checker of checkers) checker.end?.(facts, report);
+  return violations;
+}
+
+function endOf({ unfinished, ranAway, virtualMs }: Ended): Violation[] {
+  const at = virtualMs;
+  if (ranAway) return [{ invariant: "runaway", message: "events without end", at }];
+  return unfinished.map((name) => ({ invariant: "L4", message: `${name} did not close`, at }));
+}
+
+function isStaleAtGuard(event: Traced): boolean {
+  return event.kind === "wrote" && event.guarded && event.stale;
+}
+
+function count({ trace }: Ended, wanted: (event: Traced) => boolean): number {
+  return trace.events.reduce((sum, event) => sum + (wanted(event) ? 1 : 0), 0);
+}

@@ -1,0 +1,33 @@
+// One seed, from its number to the verdict. The same seed on the same code gives the same day, to the last digit.
+
+import { judge, type Verdict } from "./judge.ts";
+import { type Changes, changed, type Plan, planOf, UNCHANGED } from "./plan.ts";
+import { etcdEngine } from "./stores/etcd.ts";
+import { memoryEngine } from "./stores/memory.ts";
+import type { Engine } from "./stores/model.ts";
+import { type Ended, type Host, liveThrough } from "./world.ts";
+
+/** The stores that there is a model of, by the name that `tenure sim --store` takes. */
+export const ENGINES: Readonly<Record<string, Engine>> = {
+  memory: memoryEngine,
+  etcd: etcdEngine,
+};
+
+export interface Outcome {
+  readonly plan: Plan;
+  readonly ended: Ended;
+  readonly verdict: Verdict;
+}
+
+export async function runSeed(
+  seed: number,
+  store: string,
+  host: Host,
+  changes: Changes = UNCHANGED,
+): Promise<Outcome> {
+  const engine = ENGINES[store];
+  if (engine === undefined) throw new Error(`There is no model of ${store}.`);
+  const plan = changed(planOf(seed, store), changes);
+  const ended = await liveThrough(plan, engine, host);
+  return { plan, ended, verdict: judge(plan, ended) };
+}

@@ -1,0 +1,28 @@
+// The seam for stores in the world. A model is the far side: what the backend does, on a machine of its own, reached over
+// the simulated network. The near side is the store's real code, opened by each program as a real process would.
+
+import type { OpenStore } from "../../stores/store.ts";
+import type { Callee } from "../world/call.ts";
+import type { Network } from "../world/network.ts";
+import type { Program } from "../world/program.ts";
+import type { Schedule } from "../world/schedule.ts";
+import type { Trace } from "../world/trace.ts";
+
+/** What a model may use of the world. */
+export interface Site {
+  readonly schedule: Schedule;
+  readonly network: Network;
+  readonly trace: Trace;
+  /** A new machine with a clock of its own; faults hit it by its name. */
+  machine(name: string): Program;
+}
+
+export interface StoreModel {
+  /** The machines of the backend: faults stop them and make them refuse. */
+  readonly servers: readonly Callee[];
+  /** For one program: its own client, with its own connections. */
+  open(program: Program): OpenStore;
+}
+
+/** Builds a backend in a world. It notes every `store...` event in the trace: the checkers take that for the truth. */
+export type Engine = (site: Site) => StoreModel;

@@ -1,0 +1,141 @@
+// One day of one world: a store on its machine, resources on another, programs with the real Tenure on theirs, and a plan
+// of faults. First the faults, then calm in which everybody must get on again, then the evening in which all go home.
+
+import { Life } from "./life.ts";
+import { Nemesis, type NemesisParts } from "./nemesis.ts";
+import type { Plan } from "./plan.ts";
+import { Resources } from "./resource.ts";
+import type { Engine, Site } from "./stores/model.ts";
+import { LEADER, leader } from "./workloads/leader.ts";
+import { lock } from "./workloads/lock.ts";
+import { many } from "./workloads/many.ts";
+import type { Workload } from "./workloads/workload.ts";
+import { Chance } from "./world/chance.ts";
+import { HostClocks } from "./world/host-clocks.ts";
+import { Network } from "./world/network.ts";
+import { Program } from "./world/program.ts";
+import { Schedule } from "./world/schedule.ts";
+import { Trace } from "./world/trace.ts";
+
+/** Wanted by somebody at all times, so that each must have a holder again soon after the calm. */
+export const CONTENDED: readonly string[] = ["lock/0", "lock/1", LEADER];
+
+/** How a world gets its turns of the event loop, and how the real one is shut out meanwhile. */
+export interface Host {
+  eachTurn(step: () => boolean): Promise<void>;
+  closeWorld(): () => void;
+}
+
+export interface Ended {
+  readonly trace: Trace;
+  readonly steps: number;
+  readonly virtualMs: number;
+  /** Programs that did not come to an end in the evening. */
+  readonly unfinished: readonly string[];
+  /** More happened than can have had a reason. */
+  readonly ranAway: boolean;
+}
+
+/** A day has some ten thousand events; a loop without a wait would have no end. */
+const STEPS_MAX = 400_000;
+
+export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promise<Ended> {
+  const schedule = new Schedule();
+  const trace = new Trace(() => schedule.now);
+  const chance = new Chance(`${plan.seed}`);
+  const { weather } = plan;
+  const network = new Network({ schedule, trace, weather, chance: chance.stream("network") });
+  const machine = (name: string, rate: number): Program => {
+    const own = chance.stream(name);
+    const clocks = new HostClocks(schedule, { rate, offsetMs: own.between(1e3, 1e6), name });
+    return new Program({ name, schedule, clocks, chance: own });
+  };
+  const reopen = host.closeWorld();
+  try {
+    const storeRate = plan.rates[0] ?? 1;
+    const site: Site = { schedule, network, trace, machine: (name) => machine(name, storeRate) };
+    const model = engine(site);
+    const resources = new Resources(machine("resource", 1), network, trace);
+    const lives = Array.from({ length: plan.programs }, (_, index) => {
+      const name = `p${index + 1}`;
+      const rate = plan.rates[index + 1] ?? 1;
+      const own = chance.stream(name);
+      const clocks = new HostClocks(schedule, { rate, offsetMs: own.between(1e3, 1e6), name });
+      const parts = { name, plan, schedule, clocks, chance: own, trace, model, resources };
+      return { life: new Life({ ...parts, workloads: workloadsOf(index) }), clocks, rate };
+    });
+    const parts = {
+      ...{ plan, schedule, network, trace, model, resources, lives, contended: CONTENDED },
+      chance: chance.stream("nemesis"),
+    };
+    const day = new Course(parts, new Nemesis(parts));
+    day.schedule();
+    await host.eachTurn(() => day.step());
+    return { trace, steps: schedule.steps, virtualMs: schedule.now, ...day.outcome() };
+  } finally {
+    reopen();
+  }
+}
+
+/** Every program contends for both locks and the leadership, and has a session full of small leases besides. */
+function workloadsOf(index: number): Workload[] {
+  const loops: Workload[] = [lock(`lock/${index % 2}`), many, leader];
+  return index === 2 ? [...loops, lock("lock/0"), lock("lock/1")] : loops;
+}
+
+/** What happens when, apart from the faults. */
+class Course {
+  readonly #plan: Plan;
+  readonly #schedule: Schedule;
+  readonly #trace: Trace;
+  readonly #nemesis: Nemesis;
+  readonly #lives: readonly { readonly life: Life }[];
+  readonly #resources: Resources;
+  readonly #endAt: number;
+  readonly #unfinished: Set<string>;
+
+  constructor({ plan, schedule, trace, resources, lives }: NemesisParts, nemesis: Nemesis) {
+    this.#plan = plan;
+    this.#schedule = schedule;
+    this.#trace = trace;
+    this.#nemesis = nemesis;
+    this.#lives = lives;
+    this.#resources = resources;
+    this.#endAt = plan.faultyMs + plan.calmMs + 4 * plan.ttlMs + 10_000;
+    this.#unfinished = new Set(lives.map(({ life }) => life.name));
+  }
+
+  schedule(): void {
+    const { faultyMs, calmMs } = this.#plan;
+    for (const [index, { life }] of this.#lives.entries())
+      this.#schedule.at(index * 7, () => life.start());
+    this.#nemesis.schedule();
+    this.#schedule.at(faultyMs, () => this.#calm());
+    this.#schedule.at(faultyMs + calmMs, () => this.#evening());
+  }
+
+  step(): boolean {
+    if (this.#schedule.now > this.#endAt || this.#unfinished.size === 0) return false;
+    return this.#schedule.steps < STEPS_MAX && this.#schedule.step();
+  }
+
+  outcome(): { readonly unfinished: readonly string[]; readonly ranAway: boolean } {
+    return {
+      unfinished: [...this.#unfinished],
+      ranAway: this.#schedule.steps >= STEPS_MAX,
+    };
+  }
+
+  #calm(): void {
+    this.#nemesis.calm();
+    this.#trace.note("world", { kind: "calm" });
+  }
+
+  #evening(): void {
+    // On every day somebody must try to write with a token of the past, or nothing is learned about guards.
+    if (this.#resources.replay()) this.#trace.fault("resource", "replay", "an old write");
+    this.#trace.note("world", { kind: "evening" });
+    for (const { life } of this.#lives)
+      void life.close().then(() => this.#unfinished.delete(life.name));
+  }
+}

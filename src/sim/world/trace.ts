@@ -1,0 +1,134 @@
+// What happened in a world, in the order in which it happened, with true instants. The checkers read nothing else. Events
+// named `store...` are the store's own truth, noted where it applied a request; the others are what a program saw or did.
+
+import { digest } from "./chance.ts";
+
+/** How a grant ended at the store, where it did not simply expire. */
+export type Ending = "released" | "withdrawn" | "revoked" | "sessionEnded";
+
+export type Happening =
+  /** The store said yes. */
+  | {
+      readonly kind: "storeGranted";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly session: string;
+      readonly attempt: string;
+    }
+  | {
+      readonly kind: "storeFreed";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly how: Ending;
+    }
+  /** Opened or renewed: the session lives until this true instant, by the store's clock as it runs now. */
+  | { readonly kind: "storeKept"; readonly session: string; readonly until: number }
+  /** A program sends a request that gives something up. */
+  | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
+  | { readonly kind: "endedSession"; readonly session: string }
+  | {
+      readonly kind: "renewed";
+      readonly session: string;
+      readonly sentAt: number;
+      readonly outcome: "renewed" | "gone" | "failed";
+    }
+  /** acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. */
+  | {
+      readonly kind: "held";
+      readonly now: number;
+      readonly resource: string;
+      readonly token: bigint;
+      readonly safeUntil: number;
+    }
+  /** check() has just passed, by the program's own clock at `now`; `safeUntil` by the same, and as a true instant. */
+  | {
+      readonly kind: "acted";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly now: number;
+      readonly safeUntil: number;
+      readonly safeUntilTrue: number;
+      readonly actsInDoubt: boolean;
+    }
+  | {
+      readonly kind: "workBegan";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly actsInDoubt: boolean;
+    }
+  | {
+      readonly kind: "workEnded" | "drained";
+      readonly resource: string;
+      readonly token: bigint;
+    }
+  | {
+      readonly kind: "over";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly reason: string;
+    }
+  | {
+      readonly kind: "releasedAs";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly result: string;
+    }
+  /** A write reached the resource. `stale`: a higher token had been there before. */
+  | {
+      readonly kind: "wrote";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly guarded: boolean;
+      readonly outcome: "admitted" | "refused";
+      readonly stale: boolean;
+    }
+  | { readonly kind: "election"; readonly event: string; readonly detail: string }
+  | { readonly kind: "failed"; readonly what: string; readonly code: string }
+  | { readonly kind: "asked"; readonly what: string }
+  | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
+  | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
+
+export type Traced = Happening & { readonly at: number; readonly who: string };
+
+export class Trace {
+  readonly events: Traced[] = [];
+  /** How often each fault was done, the small ones of the network included. */
+  readonly faults: Map<string, number> = new Map();
+  readonly #now: () => number;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  note(who: string, happening: Happening): void {
+    this.events.push({ at: this.#now(), who, ...happening });
+  }
+
+  /** A fault worth a line of its own. */
+  fault(who: string, fault: string, detail: string): void {
+    this.count(fault);
+    this.note(who, { kind: "fault", fault, detail });
+  }
+
+  /** A fault that hits one message: counted, not told. */
+  count(fault: string): void {
+    this.faults.set(fault, (this.faults.get(fault) ?? 0) + 1);
+  }
+
+  /** The same for the same events in the same order, and for nothing else. */
+  hash(): string {
+    let [one, other] = [1, 2];
+    for (const event of this.events) {
+      const text = textOf(event);
+      [one, other] = [digest(text, one), digest(text, other)];
+    }
+    const hex = (part: number): string => (part >>> 0).toString(16).padStart(8, "0");
+    return hex(one) + hex(other);
+  }
+}
+
+function textOf(event: Traced): string {
+  return JSON.stringify(event, (_key, value: unknown) =>
+    typeof value === "bigint" ? `${value}n` : value,
+  );
+}

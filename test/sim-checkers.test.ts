@@ -1,0 +1,221 @@
+// Goal: every checker finds what it is there for, and is silent on what is allowed. Method: small traces by hand, each once
+// with and once without the fault.
+import { describe, expect, test } from "vitest";
+import { checkTrace } from "../src/sim/judge.ts";
+import { planOf } from "../src/sim/plan.ts";
+import type { Happening, Traced } from "../src/sim/world/trace.ts";
+import { CONTENDED } from "../src/sim/world.ts";
+
+const plan = { ...planOf(1, "memory"), isBeyondBounds: false, roundTripMs: 100, ttlMs: 2_000 };
+const CALM = plan.faultyMs;
+
+type Step = readonly [at: number, who: string, happening: Happening];
+
+/** What the checkers say, the liveness of the usual resources apart. */
+function findings(...steps: readonly Step[]): string[] {
+  const alive: Step[] = CONTENDED.map((resource) => [CALM + 1, "p9", act({ resource, token: 9n })]);
+  const grants: Step[] = CONTENDED.flatMap((resource): Step[] => [
+    [CALM, "store", { kind: "storeKept", session: "alive", until: CALM + 9_000 }],
+    [
+      CALM,
+      "store",
+      { kind: "storeGranted", resource, token: 9n, session: "alive", attempt: "alive.1" },
+    ],
+  ]);
+  const events = [...steps, ...grants, ...alive]
+    .map(([at, who, happening]): Traced => ({ at, who, ...happening }))
+    .sort((one, other) => one.at - other.at);
+  return checkTrace(plan, events).map(({ invariant, message }) => `${invariant}: ${message}`);
+}
+
+const r = { resource: "r", token: 1n } as const;
+
+function act(over: Partial<Extract<Happening, { kind: "acted" }>> = {}): Happening {
+  const numbers = { now: 0, safeUntil: 1, safeUntilTrue: 0, actsInDoubt: false };
+  return { kind: "acted", ...r, ...numbers, ...over };
+}
+
+function grant(at: number, token: bigint, session = "a"): Step {
+  const attempt = `${session}.${token}`;
+  return [at, "store", { kind: "storeGranted", resource: "r", token, session, attempt }];
+}
+
+function kept(at: number, until: number, session = "a"): Step {
+  return [at, "store", { kind: "storeKept", session, until }];
+}
+
+function freed(at: number, how: "released" | "withdrawn" | "revoked" | "sessionEnded"): Step {
+  return [at, "store", { kind: "storeFreed", ...r, how }];
+}
+
+const held: Step = [5, "p1", { kind: "held", ...r, now: 0, safeUntil: 1 }];
+/** Session a holds r with token 1, and p1 has the lease. */
+const begin: Step[] = [kept(1, 2_000), grant(2, 1n), held];
+
+test("a clean term is clean", () => {
+  expect(findings(...begin, [10, "p1", act()])).toEqual([]);
+});
+
+describe("the store's side", () => {
+  test("S1: a token that does not rise", () => {
+    const next = [kept(2_500, 5_000, "b"), grant(2_501, 1n, "b")];
+    expect(findings(...begin, ...next)).toEqual(["S1: r: token 1 granted behind 1"]);
+    expect(findings(...begin, kept(2_500, 5_000, "b"), grant(2_501, 2n, "b"))).toEqual([]);
+  });
+
+  test("S4: a second holder before the end of the first, and a grant to the dead", () => {
+    const early = findings(...begin, kept(10, 5_000, "b"), grant(11, 2n, "b"));
+    expect(early).toEqual(["S4: r: token 2 granted while 1 was held"]);
+    expect(findings(...begin, grant(2_500, 2n))).toEqual([
+      "S4: r: token 2 granted to a session that had expired",
+    ]);
+  });
+
+  test("S5: the same answer to a repeated request is no second grant, another token is", () => {
+    expect(findings(...begin, grant(20, 1n))).toEqual([]);
+    const again = { kind: "storeGranted", resource: "r", token: 2n, session: "a" } as const;
+    const late: Step = [30, "store", { ...again, attempt: "a.1" }];
+    const gaveUp: Step = [10, "p1", { kind: "gaveUp", ...r }];
+    expect(findings(...begin, gaveUp, freed(20, "released"), late)).toEqual([
+      "S5: r: one attempt was granted 1 and then 2",
+    ]);
+  });
+
+  test("S5: freed without its holder's wish", () => {
+    const [message] = findings(...begin, freed(20, "released"));
+    expect(message).toContain("S5: r: token 1 was freed (released)");
+    expect(findings(...begin, freed(20, "withdrawn"))).toHaveLength(1);
+    expect(findings(...begin, freed(20, "sessionEnded"))).toHaveLength(1);
+    expect(findings(...begin, freed(20, "revoked"))).toEqual([]);
+    const gaveUp: Step = [10, "p1", { kind: "gaveUp", ...r }];
+    expect(findings(...begin, gaveUp, freed(20, "released"))).toEqual([]);
+    expect(findings(kept(1, 2_000), grant(2, 1n), freed(20, "withdrawn"))).toEqual([]);
+  });
+});
+
+describe("the holder's side", () => {
+  test("S3: acts behind the expiry, on what is free, and with a deadline too close to it", () => {
+    expect(findings(...begin, [2_100, "p1", act()])[0]).toContain("100.00 ms behind its expiry");
+    const late = act({ safeUntilTrue: 1_950 });
+    expect(findings(...begin, [10, "p1", late])[0]).toContain("50.00 ms too close");
+    expect(findings(...begin, [10, "p1", act({ safeUntilTrue: 1_900 })])).toEqual([]);
+    const ended: Step[] = [
+      [10, "p1", { kind: "endedSession", session: "a" }],
+      freed(20, "sessionEnded"),
+    ];
+    expect(findings(...begin, ...ended, [30, "p1", act()])[0]).toContain("which is free");
+    expect(findings(...begin, freed(20, "revoked"), [30, "p1", act()])).toEqual([]);
+    expect(findings([1, "p1", act()])[0]).toContain("which no store granted");
+  });
+
+  test("S6: acts behind safeUntil, in doubt, when gone, when told, and behind the release", () => {
+    const told = (...before: Step[]): string | undefined =>
+      findings(...begin, ...before, [100, "p1", act()])[0];
+    expect(findings(...begin, [10, "p1", act({ now: 1 })])[0]).toContain("behind its safeUntil");
+    const renewal = (outcome: "renewed" | "gone" | "failed", sentAt: number): Step => [
+      ...([50 + sentAt, "p1"] as const),
+      { kind: "renewed", session: "a", sentAt, outcome },
+    ];
+    expect(told(renewal("failed", 1))).toContain("in doubt");
+    expect(told(renewal("failed", 1), renewal("renewed", 2))).toBeUndefined();
+    expect(told(renewal("renewed", 2), renewal("failed", 3))).toContain("in doubt");
+    expect(told(renewal("gone", 1))).toContain("the session is gone");
+    expect(told([50, "p1", { kind: "over", ...r, reason: "expired" }])).toContain("is over");
+    expect(told([50, "p1", { kind: "gaveUp", ...r }])).toContain("after its release");
+    const brave: Step = [100, "p1", act({ actsInDoubt: true })];
+    expect(findings(...begin, renewal("failed", 1), brave)).toEqual([]);
+  });
+
+  test("S6: a lease that is handed out behind its end", () => {
+    const late: Step = [5, "p1", { kind: "held", ...r, now: 2, safeUntil: 1 }];
+    expect(findings(kept(1, 2_000), grant(2, 1n), late)[0]).toContain("was given r 1");
+  });
+
+  test("S6: a release, or the end of the session, with work in flight; work that begins while draining", () => {
+    const began: Step = [10, "p1", { kind: "workBegan", ...r, actsInDoubt: false }];
+    const ended: Step = [15, "p1", { kind: "workEnded", ...r }];
+    const gaveUp: Step = [20, "p1", { kind: "gaveUp", ...r }];
+    const end: Step = [20, "p1", { kind: "endedSession", session: "a" }];
+    expect(findings(...begin, began, gaveUp)[0]).toContain("given up with work in flight");
+    expect(findings(...begin, began, end)[0]).toContain("by the end of its session");
+    expect(findings(...begin, began, ended, gaveUp)).toEqual([]);
+    expect(findings(...begin, [7, "p1", { kind: "drained", ...r }], began)[0]).toContain(
+      "draining",
+    );
+    expect(findings(...begin, began, [15, "p1", { kind: "crashed" }], end)).toEqual([]);
+  });
+
+  test("S6: who leads on although the reign was lost", () => {
+    const lead = { resource: "leader", token: 1n } as const;
+    const until = kept(1, 2_000);
+    const granted: Step = [
+      2,
+      "store",
+      { kind: "storeGranted", ...lead, session: "a", attempt: "a.1" },
+    ];
+    const began: Step = [10, "p1", { kind: "workBegan", ...lead, actsInDoubt: false }];
+    const lost: Step = [20, "p1", { kind: "over", ...lead, reason: "expired" }];
+    const ended: Step = [30, "p1", { kind: "workEnded", ...lead }];
+    const evening: Step = [CALM - 1, "world", { kind: "evening" }];
+    expect(findings(until, granted, began, lost, evening)[0]).toContain("leads on with 1");
+    expect(findings(until, granted, began, lost, ended, evening)).toEqual([]);
+  });
+
+  test("S5: what is said to be released and is not", () => {
+    const said: Step = [20, "p1", { kind: "releasedAs", ...r, result: "released" }];
+    expect(findings(...begin, said)[0]).toContain("still held");
+    expect(
+      findings(...begin, [10, "p1", { kind: "gaveUp", ...r }], freed(15, "released"), said),
+    ).toEqual([]);
+  });
+});
+
+describe("the resource's side", () => {
+  test("S2: a guard that admits what is stale, or refuses what is not", () => {
+    const wrote = (outcome: "admitted" | "refused", stale: boolean, guarded = true): Step => [
+      ...([10, "p1"] as const),
+      { kind: "wrote", ...r, guarded, outcome, stale },
+    ];
+    expect(findings(wrote("admitted", true))[0]).toContain("admitted 1 behind a higher");
+    expect(findings(wrote("refused", false))[0]).toContain("refused 1 for no reason");
+    expect(findings(wrote("refused", true))).toEqual([]);
+    expect(findings(wrote("admitted", true, false))).toEqual([]);
+  });
+});
+
+describe("liveness", () => {
+  test("L1: a resource on which nobody acts in the calm", () => {
+    const messages = checkTrace(plan, []).map(({ message }) => message);
+    for (const resource of CONTENDED)
+      expect(messages.some((message) => message.includes(`acted on ${resource}`))).toBe(true);
+  });
+
+  test("L3: a loss or a doubt in the calm", () => {
+    const late = CALM + 2 * plan.ttlMs;
+    expect(findings([late, "p1", { kind: "over", ...r, reason: "expired" }])).toHaveLength(1);
+    expect(
+      findings([late, "p1", { kind: "failed", what: "check", code: "LEASE_IN_DOUBT" }]),
+    ).toHaveLength(1);
+    expect(findings([late, "p1", { kind: "over", ...r, reason: "released" }])).toEqual([]);
+  });
+
+  test("L4: a planned end that leaves a lease to its ttl", () => {
+    const evening = CALM + plan.calmMs;
+    const holds: Step[] = [kept(1, evening + 9_000), grant(2, 1n), held];
+    const closed: Step = [evening + 1, "p1", { kind: "closed" }];
+    expect(findings(...holds, closed)[0]).toContain("left r to its ttl");
+    const gaveUp: Step = [evening, "p1", { kind: "gaveUp", ...r }];
+    expect(findings(...holds, gaveUp, closed)).toEqual([]);
+  });
+
+  test("more requests in a second than there is reason for, and errors that nobody foresaw", () => {
+    const many = Array.from(
+      { length: 100 },
+      (): Step => [10, "p1", { kind: "asked", what: "grant" }],
+    );
+    expect(findings(...many)[0]).toContain("requests: p1 asked");
+    expect(findings([10, "p1", { kind: "failed", what: "workload", code: "TypeError" }])).toEqual([
+      "errors: p1: TypeError",
+    ]);
+  });
+});

@@ -1,0 +1,21 @@
+// Goal: the models of the stores are believable: what the real server passes, its model passes too. Method: the conformance
+// suite on each, with the store's real code in front and virtual time behind.
+import { etcdEngine } from "../src/sim/stores/etcd.ts";
+import { memoryEngine } from "../src/sim/stores/memory.ts";
+import { storeSuite } from "../src/testing/index.ts";
+import { modelHarness } from "./support/model-bench.ts";
+import { sideBySide } from "./support/store-runner.ts";
+
+storeSuite(sideBySide, {
+  name: "the memory store behind a network",
+  ttlMs: 10_000,
+  guarantees: { fifo: true, durable: true },
+  create: async () => modelHarness(memoryEngine),
+});
+
+storeSuite(sideBySide, {
+  name: "the model of etcd",
+  ttlMs: 4_000,
+  guarantees: { fifo: true, durable: true },
+  create: async () => modelHarness(etcdEngine),
+});
