@@ -8,7 +8,7 @@ import { AcquireTimeoutError, isTenureError, type StoreUnavailableError } from "
 import { type LinkedSignal, linkSignals, orAborted } from "../core/signals.ts";
 import type { Timing } from "../core/timing.ts";
 import type { GrantOutcome, Store } from "../stores/store.ts";
-import { Lease } from "./lease.ts";
+import { Lease, type LeaseParts } from "./lease.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenMemory } from "./token-memory.ts";
@@ -158,6 +158,7 @@ class Acquisition {
     const attempt = session.newAttempt();
     // Whether the store may keep something for this attempt: a grant whose answer got lost, or a place in the queue.
     let atStore: "nothing" | "queued" | "unknown" = "nothing";
+    let mayArriveAgain = false;
     let lease: Lease | undefined;
     try {
       for (;;) {
@@ -165,7 +166,10 @@ class Acquisition {
         try {
           outcome = await this.#grant(session, attempt);
         } catch (error) {
-          if (isUnavailable(error) && error.applied === "unknown") atStore = "unknown";
+          if (isUnavailable(error) && error.applied === "unknown") {
+            atStore = "unknown";
+            mayArriveAgain = true;
+          }
           await this.#backOff(error);
           if (session.end !== undefined) return SESSION_GONE;
           continue;
@@ -176,7 +180,7 @@ class Acquisition {
           this.#parts.tokens.accept(this.#plan.resource, outcome.token);
           this.#throwIfOver();
           if (session.inDoubt) await this.#untilSettled(session);
-          lease = this.#accept(session, attempt, outcome.token);
+          lease = this.#accept(session, { attempt, mayArriveAgain, token: outcome.token });
           return lease ?? SESSION_GONE;
         }
         if (outcome.kind === "gone") session.refuse();
@@ -218,12 +222,18 @@ class Acquisition {
   }
 
   /** The store said yes, and the token is new. Whether the caller may have it depends on the clock. */
-  #accept(session: Session, attempt: string, token: bigint): Lease | undefined {
+  #accept(
+    session: Session,
+    grant: Pick<LeaseParts, "attempt" | "mayArriveAgain" | "token">,
+  ): Lease | undefined {
     const { store, clock } = this.#parts;
     const { resource, actsInDoubt } = this.#plan;
     // The answer may have come after the session's end, which no yes of the store can undo.
     if (!session.look(clock.now())) return undefined;
-    return new Lease({ store, clock, session, resource, token, attempt, actsInDoubt });
+    const { attempt, mayArriveAgain, token } = grant;
+    return new Lease({
+      ...{ store, clock, session, resource, token, attempt, mayArriveAgain, actsInDoubt },
+    });
   }
 
   /** False when the session ended meanwhile. */

@@ -73,6 +73,32 @@ describe("a grant whose answer is lost", () => {
     expect(kept.check()).toBe(1n);
   });
 
+  test("a copy of it may come when the lease is long over: the renewals give it back", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    await tenure.acquire("ledger");
+    const attempts: string[] = [];
+    store.hooks.grant = (request, forward) => {
+      attempts.push(request.attempt);
+      return attempts.length === 1 ? loseReply(forward) : forward();
+    };
+    const withdrawn: string[][] = [];
+    store.hooks.renew = (request, forward) => {
+      withdrawn.push(request.withdrawn.map(({ attempt }) => attempt));
+      return forward();
+    };
+    const acquiring = tenure.acquire("settlement");
+    await clock.advance(100);
+    const lease = await acquiring;
+    await clock.advance(RENEW_EVERY_MS);
+    expect(await lease.release()).toBe("released");
+    const answered = await tenure.acquire("rates");
+    await answered.release();
+    await clock.advance(RENEW_EVERY_MS);
+    // Not while it is held, and none that was answered.
+    expect(withdrawn).toEqual([[], [attempts[0]]]);
+  });
+
   test("an ended attempt is not taken for a grant: a new attempt is made", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];

@@ -31,6 +31,8 @@ export interface LeaseParts {
   readonly resource: string;
   readonly token: bigint;
   readonly attempt: string;
+  /** A request for this grant was never answered: a copy of it may still arrive. */
+  readonly mayArriveAgain: boolean;
   readonly actsInDoubt: boolean;
 }
 
@@ -201,6 +203,9 @@ export class Lease implements SessionMember, AsyncDisposable {
         return;
       case "finish":
         this.#session.leave(this);
+        // A copy that comes after others had the resource would be granted to nobody: the renewals give it back.
+        if (this.#parts.mayArriveAgain)
+          this.#session.withdrawLater(this.resource, this.#parts.attempt);
         this.#finish?.("lost");
     }
   }

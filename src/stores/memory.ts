@@ -31,12 +31,17 @@ import {
   type WatchRequest,
 } from "./store.ts";
 
+/** A copy that is overtaken by so many grants of its own session was lost. */
+const REMEMBERED_MAX = 1_000;
+
 interface Session {
   readonly id: string;
   readonly ttlMs: number;
   expiresAt: number;
   /** Leases of this session that were revoked: told at every renewal. */
   readonly revoked: LeaseRef[];
+  /** Attempts that were granted, the newest last: none is granted again, however late a copy of its request comes. */
+  readonly granted: Set<string>;
 }
 
 interface Entry {
@@ -105,6 +110,7 @@ class MemoryStore implements Store {
       ttlMs,
       expiresAt: this.#clock.now() + ttlMs,
       revoked: [],
+      granted: new Set(),
     });
     return { ttlMs };
   }
@@ -120,12 +126,14 @@ class MemoryStore implements Store {
         ? { kind: "granted", token: entry.token }
         : { kind: "ended" };
     }
+    if (session.granted.has(request.attempt)) return { kind: "ended" };
     if (held !== undefined || !this.#mayTake(entry, request.attempt)) {
       if (request.queue) joinQueue(entry, session, request.attempt);
       return { kind: "busy", holderId: held?.holderId };
     }
     entry.token += 1n;
     entry.lastAttempt = request.attempt;
+    remember(session.granted, request.attempt);
     entry.held = { session, holderId: request.holderId, value: request.value };
     leaveQueue(entry, session.id, request.attempt);
     this.#backend.changed();
@@ -326,6 +334,12 @@ class MemoryStore implements Store {
       else look();
     });
   }
+}
+
+function remember(granted: Set<string>, attempt: string): void {
+  granted.add(attempt);
+  const [oldest] = granted;
+  if (granted.size > REMEMBERED_MAX && oldest !== undefined) granted.delete(oldest);
 }
 
 function joinQueue(entry: Entry, session: Session, attempt: string): void {
