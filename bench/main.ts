@@ -1,7 +1,7 @@
 // `npm run bench`: every benchmark in turn. `npm run bench:peers`: the comparison with other libraries. Either writes its part
 // of results.json and RESULTS.md, with date and machine. Figures are ratios within one run; the exit code tells whether all
-// targets were reached. With names as arguments only those are run, and nothing is written; with --quick it is measured
-// only as long as it takes to see that it works, and nothing is written either unless --write says so.
+// targets were reached. With names as arguments only those are run; with --quick it is measured only as long as it takes to see
+// that it works. Either writes nothing unless --write says so; of named ones it replaces only their tables.
 
 import { checkCost } from "./check-cost.ts";
 import { comparePeers } from "./compare/peers.ts";
@@ -55,9 +55,9 @@ for (const [index, [name, run]] of chosen.entries()) {
   }
 }
 
-if (asked.length === 0 && (!quick || flags.includes("--write"))) {
+if (flags.includes("--write") || (asked.length === 0 && !quick)) {
   const date = new Date().toISOString().slice(0, 10);
-  publish(command, { date, machine: machine(), sections });
+  publish(command, { date, machine: machine(), sections }, asked.length === 0 ? "all" : "some");
   console.log("\nwritten to bench/RESULTS.md and bench/results.json");
 }
 const missed = sections.flatMap((section) => section.rows).filter((row) => row.ok === false);

@@ -17,10 +17,14 @@ const JSON_FILE = new URL("./results.json", import.meta.url);
 const MARKDOWN_FILE = new URL("./RESULTS.md", import.meta.url);
 const ORDER: readonly Command[] = ["bench", "bench:peers"];
 
-/** Replaces what this command had published; the other's figures stay. */
-export function publish(command: Command, part: Part): void {
-  const before = existsSync(JSON_FILE) ? readFileSync(JSON_FILE, "utf8") : "{}";
-  const results: Results = { ...(JSON.parse(before) as Results), [command]: part };
+/** Replaces what this command had published, all of it or the tables of the same title; the other's figures stay. */
+export function publish(command: Command, part: Part, extent: "all" | "some"): void {
+  const text = existsSync(JSON_FILE) ? readFileSync(JSON_FILE, "utf8") : "{}";
+  const before = JSON.parse(text) as Results;
+  const kept = extent === "all" ? [] : (before[command]?.sections ?? []);
+  const titles = new Map(kept.map((section) => [section.title, section]));
+  for (const section of part.sections) titles.set(section.title, section);
+  const results: Results = { ...before, [command]: { ...part, sections: [...titles.values()] } };
   writeFileSync(JSON_FILE, `${JSON.stringify(results, undefined, 2)}\n`);
   writeFileSync(MARKDOWN_FILE, document(results));
 }
