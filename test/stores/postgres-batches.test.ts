@@ -10,6 +10,7 @@ import type { GrantOutcome, GrantRequest, Store } from "../../src/stores/store.t
 import { startPostgres } from "../servers/postgres.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";
+import { countingPool } from "../support/counting-pool.ts";
 
 const server = useServer(startPostgres);
 const LIMIT_MS = 10_000;
@@ -68,33 +69,18 @@ async function withConsole<T>(work: (client: pg.Client) => Promise<T>): Promise<
 
 test("forty grants of one moment are four statements, their releases too, and tokens rise (S1)", async () => {
   const pool = new pg.Pool({ connectionString: server().url, max: 4 });
-  let statements = 0;
-  const counting = {
-    totalCount: 0,
-    connect: async () => {
-      const client = await pool.connect();
-      return {
-        query: (statement: { text: string; values?: string[] }) => {
-          statements += 1;
-          return client.query(statement);
-        },
-        on: client.on.bind(client),
-        removeListener: client.removeListener.bind(client),
-        release: (broken?: boolean) => client.release(broken),
-      };
-    },
-  };
+  const counting = countingPool(pool);
   const names = Array.from({ length: 40 }, (_, index) => `r "${index}" \\ {ü}, 'x'`);
   await withStore(
     () => ({ pool: counting }),
     async ({ store }) => {
       await session(store, "s");
       for (let round = 1n; round <= 3n; round += 1n) {
-        const before = statements;
+        const before = counting.statements;
         const grants = names.map((name) => store.grant(wish("s", name, `${name} ${round}`)));
         const tokens = (await Promise.all(grants)).map(tokenOf);
         expect(tokens).toEqual(names.map(() => round));
-        expect(statements - before).toBe(4);
+        expect(counting.statements - before).toBe(4);
         const held = tokens.map((token, index) => ({ resource: names[index] ?? "", token }));
         const releases = held.map((ref) =>
           store.release({ ...ref, sessionId: "s", limitMs: LIMIT_MS }),
@@ -102,7 +88,7 @@ test("forty grants of one moment are four statements, their releases too, and to
         expect(new Set((await Promise.all(releases)).map(({ kind }) => kind))).toEqual(
           new Set(["released"]),
         );
-        expect(statements - before).toBe(8);
+        expect(counting.statements - before).toBe(8);
       }
     },
   );

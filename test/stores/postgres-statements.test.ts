@@ -11,6 +11,7 @@ import type { GrantOutcome, Store } from "../../src/stores/store.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";
+import { countingPool } from "../support/counting-pool.ts";
 
 const server = useServer(startPostgres);
 const LIMIT_MS = 5_000;
@@ -72,28 +73,13 @@ describe("round trips", () => {
 
   test("a grant, a release and a renewal of all leases are one statement each, through a pool of pg", async () => {
     const pool = new pg.Pool({ connectionString: server().url, max: 1 });
-    let statements = 0;
-    const counting = {
-      totalCount: 0,
-      connect: async () => {
-        const client = await pool.connect();
-        return {
-          query: (statement: { text: string; values?: string[] }) => {
-            statements += 1;
-            return client.query(statement);
-          },
-          on: client.on.bind(client),
-          removeListener: client.removeListener.bind(client),
-          release: (broken?: boolean) => client.release(broken),
-        };
-      },
-    };
+    const counting = countingPool(pool);
     const store = await open({ pool: counting, schema: newSchema() });
     await session(store, "s");
     await cycle(store, 0);
-    const before = statements;
+    const before = counting.statements;
     for (let round = 1; round <= 10; round += 1) await cycle(store, round);
-    expect(statements - before).toBe(30);
+    expect(counting.statements - before).toBe(30);
     await store.close();
     await pool.end();
   });
