@@ -318,6 +318,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
         summary: "With --seed: of the planned faults only these, by their place in the plan.",
       },
       { name: "programs", value: "COUNT", summary: "With --seed: so many programs." },
+      { name: "calm-at", value: "MS", summary: "With --seed: the faults end here." },
     ],
     examples: [
       { line: "tenure sim --seeds 1..1000", does: "a thousand days, some minutes at most" },

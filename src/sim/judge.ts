@@ -59,6 +59,8 @@ export function judge(plan: Plan, ended: Ended): Verdict {
   const acts = count(ended, ({ kind }) => kind === "acted");
   const staleWrites = count(ended, isStaleAtGuard);
   const invalid: string[] = [];
+  if (ended.trace.faultCount < plan.faultsMin)
+    invalid.push(`only ${ended.trace.faultCount} faults`);
   if (grants < GRANTS_MIN) invalid.push(`only ${grants} grants`);
   if (staleWrites === 0) invalid.push("nobody tried a stale write at a guard");
   return { violations: violations.slice(0, VIOLATIONS_MAX), invalid, grants, acts, staleWrites };

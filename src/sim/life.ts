@@ -40,7 +40,7 @@ export class Life {
   #program: Program | undefined;
   #tenure: Tenure | undefined;
   #stopping = new AbortController();
-  #stallMs: number | undefined;
+  #stall: ((program: Program) => void) | undefined;
   /** Nothing is started any more. */
   #isEvening = false;
 
@@ -65,7 +65,7 @@ export class Life {
     const own = chance.stream(`start ${this.#starts}`);
     const program = new Program({ name, schedule, clocks, chance: own });
     this.#program = program;
-    this.#stallMs = undefined;
+    this.#stall = undefined;
     this.#stopping = new AbortController();
     trace.note(name, { kind: "started" });
     void this.#run(program, own, this.#stopping.signal);
@@ -94,9 +94,9 @@ export class Life {
     await this.#tenure?.revoke(resource).catch(() => undefined);
   }
 
-  /** Between its next check and the write behind it, the program is stopped for so long. */
-  stallBeforeWrite(ms: number): void {
-    this.#stallMs = ms;
+  /** Between its next check and the write behind it, this happens to the program. */
+  beforeWrite(stall: (program: Program) => void): void {
+    this.#stall = stall;
   }
 
   async #run(program: Program, chance: Chance, stopping: AbortSignal): Promise<void> {
@@ -155,20 +155,11 @@ export class Life {
       ...{ kind: "acted", resource, token, safeUntil, now: clocks.now() },
       ...{ safeUntilTrue: clocks.trueInstant(safeUntil), actsInDoubt: how.inDoubt },
     });
-    this.#stallNow(program);
+    const stall = this.#stall;
+    this.#stall = undefined;
+    stall?.(program);
     this.#parts.resources.send(program, { resource, token, guarded: how.guarded });
     return true;
-  }
-
-  #stallNow(program: Program): void {
-    const { schedule, trace, plan } = this.#parts;
-    // The calm ends every fault, and none begins in it.
-    const ms = Math.min(this.#stallMs ?? 0, plan.faultyMs - schedule.now);
-    if (ms <= 0) return;
-    this.#stallMs = undefined;
-    trace.fault(this.name, "pause before a write", `${Math.round(ms)} ms`);
-    program.stop();
-    schedule.after(ms, () => program.resume());
   }
 
   /** False when there was nothing to close. */

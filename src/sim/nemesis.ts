@@ -36,6 +36,7 @@ export class Nemesis {
   readonly #parts: NemesisParts;
   /** What is under way, so that the calm can end it. */
   readonly #open = new Set<() => void>();
+  #isCalm = false;
 
   constructor(parts: NemesisParts) {
     this.#parts = parts;
@@ -48,23 +49,27 @@ export class Nemesis {
 
   /** Everything that was done is undone. */
   calm(): void {
+    this.#isCalm = true;
     for (const end of [...this.#open]) end();
     this.#parts.network.calm();
     for (const { clocks, rate } of this.#parts.lives) clocks.setRate(rate);
   }
 
   #begin(fault: PlannedFault): void {
-    const { lives, schedule } = this.#parts;
+    const { lives } = this.#parts;
     const target = lives[fault.target % lives.length];
     const act = this.#acts[fault.kind];
-    if (target === undefined || act === undefined) return;
+    if (this.#isCalm || target === undefined || act === undefined) return;
     const undo = act(fault, target);
-    if (undo === undefined) return;
+    if (undo !== undefined) this.#endLater(fault, undo);
+  }
+
+  #endLater({ ms }: PlannedFault, undo: () => void): void {
     const end = (): void => {
       if (this.#open.delete(end)) undo();
     };
     this.#open.add(end);
-    schedule.after(fault.ms, end);
+    this.#parts.schedule.after(ms, end);
   }
 
   #tell(fault: PlannedFault, who: string, detail = `${Math.round(fault.ms)} ms`): void {
@@ -81,7 +86,12 @@ export class Nemesis {
     },
     // Told when it comes to pass: at the program's next write.
     "pause before a write": (fault, { life }) => {
-      life.stallBeforeWrite(fault.ms);
+      life.beforeWrite((program) => {
+        if (this.#isCalm) return;
+        this.#tell(fault, life.name);
+        program.stop();
+        this.#endLater(fault, () => program.resume());
+      });
       return undefined;
     },
     suspend: (fault, target) => this.#stopMachine(fault, target, "suspended"),

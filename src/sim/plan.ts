@@ -57,7 +57,10 @@ export interface Plan {
   readonly storeLagMs: number;
   /** Of the store's machine first, then of each program's; 1 is true time. */
   readonly rates: readonly number[];
+  /** Faults come at least for so long; afterwards the calm begins as soon as there were enough of them. */
   readonly faultyMs: number;
+  /** So many faults make a day; 0 for one that was cut short to be looked at. */
+  readonly faultsMin: number;
   readonly calmMs: number;
   readonly kinds: readonly FaultKind[];
   /** The bounds are broken on purpose: S3 and acts without a guard are not judged. */
@@ -67,6 +70,9 @@ export interface Plan {
 }
 
 const KINDS_MIN = 8;
+const FAULTS_MIN = 100;
+/** A day that does not come to its faults, because everybody is stopped or cut off, ends at so many times its length. */
+export const LONGEST_DAY = 4;
 const USUAL_MS = 4;
 const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500 };
 
@@ -77,14 +83,14 @@ export function planOf(seed: number, store: string): Plan {
   const drift = chance.pick([0.01, 0.02, 0.05]);
   const isBeyondBounds = chance.isTrue(0.12);
   const kinds = drawKinds(chance, isBeyondBounds);
-  const faultyMs = Math.round(chance.between(4.5, 6.5) * ttlMs);
+  const faultyMs = Math.round(chance.between(3, 4.5) * ttlMs);
   // A slow network: then a renewal is sent before the one before it is answered.
   const roundTripMs = Math.round(ttlMs * chance.pick([0.1, 0.1, 0.27]));
   const storeLagMs = STORE_LAG_MS[store] ?? 0;
   const timing = { ttlMs, roundTripMs, clockErrorMs: Math.ceil(ttlMs * drift) };
   return {
-    ...{ seed, store, programs, ...timing, storeLagMs, faultyMs },
-    calmMs: 2 * (ttlMs + storeLagMs) + 3_000,
+    ...{ seed, store, programs, ...timing, storeLagMs, faultyMs, faultsMin: FAULTS_MIN },
+    calmMs: 1.5 * (ttlMs + storeLagMs) + 3_200,
     rates: drawRates(chance, programs + 1, drift),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
@@ -98,6 +104,8 @@ export interface Changes {
   /** Of the planned faults only these, by their place in the seed's own plan; undefined: all. */
   readonly keep?: readonly number[] | undefined;
   readonly programs?: number | undefined;
+  /** The calm begins here, however few faults there were. */
+  readonly calmAt?: number | undefined;
 }
 
 export const UNCHANGED: Changes = { without: [] };
@@ -108,6 +116,8 @@ export function changed(plan: Plan, changes: Changes): Plan {
   return {
     ...plan,
     programs: changes.programs ?? plan.programs,
+    faultyMs: changes.calmAt ?? plan.faultyMs,
+    faultsMin: changes.calmAt === undefined ? plan.faultsMin : 0,
     kinds: plan.kinds.filter((kind) => !is(kind)),
     faults: plan.faults.filter(
       ({ kind }, index) => !is(kind) && (changes.keep?.includes(index) ?? true),
@@ -175,8 +185,8 @@ function drawFaults(
   // The first grants happen before the first fault.
   let at = ttlMs / 4;
   for (;;) {
-    at += chance.between(0.02, 0.5) * ttlMs;
-    if (at >= faultyMs) return faults;
+    at += chance.between(0.02, 0.35) * ttlMs;
+    if (at >= LONGEST_DAY * faultyMs) return faults;
     const ms = ttlMs * (chance.isTrue(0.5) ? chance.between(0.05, 0.9) : chance.between(0.9, 2.2));
     faults.push({ at, kind: chance.pick(planned), target: chance.below(programs), ms });
   }

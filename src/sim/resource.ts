@@ -53,12 +53,17 @@ export class Resources {
     });
   }
 
-  /** An old write comes once more, as from a queue that was restored: one that has been overtaken. */
+  /**
+   * An old write comes once more, as from a queue that was restored: one that has been overtaken. Where nobody wrote to a
+   * guarded resource with an old token, one who wrote elsewhere with it tries now.
+   */
   replay(): boolean {
-    const overtaken = this.#past.filter(({ write }) => write.token < this.#highestOf(write));
-    const old = overtaken.find(({ write }) => write.guarded) ?? overtaken[0];
+    const isOvertaken = (write: Write): boolean => write.token < this.#highestOf(write);
+    const guarded = this.#past.find(({ write }) => isOvertaken({ ...write, guarded: true }));
+    const old = guarded ?? this.#past.find(({ write }) => isOvertaken(write));
     if (old === undefined) return false;
-    this.program.receive(() => this.#write(old.from, old.write));
+    const write = { ...old.write, guarded: guarded !== undefined };
+    this.program.receive(() => this.#write(old.from, write));
     return true;
   }
 

@@ -27,7 +27,8 @@ export async function runSeed(
 ): Promise<Outcome> {
   const engine = ENGINES[store];
   if (engine === undefined) throw new Error(`There is no model of ${store}.`);
-  const plan = changed(planOf(seed, store), changes);
-  const ended = await liveThrough(plan, engine, host);
+  const planned = changed(planOf(seed, store), changes);
+  const ended = await liveThrough(planned, engine, host);
+  const plan = { ...planned, faultyMs: ended.calmAt ?? planned.faultyMs };
   return { plan, ended, verdict: judge(plan, ended) };
 }

@@ -3,7 +3,7 @@
 
 import { Life } from "./life.ts";
 import { Nemesis, type NemesisParts } from "./nemesis.ts";
-import type { Plan } from "./plan.ts";
+import { LONGEST_DAY, type Plan } from "./plan.ts";
 import { Resources } from "./resource.ts";
 import type { Engine, Site } from "./stores/model.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
@@ -30,6 +30,8 @@ export interface Ended {
   readonly trace: Trace;
   readonly steps: number;
   readonly virtualMs: number;
+  /** When the faults ended; undefined when the day never came so far. */
+  readonly calmAt: number | undefined;
   /** Programs that did not come to an end in the evening. */
   readonly unfinished: readonly string[];
   /** More happened than can have had a reason. */
@@ -91,7 +93,8 @@ class Course {
   readonly #nemesis: Nemesis;
   readonly #lives: readonly { readonly life: Life }[];
   readonly #resources: Resources;
-  readonly #endAt: number;
+  #calmAt: number | undefined;
+  #endAt = Number.POSITIVE_INFINITY;
   readonly #unfinished: Set<string>;
 
   constructor({ plan, schedule, trace, resources, lives }: NemesisParts, nemesis: Nemesis) {
@@ -101,17 +104,14 @@ class Course {
     this.#nemesis = nemesis;
     this.#lives = lives;
     this.#resources = resources;
-    this.#endAt = plan.faultyMs + plan.calmMs + 4 * plan.ttlMs + 10_000;
     this.#unfinished = new Set(lives.map(({ life }) => life.name));
   }
 
   schedule(): void {
-    const { faultyMs, calmMs } = this.#plan;
     for (const [index, { life }] of this.#lives.entries())
       this.#schedule.at(index * 7, () => life.start());
     this.#nemesis.schedule();
-    this.#schedule.at(faultyMs, () => this.#calm());
-    this.#schedule.at(faultyMs + calmMs, () => this.#evening());
+    this.#schedule.at(this.#plan.faultyMs, () => this.#calmWhenEnough());
   }
 
   step(): boolean {
@@ -119,16 +119,27 @@ class Course {
     return this.#schedule.steps < STEPS_MAX && this.#schedule.step();
   }
 
-  outcome(): { readonly unfinished: readonly string[]; readonly ranAway: boolean } {
+  outcome(): Pick<Ended, "unfinished" | "ranAway" | "calmAt"> {
     return {
+      calmAt: this.#calmAt,
       unfinished: [...this.#unfinished],
       ranAway: this.#schedule.steps >= STEPS_MAX,
     };
   }
 
-  #calm(): void {
+  /** A short day in which little went wrong proves little: it goes on until enough did. */
+  #calmWhenEnough(): void {
+    const { faultyMs, faultsMin, ttlMs, calmMs } = this.#plan;
+    const { now } = this.#schedule;
+    if (this.#trace.faultCount < faultsMin && now < LONGEST_DAY * faultyMs) {
+      this.#schedule.after(Math.round(ttlMs / 4), () => this.#calmWhenEnough());
+      return;
+    }
+    this.#calmAt = now;
+    this.#endAt = now + calmMs + 4 * ttlMs + 10_000;
     this.#nemesis.calm();
     this.#trace.note("world", { kind: "calm" });
+    this.#schedule.after(calmMs, () => this.#evening());
   }
 
   #evening(): void {

@@ -158,6 +158,7 @@ function changesOf(options: Options): Changes {
     without: listOf(options, "without").map(kindOf),
     keep: options.text("keep") === undefined ? undefined : listOf(options, "keep").map(Number),
     programs: options.count("programs"),
+    calmAt: options.count("calm-at"),
   };
 }
 

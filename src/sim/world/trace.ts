@@ -94,6 +94,7 @@ export class Trace {
   readonly events: Traced[] = [];
   /** How often each fault was done, the small ones of the network included. */
   readonly faults: Map<string, number> = new Map();
+  faultCount = 0;
   readonly #now: () => number;
 
   constructor(now: () => number) {
@@ -112,6 +113,7 @@ export class Trace {
 
   /** A fault that hits one message: counted, not told. */
   count(fault: string): void {
+    this.faultCount += 1;
     this.faults.set(fault, (this.faults.get(fault) ?? 0) + 1);
   }
 
