@@ -304,6 +304,13 @@ export const COMMANDS: readonly CommandDefinition[] = [
         value: "NAME",
         summary: "Which store's model: memory or etcd. Default: memory.",
       },
+      {
+        name: "jobs",
+        value: "COUNT",
+        summary:
+          "How many seeds run at a time, each in a thread of its own. Default: one for each core; more only take time from each other.",
+      },
+      { name: "twice", summary: "Run every seed twice, and compare the two days." },
       { name: "fail-fast", summary: "End with the first seed that is not green." },
       { name: "no-shrink", summary: "Do not look for the smallest form of a failure." },
       { name: "all", summary: "With --seed: the timeline has every request, too." },

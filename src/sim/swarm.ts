@@ -11,8 +11,8 @@ export interface SwarmOptions {
   readonly host: Host;
   /** End with the first seed that is not green. */
   readonly failFast: boolean;
-  /** After each seed; false ends the run. */
-  readonly onSeed?: ((seed: number, summary: Summary) => boolean) | undefined;
+  /** Runs every seed a second time: a day that is not the same to the last digit is a finding. */
+  readonly twice: boolean;
 }
 
 export interface Finding {
@@ -35,35 +35,55 @@ export interface Summary {
   readonly findings: Finding[];
 }
 
+const DIFFERS: Violation = {
+  invariant: "determinism",
+  message: "the same seed gave another day",
+  at: 0,
+};
+
 export async function runSwarm(options: SwarmOptions): Promise<Summary> {
-  const { from, to, store, host, failFast, onSeed } = options;
-  const summary: Summary = {
-    ...{ seeds: 0, virtualMs: 0, events: 0, faults: 0, faultsMin: Number.POSITIVE_INFINITY },
-    ...{ kinds: new Map(), grants: 0, acts: 0, staleWrites: 0, findings: [] },
-  };
+  const { from, to, store, host, failFast, twice } = options;
+  const summary = emptySummary();
   for (let seed = from; seed <= to; seed += 1) {
-    add(summary, seed, await runSeed(seed, store, host));
+    const outcome = await runSeed(seed, store, host);
+    const again = twice ? await runSeed(seed, store, host) : undefined;
+    add(summary, seed, outcome);
+    if (again !== undefined && again.ended.trace.hash() !== outcome.ended.trace.hash())
+      summary.findings.push({ seed, violations: [DIFFERS], invalid: [] });
     if (failFast && summary.findings.length > 0) break;
-    if (onSeed?.(seed, summary) === false) break;
   }
   return summary;
 }
 
+export function emptySummary(): Summary {
+  return {
+    ...{ seeds: 0, virtualMs: 0, events: 0, faults: 0, faultsMin: Number.POSITIVE_INFINITY },
+    ...{ kinds: new Map(), grants: 0, acts: 0, staleWrites: 0, findings: [] },
+  };
+}
+
+/** Adds what came of other seeds. */
+export function sum(total: Summary, part: Summary): void {
+  total.seeds += part.seeds;
+  total.virtualMs += part.virtualMs;
+  total.events += part.events;
+  total.faults += part.faults;
+  total.faultsMin = Math.min(total.faultsMin, part.faultsMin);
+  for (const [kind, count] of part.kinds)
+    total.kinds.set(kind, (total.kinds.get(kind) ?? 0) + count);
+  total.grants += part.grants;
+  total.acts += part.acts;
+  total.staleWrites += part.staleWrites;
+  total.findings.push(...part.findings);
+}
+
 function add(summary: Summary, seed: number, { ended, verdict }: Outcome): void {
   const { violations, invalid, grants, acts, staleWrites } = verdict;
-  summary.seeds += 1;
-  summary.virtualMs += ended.virtualMs;
-  summary.events += ended.steps;
-  summary.grants += grants;
-  summary.acts += acts;
-  summary.staleWrites += staleWrites;
-  let faults = 0;
-  for (const [kind, count] of ended.trace.faults) {
-    faults += count;
-    summary.kinds.set(kind, (summary.kinds.get(kind) ?? 0) + count);
-  }
-  summary.faults += faults;
-  summary.faultsMin = Math.min(summary.faultsMin, faults);
-  if (violations.length > 0 || invalid.length > 0)
-    summary.findings.push({ seed, violations, invalid });
+  const { steps: events, virtualMs, trace } = ended;
+  const isGreen = violations.length === 0 && invalid.length === 0;
+  sum(summary, {
+    ...{ seeds: 1, virtualMs, events, grants, acts, staleWrites },
+    ...{ faults: trace.faultCount, faultsMin: trace.faultCount, kinds: trace.faults },
+    findings: isGreen ? [] : [{ seed, violations, invalid }],
+  });
 }

@@ -1,15 +1,17 @@
 // `tenure sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline.
 
+import { availableParallelism } from "node:os";
 import { simHost } from "../../runtime/sim-host.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../../sim/plan.ts";
 import { ENGINES, type Outcome, runSeed } from "../../sim/run.ts";
 import { replayCommand, shrink } from "../../sim/shrink.ts";
-import { type Finding, runSwarm, type Summary } from "../../sim/swarm.ts";
+import type { Finding, Summary } from "../../sim/swarm.ts";
 import { excerpt, timeline } from "../../sim/timeline.ts";
 import type { Options } from "../arguments.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
+import { runInThreads } from "../sim/threads.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
 
@@ -35,15 +37,15 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
   const { clock } = systemParts();
   const startedAt = clock.now();
   let shownAt = startedAt;
-  const onSeed = (seed: number, summary: Summary): boolean => {
+  const onPart = (summary: Summary): void => {
     const now = clock.now();
-    if (now - shownAt < PROGRESS_EVERY_MS) return true;
+    if (now - shownAt < PROGRESS_EVERY_MS) return;
     shownAt = now;
-    voice.progress(progressLine(seed, { from, to }, summary));
-    return true;
+    voice.progress(progressLine(to - from + 1, summary, now - startedAt));
   };
-  const failFast = options.has("fail-fast");
-  const summary = await runSwarm({ from, to, store, host: simHost, failFast, onSeed });
+  const jobs = options.count("jobs") ?? availableParallelism();
+  const [failFast, twice] = [options.has("fail-fast"), options.has("twice")];
+  const summary = await runInThreads({ from, to, store, failFast, twice, jobs, onPart });
   voice.progress("");
   const seconds = (clock.now() - startedAt) / 1_000;
   const isGreen = summary.findings.length === 0;
@@ -135,15 +137,12 @@ function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(3)} s`;
 }
 
-function progressLine(
-  seed: number,
-  { from, to }: { readonly from: number; readonly to: number },
-  { findings }: Summary,
-): string {
+function progressLine(wanted: number, { seeds, findings }: Summary, tookMs: number): string {
   const width = 30;
-  const done = Math.round(((seed - from + 1) / (to - from + 1)) * width);
+  const done = Math.round((seeds / wanted) * width);
   const bar = "#".repeat(done) + ".".repeat(width - done);
-  return `[${bar}] seed ${seed} of ${to}, ${findings.length} not green`;
+  const leftS = Math.ceil(((tookMs / seeds) * (wanted - seeds)) / 1_000);
+  return `[${bar}] ${seeds} of ${wanted} seeds, ${findings.length} not green, ${leftS} s left`;
 }
 
 function rangeOf(text: string): { readonly from: number; readonly to: number } {

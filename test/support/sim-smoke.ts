@@ -1,0 +1,25 @@
+// A part of the simulator's smoke: seeds that must be green and the same twice. In parts, so that a slow machine shows how far it
+// got; in two files, so that both cores of a small machine have one.
+import { describe, expect, test } from "vitest";
+import { simHost } from "../../src/runtime/sim-host.ts";
+import { runSwarm } from "../../src/sim/swarm.ts";
+
+const SEEDS_EACH = 25;
+
+export function smoke(store: string, seeds: number): void {
+  const parts = Array.from({ length: seeds / SEEDS_EACH }, (_, part) => {
+    const from = part * SEEDS_EACH + 1;
+    return { from, to: from + SEEDS_EACH - 1 };
+  });
+  describe(`on ${store}`, () => {
+    test.each(parts)("seeds $from to $to break no invariant, twice the same", async (range) => {
+      const options = { ...range, store, host: simHost, failFast: false, twice: true };
+      const summary = await runSwarm(options);
+      expect(summary.findings).toEqual([]);
+      expect(summary.seeds).toBe(SEEDS_EACH);
+      expect(summary.faultsMin).toBeGreaterThanOrEqual(100);
+      expect(summary.kinds.size).toBeGreaterThanOrEqual(8);
+      expect(summary.staleWrites).toBeGreaterThanOrEqual(SEEDS_EACH);
+    });
+  });
+}
