@@ -158,7 +158,10 @@ function placed(state: Attempt, waiter: KeyValue | undefined): { readonly isNewP
   return { isNewPlace };
 }
 
-/** Leaves the mark and looks once more: a copy may have been carried out since, or what was granted may have ended. */
+/**
+ * Leaves the mark and looks once more: a copy may have been carried out since, or what was granted may have ended. Where a
+ * copy from before we waited was granted, our place in line is still there, and would be waited for by those behind it.
+ */
 async function settled(
   parts: GrantParts,
   request: GrantRequest,
@@ -167,7 +170,8 @@ async function settled(
 ): Promise<Asked> {
   const { members, names, now } = parts;
   const look: Op = { get: { key: names.holder(request.resource) } };
-  const question = { when: [], yes: [look, ...markOps(parts, request)], no: [] };
+  const leave: Op = { remove: { key: names.waiter(request.resource, request.attempt) } };
+  const question = { when: [], yes: [look, leave, ...markOps(parts, request)], no: [] };
   const { answers } = await members.call(txn, question, {
     ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
   });
@@ -188,7 +192,7 @@ export function markOps(
   return oldest === undefined ? [put] : [put, { remove: { key: mark(oldest) } }];
 }
 
-function isOwn(request: AttemptRequest, record: LeaseRecord): boolean {
+export function isOwn(request: AttemptRequest, record: LeaseRecord): boolean {
   return record.sessionId === request.sessionId && record.attempt === request.attempt;
 }
 

@@ -5,8 +5,11 @@
 // was written between the read and their beginning, if anything was, is found by a second read.
 
 import type { Clock, Timer } from "../../core/clock.ts";
+import { decodeRecord } from "../../core/record.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
 import type { Attempts } from "./attempts.ts";
+import { isOwn } from "./grants.ts";
+import type { KeyValue } from "./kv.ts";
 import type { Members } from "./members.ts";
 import type { Names } from "./names.ts";
 import { txn, type WatchEvent } from "./rpc.ts";
@@ -33,6 +36,8 @@ const UNWATCHED_LOOK_MS = 1_000;
 interface Sight {
   readonly revision: bigint;
   isHeld: boolean;
+  /** By this very attempt: a copy of its request came late, and nobody has been told yet. */
+  isOurs: boolean;
   /** The keys of those who wait before us. */
   readonly ahead: Set<string>;
   /** Since when we wait ourselves, where we do. */
@@ -165,6 +170,7 @@ class Wait {
       return;
     }
     sight.isHeld = !isDelete;
+    sight.isOurs = !isDelete && isHolder(this.#request, kv);
     this.#freeSince = isDelete ? this.#parts.clock.now() : undefined;
   }
 
@@ -173,7 +179,7 @@ class Wait {
     if (sight === undefined || this.#isOver) return;
     const { clock } = this.#parts;
     this.#timer?.cancel();
-    if (!sight.isHeld && sight.ahead.size === 0) {
+    if (sight.isOurs || (!sight.isHeld && sight.ahead.size === 0)) {
       this.#go(sight, false);
       return;
     }
@@ -206,7 +212,7 @@ async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
   const { members, names, attempts } = parts;
   const { resource, attempt, sessionId, limitMs } = request;
   const get = [
-    { get: { key: names.holder(resource), keysOnly: true } },
+    { get: { key: names.holder(resource) } },
     { get: { ...names.queue(resource), keysOnly: true } },
   ];
   const question = { when: [], yes: get, no: [] };
@@ -219,10 +225,21 @@ async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
   const ahead = waiters.filter(
     ({ key, createRevision }) => !key.equals(own) && (ours === undefined || createRevision < ours),
   );
+  const holder = answers[0]?.kvs[0];
+  const isOurs = holder !== undefined && isHolder(request, holder);
   return {
-    ...{ revision: header.revision, isHeld: answers[0]?.kvs[0] !== undefined },
+    ...{ revision: header.revision, isHeld: holder !== undefined, isOurs },
     ...{ ahead: new Set(ahead.map(({ key }) => nameOf(key))), ours },
   };
+}
+
+function isHolder(request: AttemptRequest, { value }: KeyValue): boolean {
+  try {
+    return isOwn(request, decodeRecord(value.toString()));
+  } catch {
+    // What cannot be read is not ours; the grant will say what is wrong with it.
+    return false;
+  }
 }
 
 function nameOf(key: Buffer): string {
