@@ -6,12 +6,14 @@ import { encodeRecord } from "../../core/record.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { Attempts } from "./attempts.ts";
 import { grant } from "./grants.ts";
-import type { KeyValue, Op, OpAnswer, Txn, TxnAnswer } from "./kv.ts";
+import type { KeyValue, Op, Txn, TxnAnswer } from "./kv.ts";
 import type { Members } from "./members.ts";
 import { namesOf } from "./names.ts";
 import type { Transactions } from "./transactions.ts";
 import { untilFree } from "./waiting.ts";
 import type { Watches, WatchListener } from "./watches.ts";
+
+type Answer = TxnAnswer["answers"][number];
 
 const names = namesOf("tenure/");
 const sessionId = "5e".repeat(16);
@@ -70,10 +72,9 @@ test("a watch tells that it became ours; one of another, or one that nobody can 
 
 test("what a late copy was granted leaves no place in line", async () => {
   const asked: Txn[] = [];
-  const [held, session] = [holderKey("mine", 4n), holderKey("", 1n, "session")].map((kv) => ({
-    ...{ kvs: [kv], txn: undefined },
-  })) as [OpAnswer, OpAnswer];
-  const none: OpAnswer = { kvs: [], txn: undefined };
+  const found = (kv: KeyValue): Answer => ({ kvs: [kv], txn: undefined });
+  const [held, session] = [found(holderKey("mine", 4n)), found(holderKey("", 1n, "session"))];
+  const none: Answer = { kvs: [], txn: undefined };
   const reply = (transaction: Txn): TxnAnswer => {
     asked.push(transaction);
     const isLook = transaction.when.length > 0;
