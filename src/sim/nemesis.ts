@@ -8,6 +8,7 @@ import type { StoreModel } from "./stores/model.ts";
 import type { Chance } from "./world/chance.ts";
 import type { HostClocks } from "./world/host-clocks.ts";
 import type { Network } from "./world/network.ts";
+import type { Program } from "./world/program.ts";
 import type { Schedule } from "./world/schedule.ts";
 import type { Trace } from "./world/trace.ts";
 
@@ -31,6 +32,9 @@ export interface NemesisParts {
 /** Does it, and answers how it ends; undefined when it needs no end. */
 type Do = (fault: PlannedFault, target: Target) => (() => void) | undefined;
 type Target = NemesisParts["lives"][number];
+
+/** Everybody tries for the lock a thousand times a second meanwhile: long ones are rare, for the sake of speed. */
+const LONG_TTLS = 1.9;
 
 export class Nemesis {
   readonly #parts: NemesisParts;
@@ -89,6 +93,20 @@ export class Nemesis {
     crash: (fault, { life }) => {
       this.#tell(fault, life.name);
       life.crash(fault.ms / 2);
+      return undefined;
+    },
+    "stopped while writing": (fault, { life }) =>
+      this.#atCommit(fault, life, (program, ms) => {
+        program.stop();
+        this.#parts.schedule.after(ms, () => program.resume());
+      }),
+    "killed while writing": (fault, { life }) =>
+      this.#atCommit(fault, life, () => life.crash(fault.ms / 2)),
+    reboot: (fault, { clocks }) => {
+      if (clocks.isStopped) return undefined;
+      this.#tell(fault, "the machine");
+      for (const { life } of this.#on(clocks)) life.crash(fault.ms / 2);
+      clocks.reboot();
       return undefined;
     },
     "cut requests": (fault, { life }) => this.#cut(fault, life.name, ["out"]),
@@ -177,16 +195,41 @@ export class Nemesis {
     { life, clocks }: Target,
     how: "suspended" | "frozen",
   ): (() => void) | undefined {
-    const { program } = life;
+    const programs = this.#on(clocks).flatMap((on) => on.life.program ?? []);
     // One thing at a time: a machine that is asleep cannot fall asleep.
-    if (program === undefined || clocks.isStopped) return undefined;
+    if (programs.length === 0 || clocks.isStopped) return undefined;
     this.#tell(fault, life.name);
     clocks.stop(how);
-    program.stop();
+    for (const program of programs) program.stop();
     return () => {
       clocks.run();
-      if (how === "suspended") program.jump();
-      program.resume();
+      for (const program of programs) {
+        if (how === "suspended") program.jump();
+        program.resume();
+      }
     };
+  }
+
+  /** Those that run on this machine. */
+  #on(clocks: HostClocks): NemesisParts["lives"] {
+    return this.#parts.lives.filter((target) => target.clocks === clocks);
+  }
+
+  /** With the store's write lock in the program's hand, the next time that it has it. */
+  #atCommit(
+    fault: PlannedFault,
+    { name, program }: Life,
+    act: (program: Program, ms: number) => void,
+  ): undefined {
+    const { model, plan, schedule } = this.#parts;
+    if (program === undefined) return;
+    model.beforeCommit?.(program, () => {
+      // The calm ends every fault, and none begins in it.
+      const wantedMs = fault.ms > LONG_TTLS * plan.ttlMs ? fault.ms : fault.ms / 8;
+      const ms = Math.min(wantedMs, plan.faultyMs - schedule.now);
+      if (ms <= 0) return;
+      this.#tell(fault, name, `${Math.round(ms)} ms`);
+      act(program, ms);
+    });
   }
 }
