@@ -34,7 +34,7 @@ type Do = (fault: PlannedFault, target: Target) => (() => void) | undefined;
 type Target = NemesisParts["lives"][number];
 
 /** Everybody tries for the lock a thousand times a second meanwhile: long ones are rare, for the sake of speed. */
-const LONG_TTLS = 1.9;
+const LONG_TTLS = 2.1;
 
 export class Nemesis {
   readonly #parts: NemesisParts;

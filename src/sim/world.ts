@@ -9,6 +9,7 @@ import type { Engine, Site, StoreModel } from "./stores/model.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
 import { lock } from "./workloads/lock.ts";
 import { many } from "./workloads/many.ts";
+import { hasSchedule, once } from "./workloads/once.ts";
 import type { Workload } from "./workloads/workload.ts";
 import { Chance } from "./world/chance.ts";
 import { HostClocks } from "./world/host-clocks.ts";
@@ -65,7 +66,7 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
       const offsetMs = own.between(1e3, 1e6);
       const clocks = model.host ?? new HostClocks(schedule, { rate, offsetMs, name });
       const parts = { name, plan, schedule, clocks, chance: own, trace, model, resources };
-      return { life: new Life({ ...parts, workloads: workloadsOf(index) }), clocks, rate };
+      return { life: new Life({ ...parts, workloads: workloadsOf(index, plan) }), clocks, rate };
     });
     const parts = {
       ...{ plan, schedule, network, trace, model, resources, lives, contended: CONTENDED },
@@ -82,8 +83,9 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
 }
 
 /** Every program contends for both locks and the leadership, and has a session full of small leases besides. */
-function workloadsOf(index: number): Workload[] {
+function workloadsOf(index: number, plan: Plan): Workload[] {
   const loops: Workload[] = [lock(`lock/${index % 2}`), many, leader];
+  if (hasSchedule(plan)) loops.push(once);
   return index === 2 ? [...loops, lock("lock/0"), lock("lock/1")] : loops;
 }
 

@@ -30,7 +30,8 @@ export class HostClocks {
     this.#rate = start.rate;
     this.#base = start.offsetMs;
     this.#since = schedule.now;
-    this.#wallOffset = 1_700_000_000_000 + start.offsetMs * 7;
+    // Off by up to half a second at first.
+    this.#wallOffset = 1_700_000_000_000 + (start.offsetMs % 1_000) - 500 - start.offsetMs;
     const now = (): number => this.bootNow();
     const bootId = (): string => `boot ${this.#boots} of ${start.name}`;
     this.hostClock = {

@@ -67,7 +67,7 @@ export class Network {
   nearMs(): number {
     const { slow, slowMs, usualMs } = this.#weather;
     const usual = this.#chance.between(usualMs / 80, usualMs / 4);
-    return this.#happens(slow, "slow") ? usual + this.#chance.between(0, slowMs / 8) : usual;
+    return this.#happens(slow, "slow") ? usual + this.#chance.between(0, slowMs / 50) : usual;
   }
 
   cut(from: string, to: string): void {

@@ -29,6 +29,8 @@ const REPORTS_LOST = 0.05;
 
 export class SharedFile {
   readonly #parts: SharedFileParts;
+  readonly #beginning: Statement;
+  readonly #committing: Statement;
   readonly #statements = new Map<string, Statement>();
   readonly #watchers = new Set<Watcher>();
   /** What is to happen to a program at its next commit. */
@@ -43,6 +45,8 @@ export class SharedFile {
 
   constructor(parts: SharedFileParts) {
     this.#parts = parts;
+    this.#beginning = parts.database.prepare("BEGIN IMMEDIATE");
+    this.#committing = parts.database.prepare("COMMIT");
   }
 
   /** Just before the program's next commit `act` comes to pass, which may stop or kill it. */
@@ -84,7 +88,7 @@ export class SharedFile {
   }
 
   #begin(program: Program): void {
-    const { schedule, trace, other, database } = this.#parts;
+    const { schedule, trace, other } = this.#parts;
     // The kernel lets go of the locks of a process that is gone.
     if (this.#owner?.isDead) this.#owner = undefined;
     if (this.#owner !== undefined || other.program.isStopped || schedule.now < this.#flushedAt) {
@@ -92,7 +96,7 @@ export class SharedFile {
       throw BUSY;
     }
     this.#log = this.#planned.has(program) ? [] : undefined;
-    database.exec("BEGIN IMMEDIATE");
+    this.#beginning.run();
   }
 
   /** False when it has not come to pass, or not yet. */
@@ -119,12 +123,11 @@ export class SharedFile {
   /** The statements are undone, so that nobody sees them, and done again when the program goes on. */
   #postpone(program: Program): void {
     const log = this.#log ?? [];
-    const { database } = this.#parts;
     this.#rollBack();
     this.#owner = program;
     program.send(() => {
       this.#owner = undefined;
-      database.exec("BEGIN IMMEDIATE");
+      this.#beginning.run();
       for (const again of log) again();
       this.#committed();
     });
@@ -141,8 +144,8 @@ export class SharedFile {
   }
 
   #committed(): void {
-    const { database, schedule, network, truth } = this.#parts;
-    database.exec("COMMIT");
+    const { schedule, network, truth } = this.#parts;
+    this.#committing.run();
     truth.committed();
     this.#log = undefined;
     this.#commits += 1;

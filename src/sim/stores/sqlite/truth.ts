@@ -104,8 +104,7 @@ export class Truth {
   #freed({ resource, token, how }: Freed): void {
     const lease = this.#leases.get(resource);
     this.#leases.delete(resource);
-    // What has expired is not freed by whoever finds it so.
-    if (lease === undefined || !this.#lives(lease.session)) return;
+    if (lease === undefined) return;
     this.#trace.note("store", { kind: "storeFreed", resource, token, how });
   }
 
