@@ -10,6 +10,7 @@ import {
   lively,
   nothingLeftBehind,
 } from "./checkers/liveness.ts";
+import { everyFireRuns, oneRunAFire } from "./checkers/once.ts";
 import { guardedWrites } from "./checkers/resource-side.ts";
 import {
   conditionalEndings,
@@ -37,6 +38,8 @@ const CHECKERS: readonly MakeChecker[] = [
   nothingLeftBehind,
   boundedRequests,
   foreseenErrors,
+  oneRunAFire,
+  everyFireRuns,
 ];
 
 const GRANTS_MIN = 10;

@@ -32,6 +32,9 @@ export interface NemesisParts {
 type Do = (fault: PlannedFault, target: Target) => (() => void) | undefined;
 type Target = NemesisParts["lives"][number];
 
+/** Of a fault that costs much to simulate, what is shorter than so many ttl becomes much shorter. */
+const LONG_TTLS = 2.1;
+
 export class Nemesis {
   readonly #parts: NemesisParts;
   /** What is under way, so that the calm can end it. */
@@ -99,6 +102,24 @@ export class Nemesis {
     crash: (fault, { life }) => {
       this.#tell(fault, life.name);
       life.crash(fault.ms / 2);
+      return undefined;
+    },
+    "stopped while writing": (fault, { life }) => {
+      const { program } = life;
+      // Everybody tries for the lock a thousand times a second meanwhile: long ones are rare, for the sake of speed.
+      const ms = fault.ms > LONG_TTLS * this.#parts.plan.ttlMs ? fault.ms : fault.ms / 8;
+      return this.#atCommit(life, { ...fault, ms }, () => {
+        program?.stop();
+        this.#endLater({ ...fault, ms }, () => program?.resume());
+      });
+    },
+    "killed while writing": (fault, { life }) =>
+      this.#atCommit(life, fault, () => life.crash(fault.ms / 2)),
+    reboot: (fault, { clocks }) => {
+      if (clocks.isStopped) return undefined;
+      this.#tell(fault, "the machine");
+      for (const { life } of this.#on(clocks)) life.crash(fault.ms / 2);
+      clocks.reboot();
       return undefined;
     },
     "cut requests": (fault, { life }) => this.#cut(fault, life.name, ["out"]),
@@ -187,16 +208,33 @@ export class Nemesis {
     { life, clocks }: Target,
     how: "suspended" | "frozen",
   ): (() => void) | undefined {
-    const { program } = life;
+    const programs = this.#on(clocks).flatMap((on) => on.life.program ?? []);
     // One thing at a time: a machine that is asleep cannot fall asleep.
-    if (program === undefined || clocks.isStopped) return undefined;
+    if (programs.length === 0 || clocks.isStopped) return undefined;
     this.#tell(fault, life.name);
     clocks.stop(how);
-    program.stop();
+    for (const program of programs) program.stop();
     return () => {
       clocks.run();
-      if (how === "suspended") program.jump();
-      program.resume();
+      for (const program of programs) {
+        if (how === "suspended") program.jump();
+        program.resume();
+      }
     };
+  }
+
+  /** Those that run on this machine. */
+  #on(clocks: HostClocks): NemesisParts["lives"] {
+    return this.#parts.lives.filter((target) => target.clocks === clocks);
+  }
+
+  /** With the store's write lock in the program's hand, the next time that it has it. */
+  #atCommit({ name, program }: Life, fault: PlannedFault, act: () => void): undefined {
+    if (program === undefined) return;
+    this.#parts.model.beforeCommit?.(program, () => {
+      if (this.#isCalm) return;
+      this.#tell(fault, name);
+      act();
+    });
   }
 }

@@ -24,17 +24,21 @@ const PLANNED_FAULTS = [
   "rolling restart",
   "replay",
 ] as const;
+/** A store in a file of one machine has no network before it and no clock that differs; other things happen there. */
+const FILE_FAULTS = ["stopped while writing", "killed while writing", "reboot"] as const;
 /** Outside of the bounds that a lease may count on: only the guard can help then. */
 const BEYOND_FAULTS = ["machine frozen", "clock far off"] as const;
 
 export type FaultKind =
   | (typeof MESSAGE_FAULTS)[number]
   | (typeof PLANNED_FAULTS)[number]
+  | (typeof FILE_FAULTS)[number]
   | (typeof BEYOND_FAULTS)[number];
 
 export const FAULT_KINDS: readonly FaultKind[] = [
   ...MESSAGE_FAULTS,
   ...PLANNED_FAULTS,
+  ...FILE_FAULTS,
   ...BEYOND_FAULTS,
 ];
 
@@ -74,15 +78,25 @@ const FAULTS_MIN = 100;
 /** A day that does not come to its faults, because everybody is stopped or cut off, ends at so many times its length. */
 export const LONGEST_DAY = 4;
 const USUAL_MS = 4;
-const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500 };
+const REPLACED: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> = {
+  sqlite: {
+    "cut requests": "stopped while writing",
+    "cut answers": "killed while writing",
+    "cut both ways": "reboot",
+    "clock rate": "suspend",
+    "store paused": "stopped while writing",
+  },
+};
+const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500, sqlite: 20 };
 
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");
   const programs = chance.isTrue(0.3) ? 4 : 3;
   const ttlMs = Math.round(chance.between(1_600, 3_200));
   const drift = chance.pick([0.01, 0.02, 0.05]);
-  const isBeyondBounds = chance.isTrue(0.12);
-  const kinds = drawKinds(chance, isBeyondBounds);
+  const isOneMachine = store === "sqlite";
+  const isBeyondBounds = chance.isTrue(0.12) && !isOneMachine;
+  const kinds = drawKinds(chance, isBeyondBounds).map((kind) => REPLACED[store]?.[kind] ?? kind);
   const faultyMs = Math.round(chance.between(3, 4.5) * ttlMs);
   // A slow network: then a renewal is sent before the one before it is answered.
   const roundTripMs = Math.round(ttlMs * chance.pick([0.1, 0.1, 0.27]));
@@ -91,7 +105,7 @@ export function planOf(seed: number, store: string): Plan {
   return {
     ...{ seed, store, programs, ...timing, storeLagMs, faultyMs, faultsMin: FAULTS_MIN },
     calmMs: 1.5 * (ttlMs + storeLagMs) + 3_200,
-    rates: drawRates(chance, programs + 1, drift),
+    rates: drawRates(chance, programs + 1, drift).map((rate) => (isOneMachine ? 1 : rate)),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
     faults: drawFaults(chance, kinds, { ttlMs, faultyMs, programs }),

@@ -5,12 +5,14 @@ import { type Changes, changed, type Plan, planOf, UNCHANGED } from "./plan.ts";
 import { etcdEngine } from "./stores/etcd.ts";
 import { memoryEngine } from "./stores/memory.ts";
 import type { Engine } from "./stores/model.ts";
+import { sqliteEngine } from "./stores/sqlite.ts";
 import { type Ended, type Host, liveThrough } from "./world.ts";
 
 /** The stores that there is a model of, by the name that `tenure sim --store` takes. */
 export const ENGINES: Readonly<Record<string, Engine>> = {
   memory: memoryEngine,
   etcd: etcdEngine,
+  sqlite: sqliteEngine,
 };
 
 export interface Outcome {
@@ -27,6 +29,7 @@ export async function runSeed(
 ): Promise<Outcome> {
   const engine = ENGINES[store];
   if (engine === undefined) throw new Error(`There is no model of ${store}.`);
+  await engine.ready?.();
   const planned = changed(planOf(seed, store), changes);
   const ended = await liveThrough(planned, engine, host);
   const plan = { ...planned, faultyMs: ended.calmAt ?? planned.faultyMs };

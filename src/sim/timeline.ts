@@ -75,6 +75,8 @@ function tell(event: Traced): string {
       return `release() of ${event.resource} ${event.token}: ${event.result}`;
     case "wrote":
       return toldWrite(event);
+    case "fire":
+      return `fire ${event.fire % 1_000_000} is ${event.step} by its clock at ${Math.round(event.wall) % 1_000_000}`;
     case "election":
       return `election: ${event.event} ${event.detail}`;
     case "failed":

@@ -5,10 +5,11 @@ import { Life } from "./life.ts";
 import { Nemesis, type NemesisParts } from "./nemesis.ts";
 import { LONGEST_DAY, type Plan } from "./plan.ts";
 import { Resources } from "./resource.ts";
-import type { Engine, Site } from "./stores/model.ts";
+import type { Engine, Site, StoreModel } from "./stores/model.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
 import { lock } from "./workloads/lock.ts";
 import { many } from "./workloads/many.ts";
+import { hasSchedule, once } from "./workloads/once.ts";
 import type { Workload } from "./workloads/workload.ts";
 import { Chance } from "./world/chance.ts";
 import { HostClocks } from "./world/host-clocks.ts";
@@ -53,18 +54,21 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
     return new Program({ name, schedule, clocks, chance: own });
   };
   const reopen = host.closeWorld();
+  let closing: StoreModel | undefined;
   try {
     const storeRate = plan.rates[0] ?? 1;
     const site: Site = { schedule, network, trace, machine: (name) => machine(name, storeRate) };
     const model = engine(site);
+    closing = model;
     const resources = new Resources(machine("resource", 1), network, trace);
     const lives = Array.from({ length: plan.programs }, (_, index) => {
       const name = `p${index + 1}`;
       const rate = plan.rates[index + 1] ?? 1;
       const own = chance.stream(name);
-      const clocks = new HostClocks(schedule, { rate, offsetMs: own.between(1e3, 1e6), name });
+      const offsetMs = own.between(1e3, 1e6);
+      const clocks = model.host ?? new HostClocks(schedule, { rate, offsetMs, name });
       const parts = { name, plan, schedule, clocks, chance: own, trace, model, resources };
-      return { life: new Life({ ...parts, workloads: workloadsOf(index) }), clocks, rate };
+      return { life: new Life({ ...parts, workloads: workloadsOf(index, plan) }), clocks, rate };
     });
     const parts = {
       ...{ plan, schedule, network, trace, model, resources, lives, contended: CONTENDED },
@@ -75,13 +79,15 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
     await host.eachTurn(() => day.step());
     return { trace, steps: schedule.steps, virtualMs: schedule.now, ...day.outcome() };
   } finally {
+    closing?.close?.();
     reopen();
   }
 }
 
 /** Every program contends for both locks and the leadership, and has a session full of small leases besides. */
-function workloadsOf(index: number): Workload[] {
+function workloadsOf(index: number, plan: Plan): Workload[] {
   const loops: Workload[] = [lock(`lock/${index % 2}`), many, leader];
+  if (hasSchedule(plan)) loops.push(once);
   return index === 2 ? [...loops, lock("lock/0"), lock("lock/1")] : loops;
 }
 

@@ -11,6 +11,7 @@ import type { HostClock } from "../../src/core/clock.ts";
 import { isTenureError } from "../../src/core/errors.ts";
 import { connect } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
+import { localDisk } from "../../src/stores/sqlite/disk.ts";
 import { type Connection, loadDriver } from "../../src/stores/sqlite/driver.ts";
 import { refuseNetworkFileSystem } from "../../src/stores/sqlite/file.ts";
 import { Waker } from "../../src/stores/sqlite/waker.ts";
@@ -304,7 +305,9 @@ describe("waking without the kernel's help", () => {
     await hold(store, "one", "r", 10_000);
     const mine = driver.open(file);
     // The path is wrong on purpose: there is no such WAL file to watch.
-    const waker = new Waker(mine, join(folder, "elsewhere.db"), systemParts().clock);
+    const elsewhere = join(folder, "elsewhere.db");
+    const { clock } = systemParts();
+    const waker = new Waker({ connection: mine, file: elsewhere, disk: localDisk, clock });
     const subscription = waker.subscribe();
     const woken = subscription.next(Number.POSITIVE_INFINITY, new AbortController().signal);
     await hold(store, "two", "r2", 10_000);

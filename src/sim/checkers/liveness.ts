@@ -29,7 +29,8 @@ export function lively(contended: readonly string[]): MakeChecker {
   };
 }
 
-function livelyUntil({ faultyMs, ttlMs, storeLagMs }: Plan): number {
+/** By then everything goes its way again. */
+export function livelyUntil({ faultyMs, ttlMs, storeLagMs }: Plan): number {
   return faultyMs + 1.5 * (ttlMs + storeLagMs) + GRACE_MS;
 }
 

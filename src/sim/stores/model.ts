@@ -3,6 +3,7 @@
 
 import type { OpenStore } from "../../stores/store.ts";
 import type { Callee } from "../world/call.ts";
+import type { HostClocks } from "../world/host-clocks.ts";
 import type { Network } from "../world/network.ts";
 import type { Program } from "../world/program.ts";
 import type { Schedule } from "../world/schedule.ts";
@@ -22,7 +23,17 @@ export interface StoreModel {
   readonly servers: readonly Callee[];
   /** For one program: its own client, with its own connections. */
   open(program: Program): OpenStore;
+  /** Where all programs run, when the store is a file of one machine. */
+  readonly host?: HostClocks;
+  /** Just before the program's next commit `act` comes to pass, which may stop or kill it. */
+  beforeCommit?(program: Program, act: () => void): void;
+  /** The day is over. */
+  close?(): void;
 }
 
 /** Builds a backend in a world. It notes every `store...` event in the trace: the checkers take that for the truth. */
-export type Engine = (site: Site) => StoreModel;
+export interface Engine {
+  (site: Site): StoreModel;
+  /** To be awaited before the first world. */
+  readonly ready?: () => Promise<void>;
+}

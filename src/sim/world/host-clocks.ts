@@ -5,6 +5,10 @@
 import type { HostClock } from "../../core/clock.ts";
 import type { Schedule } from "./schedule.ts";
 
+const BOOT_STEP_MS = 10;
+/** What the clocks show when the first program of a boot begins. */
+const FIRST_MS = 20;
+
 export class HostClocks {
   readonly hostClock: HostClock;
   readonly #schedule: Schedule;
@@ -15,6 +19,7 @@ export class HostClocks {
   /** What the boot clock counted and the monotonic one did not. */
   #slept = 0;
   #wallOffset: number;
+  #boots = 1;
   #running: "yes" | "suspended" | "frozen" = "yes";
 
   constructor(
@@ -25,9 +30,16 @@ export class HostClocks {
     this.#rate = start.rate;
     this.#base = start.offsetMs;
     this.#since = schedule.now;
-    this.#wallOffset = 1_700_000_000_000 + start.offsetMs * 7;
+    // Off by up to half a second at first.
+    this.#wallOffset = 1_700_000_000_000 + (start.offsetMs % 1_000) - 500 - start.offsetMs;
     const now = (): number => this.bootNow();
-    this.hostClock = { now, stepMs: 10, bootId: `boot of ${start.name}` };
+    const bootId = (): string => `boot ${this.#boots} of ${start.name}`;
+    this.hostClock = {
+      ...{ now, stepMs: BOOT_STEP_MS },
+      get bootId() {
+        return bootId();
+      },
+    };
   }
 
   get isStopped(): boolean {
@@ -41,13 +53,11 @@ export class HostClocks {
   }
 
   bootNow(): number {
-    const asleep = this.#running === "suspended" ? this.#schedule.now - this.#since : 0;
-    return Math.floor((this.now() + this.#slept + asleep) / 10) * 10;
+    return Math.floor(this.#boot() / BOOT_STEP_MS) * BOOT_STEP_MS;
   }
 
   wallNow(): number {
-    const asleep = this.#running === "suspended" ? this.#schedule.now - this.#since : 0;
-    return this.#wallOffset + this.now() + this.#slept + asleep;
+    return this.#wallOffset + this.#boot();
   }
 
   stepWall(byMs: number): void {
@@ -74,6 +84,23 @@ export class HostClocks {
   /** When the monotonic clock will show this, if it runs on as it does now. */
   trueInstant(monotonic: number): number {
     return this.#schedule.now + (monotonic - this.now()) / this.#rate;
+  }
+
+  /** The same for the boot clock, without its steps. */
+  trueInstantOfBoot(boot: number): number {
+    return this.#schedule.now + (boot - this.#boot()) / this.#rate;
+  }
+
+  /** The machine starts again: all clocks but the wall clock begin anew. */
+  reboot(): void {
+    this.#wallOffset += this.#boot() - FIRST_MS;
+    [this.#base, this.#since, this.#slept] = [FIRST_MS, this.#schedule.now, 0];
+    this.#boots += 1;
+  }
+
+  #boot(): number {
+    const asleep = this.#running === "suspended" ? this.#schedule.now - this.#since : 0;
+    return this.now() + this.#slept + asleep;
   }
 
   #settle(): void {

@@ -63,6 +63,13 @@ export class Network {
     return (arrive) => from.send(() => travel(arrive));
   }
 
+  /** For what is near and cannot get lost, as a flush to the disk: it only takes its time. */
+  nearMs(): number {
+    const { slow, slowMs, usualMs } = this.#weather;
+    const usual = this.#chance.between(usualMs / 80, usualMs / 4);
+    return this.#happens(slow, "slow") ? usual + this.#chance.between(0, slowMs / 50) : usual;
+  }
+
   cut(from: string, to: string): void {
     const path = pathOf(from, to);
     if (!this.#cuts.has(path)) this.#cuts.set(path, []);

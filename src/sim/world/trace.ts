@@ -82,6 +82,13 @@ export type Happening =
       readonly outcome: "admitted" | "refused";
       readonly stale: boolean;
     }
+  /** Of a schedule, by its instant; `wall` is what the program's clock on the wall shows. */
+  | {
+      readonly kind: "fire";
+      readonly fire: number;
+      readonly step: "called" | "began" | "ran" | "taken" | "running" | "late";
+      readonly wall: number;
+    }
   | { readonly kind: "election"; readonly event: string; readonly detail: string }
   | { readonly kind: "failed"; readonly what: string; readonly code: string }
   | { readonly kind: "asked"; readonly what: string }

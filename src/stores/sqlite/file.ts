@@ -66,12 +66,6 @@ export async function openFile(
   }
 }
 
-/** What identifies the file behind a path: when it changes, somebody has deleted or replaced it under us. */
-export function identityOf(file: string): string {
-  const stat = statSync(file, { throwIfNoEntry: false });
-  return stat === undefined ? "missing" : `${stat.dev}:${stat.ino}`;
-}
-
 /** Exported for the test: no network file system can be mounted there. */
 export function refuseNetworkFileSystem(type: number, folder: string): void {
   const name = NETWORK_FILE_SYSTEMS.get(type);

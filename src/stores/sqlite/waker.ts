@@ -2,9 +2,9 @@
 // `data_version` then tells whether a commit is visible, for which the writer's flush may still take a moment. A slow
 // poll covers what the kernel may miss. While nobody waits, nothing runs.
 
-import { type FSWatcher, watch } from "node:fs";
 import type { Clock, Timer } from "../../core/clock.ts";
 import { Bell } from "../shared/bell.ts";
+import type { Disk, Watching } from "./disk.ts";
 import type { Connection, Statement } from "./driver.ts";
 
 /** After a report from the kernel: when to look, in milliseconds after the look before. */
@@ -14,18 +14,27 @@ const IDLE_LOOK_MS = 250;
 /** The same where the kernel cannot report at all. */
 const BLIND_LOOK_MS = 10;
 
+export interface WakerParts {
+  readonly connection: Connection;
+  readonly file: string;
+  readonly disk: Disk;
+  readonly clock: Clock;
+}
+
 export class Waker {
   readonly #file: string;
+  readonly #disk: Disk;
   readonly #clock: Clock;
   readonly #version: Statement;
   readonly #listeners = new Set<() => void>();
-  #watcher: FSWatcher | undefined;
+  #watcher: Watching | undefined;
   #timer: Timer | undefined;
   #seen: unknown;
   #looks = LOOKS_MS.length;
 
-  constructor(connection: Connection, file: string, clock: Clock) {
+  constructor({ connection, file, disk, clock }: WakerParts) {
     this.#file = file;
+    this.#disk = disk;
     this.#clock = clock;
     this.#version = connection.prepare("PRAGMA data_version");
   }
@@ -56,8 +65,11 @@ export class Waker {
   #start(): void {
     this.#seen = this.#version.get()?.data_version;
     try {
-      this.#watcher = watch(`${this.#file}-wal`, { persistent: false }, () => this.#reported());
-      this.#watcher.on("error", () => this.#goBlind());
+      this.#watcher = this.#disk.watch(
+        `${this.#file}-wal`,
+        () => this.#reported(),
+        () => this.#goBlind(),
+      );
     } catch {
       this.#watcher = undefined;
     }

@@ -4,9 +4,9 @@
 
 import type { Clock, Random } from "../../core/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
+import type { Disk } from "./disk.ts";
 import type { Connection, Statement } from "./driver.ts";
 import { failure, isBusy } from "./failures.ts";
-import { identityOf } from "./file.ts";
 
 interface Job {
   readonly work: () => unknown;
@@ -31,6 +31,7 @@ const SIDE_LOOK_MS = 250;
 export interface WriterParts {
   readonly connection: Connection;
   readonly file: string;
+  readonly disk: Disk;
   readonly clock: Clock;
   readonly random: Random;
   /** Called after every commit that changed something. */
@@ -54,8 +55,8 @@ export class Writer {
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
-    this.#identity = identityOf(parts.file);
-    this.#sideIdentity = sideIdentityOf(parts.file);
+    this.#identity = parts.disk.identityOf(parts.file);
+    this.#sideIdentity = sideIdentityOf(parts);
     this.#begin = parts.connection.prepare("BEGIN IMMEDIATE");
     this.#commit = parts.connection.prepare("COMMIT");
   }
@@ -153,13 +154,13 @@ export class Writer {
 
   /** A file that was deleted or replaced still takes our writes, but nobody else sees them: two worlds, two holders. */
   #checkIdentity(): void {
-    const { file, clock } = this.#parts;
+    const { file, disk, clock } = this.#parts;
     const now = clock.now();
     if (now >= this.#sideLookAt) {
       this.#sideLookAt = now + SIDE_LOOK_MS;
-      this.#orphaned ||= sideIdentityOf(file) !== this.#sideIdentity;
+      this.#orphaned ||= sideIdentityOf(this.#parts) !== this.#sideIdentity;
     }
-    this.#orphaned ||= identityOf(file) !== this.#identity;
+    this.#orphaned ||= disk.identityOf(file) !== this.#identity;
     if (!this.#orphaned) return;
     throw new StoreUnavailableError(
       `${file} (or its -wal or -shm file) was deleted or replaced while it was open. Stop all processes that use it before you do that.`,
@@ -173,6 +174,6 @@ export class Writer {
 }
 
 /** The log and the lock table beside the file, which exist while it is open. */
-function sideIdentityOf(file: string): string {
-  return `${identityOf(`${file}-wal`)} ${identityOf(`${file}-shm`)}`;
+function sideIdentityOf({ disk, file }: WriterParts): string {
+  return `${disk.identityOf(`${file}-wal`)} ${disk.identityOf(`${file}-shm`)}`;
 }

@@ -1,0 +1,139 @@
+// What was committed, in the words of the trace. Triggers in the model's database tell of every row that changes, whatever
+// statement did it; at the commit their reports become events, and a rollback forgets them.
+
+import type { HostClocks } from "../../world/host-clocks.ts";
+import type { Ending, Trace } from "../../world/trace.ts";
+import type { SimulatedDatabase } from "./database.ts";
+
+const TRIGGERS = `
+  CREATE TEMP TRIGGER told_new_lease AFTER INSERT ON lease BEGIN
+    SELECT told_granted(NEW.resource, CAST(NEW.token AS TEXT), NEW.session, NEW.attempt);
+  END;
+  CREATE TEMP TRIGGER told_lease AFTER UPDATE OF token ON lease BEGIN
+    SELECT told_granted(NEW.resource, CAST(NEW.token AS TEXT), NEW.session, NEW.attempt);
+  END;
+  CREATE TEMP TRIGGER told_free AFTER UPDATE OF session ON lease WHEN NEW.session IS NULL BEGIN
+    SELECT told_freed(NEW.resource, CAST(NEW.token AS TEXT));
+  END;
+  CREATE TEMP TRIGGER told_revocation AFTER INSERT ON revocation BEGIN
+    SELECT told_revoked();
+  END;
+  CREATE TEMP TRIGGER told_new_session AFTER INSERT ON session BEGIN
+    SELECT told_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
+  END;
+  CREATE TEMP TRIGGER told_session AFTER UPDATE OF expires_ms ON session BEGIN
+    SELECT told_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
+  END;
+  CREATE TEMP TRIGGER told_end AFTER DELETE ON session BEGIN SELECT told_ended(OLD.id); END;
+`;
+
+interface SessionRow {
+  readonly bootId: string;
+  readonly expiresMs: number;
+}
+
+interface LeaseRow {
+  readonly token: bigint;
+  readonly session: string;
+}
+
+interface Freed {
+  readonly resource: string;
+  readonly token: bigint;
+  how: Ending;
+}
+
+export class Truth {
+  readonly #trace: Trace;
+  readonly #host: HostClocks;
+  readonly #sessions = new Map<string, SessionRow>();
+  readonly #leases = new Map<string, LeaseRow>();
+  /** Of the transaction that is open. */
+  #reports: (() => void)[] = [];
+  #newestFreed: Freed | undefined;
+  /** How the statement that runs lets go of a lease, where it does. */
+  ending: Ending = "released";
+
+  constructor(database: SimulatedDatabase, trace: Trace, host: HostClocks) {
+    this.#trace = trace;
+    this.#host = host;
+    const on = (name: string, told: (...values: never[]) => void): void =>
+      database.function(name, { varargs: true }, (...values) => {
+        told(...(values as never[]));
+        return null;
+      });
+    on("told_granted", (resource: string, token: string, session: string, attempt: string) =>
+      this.#later(() => this.#granted(resource, BigInt(token), session, attempt)),
+    );
+    on("told_freed", (resource: string, token: string) => {
+      const freed = { resource, token: BigInt(token), how: this.ending };
+      this.#newestFreed = freed;
+      this.#later(() => this.#freed(freed));
+    });
+    // The release before it in the same transaction was not its holder's wish.
+    on("told_revoked", () => {
+      if (this.#newestFreed !== undefined) this.#newestFreed.how = "revoked";
+    });
+    on("told_kept", (id: string, bootId: string, expiresMs: number) =>
+      this.#later(() => this.#kept(id, { bootId, expiresMs })),
+    );
+    on("told_ended", (id: string) => this.#later(() => this.#ended(id)));
+    database.exec(TRIGGERS);
+  }
+
+  committed(): void {
+    const reports = this.#reports;
+    this.#reports = [];
+    for (const report of reports) report();
+  }
+
+  rolledBack(): void {
+    this.#reports = [];
+  }
+
+  /** Nothing has happened before the commit. */
+  #later(report: () => void): void {
+    this.#reports.push(report);
+  }
+
+  #granted(resource: string, token: bigint, session: string, attempt: string): void {
+    this.#leases.set(resource, { token, session });
+    this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
+  }
+
+  #freed({ resource, token, how }: Freed): void {
+    const lease = this.#leases.get(resource);
+    this.#leases.delete(resource);
+    if (lease === undefined) return;
+    this.#trace.note("store", { kind: "storeFreed", resource, token, how });
+  }
+
+  #kept(session: string, row: SessionRow): void {
+    this.#sessions.set(session, row);
+    this.#trace.note("store", { kind: "storeKept", session, until: this.#end(row) });
+  }
+
+  #ended(session: string): void {
+    if (this.#lives(session)) {
+      for (const [resource, lease] of this.#leases) {
+        if (lease.session !== session) continue;
+        this.#leases.delete(resource);
+        const { token } = lease;
+        this.#trace.note("store", { kind: "storeFreed", resource, token, how: "sessionEnded" });
+      }
+    }
+    this.#sessions.delete(session);
+  }
+
+  #lives(session: string): boolean {
+    const row = this.#sessions.get(session);
+    const { bootId, now } = this.#host.hostClock;
+    return row !== undefined && row.bootId === bootId && row.expiresMs > now();
+  }
+
+  /** The store reads its clock in steps: it is over at the first step that is not before its end. */
+  #end({ expiresMs }: SessionRow): number {
+    const { stepMs } = this.#host.hostClock;
+    return this.#host.trueInstantOfBoot(Math.ceil(expiresMs / stepMs) * stepMs);
+  }
+}
