@@ -1,8 +1,10 @@
 // Goal: every checker finds what it is there for, and is silent on what is allowed. Method: small traces by hand, each once
 // with and once without the fault.
 import { describe, expect, test } from "vitest";
+import { firesFrom } from "../src/sim/checkers/once.ts";
 import { checkTrace } from "../src/sim/judge.ts";
 import { planOf } from "../src/sim/plan.ts";
+import { WINDOW_MS } from "../src/sim/workloads/once.ts";
 import type { Happening, Traced } from "../src/sim/world/trace.ts";
 import { CONTENDED } from "../src/sim/world.ts";
 
@@ -217,5 +219,47 @@ describe("liveness", () => {
     expect(findings([10, "p1", { kind: "failed", what: "workload", code: "TypeError" }])).toEqual([
       "errors: p1: TypeError",
     ]);
+  });
+});
+
+describe("scheduled runs", () => {
+  type FireStep = Extract<Happening, { kind: "fire" }>["step"];
+  const fire = (at: number, who: string, number: number, step: FireStep, offMs = 0): Step => [
+    ...([at, who] as const),
+    { kind: "fire", fire: number, step, wall: at + offMs },
+  ];
+  const run = (at: number, who: string, number: number, offMs = 0): Step[] => [
+    fire(at, who, number, "called", offMs),
+    fire(at + 1, who, number, "began", offMs),
+  ];
+
+  test("one fire runs once, and fires in order", () => {
+    expect(findings(...run(10, "p1", 4), ...run(100, "p2", 5))).toEqual([]);
+    expect(findings(...run(10, "p1", 4), ...run(100, "p2", 4))).toEqual([
+      "once: p2 runs fire 4 once more than p1",
+    ]);
+    expect(findings(...run(10, "p1", 5), ...run(100, "p2", 4))).toEqual([
+      "once: p2 runs fire 4 behind a later one of p1",
+    ]);
+  });
+
+  test("clocks that differ by half of the window may run it again, others not, however late", () => {
+    const later = 10 + WINDOW_MS;
+    expect(findings(...run(10, "p1", 4, WINDOW_MS / 2), ...run(later, "p2", 4))).toEqual([]);
+    expect(findings(...run(10, "p1", 4), ...run(later, "p2", 4))).toHaveLength(1);
+    // Set between the call and the run: the claim lies in between.
+    const set = [fire(10, "p1", 4, "called", WINDOW_MS), fire(20, "p1", 4, "began")];
+    expect(findings(...set, ...run(later, "p2", 4))).toEqual([]);
+    expect(findings(...run(10, "p1", 4), ...run(later, "p2", 4, WINDOW_MS))).toHaveLength(1);
+  });
+
+  test("in the calm a fire that is called is run", () => {
+    const calm = firesFrom(plan) + 1;
+    const called = fire(calm, "p1", 4, "called");
+    expect(findings(called)).toEqual(["once: p1 called fire 4 in the calm, and nobody ran it"]);
+    expect(findings(called, fire(calm + 1, "p2", 4, "began"))).toEqual([]);
+    expect(findings(called, fire(calm + 1, "p2", 5, "began"))).toEqual([]);
+    expect(findings(called, fire(calm + 1, "p2", 3, "began"))).toHaveLength(1);
+    expect(findings(fire(10, "p1", 4, "called"))).toEqual([]);
   });
 });

@@ -29,8 +29,7 @@ export function lively(contended: readonly string[]): MakeChecker {
   };
 }
 
-/** By then everything goes its way again. */
-export function livelyUntil({ faultyMs, ttlMs, storeLagMs }: Plan): number {
+function livelyUntil({ faultyMs, ttlMs, storeLagMs }: Plan): number {
   return faultyMs + 1.5 * (ttlMs + storeLagMs) + GRACE_MS;
 }
 

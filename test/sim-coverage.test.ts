@@ -1,0 +1,77 @@
+// Goal: the days of the simulator are full: everything that a workload is there to do is done, and everything that can come of
+// it does come. Method: live through some hundred days and count; a count of zero is a failure.
+import { expect, test } from "vitest";
+import { simHost } from "../src/runtime/sim-host.ts";
+import { runSeed } from "../src/sim/run.ts";
+import type { Traced } from "../src/sim/world/trace.ts";
+
+const EXPECTED = [
+  "election: elected",
+  "election: lost",
+  "election: resigned",
+  "restarted as planned, with everything given back",
+  "another leads after a restart as planned",
+  "fire: ran",
+  "fire: taken",
+  "fire: late",
+  "write behind a guard: admitted",
+  "write behind a guard: refused",
+  "write without a guard: admitted",
+  "doubt: entered",
+  "doubt: left",
+  "doubt: check() refused",
+  "drain: released",
+  "drain: overrun",
+  "drain: lost",
+  "drain: unconfirmed",
+  "lease over: expired",
+  "lease over: revoked",
+  "lease over: released",
+];
+
+const RANGES = [
+  { store: "memory", from: 1, to: 200 },
+  { store: "sqlite", from: 1, to: 100 },
+];
+
+test.each(RANGES)("on $store, seeds $from to $to leave nothing out", async (range) => {
+  const counts = new Map(EXPECTED.map((name) => [name, 0]));
+  for (let seed = range.from; seed <= range.to; seed += 1) {
+    const { ended, plan } = await runSeed(seed, range.store, simHost);
+    for (const name of happenings(ended.trace.events, plan.faultyMs + plan.calmMs))
+      if (counts.has(name)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const missing = [...counts].filter(([, count]) => count === 0).map(([name]) => name);
+  expect(missing).toEqual([]);
+});
+
+function* happenings(events: readonly Traced[], eveningAt: number): Generator<string> {
+  const doubtful = new Set<string>();
+  /** The leader that closed last, until another is elected. */
+  let gone: string | undefined;
+  let leading: string | undefined;
+  for (const event of events) {
+    if (event.kind === "election") yield `election: ${event.event}`;
+    if (event.kind === "fire") yield `fire: ${event.step}`;
+    if (event.kind === "over") yield `lease over: ${event.reason}`;
+    if (event.kind === "releasedAs") yield `drain: ${event.result}`;
+    if (event.kind === "wrote")
+      yield `write ${event.guarded ? "behind" : "without"} a guard: ${event.outcome}`;
+    if (event.kind === "failed" && event.code === "LEASE_IN_DOUBT") yield "doubt: check() refused";
+    if (event.kind === "renewed" && event.outcome === "failed" && !doubtful.has(event.session)) {
+      doubtful.add(event.session);
+      yield "doubt: entered";
+    }
+    if (event.kind === "renewed" && event.outcome === "renewed" && doubtful.delete(event.session))
+      yield "doubt: left";
+    if (event.kind === "closed" && event.at < eveningAt) {
+      yield "restarted as planned, with everything given back";
+      if (event.who === leading) gone = leading;
+    }
+    if (event.kind === "election" && event.event === "elected") {
+      if (gone !== undefined && gone !== event.who)
+        yield "another leads after a restart as planned";
+      [gone, leading] = [undefined, event.who];
+    }
+  }
+}
