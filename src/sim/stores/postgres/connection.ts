@@ -102,9 +102,10 @@ export class Connection implements Backend {
     });
   }
 
-  drop(): void {
+  drop(abruptly: boolean): void {
     this.#isServed = false;
-    this.#down(() => this.#break(broken()));
+    if (abruptly) this.#reset(broken());
+    else this.#down(() => this.#break(broken()));
   }
 
   #ask(handle: () => readonly Row[] | undefined): Promise<{ rows: object[] }> {

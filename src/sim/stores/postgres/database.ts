@@ -34,7 +34,7 @@ export interface RevocationRow {
 }
 
 /** Hears what was applied, where it is applied. */
-export interface Witness {
+interface Witness {
   granted(lease: LeaseRow): void;
   /** Of a lease that was held until now. */
   freed(lease: LeaseRow, how: Ending): void;

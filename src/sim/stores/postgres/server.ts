@@ -12,8 +12,8 @@ export interface Backend {
   readonly client: Program;
   /** What is told on the channel, while it listens. */
   tell(payload: string): void;
-  /** The server has ended it. */
-  drop(): void;
+  /** The server has ended it; `abruptly`: what it has sent and nobody has received is lost. */
+  drop(abruptly: boolean): void;
 }
 
 /** How often a row is locked by somebody who is not in this world, when SKIP LOCKED asks. */
@@ -65,10 +65,11 @@ export class PgServer {
    * No connection outlives it.
    */
   restart(): void {
-    if (this.#program.chance.isTrue(0.5)) this.#db.timeline += 1n;
+    const isFailover = this.#program.chance.isTrue(0.5);
+    if (isFailover) this.#db.timeline += 1n;
     for (const backend of [...this.#backends]) {
       this.close(backend);
-      backend.drop();
+      backend.drop(isFailover);
     }
   }
 
