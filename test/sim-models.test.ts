@@ -2,6 +2,7 @@
 // suite on each, with the store's real code in front and virtual time behind.
 import { etcdEngine } from "../src/sim/stores/etcd.ts";
 import { memoryEngine } from "../src/sim/stores/memory.ts";
+import { postgresEngine } from "../src/sim/stores/postgres.ts";
 import { sqliteEngine } from "../src/sim/stores/sqlite.ts";
 import { storeSuite } from "../src/testing/index.ts";
 import { modelHarness } from "./support/model-bench.ts";
@@ -29,4 +30,11 @@ storeSuite(sideBySide, {
     await sqliteEngine.ready?.();
     return modelHarness(sqliteEngine);
   },
+});
+
+storeSuite(sideBySide, {
+  name: "the model of PostgreSQL",
+  ttlMs: 10_000,
+  guarantees: { fifo: true, durable: true },
+  create: async () => modelHarness(postgresEngine),
 });

@@ -5,6 +5,7 @@ import { type Changes, changed, type Plan, planOf, UNCHANGED } from "./plan.ts";
 import { etcdEngine } from "./stores/etcd.ts";
 import { memoryEngine } from "./stores/memory.ts";
 import type { Engine } from "./stores/model.ts";
+import { postgresEngine } from "./stores/postgres.ts";
 import { sqliteEngine } from "./stores/sqlite.ts";
 import { type Ended, type Host, liveThrough } from "./world.ts";
 
@@ -13,6 +14,7 @@ export const ENGINES: Readonly<Record<string, Engine>> = {
   memory: memoryEngine,
   etcd: etcdEngine,
   sqlite: sqliteEngine,
+  postgres: postgresEngine,
 };
 
 export interface Outcome {

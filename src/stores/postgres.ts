@@ -3,12 +3,10 @@
 
 import { InvalidArgumentError } from "../core/errors.ts";
 import { type LibraryName, openLink } from "./postgres/open-link.ts";
+import { openOnLink } from "./postgres/open-store.ts";
 import type { PgClient, PgPool } from "./postgres/pg-link.ts";
 import type { PostgresJs } from "./postgres/postgresjs-link.ts";
-import { Requests } from "./postgres/requests.ts";
 import { checkSchema } from "./postgres/schema.ts";
-import { setUp } from "./postgres/setup.ts";
-import { closeInTime, PostgresStore } from "./postgres/store.ts";
 import type { OpenStore } from "./store.ts";
 
 export { migrationSql } from "./postgres/schema.ts";
@@ -52,21 +50,9 @@ export function postgresStore(options: PostgresOptions): OpenStore {
   const listenUrl = typeof listen === "string" ? listen : undefined;
   return async (parts) => {
     const giveUpAt = parts.clock.now() + connectLimitMs;
-    const { clock, random } = parts;
     const asked = { url, pool, sql, library, listenUrl, connectLimitMs };
-    const link = await openLink(asked, clock);
-    const requests = new Requests({ link, clock, random, schema });
-    try {
-      const { address } = link;
-      const leftMs = (): number => Math.max(1, giveUpAt - clock.now());
-      const server = await setUp(requests, { schema, createSchema, address, leftMs });
-      return new PostgresStore(
-        { link, requests, schema, listens: listen !== false, server },
-        parts,
-      );
-    } catch (error) {
-      await closeInTime(link, clock);
-      throw error;
-    }
+    const link = await openLink(asked, parts.clock);
+    const settings = { schema, createSchema, listens: listen !== false, giveUpAt };
+    return openOnLink(link, settings, parts);
   };
 }

@@ -68,7 +68,8 @@ BEGIN
   SELECT w.attempt INTO head FROM "{schema}".waiter w JOIN "{schema}".session s ON s.id = w.session
   WHERE w.resource = p_resource AND ${LIVE} ORDER BY w.place LIMIT 1;
   IF head IS NOT NULL AND head <> p_attempt THEN
-    wait_ms := greatest(0, ${MS(`coalesce(h.ended, h.expires, l.freed) + interval '${HEAD_START_MS} ms' - clock_timestamp()`)});
+    -- A row that was never released has been free since -infinity, from which no server before release 17 subtracts.
+    wait_ms := greatest(0, ${MS(`greatest(coalesce(h.ended, h.expires, l.freed), 'epoch') + interval '${HEAD_START_MS} ms' - clock_timestamp()`)});
   END IF;
 END $$;`;
 

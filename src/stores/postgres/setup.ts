@@ -12,12 +12,15 @@ export interface Server {
 
 const OLDEST = 130_000;
 
-const SERVER = `
+export const SERVER = `
   SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS shown,
     pg_is_in_recovery()::text AS standby, current_setting('transaction_read_only') AS readonly,
     getdatabaseencoding() AS encoding, current_setting('fsync') AS fsync,
     (EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = '{schema}' AND c.relname = 'meta'))::text AS present, $1::text AS asked`;
+
+export const VERSION =
+  'SELECT version::text AS version FROM "{schema}".meta WHERE only_row = $1::text::boolean';
 
 export interface SetUpOptions {
   readonly schema: string;
@@ -65,11 +68,7 @@ export async function setUp(requests: Requests, options: SetUpOptions): Promise<
 }
 
 async function checkVersion(requests: Requests, { schema, leftMs }: SetUpOptions): Promise<void> {
-  const [row] = await requests.run(
-    'SELECT version::text AS version FROM "{schema}".meta WHERE only_row = $1::text::boolean',
-    ["true"],
-    leftMs(),
-  );
+  const [row] = await requests.run(VERSION, ["true"], leftMs());
   const version = Number(row?.version);
   if (version === SCHEMA_VERSION) return;
   throw new StoreUnusableError(

@@ -35,17 +35,17 @@ const HELD = `
   FROM "{schema}".lease l JOIN "{schema}".session s ON s.id = l.session
   WHERE s.ended IS NULL AND s.expires > clock_timestamp()`;
 
-const LIST = `
+export const LIST: string = `
   SELECT ${COLUMNS} ${HELD} AND l.resource >= $1::text AND l.resource > coalesce($2::text, '')
     AND ($3::text IS NULL OR l.resource < $3::text)
   ORDER BY l.resource LIMIT $4::text::bigint`;
 
 /** Answers a row in any case, so that a standby is noticed also when nobody holds. */
-const READ = `
+export const READ: string = `
   SELECT one.*, pg_is_in_recovery()::text AS standby FROM (SELECT $1::text AS asked) AS asked
   LEFT JOIN LATERAL (SELECT ${COLUMNS} ${HELD} AND l.resource = asked.asked) one ON true`;
 
-const LOOK = 'SELECT wait_ms::text AS wait FROM "{schema}".look($1::text, $2::text)';
+export const LOOK = 'SELECT wait_ms::text AS wait FROM "{schema}".look($1::text, $2::text)';
 
 export interface Range {
   readonly prefix: string;

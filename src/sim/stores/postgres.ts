@@ -1,0 +1,33 @@
+// PostgreSQL in the world: the real store for PostgreSQL and its link to the library pg, over a model of the library's
+// connections and of the server behind them.
+
+import { openOnLink } from "../../stores/postgres/open-store.ts";
+import { linkFromUrl } from "../../stores/postgres/pg-link.ts";
+import type { Engine } from "./model.ts";
+import { simulatedPg } from "./postgres/library.ts";
+import { PgServer } from "./postgres/server.ts";
+import { SCHEMA } from "./postgres/statements.ts";
+
+const CONNECT_LIMIT_MS = 2_000;
+const URL = "postgres://model/postgres";
+
+export const postgresEngine: Engine = ({ network, trace, machine }) => {
+  const program = machine("store");
+  const server = new PgServer(program, trace);
+  const callee = { program, isDown: false, onReturn: (): void => server.restart() };
+  return {
+    servers: [callee],
+    open: (client) => (parts) => {
+      const giveUpAt = parts.clock.now() + CONNECT_LIMIT_MS;
+      const link = linkFromUrl(simulatedPg({ network, client, callee, server }), {
+        ...{ url: URL, address: "the model of PostgreSQL" },
+        ...{ connectLimitMs: CONNECT_LIMIT_MS, listenUrl: undefined },
+      });
+      return openOnLink(
+        link,
+        { schema: SCHEMA, createSchema: true, listens: true, giveUpAt },
+        parts,
+      );
+    },
+  };
+};

@@ -1,0 +1,100 @@
+// The server: statements, each a transaction of its own and atomic at one instant of the server's wall clock; notifications,
+// which leave when their transaction commits, for the connections that listen then; and its end and return.
+
+import type { Row, SqlValue } from "../../../stores/postgres/link.ts";
+import type { Program } from "../../world/program.ts";
+import type { Ending, Trace } from "../../world/trace.ts";
+import { Database, type LeaseRow, type SessionRow } from "./database.ts";
+import { runStatement } from "./statements.ts";
+
+/** The server's side of a connection. */
+export interface Backend {
+  readonly client: Program;
+  /** What is told on the channel, while it listens. */
+  tell(payload: string): void;
+  /** The server has ended it; `abruptly`: what it has sent and nobody has received is lost. */
+  drop(abruptly: boolean): void;
+}
+
+/** How often a row is locked by somebody who is not in this world, when SKIP LOCKED asks. */
+const LOCKED = 0.05;
+
+export class PgServer {
+  readonly #program: Program;
+  readonly #trace: Trace;
+  readonly #db: Database;
+  readonly #backends = new Set<Backend>();
+  readonly #listening = new Set<Backend>();
+  /** Of the transaction that runs; the same text twice is told once. */
+  readonly #notes = new Set<string>();
+
+  constructor(program: Program, trace: Trace) {
+    this.#program = program;
+    this.#trace = trace;
+    const { clocks, chance } = program;
+    this.#db = new Database({
+      witness: this,
+      now: () => Math.floor(clocks.wallNow() * 1000),
+      notify: (payload) => this.#notes.add(payload),
+      isLocked: () => chance.isTrue(LOCKED),
+    });
+  }
+
+  open(backend: Backend): void {
+    this.#backends.add(backend);
+  }
+
+  close(backend: Backend): void {
+    this.#backends.delete(backend);
+    this.#listening.delete(backend);
+  }
+
+  execute(backend: Backend, text: string, values: readonly SqlValue[]): readonly Row[] {
+    if (text.startsWith("LISTEN ")) {
+      this.#listening.add(backend);
+      return [];
+    }
+    if (text === "SELECT 1") return [{}];
+    const rows = runStatement(this.#db, text, values);
+    this.#commit();
+    return rows;
+  }
+
+  /**
+   * Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now.
+   * No connection outlives it.
+   */
+  restart(): void {
+    const isFailover = this.#program.chance.isTrue(0.5);
+    if (isFailover) this.#db.timeline += 1n;
+    for (const backend of [...this.#backends]) {
+      this.close(backend);
+      backend.drop(isFailover);
+    }
+  }
+
+  granted({ resource, token, session = "", attempt }: LeaseRow): void {
+    this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
+  }
+
+  freed({ resource, token }: LeaseRow, how: Ending): void {
+    this.#trace.note("store", { kind: "storeFreed", resource, token, how });
+  }
+
+  kept({ id: session, expires }: SessionRow): void {
+    const { clocks } = this.#program;
+    // Its wall clock runs as its monotonic one does: nobody sets it.
+    const until = clocks.trueInstant(clocks.now() + expires / 1000 - clocks.wallNow());
+    this.#trace.note("store", { kind: "storeKept", session, until });
+  }
+
+  #commit(): void {
+    if (this.#notes.size === 0) return;
+    for (const backend of [...this.#listening]) {
+      // The kernel of a killed process has closed its connections.
+      if (backend.client.isDead) this.close(backend);
+      else for (const payload of this.#notes) backend.tell(payload);
+    }
+    this.#notes.clear();
+  }
+}
