@@ -2,6 +2,7 @@
 // suite on each, with the store's real code in front and virtual time behind.
 import { etcdEngine } from "../src/sim/stores/etcd.ts";
 import { memoryEngine } from "../src/sim/stores/memory.ts";
+import { redisEngine } from "../src/sim/stores/redis.ts";
 import { storeSuite } from "../src/testing/index.ts";
 import { modelHarness } from "./support/model-bench.ts";
 import { sideBySide } from "./support/store-runner.ts";
@@ -18,4 +19,11 @@ storeSuite(sideBySide, {
   ttlMs: 4_000,
   guarantees: { fifo: true, durable: true },
   create: async () => modelHarness(etcdEngine),
+});
+
+storeSuite(sideBySide, {
+  name: "the model of Redis",
+  ttlMs: 4_000,
+  guarantees: { fifo: true, durable: true },
+  create: async () => modelHarness(redisEngine),
 });

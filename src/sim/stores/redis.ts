@@ -1,0 +1,20 @@
+// Redis in the world: the real store for Redis and its real scripts, over a model of one server that keeps what it wrote.
+
+import { redisStore } from "../../stores/redis.ts";
+import type { Engine } from "./model.ts";
+import { RedisServer } from "./redis/server.ts";
+import { simulatedWire } from "./redis/wire.ts";
+
+export const redisEngine: Engine = ({ schedule, network, trace, machine }) => {
+  const program = machine("store");
+  const server = new RedisServer(program, trace);
+  const callee = { program, isDown: false, onReturn: (): void => server.restart() };
+  return {
+    servers: [callee],
+    open: (client) =>
+      redisStore({
+        wire: () => simulatedWire({ schedule, network, client, callee, server }),
+        connectMs: 2_000,
+      }),
+  };
+};
