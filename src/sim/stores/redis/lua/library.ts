@@ -138,8 +138,10 @@ export const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
           throw new LuaError(`attempt to call a ${typeOf(callee)} value`);
         return [true, ...callee(args)];
       } catch (error) {
-        if (error instanceof LuaError) return [false, error.value];
-        throw error;
+        if (!(error instanceof LuaError)) throw error;
+        // Redis has a pcall of its own, which makes a text of the table that says what a command refused.
+        const { value } = error;
+        return [false, value instanceof Table ? (value.get("err") ?? value) : value];
       }
     },
   ],

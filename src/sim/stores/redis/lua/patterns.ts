@@ -114,8 +114,11 @@ class Matcher {
       return from + 2;
     }
     if (pattern[from] !== "[") return from + 1;
-    const end = pattern.indexOf("]", from + (pattern[from + 1] === "^" ? 3 : 2));
-    if (end < 0) throw new LuaError("malformed pattern (missing ']')");
+    let end = from + (pattern[from + 1] === "^" ? 2 : 1);
+    // The first letter of a set may be a bracket itself.
+    do end += pattern[end] === "%" ? 2 : 1;
+    while (end < pattern.length && pattern[end] !== "]");
+    if (end >= pattern.length) throw new LuaError("malformed pattern (missing ']')");
     return end + 1;
   }
 

@@ -115,11 +115,21 @@ export function numberText(number: number, digits = 14): string {
     return Object.is(number, -0) ? "-0" : String(number);
   if (Number.isNaN(number)) return "nan";
   if (!Number.isFinite(number)) return number > 0 ? "inf" : "-inf";
-  const [mantissa = "", exponent = "0"] = number.toExponential(digits - 1).split("e");
+  const [mantissa = "", exponent = "0"] = rounded(number, digits).split("e");
   const power = Number(exponent);
-  if (power >= -4 && power < digits) return withoutZeros(number.toFixed(digits - 1 - power));
+  if (power >= -4 && power < digits)
+    return withoutZeros(Number(`${mantissa}e${power}`).toFixed(digits - 1 - power));
   const sign = power < 0 ? "-" : "+";
   return `${withoutZeros(mantissa)}e${sign}${String(Math.abs(power)).padStart(2, "0")}`;
+}
+
+/** With so many digits. C gives a half to the even side, JavaScript away from zero. */
+function rounded(number: number, digits: number): string {
+  const [mantissa = "", power = "0"] = number.toExponential(100).split("e");
+  const point = mantissa.indexOf(".");
+  const kept = mantissa.slice(0, point + digits);
+  const isHalf = /^50*$/.test(mantissa.slice(point + digits));
+  return isHalf && /[02468]$/.test(kept) ? `${kept}e${power}` : number.toExponential(digits - 1);
 }
 
 function withoutZeros(text: string): string {
