@@ -83,6 +83,11 @@ export class KeySpace {
     this.#entries = new Map(copy);
   }
 
+  /** Every text that is there, with its key. */
+  *texts(): Generator<[key: string, text: string]> {
+    for (const [key, { data }] of this.#entries) if (typeof data === "string") yield [key, data];
+  }
+
   #now(): number {
     return Math.floor(this.#parts.now());
   }

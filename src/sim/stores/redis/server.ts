@@ -3,7 +3,7 @@
 
 import type { Program } from "../../world/program.ts";
 import type { Trace } from "../../world/trace.ts";
-import { KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
+import { type Copy, KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
 import { Scripting } from "./scripting.ts";
 import { LeaseWitness } from "./witness.ts";
 
@@ -40,6 +40,8 @@ export class RedisServer {
   readonly #channels = new Map<string, Set<Link>>();
   readonly #patterns = new Map<string, Set<Link>>();
   readonly #scripting: Scripting;
+  readonly #space: KeySpace;
+  readonly #witness: LeaseWitness;
 
   constructor(program: Program, trace: Trace) {
     const { clocks, chance } = program;
@@ -53,6 +55,20 @@ export class RedisServer {
       publish: (channel, message) => this.#publish(channel, message),
     });
     this.#scripting = new Scripting(space);
+    this.#space = space;
+    this.#witness = witness;
+  }
+
+  /** What a replica has that is in step now. */
+  copy(): Copy {
+    return this.#space.copy();
+  }
+
+  /** A replica takes over that missed what came behind this. */
+  failOver(copy: Copy): void {
+    this.#space.replace(copy);
+    this.#witness.forgot(this.#space.texts());
+    this.restart();
   }
 
   accept(link: Link): void {

@@ -73,6 +73,16 @@ export class LeaseWitness implements Witness {
       if (held.session === session) this.#freed(resource, held);
   }
 
+  /** From now on this is all that the server knows. */
+  forgot(texts: Iterable<[key: string, text: string]>): void {
+    this.#held.clear();
+    for (const [key, text] of texts) {
+      const held = key.startsWith(LEASE) ? heldIn(text) : undefined;
+      if (held !== undefined) this.#held.set(key.slice(LEASE.length), held);
+    }
+    this.#parts.trace.note("store", { kind: "storeForgot" });
+  }
+
   #lives(session: string): boolean {
     return this.#parts.isThere(SESSION + session);
   }
