@@ -3,6 +3,7 @@
 import { etcdEngine } from "../src/sim/stores/etcd.ts";
 import { memoryEngine } from "../src/sim/stores/memory.ts";
 import { postgresEngine } from "../src/sim/stores/postgres.ts";
+import { redisEngine } from "../src/sim/stores/redis.ts";
 import { sqliteEngine } from "../src/sim/stores/sqlite.ts";
 import { storeSuite } from "../src/testing/index.ts";
 import { modelHarness } from "./support/model-bench.ts";
@@ -37,4 +38,11 @@ storeSuite(sideBySide, {
   ttlMs: 10_000,
   guarantees: { fifo: true, durable: true },
   create: async () => modelHarness(postgresEngine),
+});
+
+storeSuite(sideBySide, {
+  name: "the model of Redis",
+  ttlMs: 4_000,
+  guarantees: { fifo: true, durable: true },
+  create: async () => modelHarness(redisEngine),
 });

@@ -17,6 +17,9 @@ const machine = "core/session-machine.ts";
 const lease = "holder/lease.ts";
 const memory = "stores/memory.ts";
 const postgresModel = "sim/stores/postgres/functions.ts";
+const redisGrants = "stores/redis/grant-scripts.ts";
+const redisLibrary = "stores/redis/script-library.ts";
+const redisScripts = "stores/redis/scripts.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -316,5 +319,118 @@ export const MUTANTS: readonly Mutant[] = [
     find: `if (row === undefined || !rowIsLive(db, row)) return "gone";`,
     replace: `if (row === undefined || row.ended !== undefined) return "gone";`,
     store: "postgres",
+  },
+  {
+    name: "redis: a release frees a successor",
+    file: redisGrants,
+    find: "if lease.session ~= session or lease.token ~= token or redis.call('EXISTS', KEYS[1]) == 0 then",
+    replace: "if not lease.session then",
+    store: "redis",
+  },
+  {
+    name: "redis: a release of an older token counts",
+    file: redisGrants,
+    find: "if lease.session ~= session or lease.token ~= token or redis",
+    replace: "if lease.session ~= session or redis",
+    store: "redis",
+  },
+  {
+    name: "redis: granted while held",
+    file: redisGrants,
+    find: "if text then state, last, from = string.match(text, '^([FL])(%d+)()') end",
+    replace: "if text then state, last, from = string.match(text, '^([FLHK])(%d+)()') end",
+    store: "redis",
+  },
+  {
+    name: "redis: the head of the queue takes what is held",
+    file: redisGrants,
+    find: "if holder or (first and first ~= attempt",
+    replace: "if (holder and not lease.queued) or (first and first ~= attempt",
+    store: "redis",
+  },
+  {
+    name: "redis: a repeated attempt is granted again",
+    file: redisGrants,
+    find: "and not (text and string.find(claim, string.sub(text, from), 1, true)) then",
+    replace: "then",
+    store: "redis",
+  },
+  {
+    name: "redis: a dead session is granted leases",
+    file: redisGrants,
+    find: "if got[3] and not got[2] and counter",
+    replace: "if not got[2] and counter",
+    store: "redis",
+  },
+  {
+    name: "redis: the counter is not written",
+    file: redisGrants,
+    find: "writes = writes or {'<base>token', ''}",
+    replace: "writes = writes or {'<base>tokens', ''}",
+    store: "redis",
+  },
+  {
+    name: "redis: a withdrawal takes what is not its own",
+    file: redisLibrary,
+    find: "if lease.session == session and lease.attempt == attempt and lives(session) then",
+    replace: "if lease.session == session and lives(session) then",
+    store: "redis",
+  },
+  {
+    name: "redis: a session ends before its ttl",
+    file: redisScripts,
+    find: "redis.call('PEXPIRE', KEYS[1], ttl + 1)",
+    replace: "redis.call('PEXPIRE', KEYS[1], math.floor(ttl * 0.9))",
+    store: "redis",
+  },
+  {
+    name: "redis: the ttl is counted in seconds at the first opening",
+    file: redisScripts,
+    find: "'PX', ARGV[2] + 1)\nfor",
+    replace: "'PX', math.floor(ARGV[2] / 1000) * 1000)\nfor",
+    store: "redis",
+  },
+  {
+    name: "redis: a revocation frees whoever holds it now",
+    file: redisScripts,
+    find: "if not lives(lease.session) or lease.token ~= ARGV[2] then return 'notHeld' end",
+    replace: "if not lives(lease.session) then return 'notHeld' end",
+    store: "redis",
+    equivalent: "to the checkers: a third party may end any lease at any time",
+  },
+  {
+    name: "redis: the end of a session leaves it alive",
+    file: redisScripts,
+    find: "redis.call('DEL', KEYS[1], KEYS[2])",
+    replace: "redis.call('DEL', KEYS[2])",
+    store: "redis",
+  },
+  {
+    name: "redis: waiters are told of nothing",
+    file: redisLibrary,
+    find: "tell(resource, first and ('free ' .. first) or 'free')",
+    replace: "return first",
+    store: "redis",
+  },
+  {
+    name: "redis: scripts are not sent again after a restart",
+    file: "stores/redis/requests.ts",
+    find: 'if (replyCode(error) !== "NOSCRIPT") failed(error);',
+    replace: 'if (replyCode(error) !== "NOSUCH") failed(error);',
+    store: "redis",
+  },
+  {
+    name: "redis: channels are not subscribed anew",
+    file: "stores/redis/channels.ts",
+    find: "onBack: () => void this.#back(),",
+    replace: "onBack: () => void (this.#closed && this.#back()),",
+    store: "redis",
+  },
+  {
+    name: "redis: a silent connection is kept",
+    file: "stores/redis/requests.ts",
+    find: "if (line.heard === heard) this.#silent(line);",
+    replace: "if (line.heard < heard) this.#silent(line);",
+    store: "redis",
   },
 ];

@@ -6,6 +6,7 @@ import { etcdEngine } from "./stores/etcd.ts";
 import { memoryEngine } from "./stores/memory.ts";
 import type { Engine } from "./stores/model.ts";
 import { postgresEngine } from "./stores/postgres.ts";
+import { redisEngine } from "./stores/redis.ts";
 import { sqliteEngine } from "./stores/sqlite.ts";
 import { type Ended, type Host, liveThrough } from "./world.ts";
 
@@ -15,6 +16,7 @@ export const ENGINES: Readonly<Record<string, Engine>> = {
   etcd: etcdEngine,
   sqlite: sqliteEngine,
   postgres: postgresEngine,
+  redis: redisEngine,
 };
 
 export interface Outcome {

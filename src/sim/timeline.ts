@@ -53,6 +53,8 @@ function tell(event: Traced): string {
       return `frees ${event.resource} ${event.token} (${event.how})`;
     case "storeKept":
       return `session ${short(event.session)} lives until ${(event.until / 1_000).toFixed(3)} s`;
+    case "storeForgot":
+      return "has lost the last of its writes";
     case "gaveUp":
       return `sends the release of ${event.resource} ${event.token}`;
     case "endedSession":

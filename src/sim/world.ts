@@ -57,7 +57,9 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
   let closing: StoreModel | undefined;
   try {
     const storeRate = plan.rates[0] ?? 1;
-    const site: Site = { schedule, network, trace, machine: (name) => machine(name, storeRate) };
+    const { isBeyondBounds } = plan;
+    const own = (name: string): Program => machine(name, storeRate);
+    const site: Site = { schedule, network, trace, isBeyondBounds, machine: own };
     const model = engine(site);
     closing = model;
     const resources = new Resources(machine("resource", 1), network, trace);

@@ -14,6 +14,8 @@ export interface Site {
   readonly schedule: Schedule;
   readonly network: Network;
   readonly trace: Trace;
+  /** Only the guard is judged today: the store may forget. */
+  readonly isBeyondBounds?: boolean;
   /** A new machine with a clock of its own; faults hit it by its name. */
   machine(name: string): Program;
 }

@@ -120,9 +120,10 @@ export class Channels {
     if (channel === undefined || !channel.listeners.delete(listener)) return;
     if (channel.listeners.size > 0) return;
     this.#channels.delete(name);
-    void this.#connection?.then((connection) =>
-      connection.unsubscribe(name, channel.isPattern).catch(() => undefined),
-    );
+    // One that is only being made, and fails, has nothing to unsubscribe from.
+    this.#connection
+      ?.then((connection) => connection.unsubscribe(name, channel.isPattern))
+      .catch(() => undefined);
   }
 }
 

@@ -22,6 +22,7 @@ import { type LibraryName, loadLibrary, type RedisClient, type Wire, wireOf } fr
 export interface OpenSettings {
   readonly place: Place | undefined;
   readonly client: RedisClient | undefined;
+  readonly wire: (() => Promise<Wire>) | undefined;
   readonly library: LibraryName | undefined;
   readonly tls: object | undefined;
   readonly names: Names;
@@ -60,6 +61,7 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
 
 async function connectWire(settings: OpenSettings): Promise<Wire> {
   const { client, place, connectMs, tls } = settings;
+  if (settings.wire !== undefined) return settings.wire();
   if (client !== undefined) return wireOf(client);
   if (place === undefined) throw new InvalidArgumentError("redisStore() needs url or client.");
   const library = await loadLibrary(settings.library, place.kind);

@@ -4,7 +4,7 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 import { namesOf } from "./names.ts";
 import type { OpenSettings } from "./open.ts";
 import { placeOf } from "./url.ts";
-import type { LibraryName, RedisClient } from "./wire.ts";
+import type { LibraryName, RedisClient, Wire } from "./wire.ts";
 
 export interface RedisOptions {
   /**
@@ -35,11 +35,13 @@ export interface RedisOptions {
   readonly connectMs?: number | undefined;
   /** Told, at connect, what the server's settings put at risk. `guarantees` says the same. @default nobody */
   readonly onWarning?: ((text: string) => void) | undefined;
+  /** @internal Instead of `url` and `client`: for the simulator, which has connections of its own. */
+  readonly wire?: (() => Promise<Wire>) | undefined;
 }
 
 export function settingsOf(options: RedisOptions): OpenSettings {
   const { url, client, library, tls, prefix = "tenure", replicas = 0, connectMs = 5_000 } = options;
-  if ((url === undefined) === (client === undefined)) {
+  if (options.wire === undefined && (url === undefined) === (client === undefined)) {
     throw new InvalidArgumentError(
       'redisStore() needs either { url: "redis://localhost:6379" } or { client }, not both.',
     );
@@ -51,5 +53,6 @@ export function settingsOf(options: RedisOptions): OpenSettings {
   const place = url === undefined ? undefined : placeOf(url);
   const names = namesOf(prefix);
   const onWarning = options.onWarning ?? (() => undefined);
-  return { place, client, library, tls, names, replicas, connectMs, onWarning };
+  const { wire } = options;
+  return { place, client, wire, library, tls, names, replicas, connectMs, onWarning };
 }

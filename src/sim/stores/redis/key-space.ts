@@ -1,0 +1,265 @@
+// The data of one Redis server, as far as our scripts use it: texts, lists and sorted sets whose members all have the same
+// score, each with or without a time to live. Redis looks at its wall clock in whole milliseconds, and a key is there until
+// the millisecond of its end has passed.
+
+import type { Chance } from "../../world/chance.ts";
+
+export type Reply = string | number | null | Status | readonly Reply[];
+
+/** `+OK`: what a command says that has nothing to say. */
+export class Status {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** What a server refuses, with the word that tells why in front. */
+export class RedisError extends Error {}
+
+type Data = string | string[] | Set<string>;
+
+interface Entry {
+  readonly data: Data;
+  /** By the wall clock, in whole milliseconds; undefined: for ever. */
+  readonly endsAt: number | undefined;
+}
+
+/** Is told of every text that is written, of every end that is set, and of every key that is deleted by a command. */
+export interface Witness {
+  wrote(key: string, text: string): void;
+  /** `endsAt`: the first instant, by the wall clock, at which the key is not there any more. */
+  keeps(key: string, endsAt: number): void;
+  deleted(key: string): void;
+}
+
+export interface KeySpaceParts {
+  /** The wall clock. */
+  readonly now: () => number;
+  readonly chance: Chance;
+  readonly witness: Witness;
+  readonly publish: (channel: string, message: string) => number;
+}
+
+export type Copy = ReadonlyMap<string, Entry>;
+
+const OK = new Status("OK");
+const WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+export class KeySpace {
+  readonly #parts: KeySpaceParts;
+  #entries = new Map<string, Entry>();
+
+  constructor(parts: KeySpaceParts) {
+    this.#parts = parts;
+  }
+
+  /** One command, as a script gives it. */
+  run(words: readonly string[]): Reply {
+    const [name = "", ...args] = words;
+    const command = this.#commands[name] ?? this.#commands[name.toUpperCase()];
+    if (command === undefined) throw new RedisError(`ERR unknown command '${name}'`);
+    return command(args);
+  }
+
+  /** Whether the key is there now. */
+  has(key: string): boolean {
+    return this.#entry(key) !== undefined;
+  }
+
+  /** What a replica would have, if it had everything. */
+  copy(): Copy {
+    const copy = new Map<string, Entry>();
+    for (const [key, { data, endsAt }] of this.#entries) {
+      const own = typeof data === "string" ? data : Array.isArray(data) ? [...data] : new Set(data);
+      copy.set(key, { data: own, endsAt });
+    }
+    return copy;
+  }
+
+  /** A replica that has only this takes over. */
+  replace(copy: Copy): void {
+    this.#entries = new Map(copy);
+  }
+
+  /** Every text that is there, with its key. */
+  *texts(): Generator<[key: string, text: string]> {
+    for (const [key, { data }] of this.#entries) if (typeof data === "string") yield [key, data];
+  }
+
+  #now(): number {
+    return Math.floor(this.#parts.now());
+  }
+
+  #entry(key: string): Entry | undefined {
+    const entry = this.#entries.get(key);
+    if (entry?.endsAt === undefined || this.#now() <= entry.endsAt) return entry;
+    this.#entries.delete(key);
+    return undefined;
+  }
+
+  #text(key: string): string | null {
+    const data = this.#entry(key)?.data;
+    if (data === undefined) return null;
+    if (typeof data !== "string") throw new RedisError(WRONG_TYPE);
+    return data;
+  }
+
+  #list(key: string): string[] | undefined {
+    const data = this.#entry(key)?.data;
+    if (data === undefined || Array.isArray(data)) return data;
+    throw new RedisError(WRONG_TYPE);
+  }
+
+  #set(key: string): Set<string> | undefined {
+    const data = this.#entry(key)?.data;
+    if (data === undefined || data instanceof Set) return data;
+    throw new RedisError(WRONG_TYPE);
+  }
+
+  #write(key: string, data: string, endsAt?: number): void {
+    this.#entries.set(key, { data, endsAt });
+    this.#parts.witness.wrote(key, data);
+    if (endsAt !== undefined) this.#parts.witness.keeps(key, endsAt + 1);
+  }
+
+  /** Lists and sets that are empty are not there. */
+  #dropEmpty(key: string, size: number): void {
+    if (size === 0) this.#entries.delete(key);
+  }
+
+  readonly #commands: Readonly<Record<string, (args: readonly string[]) => Reply>> = {
+    GET: ([key = ""]) => this.#text(key),
+    MGET: (keys) =>
+      keys.map((key) => {
+        const data = this.#entry(key)?.data;
+        return typeof data === "string" ? data : null;
+      }),
+    SET: ([key = "", text = "", ...options]) => {
+      const [option, ms] = options;
+      if (option !== undefined && (option !== "PX" || options.length !== 2))
+        throw new RedisError("ERR syntax error");
+      this.#write(key, text, ms === undefined ? undefined : this.#now() + integer(ms));
+      return OK;
+    },
+    MSET: (pairs) => {
+      for (let at = 0; at < pairs.length; at += 2)
+        this.#write(pairs[at] ?? "", pairs[at + 1] ?? "");
+      return OK;
+    },
+    INCR: ([key = ""]) => {
+      const next = BigInt(integerText(this.#text(key) ?? "0")) + 1n;
+      this.#entries.set(key, { data: String(next), endsAt: this.#entry(key)?.endsAt });
+      return Number(next);
+    },
+    EXISTS: (keys) => keys.filter((key) => this.has(key)).length,
+    DEL: (keys) =>
+      keys.filter((key) => {
+        if (!this.has(key)) return false;
+        this.#entries.delete(key);
+        this.#parts.witness.deleted(key);
+        return true;
+      }).length,
+    PEXPIRE: ([key = "", ms = ""]) => {
+      const entry = this.#entry(key);
+      if (entry === undefined) return 0;
+      const endsAt = this.#now() + integer(ms);
+      this.#entries.set(key, { ...entry, endsAt });
+      this.#parts.witness.keeps(key, endsAt + 1);
+      return 1;
+    },
+    PTTL: ([key = ""]) => {
+      const entry = this.#entry(key);
+      if (entry === undefined) return -2;
+      return entry.endsAt === undefined ? -1 : entry.endsAt - this.#now();
+    },
+    TIME: () => {
+      const micros = Math.floor(this.#parts.now() * 1000);
+      return [String(Math.floor(micros / 1e6)), String(micros % 1e6)];
+    },
+    PUBLISH: ([channel = "", message = ""]) => this.#parts.publish(channel, message),
+    RPUSH: ([key = "", ...items]) => {
+      const list = this.#list(key) ?? [];
+      if (list.length === 0) this.#entries.set(key, { data: list, endsAt: undefined });
+      return list.push(...items);
+    },
+    LINDEX: ([key = "", at = ""]) => this.#list(key)?.at(integer(at)) ?? null,
+    LPOP: ([key = ""]) => {
+      const list = this.#list(key);
+      const first = list?.shift() ?? null;
+      this.#dropEmpty(key, list?.length ?? 1);
+      return first;
+    },
+    LPOS: ([key = "", item = ""]) => {
+      const at = this.#list(key)?.indexOf(item) ?? -1;
+      return at < 0 ? null : at;
+    },
+    LREM: ([key = "", count = "", item = ""]) => {
+      if (integer(count) !== 0) throw new RedisError("ERR the model of Redis knows LREM 0 only");
+      const list = this.#list(key);
+      if (list === undefined) return 0;
+      const kept = list.filter((one) => one !== item);
+      const removed = list.length - kept.length;
+      list.splice(0, list.length, ...kept);
+      this.#dropEmpty(key, list.length);
+      return removed;
+    },
+    LRANGE: ([key = "", from = "", to = ""]) => {
+      const list = this.#list(key) ?? [];
+      const end = integer(to);
+      return list.slice(integer(from), end < 0 ? list.length + end + 1 : end + 1);
+    },
+    ZADD: ([key = "", score = "", member = ""]) => {
+      if (integer(score) !== 0) throw new RedisError("ERR the model of Redis knows score 0 only");
+      const set = this.#set(key) ?? new Set<string>();
+      if (set.size === 0) this.#entries.set(key, { data: set, endsAt: undefined });
+      const isNew = !set.has(member);
+      set.add(member);
+      return isNew ? 1 : 0;
+    },
+    ZREM: ([key = "", ...members]) => {
+      const set = this.#set(key);
+      if (set === undefined) return 0;
+      const removed = members.filter((member) => set.delete(member)).length;
+      this.#dropEmpty(key, set.size);
+      return removed;
+    },
+    ZRANDMEMBER: ([key = "", count = ""]) => {
+      const left = [...(this.#set(key) ?? [])];
+      const most = integer(count);
+      if (left.length <= most) return left;
+      return Array.from({ length: most }, () => {
+        const [drawn = ""] = left.splice(this.#parts.chance.below(left.length), 1);
+        return drawn;
+      });
+    },
+    ZRANGEBYLEX: ([key = "", from = "", to = "", , offset = "0", count = "-1"]) => {
+      const most = integer(count);
+      const found = [...(this.#set(key) ?? [])]
+        .filter((member) => isBehind(member, from) && isBefore(member, to))
+        .sort((one, other) => (one < other ? -1 : 1))
+        .slice(integer(offset));
+      return most < 0 ? found : found.slice(0, most);
+    },
+  };
+}
+
+function integerText(text: string): string {
+  if (!/^-?\d+$/.test(text)) throw new RedisError("ERR value is not an integer or out of range");
+  return text;
+}
+
+function integer(text: string): number {
+  return Number(integerText(text));
+}
+
+function isBehind(member: string, from: string): boolean {
+  const start = from.slice(1);
+  return from === "-" || (from.startsWith("[") ? member >= start : member > start);
+}
+
+function isBefore(member: string, to: string): boolean {
+  const end = to.slice(1);
+  return to === "+" || (to.startsWith("[") ? member <= end : member < end);
+}
