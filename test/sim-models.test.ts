@@ -2,6 +2,7 @@
 // suite on each, with the store's real code in front and virtual time behind.
 import { etcdEngine } from "../src/sim/stores/etcd.ts";
 import { memoryEngine } from "../src/sim/stores/memory.ts";
+import { zookeeperShaped } from "../src/sim/stores/zookeeper.ts";
 import { storeSuite } from "../src/testing/index.ts";
 import { modelHarness } from "./support/model-bench.ts";
 import { sideBySide } from "./support/store-runner.ts";
@@ -19,3 +20,11 @@ storeSuite(sideBySide, {
   guarantees: { fifo: true, durable: true },
   create: async () => modelHarness(etcdEngine),
 });
+
+for (const shape of ["alone", "listed", "balanced"] as const)
+  storeSuite(sideBySide, {
+    name: `the model of ZooKeeper, ${shape}`,
+    ttlMs: 4_000,
+    guarantees: { fifo: true, durable: true },
+    create: async () => modelHarness(zookeeperShaped(shape)),
+  });

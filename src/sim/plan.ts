@@ -68,7 +68,7 @@ export interface Plan {
 
 const KINDS_MIN = 8;
 const USUAL_MS = 4;
-const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500 };
+const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500, zookeeper: 900 };
 
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");

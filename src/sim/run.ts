@@ -5,12 +5,14 @@ import { type Changes, changed, type Plan, planOf, UNCHANGED } from "./plan.ts";
 import { etcdEngine } from "./stores/etcd.ts";
 import { memoryEngine } from "./stores/memory.ts";
 import type { Engine } from "./stores/model.ts";
+import { zookeeperEngine } from "./stores/zookeeper.ts";
 import { type Ended, type Host, liveThrough } from "./world.ts";
 
 /** The stores that there is a model of, by the name that `tenure sim --store` takes. */
 export const ENGINES: Readonly<Record<string, Engine>> = {
   memory: memoryEngine,
   etcd: etcdEngine,
+  zookeeper: zookeeperEngine,
 };
 
 export interface Outcome {
