@@ -59,8 +59,9 @@ export class Member implements Listener {
     if (isDown) this.#leaveRole();
   }
 
+  /** Two outages can overlap: only the first return starts it. */
   onReturn(): void {
-    this.#settle();
+    if (this.role === "looking") this.#settle();
   }
 
   begin(): void {
