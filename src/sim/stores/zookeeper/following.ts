@@ -10,6 +10,8 @@ export class Following {
   readonly follower: Member;
   /** When something last came from the leader, by the follower's clock. */
   heardAt: number;
+  /** When something last came from the follower, by the leader's. */
+  answeredAt: number;
   /** Sessions that were there since the last report, with their timeouts. */
   readonly present: Map<number, number> = new Map();
   readonly #down: (arrive: () => void) => void;
@@ -20,6 +22,7 @@ export class Following {
     this.leader = leader;
     this.follower = follower;
     this.heardAt = follower.program.clock.now();
+    this.answeredAt = leader.program.clock.now();
     const { network } = leader.ensemble;
     this.#down = network.orderly(leader.program, follower.program);
     this.#up = network.orderly(follower.program, leader.program);
@@ -55,7 +58,8 @@ export class Following {
     this.leader.followers.delete(this);
   }
 
-  leaderLeft(): void {
+  /** The leader goes, or gives this one up. */
+  drop(): void {
     this.leader.followers.delete(this);
     this.#tell(() => this.follower.look());
   }
@@ -70,7 +74,9 @@ export class Following {
 
   #ask(arrive: () => void): void {
     this.#up(() => {
-      if (this.#isOpen && this.leader.followers.has(this)) arrive();
+      if (!this.#isOpen || !this.leader.followers.has(this)) return;
+      this.answeredAt = this.leader.program.clock.now();
+      arrive();
     });
   }
 }

@@ -157,8 +157,12 @@ export class Member implements Listener {
     this.#beats += 1;
     for (const { id } of this.sessions.due()) this.end(id);
     if (this.#beats % CONTAINERS_EVERY === 0) this.#removeContainers();
-    for (const follower of this.followers) follower.ping();
-    const intoMs = program.clock.now() % (TICK_MS / 2);
+    const now = program.clock.now();
+    for (const follower of this.followers) {
+      if (now - follower.answeredAt > SYNC_LIMIT_MS) follower.drop();
+      else follower.ping();
+    }
+    const intoMs = now % (TICK_MS / 2);
     this.#later(TICK_MS / 2 - intoMs, () => this.#beat(0));
   }
 
@@ -184,7 +188,7 @@ export class Member implements Listener {
     this.desk.closeAll();
     this.following?.end();
     this.following = undefined;
-    for (const follower of [...this.followers]) follower.leaderLeft();
+    for (const follower of this.followers) follower.drop();
   }
 
   #later(delayMs: number, act: () => void): void {
