@@ -21,18 +21,42 @@ export class Connection {
   hasSaidHello = false;
   /** Not yet answered; the first is being worked on, and the others wait for it. */
   readonly waiting: Request[] = [];
-  readonly tell: (bytes: Buffer) => void;
+  readonly #send: (answers: readonly Buffer[]) => void;
   readonly #hangUp: (code: string | undefined) => void;
+  /** What is answered while something is taken in; it leaves together. */
+  #outgoing: Buffer[] | undefined;
 
-  constructor(tell: (bytes: Buffer) => void, hangUp: (code: string | undefined) => void) {
-    this.tell = tell;
+  constructor(
+    send: (answers: readonly Buffer[]) => void,
+    hangUp: (code: string | undefined) => void,
+  ) {
+    this.#send = send;
     this.#hangUp = hangUp;
+  }
+
+  tell(bytes: Buffer): void {
+    if (this.#outgoing === undefined) this.#send([bytes]);
+    else this.#outgoing.push(bytes);
+  }
+
+  /** What is told meanwhile travels together, as the answers to one packet mostly do. */
+  together(take: () => void): void {
+    this.#outgoing = [];
+    take();
+    this.#flush();
   }
 
   close(): void {
     if (!this.isOpen) return;
     this.isOpen = false;
+    this.#flush();
     this.#hangUp(undefined);
+  }
+
+  #flush(): void {
+    const answers = this.#outgoing;
+    this.#outgoing = undefined;
+    if (answers !== undefined && answers.length > 0) this.#send(answers);
   }
 }
 
@@ -104,11 +128,11 @@ class ClientEnd {
         this.#hangUp("ECONNREFUSED");
         return;
       }
-      const tell = (answer: Buffer): void =>
+      const send = (answers: readonly Buffer[]): void =>
         this.#down(() => {
-          if (!this.destroyed) this.#emit("data", answer);
+          for (const answer of answers) if (!this.destroyed) this.#emit("data", answer);
         });
-      this.#accepted = new Connection(tell, (code) => this.#hangUp(code));
+      this.#accepted = new Connection(send, (code) => this.#hangUp(code));
       server.accept(this.#accepted);
     }
     if (this.#accepted.isOpen) server.receive(this.#accepted, bytes);
@@ -125,6 +149,8 @@ class ClientEnd {
   }
 
   #leave(): void {
+    // Nobody is left there to hear it.
+    if (this.#accepted?.isOpen === false) return;
     this.#up(() => {
       if (this.#accepted?.isOpen !== true) return;
       this.#accepted.isOpen = false;

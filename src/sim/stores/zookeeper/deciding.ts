@@ -3,6 +3,7 @@
 
 import { ERROR } from "../../../stores/zookeeper/messages.ts";
 import type { Asked } from "./connection.ts";
+import type { Agreed } from "./ensemble.ts";
 import type { Following } from "./following.ts";
 import type { Member } from "./member.ts";
 import { prepare } from "./prepare.ts";
@@ -93,7 +94,7 @@ export class Deciding {
     this.#agree({ ...prepare(tree, id, ops), asked });
   }
 
-  #agree(entry: Parameters<Member["ensemble"]["commit"]>[1]): void {
+  #agree(entry: Agreed): void {
     const { ensemble } = this.#member;
     if (ensemble.isLed(this.#member)) ensemble.commit(this.#member, entry);
   }

@@ -54,6 +54,10 @@ export class Desk {
       this.#close(connection);
       return;
     }
+    connection.together(() => this.#frames(connection, bytes));
+  }
+
+  #frames(connection: Connection, bytes: Buffer): void {
     for (let at = 0; at < bytes.length && connection.isOpen; ) {
       const end = at + 4 + bytes.readInt32BE(at);
       const frame = bytes.subarray(at + 4, end);

@@ -13,6 +13,9 @@ export const TICK_MS: number = 300;
 export const SYNC_LIMIT_MS: number = 2 * TICK_MS;
 const EPOCH = 0x1_0000_0000;
 
+/** What a leader has decided; its number comes with the agreement. */
+export type Agreed = Omit<Entry, "zxid">;
+
 export class Ensemble {
   readonly schedule: Schedule;
   readonly network: Network;
@@ -50,9 +53,10 @@ export class Ensemble {
   }
 
   /** By the leader only. */
-  commit(leader: Member, agreed: Omit<Entry, "zxid">): void {
+  commit(leader: Member, { changes, opened, closed, refused, asked }: Agreed): void {
     this.#counter += 1;
-    const entry: Entry = { ...agreed, zxid: this.#epoch * EPOCH + this.#counter };
+    const zxid = this.#epoch * EPOCH + this.#counter;
+    const entry: Entry = { zxid, changes, opened, closed, refused, asked };
     this.log.push(entry);
     this.witness.before(entry, leader.tree);
     leader.apply(entry);

@@ -24,6 +24,7 @@ export function prepare(tree: Tree, session: number, ops: readonly Op[]): Prepar
   const foreseen = new Foresight(tree);
   const changes: Change[] = [];
   for (const [at, op] of ops.entries()) {
+    foreseen.isLast = at === ops.length - 1;
     const change = op.kind === "create" ? creation(foreseen, session, op) : other(foreseen, op);
     if (typeof change === "number") return { changes: [], refused: { error: change, at } };
     changes.push(change);
@@ -33,14 +34,17 @@ export function prepare(tree: Tree, session: number, ops: readonly Op[]): Prepar
 
 class Foresight {
   readonly #tree: Tree;
-  readonly #changed = new Map<string, Foreseen>();
+  #changed: Map<string, Foreseen> | undefined;
+
+  /** Set for the last part: nobody asks what it leaves behind. */
+  isLast = false;
 
   constructor(tree: Tree) {
     this.#tree = tree;
   }
 
   look(path: string): Foreseen {
-    const changed = this.#changed.get(path);
+    const changed = this.#changed?.get(path);
     if (changed !== undefined) return changed;
     const node = this.#tree.nodes.get(path);
     if (node === undefined) return ABSENT;
@@ -49,6 +53,8 @@ class Foresight {
   }
 
   change(path: string, foreseen: Foreseen): void {
+    if (this.isLast) return;
+    this.#changed ??= new Map();
     this.#changed.set(path, foreseen);
   }
 }

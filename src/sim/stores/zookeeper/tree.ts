@@ -3,22 +3,36 @@
 
 import type { Asked } from "./connection.ts";
 
-export interface Node {
+export class Node {
   readonly path: string;
   data: Buffer;
   readonly czxid: number;
   mzxid: number;
   /** The last change among its children. */
   pzxid: number;
-  version: number;
+  version = 0;
   /** How many children were ever created below it: the next one's number. */
-  created: number;
+  created = 0;
   /** The session that it lives and dies with; 0: none. */
   readonly owner: number;
   readonly isContainer: boolean;
   /** In the order of their creation. */
   readonly children: Set<string>;
+
+  constructor(zxid: number, { path, data, owner, isContainer }: Creation) {
+    this.path = path;
+    this.data = data;
+    this.czxid = zxid;
+    this.mzxid = zxid;
+    this.pzxid = zxid;
+    this.owner = owner;
+    this.isContainer = isContainer;
+    // What has an owner never has children.
+    this.children = owner === 0 ? new Set() : NONE;
+  }
 }
+
+const NONE: Set<string> = new Set();
 
 /** A node's figures at one moment. */
 export type Stat = Omit<Node, "path" | "data" | "isContainer" | "children"> & {
@@ -26,14 +40,16 @@ export type Stat = Omit<Node, "path" | "data" | "isContainer" | "children"> & {
   readonly childCount: number;
 };
 
+interface Creation {
+  readonly kind: "create";
+  readonly path: string;
+  readonly data: Buffer;
+  readonly owner: number;
+  readonly isContainer: boolean;
+}
+
 export type Change =
-  | {
-      readonly kind: "create";
-      readonly path: string;
-      readonly data: Buffer;
-      readonly owner: number;
-      readonly isContainer: boolean;
-    }
+  | Creation
   | { readonly kind: "set"; readonly path: string; readonly data: Buffer }
   | { readonly kind: "delete" | "check"; readonly path: string };
 
@@ -85,13 +101,10 @@ export class Tree {
     });
   }
 
-  #create(zxid: number, change: Extract<Change, { kind: "create" }>): void {
-    const { path, data, owner, isContainer } = change;
+  #create(zxid: number, change: Creation): void {
+    const { path, owner, isContainer } = change;
     const parent = this.nodes.get(parentOf(path));
-    this.nodes.set(path, {
-      ...{ path, data, czxid: zxid, mzxid: zxid, pzxid: zxid, version: 0, created: 0 },
-      ...{ owner, isContainer, children: new Set() },
-    });
+    this.nodes.set(path, new Node(zxid, change));
     if (isContainer) this.containers.add(path);
     if (owner !== 0) {
       const owned = this.#owned.get(owner);
@@ -128,8 +141,8 @@ export class Tree {
 
 export function statOf(node: Node): Stat {
   const { czxid, mzxid, pzxid, version, created, owner, data, children } = node;
-  const sizes = { length: data.length, childCount: children.size };
-  return { czxid, mzxid, pzxid, version, created, owner, ...sizes };
+  const [length, childCount] = [data.length, children.size];
+  return { czxid, mzxid, pzxid, version, created, owner, length, childCount };
 }
 
 export function parentOf(path: string): string {
