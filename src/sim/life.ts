@@ -65,6 +65,8 @@ export class Life {
     const own = chance.stream(`start ${this.#starts}`);
     const program = new Program({ name, schedule, clocks, chance: own });
     this.#program = program;
+    // Until the store is open there is none; the one of the life before died with it.
+    this.#tenure = undefined;
     this.#stallMs = undefined;
     this.#stopping = new AbortController();
     trace.note(name, { kind: "started" });
