@@ -5,6 +5,7 @@ import { memoryEngine } from "../src/sim/stores/memory.ts";
 import { postgresEngine } from "../src/sim/stores/postgres.ts";
 import { redisEngine } from "../src/sim/stores/redis.ts";
 import { sqliteEngine } from "../src/sim/stores/sqlite.ts";
+import { zookeeperShaped } from "../src/sim/stores/zookeeper.ts";
 import { storeSuite } from "../src/testing/index.ts";
 import { modelHarness } from "./support/model-bench.ts";
 import { sideBySide } from "./support/store-runner.ts";
@@ -46,3 +47,13 @@ storeSuite(sideBySide, {
   guarantees: { fifo: true, durable: true },
   create: async () => modelHarness(redisEngine),
 });
+});
+
+storeSuite(sideBySide, {
+for (const shape of ["alone", "listed", "balanced"] as const)
+  storeSuite(sideBySide, {
+    name: `the model of ZooKeeper, ${shape}`,
+    ttlMs: 4_000,
+    guarantees: { fifo: true, durable: true },
+    create: async () => modelHarness(zookeeperShaped(shape)),
+  });

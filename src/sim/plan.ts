@@ -87,7 +87,7 @@ const REPLACED: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> 
     "store paused": "stopped while writing",
   },
 };
-const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500, sqlite: 20 };
+const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500, sqlite: 20, zookeeper: 900 };
 
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");

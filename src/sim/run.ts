@@ -8,6 +8,7 @@ import type { Engine } from "./stores/model.ts";
 import { postgresEngine } from "./stores/postgres.ts";
 import { redisEngine } from "./stores/redis.ts";
 import { sqliteEngine } from "./stores/sqlite.ts";
+import { zookeeperEngine } from "./stores/zookeeper.ts";
 import { type Ended, type Host, liveThrough } from "./world.ts";
 
 /** The stores that there is a model of, by the name that `tenure sim --store` takes. */
@@ -17,6 +18,7 @@ export const ENGINES: Readonly<Record<string, Engine>> = {
   sqlite: sqliteEngine,
   postgres: postgresEngine,
   redis: redisEngine,
+  zookeeper: zookeeperEngine,
 };
 
 export interface Outcome {

@@ -3,7 +3,7 @@
 
 import { type JuteReader, JuteWriter } from "./jute.ts";
 
-const OPCODE = {
+export const OPCODE = {
   create: 1,
   delete: 2,
   exists: 3,

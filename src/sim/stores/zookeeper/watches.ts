@@ -1,0 +1,30 @@
+// Who is to be told of changes, at one server. A watch on a node tells once; one on everything below a node tells until its
+// connection ends.
+
+import type { Connection } from "./connection.ts";
+
+export class Watches {
+  readonly #once = new Map<string, Set<Connection>>();
+  readonly #below = new Map<string, Set<Connection>>();
+
+  add(path: string, connection: Connection, isBelow: boolean): void {
+    const watches = isBelow ? this.#below : this.#once;
+    const watchers = watches.get(path);
+    if (watchers === undefined) watches.set(path, new Set([connection]));
+    else watchers.add(connection);
+  }
+
+  ring(path: string, event: () => Buffer): void {
+    const told = new Set<Connection>(this.#once.get(path));
+    this.#once.delete(path);
+    for (const [above, watchers] of this.#below)
+      if (path === above || path.startsWith(`${above}/`))
+        for (const watcher of watchers) told.add(watcher);
+    for (const connection of told) if (connection.isOpen) connection.tell(event());
+  }
+
+  clear(): void {
+    this.#once.clear();
+    this.#below.clear();
+  }
+}
