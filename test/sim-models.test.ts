@@ -2,6 +2,7 @@
 // suite on each, with the store's real code in front and virtual time behind.
 import { etcdEngine } from "../src/sim/stores/etcd.ts";
 import { memoryEngine } from "../src/sim/stores/memory.ts";
+import type { Engine } from "../src/sim/stores/model.ts";
 import { postgresEngine } from "../src/sim/stores/postgres.ts";
 import { redisEngine } from "../src/sim/stores/redis.ts";
 import { sqliteEngine } from "../src/sim/stores/sqlite.ts";
@@ -10,50 +11,22 @@ import { storeSuite } from "../src/testing/index.ts";
 import { modelHarness } from "./support/model-bench.ts";
 import { sideBySide } from "./support/store-runner.ts";
 
-storeSuite(sideBySide, {
-  name: "the memory store behind a network",
-  ttlMs: 10_000,
-  guarantees: { fifo: true, durable: true },
-  create: async () => modelHarness(memoryEngine),
-});
+const models: readonly (readonly [name: string, ttlMs: number, engine: Engine])[] = [
+  ["the memory store behind a network", 10_000, memoryEngine],
+  ["SQLite on one simulated machine", 10_000, sqliteEngine],
+  ["the model of PostgreSQL", 10_000, postgresEngine],
+  ["the model of Redis", 4_000, redisEngine],
+  ["the model of etcd", 4_000, etcdEngine],
+  ["the model of ZooKeeper, alone", 4_000, zookeeperShaped("alone")],
+  ["the model of ZooKeeper, listed", 4_000, zookeeperShaped("listed")],
+  ["the model of ZooKeeper, balanced", 4_000, zookeeperShaped("balanced")],
+];
 
-storeSuite(sideBySide, {
-  name: "the model of etcd",
-  ttlMs: 4_000,
-  guarantees: { fifo: true, durable: true },
-  create: async () => modelHarness(etcdEngine),
-});
-
-storeSuite(sideBySide, {
-  name: "SQLite on one simulated machine",
-  ttlMs: 10_000,
-  guarantees: { fifo: true, durable: true },
-  create: async () => {
-    await sqliteEngine.ready?.();
-    return modelHarness(sqliteEngine);
-  },
-});
-
-storeSuite(sideBySide, {
-  name: "the model of PostgreSQL",
-  ttlMs: 10_000,
-  guarantees: { fifo: true, durable: true },
-  create: async () => modelHarness(postgresEngine),
-});
-
-storeSuite(sideBySide, {
-  name: "the model of Redis",
-  ttlMs: 4_000,
-  guarantees: { fifo: true, durable: true },
-  create: async () => modelHarness(redisEngine),
-});
-});
-
-storeSuite(sideBySide, {
-for (const shape of ["alone", "listed", "balanced"] as const)
+for (const [name, ttlMs, engine] of models)
   storeSuite(sideBySide, {
-    name: `the model of ZooKeeper, ${shape}`,
-    ttlMs: 4_000,
-    guarantees: { fifo: true, durable: true },
-    create: async () => modelHarness(zookeeperShaped(shape)),
+    ...{ name, ttlMs, guarantees: { fifo: true, durable: true } },
+    create: async () => {
+      await engine.ready?.();
+      return modelHarness(engine);
+    },
   });
