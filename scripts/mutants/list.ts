@@ -298,24 +298,10 @@ export const MUTANTS: readonly Mutant[] = [
     store: "redis",
   },
   {
-    name: "redis: a repeated attempt is granted again",
-    file: redisGrants,
-    find: "and not (text and string.find(claim, string.sub(text, from), 1, true)) then",
-    replace: "then",
-    store: "redis",
-  },
-  {
     name: "redis: a dead session is granted leases",
     file: redisGrants,
     find: "if got[3] and not got[2] and counter",
     replace: "if not got[2] and counter",
-    store: "redis",
-  },
-  {
-    name: "redis: the counter is not written",
-    file: redisGrants,
-    find: "writes = writes or {'<base>token', ''}",
-    replace: "writes = writes or {'<base>tokens', ''}",
     store: "redis",
   },
   {
@@ -337,21 +323,6 @@ export const MUTANTS: readonly Mutant[] = [
     file: redisScripts,
     find: "'PX', ARGV[2] + 1)\nfor",
     replace: "'PX', math.floor(ARGV[2] / 1000) * 1000)\nfor",
-    store: "redis",
-  },
-  {
-    name: "redis: a revocation frees whoever holds it now",
-    file: redisScripts,
-    find: "if not lives(lease.session) or lease.token ~= ARGV[2] then return 'notHeld' end",
-    replace: "if not lives(lease.session) then return 'notHeld' end",
-    store: "redis",
-    equivalent: "to the checkers: a third party may end any lease at any time",
-  },
-  {
-    name: "redis: the end of a session leaves it alive",
-    file: redisScripts,
-    find: "redis.call('DEL', KEYS[1], KEYS[2])",
-    replace: "redis.call('DEL', KEYS[2])",
     store: "redis",
   },
   {
