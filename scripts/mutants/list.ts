@@ -326,24 +326,10 @@ export const MUTANTS: readonly Mutant[] = [
     store: "redis",
   },
   {
-    name: "redis: waiters are told of nothing",
-    file: redisLibrary,
-    find: "tell(resource, first and ('free ' .. first) or 'free')",
-    replace: "return first",
-    store: "redis",
-  },
-  {
     name: "redis: scripts are not sent again after a restart",
     file: "stores/redis/requests.ts",
     find: 'if (replyCode(error) !== "NOSCRIPT") failed(error);',
     replace: 'if (replyCode(error) !== "NOSUCH") failed(error);',
-    store: "redis",
-  },
-  {
-    name: "redis: channels are not subscribed anew",
-    file: "stores/redis/channels.ts",
-    find: "onBack: () => void this.#back(),",
-    replace: "onBack: () => void (this.#closed && this.#back()),",
     store: "redis",
   },
   {
