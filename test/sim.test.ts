@@ -16,6 +16,7 @@ const FOUND: [store: string, seed: number][] = [
   ["memory", 542],
   ["etcd", 630],
   ["etcd", 869],
+  ["redis", 752],
 ];
 
 test.each(FOUND)("on %s, seed %i, which found something once, is green", async (store, seed) => {

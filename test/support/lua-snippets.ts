@@ -1,7 +1,7 @@
 // Small scripts and what Redis answers to each: seen on a real server (test/stores/redis-lua.test.ts), and asked of the Lua of
 // the simulator (test/sim-lua.test.ts).
 
-export type LuaAnswer = string | number | null | readonly LuaAnswer[];
+type LuaAnswer = string | number | null | readonly LuaAnswer[];
 
 export interface LuaSnippet {
   readonly text: string;

@@ -18,9 +18,12 @@ export const redisEngine: Engine = (site) => {
   const callee = { program, isDown: false, onReturn: (): void => onReturn() };
   const replica = site.isBeyondBounds ? new Replica(callee, server) : undefined;
   const onReturn = (): void => {
-    const lostMs = program.chance.isTrue(0.5) ? replica?.takeOver() : undefined;
-    if (lostMs === undefined) server.restart();
-    else trace.fault("store", "failover", `the last ${Math.round(lostMs)} ms of writes are lost`);
+    if (replica === undefined || program.chance.isTrue(0.5)) {
+      server.restart();
+      return;
+    }
+    const lostMs = Math.round(replica.takeOver());
+    trace.fault("store", "failover", `the last ${lostMs} ms of writes are lost`);
   };
   return {
     servers: [callee],

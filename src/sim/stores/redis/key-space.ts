@@ -57,10 +57,10 @@ export class KeySpace {
 
   /** One command, as a script gives it. */
   run(words: readonly string[]): Reply {
-    const [name = "", ...args] = words;
+    const [name = ""] = words;
     const command = this.#commands[name] ?? this.#commands[name.toUpperCase()];
     if (command === undefined) throw new RedisError(`ERR unknown command '${name}'`);
-    return command(args);
+    return command(words);
   }
 
   /** Whether the key is there now. */
@@ -129,14 +129,14 @@ export class KeySpace {
     if (size === 0) this.#entries.delete(key);
   }
 
-  readonly #commands: Readonly<Record<string, (args: readonly string[]) => Reply>> = {
-    GET: ([key = ""]) => this.#text(key),
-    MGET: (keys) =>
-      keys.map((key) => {
+  readonly #commands: Readonly<Record<string, (words: readonly string[]) => Reply>> = {
+    GET: ([, key = ""]) => this.#text(key),
+    MGET: (words) =>
+      words.slice(1).map((key) => {
         const data = this.#entry(key)?.data;
         return typeof data === "string" ? data : null;
       }),
-    SET: ([key = "", text = "", ...options]) => {
+    SET: ([, key = "", text = "", ...options]) => {
       const [option, ms] = options;
       if (option !== undefined && (option !== "PX" || options.length !== 2))
         throw new RedisError("ERR syntax error");
@@ -144,24 +144,24 @@ export class KeySpace {
       return OK;
     },
     MSET: (pairs) => {
-      for (let at = 0; at < pairs.length; at += 2)
+      for (let at = 1; at < pairs.length; at += 2)
         this.#write(pairs[at] ?? "", pairs[at + 1] ?? "");
       return OK;
     },
-    INCR: ([key = ""]) => {
+    INCR: ([, key = ""]) => {
       const next = BigInt(integerText(this.#text(key) ?? "0")) + 1n;
       this.#entries.set(key, { data: String(next), endsAt: this.#entry(key)?.endsAt });
       return Number(next);
     },
-    EXISTS: (keys) => keys.filter((key) => this.has(key)).length,
-    DEL: (keys) =>
-      keys.filter((key) => {
+    EXISTS: (words) => words.slice(1).filter((key) => this.has(key)).length,
+    DEL: (words) =>
+      words.slice(1).filter((key) => {
         if (!this.has(key)) return false;
         this.#entries.delete(key);
         this.#parts.witness.deleted(key);
         return true;
       }).length,
-    PEXPIRE: ([key = "", ms = ""]) => {
+    PEXPIRE: ([, key = "", ms = ""]) => {
       const entry = this.#entry(key);
       if (entry === undefined) return 0;
       const endsAt = this.#now() + integer(ms);
@@ -169,7 +169,7 @@ export class KeySpace {
       this.#parts.witness.keeps(key, endsAt + 1);
       return 1;
     },
-    PTTL: ([key = ""]) => {
+    PTTL: ([, key = ""]) => {
       const entry = this.#entry(key);
       if (entry === undefined) return -2;
       return entry.endsAt === undefined ? -1 : entry.endsAt - this.#now();
@@ -178,24 +178,24 @@ export class KeySpace {
       const micros = Math.floor(this.#parts.now() * 1000);
       return [String(Math.floor(micros / 1e6)), String(micros % 1e6)];
     },
-    PUBLISH: ([channel = "", message = ""]) => this.#parts.publish(channel, message),
-    RPUSH: ([key = "", ...items]) => {
+    PUBLISH: ([, channel = "", message = ""]) => this.#parts.publish(channel, message),
+    RPUSH: ([, key = "", ...items]) => {
       const list = this.#list(key) ?? [];
       if (list.length === 0) this.#entries.set(key, { data: list, endsAt: undefined });
       return list.push(...items);
     },
-    LINDEX: ([key = "", at = ""]) => this.#list(key)?.at(integer(at)) ?? null,
-    LPOP: ([key = ""]) => {
+    LINDEX: ([, key = "", at = ""]) => this.#list(key)?.at(integer(at)) ?? null,
+    LPOP: ([, key = ""]) => {
       const list = this.#list(key);
       const first = list?.shift() ?? null;
       this.#dropEmpty(key, list?.length ?? 1);
       return first;
     },
-    LPOS: ([key = "", item = ""]) => {
+    LPOS: ([, key = "", item = ""]) => {
       const at = this.#list(key)?.indexOf(item) ?? -1;
       return at < 0 ? null : at;
     },
-    LREM: ([key = "", count = "", item = ""]) => {
+    LREM: ([, key = "", count = "", item = ""]) => {
       if (integer(count) !== 0) throw new RedisError("ERR the model of Redis knows LREM 0 only");
       const list = this.#list(key);
       if (list === undefined) return 0;
@@ -205,12 +205,12 @@ export class KeySpace {
       this.#dropEmpty(key, list.length);
       return removed;
     },
-    LRANGE: ([key = "", from = "", to = ""]) => {
+    LRANGE: ([, key = "", from = "", to = ""]) => {
       const list = this.#list(key) ?? [];
       const end = integer(to);
       return list.slice(integer(from), end < 0 ? list.length + end + 1 : end + 1);
     },
-    ZADD: ([key = "", score = "", member = ""]) => {
+    ZADD: ([, key = "", score = "", member = ""]) => {
       if (integer(score) !== 0) throw new RedisError("ERR the model of Redis knows score 0 only");
       const set = this.#set(key) ?? new Set<string>();
       if (set.size === 0) this.#entries.set(key, { data: set, endsAt: undefined });
@@ -218,14 +218,14 @@ export class KeySpace {
       set.add(member);
       return isNew ? 1 : 0;
     },
-    ZREM: ([key = "", ...members]) => {
+    ZREM: ([, key = "", ...members]) => {
       const set = this.#set(key);
       if (set === undefined) return 0;
       const removed = members.filter((member) => set.delete(member)).length;
       this.#dropEmpty(key, set.size);
       return removed;
     },
-    ZRANDMEMBER: ([key = "", count = ""]) => {
+    ZRANDMEMBER: ([, key = "", count = ""]) => {
       const left = [...(this.#set(key) ?? [])];
       const most = integer(count);
       if (left.length <= most) return left;
@@ -234,7 +234,7 @@ export class KeySpace {
         return drawn;
       });
     },
-    ZRANGEBYLEX: ([key = "", from = "", to = "", , offset = "0", count = "-1"]) => {
+    ZRANGEBYLEX: ([, key = "", from = "", to = "", , offset = "0", count = "-1"]) => {
       const most = integer(count);
       const found = [...(this.#set(key) ?? [])]
         .filter((member) => isBehind(member, from) && isBefore(member, to))

@@ -23,7 +23,7 @@ function compiled(text: string): Compiled {
     const sha = [1, 2, 3, 4, 5].map(hex).join("");
     const name = /^-- tenure: (.*)/.exec(text)?.[1] ?? "";
     try {
-      script = { sha, name, run: compile(text) };
+      script = { sha, name, run: compile(bytesOf(text)) };
     } catch (error) {
       throw new RedisError(`ERR Error compiling script: ${(error as Error).message}`);
     }
@@ -71,17 +71,22 @@ export class Scripting {
     this.#cache.clear();
   }
 
-  evalText(text: string, rest: readonly string[]): Reply {
-    return this.evalSha(this.load(text), rest);
+  /** EVAL: words as the client sent them, the text of the script second. */
+  evalText(words: readonly string[]): Reply {
+    return this.#eval(this.load(words[1] ?? ""), words);
   }
 
-  evalSha(sha: string, [count = "0", ...words]: readonly string[]): Reply {
+  evalSha(words: readonly string[]): Reply {
+    return this.#eval(words[1] ?? "", words);
+  }
+
+  #eval(sha: string, words: readonly string[]): Reply {
     const script = this.#cache.get(sha);
     if (script === undefined) throw new RedisError("NOSCRIPT No matching script. Please use EVAL.");
-    const keys = Number(count);
+    const behindKeys = 3 + Number(words[2] ?? 0);
     const given = {
-      KEYS: Table.of(words.slice(0, keys)),
-      ARGV: Table.of(words.slice(keys)),
+      KEYS: new Table(words.slice(3, behindKeys).map(bytesOf)),
+      ARGV: new Table(words.slice(behindKeys).map(bytesOf)),
       redis: this.#redis,
     };
     this.running = script.name;
@@ -97,6 +102,11 @@ export class Scripting {
       this.running = "";
     }
   }
+}
+
+/** Inside of the server a text has one character a byte, as Lua counts them. */
+export function bytesOf(text: string): string {
+  return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString("latin1");
 }
 
 function errorTable(text: string): Table {
@@ -116,7 +126,7 @@ function argument(value: Value): string {
 function toLua(reply: Reply): Value {
   if (reply === null) return false;
   if (typeof reply === "string" || typeof reply === "number") return reply;
-  if (!(reply instanceof Status)) return Table.of(reply.map(toLua));
+  if (!(reply instanceof Status)) return new Table(reply.map(toLua));
   const status = new Table();
   status.set("ok", reply.text);
   return status;

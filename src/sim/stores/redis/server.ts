@@ -4,7 +4,7 @@
 import type { Program } from "../../world/program.ts";
 import type { Trace } from "../../world/trace.ts";
 import { type Copy, KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
-import { Scripting } from "./scripting.ts";
+import { bytesOf, Scripting } from "./scripting.ts";
 import { LeaseWitness } from "./witness.ts";
 
 /** The server's end of a connection. */
@@ -96,35 +96,36 @@ export class RedisServer {
 
   handle(words: readonly string[], link: Link): Answer {
     try {
-      return { value: this.#answer(words.map(bytesOf), link) };
+      return { value: this.#answer(words, link) };
     } catch (error) {
       if (error instanceof RedisError) return { error: error.message };
       throw error;
     }
   }
 
-  #answer([name = "", first = "", ...rest]: readonly string[], link: Link): unknown {
+  #answer(words: readonly string[], link: Link): unknown {
+    const [name = "", first = "", second = ""] = words;
     switch (name) {
       case "evalsha":
-        return shown(this.#scripting.evalSha(first, rest));
+        return shown(this.#scripting.evalSha(words));
       case "eval":
-        return shown(this.#scripting.evalText(first, rest));
+        return shown(this.#scripting.evalText(words));
       case "script":
-        return this.#scripting.load(rest[0] ?? "");
+        return this.#scripting.load(second);
       case "info":
         return Object.entries(INFO)
           .map(([key, value]) => `${key}:${value}\r\n`)
           .join("");
       case "config":
-        return [rest[0], CONFIG[rest[0] ?? ""]];
+        return [second, CONFIG[second]];
       case "subscribe":
-        return void listenersOf(this.#channels, first).add(link);
+        return void listenersOf(this.#channels, bytesOf(first)).add(link);
       case "unsubscribe":
-        return void listenersOf(this.#channels, first).delete(link);
+        return void listenersOf(this.#channels, bytesOf(first)).delete(link);
       case "psubscribe":
-        return void listenersOf(this.#patterns, first.slice(0, -1)).add(link);
+        return void listenersOf(this.#patterns, bytesOf(first).slice(0, -1)).add(link);
       case "punsubscribe":
-        return void listenersOf(this.#patterns, first.slice(0, -1)).delete(link);
+        return void listenersOf(this.#patterns, bytesOf(first).slice(0, -1)).delete(link);
       default:
         throw new RedisError(`ERR unknown command '${name}'`);
     }
@@ -153,11 +154,6 @@ function listenersOf(all: Map<string, Set<Link>>, name: string): Set<Link> {
     all.set(name, listeners);
   }
   return listeners;
-}
-
-/** Inside of the server a text has one character a byte, as Lua counts them. */
-function bytesOf(text: string): string {
-  return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString("latin1");
 }
 
 const NOT_ASCII = /[\x80-\xff]/;

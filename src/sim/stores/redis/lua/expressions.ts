@@ -46,6 +46,7 @@ export function expression(it: Expression, context: Context): Evaluate {
     case "unary":
       return unary(it.operator, expression(it.of, context));
     case "binary": {
+      if (it.operator === "..") return concatenation(it, context);
       const left = expression(it.left, context);
       return BINARY[it.operator](left, expression(it.right, context));
     }
@@ -118,6 +119,10 @@ function index(it: Extract<Expression, { is: "index" }>, context: Context): Eval
     if (value === undefined) throw new Error(`${it.table.name} has no such function in our Lua`);
     return () => value;
   }
+  if (it.key.is === "constant") {
+    const { value } = it.key;
+    return (frame) => member(table(frame), value);
+  }
   const key = expression(it.key, context);
   return (frame) => member(table(frame), key(frame));
 }
@@ -136,7 +141,7 @@ function table(items: readonly Item[], context: Context): Evaluate {
     key === undefined ? [] : [[expression(key, context), expression(value, context)] as const],
   );
   return (frame) => {
-    const made = Table.of(list(frame));
+    const made = new Table([...list(frame)]);
     for (const [key, value] of fields) made.set(key(frame), value(frame));
     return made;
   };
@@ -155,6 +160,22 @@ function unary(operator: "not" | "#" | "-", of: Evaluate): Evaluate {
         throw new LuaError(`attempt to get length of a ${typeOf(value)} value`);
       };
   }
+}
+
+/** All parts of a chain at once. */
+function concatenation(it: Expression, context: Context): Evaluate {
+  const parts: Evaluate[] = [];
+  let rest = it;
+  while (rest.is === "binary" && rest.operator === "..") {
+    parts.push(expression(rest.left, context));
+    rest = rest.right;
+  }
+  parts.push(expression(rest, context));
+  return (frame) => {
+    let text = "";
+    for (let at = 0; at < parts.length; at += 1) text += toText((parts[at] as Evaluate)(frame));
+    return text;
+  };
 }
 
 type Binary = (left: Evaluate, right: Evaluate) => Evaluate;
@@ -180,7 +201,7 @@ function comparison(compare: (left: number | string, right: number | string) => 
   };
 }
 
-const BINARY: Readonly<Record<Operator, Binary>> = {
+const BINARY: Readonly<Record<Exclude<Operator, "..">, Binary>> = {
   or: (left, right) => (frame) => {
     const value = left(frame);
     return isTrue(value) ? value : right(frame);
@@ -195,7 +216,6 @@ const BINARY: Readonly<Record<Operator, Binary>> = {
   ">": comparison((one, other) => one > other),
   "<=": comparison((one, other) => one <= other),
   ">=": comparison((one, other) => one >= other),
-  "..": (left, right) => (frame) => toText(left(frame)) + toText(right(frame)),
   "+": arithmetic((one, other) => one + other),
   "-": arithmetic((one, other) => one - other),
   "*": arithmetic((one, other) => one * other),

@@ -17,14 +17,14 @@ export class LuaError extends Error {
 
 export class Table {
   /** From 1 on, without holes at its end. */
-  readonly list: Value[] = [];
-  readonly #rest = new Map<Value, Value>();
+  readonly list: Value[];
+  /** Most tables are lists and nothing else. */
+  #rest: Map<Value, Value> | undefined;
 
-  static of(list: readonly Value[]): Table {
-    const table = new Table();
-    for (let at = 0; at < list.length; at += 1) table.list.push(list[at]);
-    table.#trim();
-    return table;
+  /** The list is its own from now on. */
+  constructor(list: Value[] = []) {
+    this.list = list;
+    this.#trim();
   }
 
   get(key: Value): Value {
@@ -32,15 +32,19 @@ export class Table {
       const found = this.list[key - 1];
       if (found !== undefined) return found;
     }
-    return this.#rest.get(key);
+    return this.#rest?.get(key);
   }
 
   set(key: Value, value: Value): void {
     const { list } = this;
     if (typeof key !== "number" || !Number.isInteger(key) || key < 1 || key > list.length + 1) {
       if (key === undefined || Number.isNaN(key)) throw new LuaError("table index is nil");
-      if (value === undefined) this.#rest.delete(key);
-      else this.#rest.set(key, value);
+      if (value === undefined) {
+        this.#rest?.delete(key);
+      } else {
+        this.#rest ??= new Map();
+        this.#rest.set(key, value);
+      }
       return;
     }
     list[key - 1] = value;
@@ -57,7 +61,7 @@ export class Table {
   /** What was written beyond the end, when the end has come to it. */
   #join(): void {
     const rest = this.#rest;
-    while (rest.size > 0) {
+    while (rest !== undefined && rest.size > 0) {
       const next = this.list.length + 1;
       const value = rest.get(next);
       if (value === undefined) return;
