@@ -302,7 +302,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
       {
         name: "store",
         value: "NAME",
-        summary: "Which store's model: memory or etcd. Default: memory.",
+        summary: "Which store's model: memory, etcd or postgres. Default: memory.",
       },
       {
         name: "jobs",

@@ -78,3 +78,16 @@ test("the end of a session hands on what it held, and its place in the queue", a
   expect(await Promise.race([second?.woken, third?.woken])).toBe("second");
   expect(await second?.take()).toBe("granted");
 });
+
+test("L1: nobody waits for itself when a copy of its own request came late and was granted", async () => {
+  const store = await openStore();
+  await hold(store, "a", LONG_MS);
+  const { signal } = new AbortController();
+  // It was told "busy" before, and does not know. Without the line in look() this would take the whole ttl.
+  await store.untilFree({
+    ...{ sessionId: "a", resource: "r", attempt: "a", limitMs: LIMIT_MS, signal },
+  });
+  const session = { sessionId: "a", resource: "r", limitMs: LIMIT_MS };
+  const again = await store.grant({ ...session, holderId: "a", attempt: "a", queue: true });
+  expect(again).toEqual({ kind: "granted", token: 1n });
+});

@@ -51,6 +51,8 @@ BEGIN
   SELECT * INTO l FROM "{schema}".lease WHERE resource = p_resource;
   IF NOT FOUND THEN RETURN; END IF;
   last_attempt := l.attempt;
+  -- A copy of its own request came late and was granted: whoever waits for itself would wait for as long as it renews.
+  IF l.attempt = p_attempt THEN RETURN; END IF;
   SELECT * INTO h FROM "{schema}".session WHERE id = l.session;
   IF FOUND AND h.ended IS NULL AND h.expires > clock_timestamp() THEN
     wait_ms := greatest(${MS("h.expires - clock_timestamp()")}, 0.001);

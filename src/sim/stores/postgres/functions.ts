@@ -86,6 +86,7 @@ export function look(db: Database, resource: string, attempt: string): Seen {
   const lease = db.leases.get(resource);
   if (lease === undefined) return { waitMs: 0, lastAttempt: undefined, heldRecord: undefined };
   const lastAttempt = lease.attempt;
+  if (lastAttempt === attempt) return { waitMs: 0, lastAttempt, heldRecord: undefined };
   const now = db.parts.now();
   const holder = lease.session === undefined ? undefined : db.sessions.get(lease.session);
   if (holder !== undefined && rowIsLive(db, holder)) {
