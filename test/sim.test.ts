@@ -14,6 +14,7 @@ const SEEDS_EACH = 50;
 const SMOKE: { readonly store: string; readonly from: number; readonly to: number }[] = [
   ...partsOf("memory", 30),
   ...partsOf("etcd", 1),
+  ...partsOf("zookeeper", 1),
 ];
 
 function partsOf(store: string, count: number): typeof SMOKE {
