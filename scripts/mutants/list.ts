@@ -297,8 +297,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "zookeeper: a release of an older token counts",
     file: "stores/zookeeper/lease-session.ts",
-    find: "if (held?.entry.token !== ref.token) return Promise.resolve(false);",
-    replace: "if (held === undefined) return Promise.resolve(false);",
+    find: "if (held?.entry.token !== ref.token) return",
+    replace: "if (held === undefined) return",
     store: "zookeeper",
   },
   {
