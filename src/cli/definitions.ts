@@ -302,7 +302,11 @@ export const COMMANDS: readonly CommandDefinition[] = [
       {
         name: "store",
         value: "NAME",
+<<<<<<< HEAD
         summary: "Which store's model: memory, etcd or postgres. Default: memory.",
+=======
+        summary: "Which store's model: memory, etcd or zookeeper. Default: memory.",
+>>>>>>> simzk
       },
       {
         name: "jobs",

@@ -116,6 +116,30 @@ describe("a broken link", () => {
     },
   );
 
+  test("S5: a grant whose answer was lost is released by its token, once somebody has read it", async () => {
+    const proxy = await proxied(zookeeper());
+    const root = newRoot();
+    const store = await opened(proxy, root);
+    await open(store, "one", 30_000);
+    const other = await opened(zookeeper(), root);
+    proxy.cut("replies");
+    expect(await reasonOf(ask(store, "one", { limitMs: 300 }))).toMatchObject({
+      applied: "unknown",
+    });
+    const reading = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+    const read = async (): Promise<bigint | undefined> => (await other.read(reading)).holder?.token;
+    await until("the place is there", async () => (await read()) !== undefined, 5_000);
+    const token = (await read()) as bigint;
+    await proxy.heal();
+    const release = { sessionId: "one", resource: "r", limitMs: LIMIT_MS };
+    expect(await store.release({ ...release, token: token - 1n })).toEqual({ kind: "notHeld" });
+    expect(await read()).toBe(token);
+    expect(await store.release({ ...release, token })).toEqual({ kind: "released" });
+    expect(await read()).toBeUndefined();
+    // The attempt is over: asking for it again must not bring it back.
+    expect(await ask(store, "one")).toEqual({ kind: "ended" });
+  });
+
   test("S5: an attempt that was withdrawn after its answer was lost leaves nothing behind", async () => {
     const proxy = await proxied(zookeeper());
     const root = newRoot();

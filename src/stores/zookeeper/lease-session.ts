@@ -18,12 +18,14 @@ import {
   readDataAndStat,
   readStat,
   setData,
+  sync,
 } from "./messages.ts";
 import { type Names, placePrefix, sessionName } from "./names.ts";
 import { expectOk } from "./nodes.ts";
 import type { KnownParents } from "./parents.ts";
 import { Place } from "./place.ts";
-import { decodeNotices, encodePlace } from "./record.ts";
+import { lookAt } from "./reading.ts";
+import { decodeNotices, decodePlace, encodePlace } from "./record.ts";
 import { Steps } from "./steps.ts";
 import type { Reply } from "./wire.ts";
 
@@ -106,7 +108,7 @@ export class LeaseSession {
   /** True when this very grant was held until now. */
   release(ref: LeaseRef, limitMs: number): Promise<boolean> {
     const held = this.#held.get(ref.resource);
-    if (held?.entry.token !== ref.token) return Promise.resolve(false);
+    if (held?.entry.token !== ref.token) return this.#releaseUnheard(ref, limitMs);
     return this.#within(limitMs, async (call) => {
       const wasThere = await held.entry.place.leave(call);
       this.#end(held.attempt, held.entry);
@@ -158,6 +160,27 @@ export class LeaseSession {
     entry.token = verdict.token;
     this.#held.set(resource, { attempt, entry });
     return { kind: "granted", token: verdict.token };
+  }
+
+  /** A grant whose answer got lost: whoever has read its token may release it, and only the server knows of it. */
+  async #releaseUnheard(ref: LeaseRef, limitMs: number): Promise<boolean> {
+    const { resource, token } = ref;
+    const isOpen = (entry: Entry): boolean =>
+      entry.resource === resource && entry.token === undefined;
+    if (![...this.#entries.values()].some(isOpen)) return false;
+    const parent = this.#parts.names.parent(resource);
+    return this.#within(limitMs, async (call) => {
+      const [, { holder }] = await Promise.all([call.send(sync(parent)), lookAt(call, parent)]);
+      if (holder?.session !== this.#name || holder.stat.czxid !== token) return false;
+      const { attempt } = decodePlace(holder.data).record;
+      const entry = this.#entries.get(attempt);
+      if (entry?.resource !== resource) return false;
+      return this.#inTurn(attempt, async () => {
+        const wasThere = await entry.place.leave(call);
+        this.#end(attempt, entry);
+        return wasThere;
+      });
+    });
   }
 
   #newPlace({ attempt, resource, holderId, sessionId, value }: GrantRequest): Place {
