@@ -14,6 +14,7 @@ const SEEDS_EACH = 50;
 const SMOKE: { readonly store: string; readonly from: number; readonly to: number }[] = [
   ...partsOf("memory", 30),
   ...partsOf("etcd", 1),
+  ...partsOf("sqlite", 1),
 ];
 
 function partsOf(store: string, count: number): typeof SMOKE {
@@ -73,7 +74,7 @@ describe("plans", () => {
     for (let seed = 1; seed <= 300; seed += 1) {
       const { kinds } = planOf(seed, "memory");
       expect(new Set(kinds).size).toBeGreaterThanOrEqual(8);
-      for (const kind of kinds) seen.add(kind);
+      for (const kind of [...kinds, ...planOf(seed, "sqlite").kinds]) seen.add(kind);
     }
     expect([...seen].sort()).toEqual([...FAULT_KINDS].sort());
   });

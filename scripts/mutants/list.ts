@@ -284,6 +284,8 @@ export const MUTANTS: readonly Mutant[] = [
     const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;`,
     replace: `    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;
     const now = this.#clock.now();`,
+    equivalent:
+      "the reading that finds a jump ends the session and tells its leases before it returns, and check() asks for that too",
   },
   {
     name: "nobody looks whether the time is over",
@@ -353,6 +355,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: "holder/leases.ts",
     find: "await this.#acquiring.none();",
     replace: "",
+    test: "src/holder/close.test.ts",
   },
   {
     name: "handover does not wait for the work",
