@@ -222,6 +222,36 @@ describe("liveness", () => {
   });
 });
 
+describe("what a holder is told", () => {
+  const renewed = (at: number): Step => [
+    ...([at, "p1"] as const),
+    { kind: "renewed", session: "a", sentAt: at, outcome: "renewed" },
+  ];
+
+  test("S6: acts after three renewals that told of a revocation", () => {
+    const gone: Step[] = [...begin, renewed(10), freed(20, "revoked"), renewed(21), renewed(22)];
+    expect(findings(...gone, [30, "p1", act()])).toEqual([]);
+    expect(findings(...gone, renewed(23), [30, "p1", act()])).toEqual([
+      "S6: p1 acts on r with 1, revoked long ago",
+    ]);
+    // A late answer to an older renewal says nothing new.
+    expect(findings(...gone, renewed(22), [30, "p1", act()])).toEqual([]);
+  });
+
+  test("S6: a drain that goes on when its time is over", () => {
+    const at = CALM + 1.5 * plan.ttlMs + 1;
+    const drain: Step = [at, "p1", { kind: "drained", ...r, drainMs: 500 }];
+    const over = (afterMs: number): Step => [
+      ...([at + afterMs, "p1"] as const),
+      { kind: "over", ...r, reason: "released" },
+    ];
+    expect(findings(...begin, drain, over(600))).toEqual([]);
+    expect(findings(...begin, drain, over(2_000))[0]).toContain("long after its drain");
+    const patient: Step = [at, "p1", { kind: "drained", ...r }];
+    expect(findings(...begin, patient, over(2_000))).toEqual([]);
+  });
+});
+
 describe("scheduled runs", () => {
   type FireStep = Extract<Happening, { kind: "fire" }>["step"];
   const fire = (at: number, who: string, number: number, step: FireStep, offMs = 0): Step => [

@@ -55,7 +55,7 @@ describe("plans", () => {
     for (let seed = 1; seed <= 300; seed += 1) {
       const { kinds } = planOf(seed, "memory");
       expect(new Set(kinds).size).toBeGreaterThanOrEqual(8);
-      for (const kind of kinds) seen.add(kind);
+      for (const kind of [...kinds, ...planOf(seed, "sqlite").kinds]) seen.add(kind);
     }
     expect([...seen].sort()).toEqual([...FAULT_KINDS].sort());
   });

@@ -1,8 +1,8 @@
-// `npm run mutants`: plants one bug at a time in a copy of src/, runs the simulator on it until a seed catches it, and
-// prints a table. What no seed catches is explained in list.ts or gets a test.
-//   npm run mutants -- [--seeds 1..2000] [--store memory] [NAME...]
+// `npm run mutants`: plants one bug at a time in a copy of the code, runs the simulator on it until a seed catches it, and
+// prints a table. Where a unit test holds the line instead, that test is the second judge. Two bugs at a time, one a core.
+//   npm run mutants -- [--seeds 1..2000] [--store memory] [--at-once 2] [NAME...]
 import { execFile } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,42 +15,58 @@ const { values, positionals } = parseArgs({
   options: {
     seeds: { type: "string", default: "1..2000" },
     store: { type: "string", default: "memory" },
+    "at-once": { type: "string", default: "2" },
   },
 });
 /** A bug that hangs instead of failing: no seed takes that long. */
 const LIMIT_MS = 10 * 60_000;
+/** What a test needs besides node_modules. */
+const COPIED = ["src", "test", "package.json", "tsconfig.json", "vitest.config.ts", "scripts"];
 
 interface Result {
   readonly mutant: Mutant;
-  readonly caughtBy?: number;
+  readonly caughtBy?: "seed" | "test";
+  /** Which, or nothing. */
+  readonly where: string;
   readonly how: string;
 }
 
+const unknown = positionals.filter((name) => !MUTANTS.some((mutant) => mutant.name === name));
+if (unknown.length > 0) throw new Error(`There is no planted bug called ${unknown.join(", ")}.`);
 const wanted = MUTANTS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
+const waiting = [...wanted];
 const results: Result[] = [];
-const folder = mkdtempSync(join(tmpdir(), "tenure-mutants-"));
-try {
-  cpSync(join(root, "src"), join(folder, "src"), { recursive: true });
-  cpSync(join(root, "package.json"), join(folder, "package.json"));
-  for (const mutant of wanted) {
-    const result = await tryMutant(mutant);
-    results.push(result);
-    const seed = result.caughtBy === undefined ? "survived" : `seed ${result.caughtBy}`;
-    console.log(`${mutant.name.padEnd(44)} ${seed.padEnd(10)} ${result.how}`);
-  }
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
-const caught = results.filter(({ caughtBy }) => caughtBy !== undefined).length;
-const survivors = results.filter(({ caughtBy }) => caughtBy === undefined);
+await Promise.all(Array.from({ length: Number(values["at-once"]) }, plantInCopy));
+
+const by = (judge: Result["caughtBy"]): Result[] =>
+  results.filter(({ caughtBy }) => caughtBy === judge);
+const survivors = by(undefined);
 console.log(
-  `\n${caught} of ${results.length} caught (seeds ${values.seeds}, store ${values.store}).`,
+  `\n${by("seed").length + by("test").length} of ${results.length} caught: ${by("seed").length} by a seed ` +
+    `(${values.seeds}), ${by("test").length} by a unit test.`,
 );
 for (const { mutant } of survivors)
   console.log(`  survived: ${mutant.name}${mutant.equivalent ? ` (${mutant.equivalent})` : ""}`);
 process.exitCode = survivors.some(({ mutant }) => mutant.equivalent === undefined) ? 1 : 0;
 
-async function tryMutant(mutant: Mutant): Promise<Result> {
+/** One after the other in a copy of its own, until none is left. */
+async function plantInCopy(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "tenure-mutants-"));
+  try {
+    for (const name of COPIED) cpSync(join(root, name), join(folder, name), { recursive: true });
+    symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+    for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+      const result = await tryMutant(folder, mutant);
+      results.push(result);
+      const where = result.caughtBy === undefined ? "survived" : result.where;
+      console.log(`${mutant.name.padEnd(60)} ${where.padEnd(10)} ${result.how}`);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
   const path = join(folder, "src", mutant.file);
   const original = readFileSync(path, "utf8");
   if (original.split(mutant.find).length !== 2)
@@ -60,23 +76,37 @@ async function tryMutant(mutant: Mutant): Promise<Result> {
     original.replace(mutant.find, () => mutant.replace),
   );
   try {
+<<<<<<< HEAD
     return { mutant, ...(await simulate(mutant.store ?? values.store, values.seeds)) };
+=======
+    const seen = await simulate(folder, mutant.store ?? values.store);
+    if (seen !== undefined) return { mutant, caughtBy: "seed", ...seen };
+    const { test } = mutant;
+    if (test !== undefined && (await failsTest(folder, test)))
+      return { mutant, caughtBy: "test", where: "by test", how: test };
+    return { mutant, where: "", how: "" };
+>>>>>>> simonce
   } finally {
     writeFileSync(path, original);
   }
 }
 
 async function simulate(
+  folder: string,
   store: string,
+<<<<<<< HEAD
   seeds: string,
 ): Promise<{ readonly caughtBy?: number; readonly how: string }> {
+=======
+): Promise<readonly where: string; readonly how: string | undefined> {
+>>>>>>> simonce
   const main = join(folder, "src", "cli", "main.ts");
   const words = ["sim", "--seeds", seeds, "--store", store];
   const flags = ["--fail-fast", "--no-shrink", "--json"];
   const args = ["--import", "tsx", main, ...words, ...flags];
   try {
     await promisify(execFile)(process.execPath, args, { cwd: root, timeout: LIMIT_MS });
-    return { how: "" };
+    return undefined;
   } catch (error) {
     const { code, stdout = "" } = error as { code?: number; stdout?: string };
     if (code !== 1) throw error;
@@ -85,6 +115,7 @@ async function simulate(
     };
     const [first] = findings;
     const [violation] = first?.violations ?? [];
+<<<<<<< HEAD
     if (first === undefined) throw new Error(`No finding: ${stdout}`);
     // A bug that only makes a day prove nothing has been noticed by nobody: on with the next day.
     if (violation === undefined) {
@@ -92,5 +123,24 @@ async function simulate(
       return first.seed < last ? simulate(store, `${first.seed + 1}..${last}`) : { how: "" };
     }
     return { caughtBy: first.seed, how: `${violation.invariant}: ${violation.message}` };
+=======
+    // A bug that only makes a day prove nothing has been noticed by nobody.
+    if (first === undefined || violation === undefined) throw new Error(`No violation: ${stdout}`);
+    return { where: `seed ${first.seed}`, how: `${violation.invariant}: ${violation.message}` };
+  }
+}
+
+async function failsTest(folder: string, test: string): Promise<boolean> {
+  const vitest = join("node_modules", "vitest", "vitest.mjs");
+  const args = [vitest, "run", "--project", "unit", test];
+  try {
+    await promisify(execFile)(process.execPath, args, { cwd: folder, timeout: LIMIT_MS });
+    return false;
+  } catch (error) {
+    const { stdout = "" } = error as { stdout?: string };
+    // Only a test that failed counts: one that could not be run proves nothing.
+    if (/[1-9]\d* failed/.test(stdout)) return true;
+    throw error;
+>>>>>>> simonce
   }
 }

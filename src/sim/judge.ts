@@ -18,6 +18,7 @@ import {
   oneHolder,
   risingTokens,
 } from "./checkers/store-side.ts";
+import { drainsEnd, revocationsAreTold } from "./checkers/told.ts";
 import type { Plan } from "./plan.ts";
 import { LEADER } from "./workloads/leader.ts";
 import type { Traced } from "./world/trace.ts";
@@ -40,6 +41,8 @@ const CHECKERS: readonly MakeChecker[] = [
   foreseenErrors,
   oneRunAFire,
   everyFireRuns,
+  revocationsAreTold,
+  drainsEnd,
 ];
 
 const GRANTS_MIN = 10;

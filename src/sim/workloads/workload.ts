@@ -74,8 +74,8 @@ export function work(day: Day, lease: Lease, habits: Habits): Promise<void> {
 
 export async function giveBack(day: Day, lease: Lease): Promise<void> {
   const { resource, token } = lease;
-  day.note({ kind: "drained", resource, token });
   const drainMs = day.chance.isTrue(0.5) ? undefined : day.chance.between(0, 1_000);
+  day.note({ kind: "drained", resource, token, drainMs });
   const result = await lease.release({ drainMs });
   day.note({ kind: "releasedAs", resource, token, result });
 }

@@ -59,9 +59,16 @@ export type Happening =
       readonly actsInDoubt: boolean;
     }
   | {
-      readonly kind: "workEnded" | "drained";
+      readonly kind: "workEnded";
       readonly resource: string;
       readonly token: bigint;
+    }
+  /** release() was called; undefined: it may take as long as the work does. */
+  | {
+      readonly kind: "drained";
+      readonly resource: string;
+      readonly token: bigint;
+      readonly drainMs?: number | undefined;
     }
   | {
       readonly kind: "over";
