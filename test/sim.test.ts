@@ -10,20 +10,6 @@ import type { Host } from "../src/sim/world.ts";
 
 const stores = Object.keys(ENGINES);
 
-/** Each found a fault of ours; what it was is in docs/simulator.md. */
-const FOUND: [store: string, seed: number][] = [
-  ["etcd", 7],
-  ["memory", 542],
-  ["etcd", 630],
-  ["etcd", 869],
-  ["redis", 752],
-];
-
-test.each(FOUND)("on %s, seed %i, which found something once, is green", async (store, seed) => {
-  const { verdict } = await runSeed(seed, store, simHost);
-  expect(verdict.violations).toEqual([]);
-});
-
 describe("determinism", () => {
   test.each(stores)("on %s another seed gives another day", async (store) => {
     const hashes = new Set<string>();

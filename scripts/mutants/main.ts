@@ -76,16 +76,12 @@ async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
     original.replace(mutant.find, () => mutant.replace),
   );
   try {
-<<<<<<< HEAD
-    return { mutant, ...(await simulate(mutant.store ?? values.store, values.seeds)) };
-=======
-    const seen = await simulate(folder, mutant.store ?? values.store);
+    const seen = await simulate(folder, mutant.store ?? values.store, values.seeds);
     if (seen !== undefined) return { mutant, caughtBy: "seed", ...seen };
     const { test } = mutant;
     if (test !== undefined && (await failsTest(folder, test)))
       return { mutant, caughtBy: "test", where: "by test", how: test };
     return { mutant, where: "", how: "" };
->>>>>>> simonce
   } finally {
     writeFileSync(path, original);
   }
@@ -94,12 +90,8 @@ async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
 async function simulate(
   folder: string,
   store: string,
-<<<<<<< HEAD
   seeds: string,
-): Promise<{ readonly caughtBy?: number; readonly how: string }> {
-=======
-): Promise<readonly where: string; readonly how: string | undefined> {
->>>>>>> simonce
+): Promise<{ readonly where: string; readonly how: string } | undefined> {
   const main = join(folder, "src", "cli", "main.ts");
   const words = ["sim", "--seeds", seeds, "--store", store];
   const flags = ["--fail-fast", "--no-shrink", "--json"];
@@ -115,17 +107,12 @@ async function simulate(
     };
     const [first] = findings;
     const [violation] = first?.violations ?? [];
-<<<<<<< HEAD
     if (first === undefined) throw new Error(`No finding: ${stdout}`);
     // A bug that only makes a day prove nothing has been noticed by nobody: on with the next day.
     if (violation === undefined) {
       const last = Number(seeds.split("..")[1]);
-      return first.seed < last ? simulate(store, `${first.seed + 1}..${last}`) : { how: "" };
+      return first.seed < last ? simulate(folder, store, `${first.seed + 1}..${last}`) : undefined;
     }
-    return { caughtBy: first.seed, how: `${violation.invariant}: ${violation.message}` };
-=======
-    // A bug that only makes a day prove nothing has been noticed by nobody.
-    if (first === undefined || violation === undefined) throw new Error(`No violation: ${stdout}`);
     return { where: `seed ${first.seed}`, how: `${violation.invariant}: ${violation.message}` };
   }
 }
@@ -141,6 +128,5 @@ async function failsTest(folder: string, test: string): Promise<boolean> {
     // Only a test that failed counts: one that could not be run proves nothing.
     if (/[1-9]\d* failed/.test(stdout)) return true;
     throw error;
->>>>>>> simonce
   }
 }

@@ -302,11 +302,8 @@ export const COMMANDS: readonly CommandDefinition[] = [
       {
         name: "store",
         value: "NAME",
-<<<<<<< HEAD
-        summary: "Which store's model: memory, etcd or postgres. Default: memory.",
-=======
-        summary: "Which store's model: memory, etcd or zookeeper. Default: memory.",
->>>>>>> simzk
+        summary:
+          "Which store: memory, sqlite, postgres, redis, etcd or zookeeper; the real code over a model of its backend. Default: memory.",
       },
       {
         name: "jobs",
