@@ -1,18 +1,18 @@
 // Draws a picture as SVG: a lane for each program, one for the store, one for what reached the ledger, the time below. Two
 // drawings, so that the names can stay in sight while the rest is scrolled: the names, and the plot.
 
-import { element, escape } from "./markup.ts";
 import { line, markRow, titled } from "./marks.ts";
+import { element, escaped } from "./markup.ts";
 import type { Bar, Label, Lane, Picture } from "./picture.ts";
 import { NAMES_WIDTH, PLOT_WIDTH, type Scale, scaleOf, widthOf } from "./scale.ts";
 
 const HEAD = 44;
-const LANE = 92;
+const LANE = 98;
 const STORE = 52;
 const ROW = 22;
 const AXIS = 30;
 /** Inside a lane. */
-const BAR_TOP = 24;
+const BAR_TOP = 30;
 const BAR_HEIGHT = 22;
 const TICKS_TOP = BAR_TOP + BAR_HEIGHT + 3;
 
@@ -28,16 +28,16 @@ export function drawingOf(picture: Picture): Drawing {
   const { lanes } = picture;
   const storeTop = HEAD + lanes.length * LANE;
   const ledgerTop = storeTop + STORE;
-  const bottom = ledgerTop + lanes.length * ROW + 12;
+  const bottom = rowOf(ledgerTop, lanes.length);
   const plot = [
     ...backgrounds(picture, storeTop, ledgerTop, bottom),
     ...axis(scale, bottom),
     ...picture.network.flatMap((label) => networkBand(label, scale, bottom)),
+    ...lanes.flatMap((lane, index) => drawBands(lane, HEAD + index * LANE, scale)),
+    ...lanes.flatMap((lane, index) => drawFlights(lane, index, rowOf(ledgerTop, index), scale)),
     ...lanes.flatMap((lane, index) => drawLane(lane, HEAD + index * LANE, scale)),
     ...drawStore(picture, storeTop, scale, bottom),
-    ...lanes.flatMap(({ writes }, index) =>
-      markRow(writes, ledgerTop + 16 + index * ROW, scale),
-    ),
+    ...lanes.flatMap(({ writes }, index) => markRow(writes, rowOf(ledgerTop, index), scale)),
     ...picture.findings.flatMap((finding) => drawFinding(finding, scale)),
   ];
   return {
@@ -47,9 +47,22 @@ export function drawingOf(picture: Picture): Drawing {
   };
 }
 
+/** Where the writes of one program are drawn. */
+function rowOf(ledgerTop: number, index: number): number {
+  return ledgerTop + 34 + index * ROW;
+}
+
+/** From where a write left its program to where it arrived, if that took long. */
+function drawFlights(lane: Lane, index: number, row: number, scale: Scale): string[] {
+  const y = HEAD + index * LANE + BAR_TOP + BAR_HEIGHT;
+  return lane.writes.flatMap(({ at, sentAt }) =>
+    sentAt === undefined ? [] : [line(scale.x(sentAt), y, scale.x(at), row, "flight")],
+  );
+}
+
 function names({ lanes, ledger }: Picture, storeTop: number, ledgerTop: number): string[] {
   const name = (y: number, text: string, kind = "name"): string =>
-    element("text", { class: kind, x: 8, y }, escape(text));
+    element("text", { class: kind, x: 8, y }, escaped(text));
   return [
     ...lanes.flatMap((lane, index) => [
       element("rect", {
@@ -59,11 +72,17 @@ function names({ lanes, ledger }: Picture, storeTop: number, ledgerTop: number):
       name(HEAD + index * LANE + BAR_TOP + 16, lane.name),
     ]),
     name(storeTop + 26, "store"),
-    name(ledgerTop + 20, ledger),
+    name(ledgerTop + 18, ledger),
+    ...lanes.map((lane, index) => name(rowOf(ledgerTop, index) + 4, `from ${lane.name}`, "small")),
   ];
 }
 
-function backgrounds(picture: Picture, storeTop: number, ledgerTop: number, bottom: number): string[] {
+function backgrounds(
+  picture: Picture,
+  storeTop: number,
+  ledgerTop: number,
+  bottom: number,
+): string[] {
   const stripe = (y: number, height: number, index: number): string =>
     element("rect", { class: `lane${index % 2}`, x: 0, y, width: PLOT_WIDTH, height });
   const { lanes } = picture;
@@ -71,13 +90,6 @@ function backgrounds(picture: Picture, storeTop: number, ledgerTop: number, bott
     ...lanes.map((_, index) => stripe(HEAD + index * LANE, LANE, index)),
     stripe(storeTop, STORE, lanes.length),
     stripe(ledgerTop, bottom - ledgerTop, lanes.length + 1),
-    ...lanes.map((lane, index) =>
-      element(
-        "text",
-        { class: "small", x: PLOT_WIDTH - 4, y: ledgerTop + 20 + index * ROW, "text-anchor": "end" },
-        escape(lane.name),
-      ),
-    ),
   ];
 }
 
@@ -86,7 +98,11 @@ function axis(scale: Scale, bottom: number): string[] {
     const x = scale.x(at);
     return [
       line(x, HEAD, x, bottom, "grid"),
-      element("text", { class: "time", x, y: bottom + 18 }, escape(text)),
+      element(
+        "text",
+        { class: "time", x: Math.max(x, widthOf(text) / 2), y: bottom + 18 },
+        escaped(text),
+      ),
     ];
   });
 }
@@ -95,17 +111,32 @@ function networkBand(label: Label, scale: Scale, bottom: number): string[] {
   const [x, to] = [scale.x(label.from), scale.x(label.to)];
   return [
     element("rect", { class: "fault", x, y: HEAD - 4, width: to - x, height: bottom - HEAD + 4 }),
-    element("text", { class: "faultText", x: to + 4, y: HEAD + 10 }, escape(label.text)),
+    element("text", { class: "faultText", x: to + 4, y: HEAD + 10 }, escaped(label.text)),
   ];
 }
 
+function drawBands(lane: Lane, top: number, scale: Scale): string[] {
+  return lane.bands.map(({ from, to }) => {
+    const x = scale.x(from);
+    const size = { width: scale.x(to) - x, height: LANE - 8 };
+    return element("rect", { class: "fault", x, y: top + 4, ...size });
+  });
+}
+
 function drawLane(lane: Lane, top: number, scale: Scale): string[] {
-  const bar = (kind: string) => (each: Bar): string => drawBar(each, kind, top + BAR_TOP, scale);
+  const bar =
+    (kind: string) =>
+    (each: Bar): string =>
+      drawBar(each, kind, top + BAR_TOP, scale);
   return [
-    ...lane.bands.map(({ from, to }) => {
-      const x = scale.x(from);
-      const size = { width: scale.x(to) - x, height: LANE - 8 };
-      return element("rect", { class: "fault", x, y: top + 4, ...size });
+    ...lane.asks.map((at) => {
+      const [x, y] = [scale.x(at), top + BAR_TOP + BAR_HEIGHT / 2];
+      return element(
+        "g",
+        { class: "ask" },
+        ...titled("asks for the lease"),
+        line(x, y - 4, x, y + 4),
+      );
     }),
     ...lane.afterwards.map(bar("afterwards")),
     ...lane.bars.map(bar("bar")),
@@ -129,7 +160,7 @@ function drawBar(bar: Bar, kind: string, top: number, scale: Scale): string {
     ...{ class: `${kind} h${bar.holder}`, x, y: top, width, height: BAR_HEIGHT, rx: 3 },
   });
   const fits = widthOf(bar.label) + 12 < width;
-  const label = element("text", { class: "onBar", x: x + 7, y: top + 15 }, escape(bar.label));
+  const label = element("text", { class: "onBar", x: x + 7, y: top + 15 }, escaped(bar.label));
   return element("g", {}, ...titled(bar.title), rect, ...(fits && bar.label !== "" ? [label] : []));
 }
 
@@ -141,36 +172,48 @@ function drawRenewal(x: number, y: number, isGood: boolean): string {
   return element("g", { class: isGood ? "renewal" : "renewalFailed" }, ...title, ...lines);
 }
 
-/** A line through the bar with a flag on it; its name stands below, on the side where the bar is. */
+/** A line through the bar with a flag on it; its name stands below, behind it, where no renewals are any more. */
 function drawDeadline(x: number, top: number, text: string): string[] {
   const y = top + BAR_TOP;
+  const fits = x + widthOf(text) + 8 < PLOT_WIDTH;
+  const place = fits ? { x: x + 5 } : { x: x - 5, "text-anchor": "end" };
   return [
     line(x, y - 6, x, y + BAR_HEIGHT + 6, "deadline"),
-    element("path", { class: "flag", d: `M${round(x)} ${y - 8}h-9l3 4l-3 4h9Z` }),
-    element("text", { class: "deadlineText", x: x - 5, y: y + BAR_HEIGHT + 14 }, escape(text)),
+    element("path", { class: "flag", d: `M${round(x)} ${y - 9}l-10 4.5l10 4.5Z` }),
+    element("text", { class: "deadlineText", ...place, y: y + BAR_HEIGHT + 14 }, escaped(text)),
   ];
 }
 
 /** Faults and notes: above the bar where there is room, else below. */
 function drawLabels(lane: Lane, top: number, scale: Scale): string[] {
   const rows = [
-    { y: top + 16, until: Number.NEGATIVE_INFINITY },
+    { y: top + 15, until: Number.NEGATIVE_INFINITY },
     { y: top + LANE - 10, until: Number.NEGATIVE_INFINITY },
   ];
   const all = [
-    ...lane.bands.map(({ from, text }) => ({ at: from, text, kind: "faultText" })),
-    ...lane.notes.map(({ at, text }) => ({ at, text, kind: "note" })),
-  ].sort((one, other) => one.at - other.at);
-  return all.flatMap(({ at, text, kind }) => {
-    const x = scale.x(at);
+    ...lane.bands.map((label) => ({ label, kind: "faultText" })),
+    ...lane.notes.map((label) => ({ label, kind: "note" })),
+  ].sort((one, other) => one.label.from - other.label.from);
+  return all.flatMap(({ label: { from, to, text }, kind }) => {
+    const x = scale.x(from);
     const row = rows.find(({ until }) => until < x) ?? rows[1];
     if (row === undefined) return [];
     const fits = x + widthOf(text) + 8 < PLOT_WIDTH;
-    row.until = x + widthOf(text) + 12;
+    row.until = Math.max(x + widthOf(text) + 12, kind === "note" ? scale.x(to) : 0);
     const place = fits ? { x: x + 4 } : { x: x - 4, "text-anchor": "end" };
-    const stem = kind === "note" ? [line(x, row.y - 9, x, top + BAR_TOP + BAR_HEIGHT, "stem")] : [];
-    return [...stem, element("text", { class: kind, ...place, y: row.y }, escape(text))];
+    const sign = kind === "note" ? drawNote(x, scale.x(to), row.y, top) : [];
+    return [...sign, element("text", { class: kind, ...place, y: row.y }, escaped(text))];
   });
+}
+
+/** An instant points at the bar; what lasted has a line of its length. */
+function drawNote(x: number, to: number, y: number, top: number): string[] {
+  if (to - x < 1) return [line(x, y - 9, x, top + BAR_TOP + BAR_HEIGHT, "stem")];
+  return [
+    line(x, y + 5, to, y + 5, "stem"),
+    line(x, y, x, y + 8, "stem"),
+    line(to, y, to, y + 8, "stem"),
+  ];
 }
 
 function drawStore(picture: Picture, top: number, scale: Scale, bottom: number): string[] {
@@ -193,7 +236,7 @@ function drawFinding(finding: Picture["findings"][number], scale: Scale): string
   const middle = Math.min(Math.max((x + to) / 2, widthOf(finding.text) / 2 + 8), PLOT_WIDTH - 120);
   return [
     element("path", { class: kind, d: `M${round(x)} 38v-8H${round(Math.max(to, x + 2))}v8` }),
-    element("text", { class: `findingText ${kind}`, x: middle, y: 22 }, escape(finding.text)),
+    element("text", { class: `findingText ${kind}`, x: middle, y: 22 }, escaped(finding.text)),
   ];
 }
 

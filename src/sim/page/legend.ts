@@ -1,7 +1,7 @@
 // What the signs of a figure mean: only those that occur in the figures of the page.
 
-import { element, escape } from "./markup.ts";
 import { line, MEANINGS, shape } from "./marks.ts";
+import { element, escaped } from "./markup.ts";
 import type { MarkKind, Picture } from "./picture.ts";
 
 interface Sign {
@@ -41,11 +41,20 @@ const some =
 
 const SIGNS: readonly Sign[] = [
   { text: "takes itself for the holder and could act", drawn: bar("bar"), occursIn: () => true },
-  { text: "past its deadline, not told yet", drawn: bar("afterwards"), occursIn: some("afterwards") },
   {
-    text: "in doubt: a renewal failed",
+    text: "past its deadline, not told yet",
+    drawn: bar("afterwards"),
+    occursIn: some("afterwards"),
+  },
+  {
+    text: "in doubt: a renewal failed, none has worked since",
     drawn: bar("bar") + element("rect", { class: "doubt", x: 2, y: 4, width: 26, height: 12 }),
     occursIn: some("doubts"),
+  },
+  {
+    text: "asks for the lease",
+    drawn: element("g", { class: "ask" }, line(15, 6, 15, 14)),
+    occursIn: () => true,
   },
   {
     text: "renewal confirmed",
@@ -53,13 +62,15 @@ const SIGNS: readonly Sign[] = [
     occursIn: () => true,
   },
   {
-    text: "renewal failed",
+    text: "renewal failed or refused",
     drawn: element("g", { class: "renewalFailed" }, line(11, 6, 19, 14), line(11, 14, 19, 6)),
     occursIn: ({ lanes }) => lanes.some((lane) => lane.renewals.some(({ isGood }) => !isGood)),
   },
   {
     text: "the holder's own deadline",
-    drawn: line(18, 2, 18, 18, "deadline") + element("path", { class: "flag", d: "M18 2h-9l3 4l-3 4h9Z" }),
+    drawn:
+      line(18, 2, 18, 18, "deadline") +
+      element("path", { class: "flag", d: "M18 1l-10 4.5l10 4.5Z" }),
     occursIn: some("deadlines"),
   },
   {
@@ -72,6 +83,12 @@ const SIGNS: readonly Sign[] = [
     drawn: element("rect", { class: "fault", x: 2, y: 3, width: 26, height: 14 }),
     occursIn: () => true,
   },
+  {
+    text: "a write that was long under way",
+    drawn: line(4, 3, 26, 17, "flight"),
+    occursIn: ({ lanes }) =>
+      lanes.some(({ writes: all }) => all.some(({ sentAt }) => sentAt !== undefined)),
+  },
   mark("admitted"),
   mark("harm"),
   mark("refused"),
@@ -81,7 +98,7 @@ const SIGNS: readonly Sign[] = [
 export function legendOf(pictures: readonly Picture[]): string {
   const items = SIGNS.filter(({ occursIn }) => pictures.some(occursIn)).map(({ text, drawn }) => {
     const size = { width: 30, height: 20, viewBox: "0 0 30 20", "aria-hidden": "true" };
-    return element("li", {}, element("svg", size, drawn), element("span", {}, escape(text)));
+    return element("li", {}, element("svg", size, drawn), element("span", {}, escaped(text)));
   });
   return element("ul", { class: "legend" }, ...items);
 }

@@ -27,7 +27,15 @@ function shapeParts(kind: MarkKind, x: number, y: number): string[] {
     case "admitted":
       return [element("circle", { cx: x, cy: y, r: r - 0.5 })];
     case "harm":
-      return [element("path", { d: pathOf([[x, y - r - 2.5], [x + r + 2, y + r], [x - r - 2, y + r]]) })];
+      return [
+        element("path", {
+          d: pathOf([
+            [x, y - r - 2.5],
+            [x + r + 2, y + r],
+            [x - r - 2, y + r],
+          ]),
+        }),
+      ];
     case "refused":
       return [
         element("rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r }),

@@ -3,15 +3,21 @@
 export type Attributes = Readonly<Record<string, string | number | undefined>>;
 
 /** Children are markup already. */
-export function element(name: string, attributes: Attributes, ...children: readonly string[]): string {
+export function element(
+  name: string,
+  attributes: Attributes,
+  ...children: readonly string[]
+): string {
   const shown = Object.entries(attributes).flatMap(([key, value]) =>
-    value === undefined ? [] : [` ${key}="${typeof value === "number" ? digits(value) : escape(value)}"`],
+    value === undefined
+      ? []
+      : [` ${key}="${typeof value === "number" ? digits(value) : escaped(value)}"`],
   );
   const open = `<${name}${shown.join("")}`;
   return children.length === 0 ? `${open}/>` : `${open}>${children.join("")}</${name}>`;
 }
 
-export function escape(text: string): string {
+export function escaped(text: string): string {
   return text
     .replaceAll("&", "&amp;")
     .replaceAll("<", "&lt;")

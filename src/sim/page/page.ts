@@ -7,7 +7,7 @@ import type { Scene } from "../scenes/scene.ts";
 import { storyOf } from "../scenes/story.ts";
 import { drawingOf } from "./figure.ts";
 import { HATCH, legendOf } from "./legend.ts";
-import { element, escape } from "./markup.ts";
+import { element, escaped } from "./markup.ts";
 import { type Picture, pictureOf } from "./picture.ts";
 import { NAMES_WIDTH, PLOT_WIDTH } from "./scale.ts";
 import { PAGE_STYLE } from "./style.ts";
@@ -22,12 +22,12 @@ export function pageOf(played: Played): string {
     "main",
     {},
     element("p", { class: "over" }, "Tenure simulator"),
-    element("h1", {}, escape(scene.title)),
-    element("p", {}, escape(scene.story.join(" "))),
+    element("h1", {}, escaped(scene.title)),
+    element("p", {}, escaped(scene.story.join(" "))),
     numbersTable(played),
     legendOf(pictures),
     ...takes.map((take, index) => figureOf(scene, take, pictures[index] as Picture)),
-    element("p", { class: "moral" }, escape(scene.moral)),
+    element("p", { class: "moral" }, escaped(scene.moral)),
     ...takes.map((take) => textOf(scene, take)),
     footer(scene),
   );
@@ -39,7 +39,7 @@ export function pageOf(played: Played): string {
     PAGE_MARK,
     '<meta name="viewport" content="width=device-width,initial-scale=1"/>',
     '<meta name="color-scheme" content="light dark"/>',
-    element("title", {}, escape(`${scene.title} \u00B7 Tenure`)),
+    element("title", {}, escaped(`${scene.title} \u00B7 Tenure`)),
     element("style", {}, PAGE_STYLE),
     "</head>",
     "<body>",
@@ -61,15 +61,15 @@ function numbersTable(played: Played): string {
     [takes[index]?.take.isTenure === true ? "tenure" : "", isHarm ? "harm" : ""].join(" ").trim() ||
     undefined;
   const head = takes.map(({ take }, index) =>
-    element("th", { scope: "col", class: kindOf(index, false) }, escape(take.title)),
+    element("th", { scope: "col", class: kindOf(index, false) }, escaped(take.title)),
   );
   const rows = numberRows(played).map(({ name, values }) =>
     element(
       "tr",
       {},
-      element("th", { scope: "row" }, escape(name)),
+      element("th", { scope: "row" }, escaped(name)),
       ...values.map(({ text, isHarm }, index) =>
-        element("td", { class: kindOf(index, isHarm) }, escape(text)),
+        element("td", { class: kindOf(index, isHarm) }, escaped(text)),
       ),
     ),
   );
@@ -93,18 +93,18 @@ function figureOf(scene: Scene, played: PlayedTake, picture: Picture): string {
     element(
       "svg",
       { class: name, width, height, viewBox: `0 0 ${width} ${height}`, role: "img" },
-      element("title", {}, escape(label)),
+      element("title", {}, escaped(label)),
       ...content,
     );
   const description = `Timeline of "${scene.title}", ${take.title}: ${take.how} The same is told as text at the end of the page.`;
   return [
-    element("h2", {}, escape(take.title)),
-    element("p", { class: "how" }, escape(take.how)),
+    element("h2", {}, escaped(take.title)),
+    element("p", { class: "how" }, escaped(take.how)),
     element(
       "div",
       { class: "scroll", tabindex: "0", role: "group", "aria-label": `Figure: ${take.title}` },
       svg("names", NAMES_WIDTH, "The lanes of the figure", names),
-      svg("plot", PLOT_WIDTH, take.title, element("desc", {}, escape(description)), plot),
+      svg("plot", PLOT_WIDTH, take.title, element("desc", {}, escaped(description)), plot),
     ),
   ].join("\n");
 }
@@ -113,8 +113,8 @@ function textOf(scene: Scene, played: PlayedTake): string {
   return element(
     "details",
     {},
-    element("summary", {}, escape(`As text: ${played.take.title}`)),
-    element("pre", {}, escape(storyOf(scene, played).join("\n"))),
+    element("summary", {}, escaped(`As text: ${played.take.title}`)),
+    element("pre", {}, escaped(storyOf(scene, played).join("\n"))),
   );
 }
 

@@ -3,7 +3,7 @@
 import type { Played } from "../scenes/play.ts";
 import { drawingOf, joined } from "./figure.ts";
 import { HATCH } from "./legend.ts";
-import { element, escape } from "./markup.ts";
+import { element, escaped } from "./markup.ts";
 import { pictureOf } from "./picture.ts";
 import { NAMES_WIDTH, PLOT_WIDTH } from "./scale.ts";
 import { FIGURE_STYLE } from "./style.ts";
@@ -15,7 +15,7 @@ export function pictureFileOf({ scene, takes }: Played): string {
   let top = 0;
   const parts = takes.map((take) => {
     const drawing = drawingOf(pictureOf(scene, take));
-    const title = element("text", { class: "title", x: 8, y: top + 26 }, escape(take.take.title));
+    const title = element("text", { class: "title", x: 8, y: top + 26 }, escaped(take.take.title));
     const drawn = `${title}\n${joined(drawing, top + TITLE)}`;
     top += TITLE + drawing.height;
     return drawn;
@@ -23,9 +23,19 @@ export function pictureFileOf({ scene, takes }: Played): string {
   const titles = takes.map(({ take }) => take.title).join("; ");
   return `${element(
     "svg",
-    { xmlns: "http://www.w3.org/2000/svg", width, height: top, viewBox: `0 0 ${width} ${top}`, role: "img" },
-    element("title", {}, escape(scene.title)),
-    element("desc", {}, escape(`${scene.story.join(" ")} The same faults ${takes.length} times: ${titles}.`)),
+    {
+      xmlns: "http://www.w3.org/2000/svg",
+      width,
+      height: top,
+      viewBox: `0 0 ${width} ${top}`,
+      role: "img",
+    },
+    element("title", {}, escaped(scene.title)),
+    element(
+      "desc",
+      {},
+      escaped(`${scene.story.join(" ")} The same faults ${takes.length} times: ${titles}.`),
+    ),
     element("style", {}, FIGURE_STYLE),
     HATCH,
     element("rect", { class: "paper", width, height: top }),

@@ -32,8 +32,11 @@ export interface Lane {
   readonly renewals: readonly { readonly at: number; readonly isGood: boolean }[];
   readonly deadlines: readonly { readonly at: number; readonly text: string }[];
   readonly heldBack: readonly Mark[];
+  /** When it asked the store for the lease. */
+  readonly asks: readonly number[];
   readonly bands: readonly Label[];
-  readonly notes: readonly { readonly at: number; readonly text: string }[];
+  /** What happened, at an instant or for a while. */
+  readonly notes: readonly Label[];
   readonly writes: readonly Mark[];
 }
 
@@ -42,6 +45,8 @@ export type MarkKind = "admitted" | "harm" | "refused" | "heldBack";
 export interface Mark {
   readonly at: number;
   readonly kind: MarkKind;
+  /** Where it was long under way: since when. */
+  readonly sentAt?: number | undefined;
 }
 
 export interface Picture {
@@ -58,19 +63,22 @@ export interface Picture {
   readonly findings: readonly (Label & { readonly isHarm: boolean })[];
 }
 
+/** Under way for longer than any healthy message. */
+const LONG_MS = 1_000;
+
 export function pictureOf(scene: Scene, take: PlayedTake): Picture {
   const { tale } = take;
-  const { endsAt: to, machines } = scene;
+  const { endsAt: to, machines, shownFrom: from = 0 } = scene;
   const holds = holdsOf(tale);
   const grants = grantsOf(tale, to);
   const holderOf = ({ token }: Grant): string =>
     holds.find((hold) => hold.token === token)?.who ?? "";
   return {
-    ...{ from: scene.shownFrom ?? 0, to, startsAt: scene.startsAt, ledger: scene.ledger },
+    ...{ from, to, startsAt: scene.startsAt, ledger: scene.ledger },
     lanes: machines.map((name, index) =>
       laneOf(
-        { name, index, endsAt: to, isTenure: take.take.isTenure },
-        tale.told.filter(({ who }) => who === name),
+        { name, index, from, endsAt: to, isTenure: take.take.isTenure },
+        tale.told.filter(({ who, at }) => who === name && at >= from),
         holds.filter(({ who }) => who === name),
       ),
     ),
@@ -88,6 +96,7 @@ export function pictureOf(scene: Scene, take: PlayedTake): Picture {
 interface LaneParts {
   readonly name: string;
   readonly index: number;
+  readonly from: number;
   readonly endsAt: number;
   readonly isTenure: boolean;
 }
@@ -109,19 +118,29 @@ function laneOf(parts: LaneParts, told: readonly Told[], holds: readonly Hold[])
       if (to - from < 1) return [];
       return [barOf(hold, from, to, "", "past its deadline, not told yet; check() would refuse")];
     }),
-    doubts: holds.flatMap(({ doubts }) => doubts.map(({ from, to }) => ({ from, to: to ?? endsAt }))),
-    renewals: holds.flatMap(({ renewals }) => renewals),
+    doubts: holds.flatMap(({ doubts }) =>
+      doubts.map(({ from, to }) => ({ from, to: to ?? endsAt })),
+    ),
+    renewals: holds.flatMap(({ renewals }) => renewals).filter(({ at }) => at >= parts.from),
     deadlines: holds.flatMap((hold) => deadlineOf(hold, parts)),
     heldBack: told.flatMap(({ kind, at }) => (kind === "heldBack" ? [{ at, kind }] : [])),
+    asks: told.flatMap((event) =>
+      event.kind === "asked" && (event.what === "grant" || event.what === "openSession")
+        ? [event.at]
+        : [],
+    ),
     notes: told.flatMap((event) =>
-      event.kind === "says" && event.mark !== undefined ? [{ at: event.at, text: event.mark }] : [],
+      event.kind === "says" && event.mark !== undefined ? [noteOf(event, event.mark)] : [],
     ),
     writes: told.flatMap((event) => (event.kind === "landed" ? [markOf(event)] : [])),
   };
 }
 
 /** The last that it counted on, unless it gave the lease back before, or has it still. */
-function deadlineOf(hold: Hold, parts: LaneParts): { readonly at: number; readonly text: string }[] {
+function deadlineOf(
+  hold: Hold,
+  parts: LaneParts,
+): { readonly at: number; readonly text: string }[] {
   const last = hold.deadlines.at(-1);
   if (last === undefined || hold.isPlanned || hold.stopsAt === undefined) return [];
   if (last.until > parts.endsAt) return [];
@@ -130,13 +149,26 @@ function deadlineOf(hold: Hold, parts: LaneParts): { readonly at: number; readon
 
 function markOf(event: Extract<Told, { kind: "landed" }>): Mark {
   const { at, outcome, isStale } = event;
-  if (outcome === "refused") return { at, kind: "refused" };
-  return { at, kind: isStale ? "harm" : "admitted" };
+  const sentAt = at - event.sentAt > LONG_MS ? event.sentAt : undefined;
+  if (outcome === "refused") return { at, sentAt, kind: "refused" };
+  return { at, sentAt, kind: isStale ? "harm" : "admitted" };
+}
+
+function noteOf({ at, ms }: Extract<Told, { kind: "says" }>, mark: string): Label {
+  if (ms === undefined) return { from: at, to: at, text: mark };
+  return { from: at, to: at + ms, text: `${mark}, ${durationText(ms)}` };
 }
 
 function bandsOf(told: readonly Told[]): Label[] {
   return told.flatMap((event) =>
-    event.kind === "band" ? [{ from: event.at, to: event.until, text: event.label }] : [],
+    event.kind === "band"
+      ? [
+          {
+            ...{ from: event.at, to: event.until },
+            text: `${event.label}, ${durationText(event.until - event.at)}`,
+          },
+        ]
+      : [],
   );
 }
 

@@ -3,7 +3,7 @@
 import { clockText } from "../scenes/clock-text.ts";
 import type { Picture } from "./picture.ts";
 
-export const NAMES_WIDTH = 112;
+export const NAMES_WIDTH = 100;
 export const PLOT_WIDTH = 1_048;
 const LEFT = 8;
 const RIGHT = 40;

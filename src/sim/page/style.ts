@@ -26,16 +26,19 @@ svg .onBar{fill:var(--onBar);font-size:12px;font-weight:600}
 .doubt{fill:url(#doubt);stroke:var(--deadline);stroke-width:1}
 .hatch{stroke:var(--deadline);stroke-width:2.5}
 .hatchPaper{fill:var(--bg);fill-opacity:.72}
+.ask{stroke:var(--dim);stroke-width:1.6}
 .renewal{stroke:var(--text);stroke-width:1.6}
 .renewalFailed{stroke:var(--harm);stroke-width:1.8}
 .deadline{stroke:var(--deadline);stroke-width:2}
 .flag{fill:var(--deadline)}
-svg .deadlineText{fill:var(--deadline);font-size:11px;font-weight:600;text-anchor:end}
+svg .deadlineText{fill:var(--deadline);font-size:11px;font-weight:600}
 .expiry{stroke:var(--expiry);stroke-width:1.6;stroke-dasharray:6 4}
 svg .expiryText{fill:var(--expiry);font-size:11px;font-weight:600;text-anchor:end}
 .fault{fill:var(--fault);fill-opacity:.13;stroke:var(--fault);stroke-opacity:.55;stroke-width:1}
 svg .faultText{fill:var(--faultText);font-size:11.5px;font-weight:600}
 svg .note{font-size:11.5px}
+svg .note,svg .faultText,svg .deadlineText,svg .expiryText,svg .count{paint-order:stroke;stroke:var(--lane0);stroke-width:3px;stroke-linejoin:round}
+.flight{stroke:var(--fault);stroke-width:1;stroke-opacity:.45}
 .stem{stroke:var(--text);stroke-width:1}
 .mark.admitted{fill:var(--good)}
 .mark.harm{fill:var(--harm)}
@@ -78,5 +81,5 @@ pre{overflow-x:auto;background:var(--box);padding:1em;border-radius:8px;font-siz
 code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 summary{cursor:pointer}
 footer{margin-top:2.4em;padding-top:1em;border-top:1px solid var(--line);color:var(--dim);font-size:.9rem}
-@media (max-width:600px){main{padding:18px 14px 36px}td{white-space:normal}.scroll .names{width:84px}}
+@media (max-width:600px){main{padding:18px 14px 36px}td{white-space:normal}table{font-size:.88rem}tbody th{min-width:8.5rem}th,td{padding:.4em .7em .4em .4em}}
 @media print{.scroll{overflow:visible}}`;

@@ -20,5 +20,6 @@ export function durationText(ms: number): string {
   const size = Math.abs(ms);
   const sign = ms < 0 ? "\u2212" : "";
   if (size < 0.5) return "0";
-  return size < 950 ? `${sign}${Math.round(size)} ms` : `${sign}${(size / 1_000).toFixed(1)} s`;
+  if (size < 950) return `${sign}${Math.round(size)} ms`;
+  return `${sign}${(size / 1_000).toFixed(1).replace(/\.0$/, "")} s`;
 }

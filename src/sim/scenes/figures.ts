@@ -17,7 +17,7 @@ export function numberRows({ scene, takes }: Played): NumberRow[] {
   return scene.shown.map((key) => ({
     name: nameOf(scene, key),
     values: takes.map(({ numbers }) => ({
-      text: valueOf(key, numbers[key]),
+      text: shownValue(key, numbers[key]),
       isHarm: isHarm(key, numbers[key]),
     })),
   }));
@@ -33,13 +33,15 @@ function nameOf({ rows, double }: Scene, key: keyof Numbers): string {
     togetherMs: "two could act at once",
     gapMs: "nobody led for",
     lateMs: "the old holder could act on, after the store had let go",
+    toldMs: "the old holder knew, after the store had let go",
   };
   return names[key];
 }
 
-function valueOf(key: keyof Numbers, value: number): string {
+function shownValue(key: keyof Numbers, value: number): string {
   if (!key.endsWith("Ms")) return String(value);
   if (key === "lateMs" && value < 0) return `no: it stopped ${durationText(-value)} before`;
+  if (key === "toldMs" && value < 0) return `${durationText(-value)} before`;
   return durationText(value);
 }
 

@@ -55,7 +55,7 @@ export const leaderGap: Scene = {
       },
     },
   ],
-  shown: ["gapMs", "togetherMs", "staleAdmitted"],
+  shown: ["gapMs", "togetherMs"],
   expect: ([plain, tenure]) => [
     ...(Math.round((plain?.gapMs ?? 0) / 100) === 117
       ? []
@@ -89,7 +89,7 @@ async function plainFollower(stage: Stage, name: string, from: number): Promise<
   });
   await stage.until(program, from);
   await lock.takeWhenFree(1_000);
-  stage.says(name, "is elected, and begins to warm up", "warming up");
+  stage.says(name, "is elected, and begins to warm up", "warming up", WARM_UP_MS);
   await program.sleep(WARM_UP_MS);
   stage.says(name, "is warm and leads");
   await assign(stage, program, { token: lock.token, guarded: false }, at(43, 0));
@@ -103,8 +103,11 @@ async function tenureCandidate(stage: Stage, name: string, from: number): Promis
   const election = tenure.election(stage.resource, {
     // The one that leads when the story begins has been warm for long.
     prepare: async () => {
-      if (!isOld) await program.sleep(WARM_UP_MS);
-      stage.says(name, "is warm and campaigns", isOld ? undefined : "warm");
+      if (!isOld) {
+        stage.says(name, "begins to warm up", "warming up", WARM_UP_MS);
+        await program.sleep(WARM_UP_MS);
+      }
+      stage.says(name, "is warm and campaigns");
     },
     guards: [stage.ledger.guardFor(program)],
     lead: async (lease, stopping) => {

@@ -15,16 +15,27 @@ export interface Row {
   readonly guarded: boolean;
 }
 
+export interface LedgerParts {
+  readonly program: Program;
+  readonly network: Network;
+  readonly tale: Tale;
+  readonly resource: string;
+  /** True time. */
+  readonly now: () => number;
+}
+
 export class Ledger {
   readonly program: Program;
   readonly #network: Network;
   readonly #tale: Tale;
   readonly #resource: string;
+  readonly #now: () => number;
   readonly #guard: MemoryGuard = memoryGuard();
   readonly #rows = new Map<string, bigint>();
   readonly #connections = new Map<string, (arrive: () => void) => void>();
 
-  constructor(parts: { program: Program; network: Network; tale: Tale; resource: string }) {
+  constructor(parts: LedgerParts) {
+    this.#now = parts.now;
     this.program = parts.program;
     this.#network = parts.network;
     this.#tale = parts.tale;
@@ -33,9 +44,10 @@ export class Ledger {
 
   /** Sends at once, as a driver that pipelines does; whoever wants to waits for the answer. */
   write(from: Program, row: Row): Promise<void> {
+    const sentAt = this.#now();
     return new Promise((resolve) => {
       this.#connection(from)(() => {
-        this.#land(from.name, row);
+        this.#land(from.name, row, sentAt);
         this.#network.send(this.program, from, resolve);
       });
     });
@@ -60,14 +72,14 @@ export class Ledger {
     };
   }
 
-  #land(who: string, { row, token, guarded }: Row): void {
+  #land(who: string, { row, token, guarded }: Row, sentAt: number): void {
     const source = { resource: this.#resource, token };
     const refusal = guarded ? this.#tried(() => this.#guard.write(source, () => 0)) : undefined;
     const writer = this.#rows.get(row);
     const isDouble = writer !== undefined && writer !== token;
     const isStale = token < this.#tale.newestToken;
     const outcome = refusal === undefined ? "admitted" : "refused";
-    this.#tale.tell(who, { kind: "landed", row, token, outcome, isStale, isDouble });
+    this.#tale.tell(who, { kind: "landed", sentAt, row, token, outcome, isStale, isDouble });
     if (outcome === "admitted") this.#rows.set(row, token);
   }
 

@@ -1,6 +1,6 @@
 // The numbers of one take: nothing in them is assumed, all is counted from the tale.
 
-import { grantsOf, holdsOf, mayActUntil } from "./holds.ts";
+import { grantsOf, type Hold, holdsOf, mayActUntil } from "./holds.ts";
 import type { Tale } from "./tale.ts";
 
 export interface Numbers {
@@ -18,6 +18,8 @@ export interface Numbers {
   readonly heldBack: number;
   /** How long after the store had let go the old holder could still act by its own rules; below 0: it stopped before. */
   readonly lateMs: number;
+  /** How long after the store had let go the old holder knew; below 0: it knew before. */
+  readonly toldMs: number;
 }
 
 export function measure(tale: Tale, endsAt: number): Numbers {
@@ -32,7 +34,8 @@ export function measure(tale: Tale, endsAt: number): Numbers {
     staleAdmitted: stale.filter(({ outcome }) => outcome === "admitted").length,
     staleRefused: stale.filter(({ outcome }) => outcome === "refused").length,
     heldBack: tale.told.filter(({ kind }) => kind === "heldBack").length,
-    lateMs: lateMs(tale, endsAt),
+    lateMs: afterExpiry(tale, endsAt, (hold) => mayActUntil(hold, endsAt)),
+    toldMs: afterExpiry(tale, endsAt, (hold) => hold.stopsAt ?? endsAt),
   };
 }
 
@@ -61,12 +64,12 @@ function gapMs(admitted: readonly { readonly at: number; readonly who: string }[
 }
 
 /** The worst, over all grants that nobody gave back. */
-function lateMs(tale: Tale, endsAt: number): number {
+function afterExpiry(tale: Tale, endsAt: number, end: (hold: Hold) => number): number {
   const holds = holdsOf(tale);
   const late = grantsOf(tale, endsAt).flatMap((grant) => {
     const hold = holds.find(({ token }) => token === grant.token);
     if (grant.end !== "expired" || hold === undefined) return [];
-    return [mayActUntil(hold, endsAt) - grant.to];
+    return [end(hold) - grant.to];
   });
   return late.length === 0 ? 0 : Math.max(...late);
 }

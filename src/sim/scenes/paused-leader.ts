@@ -9,8 +9,7 @@ import type { Stage } from "./stage.ts";
 const TTL_MS = 10_000;
 const RENEW_MS = 3_000;
 const EVERY_MS = 400;
-const FROZEN = { from: 6_400, ms: 12_000, label: "virtual machine frozen, 12 s" };
-const ENDS_AT = 26_000;
+const FROZEN = { from: 6_400, ms: 12_000, label: "virtual machine frozen" };
 const TIMING: AcquireOptions = { ttlMs: TTL_MS, renewEveryMs: RENEW_MS };
 
 export const pausedLeader: Scene = {
@@ -23,7 +22,7 @@ export const pausedLeader: Scene = {
   ],
   moral:
     "Without a guard Tenure does no better here than a lock: a holder whose clocks stood still cannot know. That is the case for guards, and the reason why every grant has a token.",
-  ...{ endsAt: ENDS_AT, rows: "dispatches" },
+  ...{ endsAt: 30_000, rows: "dispatches" },
   ...{ machines: ["node-A", "node-B"], resource: "dispatch/leader", ledger: "orders" },
   lastToken: 41n,
   takes: [
@@ -50,7 +49,7 @@ export const pausedLeader: Scene = {
       play: (stage) => withTenure(stage, true),
     },
   ],
-  shown: ["staleAdmitted", "staleRefused", "togetherMs", "lateMs"],
+  shown: ["staleAdmitted", "staleRefused", "togetherMs", "lateMs", "toldMs"],
   expect: ([plain, open, guarded]) => [
     ...((plain?.staleAdmitted ?? 0) > 0 ? [] : ["the lock lets stale writes in"]),
     ...((open?.staleAdmitted ?? 0) > 0 ? [] : ["without a guard stale writes get in"]),

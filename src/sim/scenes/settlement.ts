@@ -41,6 +41,7 @@ export const settlement: Scene = {
   ...{ startsAt: STARTS_AT, endsAt: at(47, 36), rows: "payments", double: "paid twice" },
   ...{ machines: ["node-2", "node-3"], resource: "settlement", ledger: "ledger" },
   lastToken: 4718n,
+  shownFrom: at(46, 30),
   takes: [
     {
       title: "A lock with a ttl",
@@ -63,7 +64,7 @@ export const settlement: Scene = {
       },
     },
   ],
-  shown: ["rows", "doubles", "staleAdmitted", "staleRefused", "togetherMs", "lateMs"],
+  shown: ["rows", "doubles", "staleAdmitted", "staleRefused", "togetherMs", "lateMs", "toldMs"],
   expect: ([plain, tenure]) => [
     ...(plain?.doubles === ISSUED ? [] : [`the lock pays ${ISSUED} twice`]),
     ...(tenure?.doubles === 0 ? [] : ["Tenure pays nothing twice"]),
@@ -75,7 +76,11 @@ export const settlement: Scene = {
 
 function faults(stage: Stage): void {
   const from = at(46, 44);
-  stage.stuckBuffer("node-2", { from, ms: at(47, 26) - from, label: "socket buffer is not drained" });
+  stage.stuckBuffer("node-2", {
+    from,
+    ms: at(47, 26) - from,
+    label: "socket buffer is not drained",
+  });
 }
 
 async function plainOld(stage: Stage): Promise<void> {
@@ -143,7 +148,7 @@ async function payUntilPaused(stage: Stage, program: Program, claim: Claim): Pro
   await stage.until(program, at(46, 48.412));
   stage.says("node-2", `has sent ${ISSUED - IN_THE_TURN} payments, and sends ${IN_THE_TURN} more`);
   claim.mayPay();
-  stage.pauseNow(program, PAUSE_MS, "garbage collection, 41.3 s");
+  stage.pauseNow(program, PAUSE_MS, "garbage collection");
   for (let index = ISSUED - IN_THE_TURN + 1; index <= ISSUED; index += 1)
     send(stage, program, claim, index);
   await program.sleep(105);

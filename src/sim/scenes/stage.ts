@@ -53,6 +53,7 @@ export class Stage {
     this.ledger = new Ledger({
       ...{ network: this.network, tale: this.tale, resource: scene.resource },
       program: this.#machine("ledger"),
+      now: () => schedule.now,
     });
     for (const name of scene.machines) this.#programs.set(name, this.#machine(name));
   }
@@ -136,8 +137,8 @@ export class Stage {
     this.tale.tell(program.name, { kind: "heldBack", why: `check() says no: ${error.code}` });
   }
 
-  says(who: string, text: string, mark?: string): void {
-    this.tale.tell(who, { kind: "says", text, mark });
+  says(who: string, text: string, mark?: string, ms?: number): void {
+    this.tale.tell(who, { kind: "says", text, mark, ms });
   }
 
   /** Stops this process here and now; what it sends in the same turn leaves when it runs again. */

@@ -47,7 +47,16 @@ export const staleScheduler: Scene = {
       },
     },
   ],
-  shown: ["rows", "doubles", "staleAdmitted", "staleRefused", "heldBack", "togetherMs", "lateMs"],
+  shown: [
+    "rows",
+    "doubles",
+    "staleAdmitted",
+    "staleRefused",
+    "heldBack",
+    "togetherMs",
+    "lateMs",
+    "toldMs",
+  ],
   expect: ([plain, tenure]) => [
     ...(plain?.doubles === WORKLOADS ? [] : [`${WORKLOADS} workloads are placed twice`]),
     ...(tenure?.doubles === 0 ? [] : ["with Tenure none is placed twice"]),
@@ -59,7 +68,7 @@ export const staleScheduler: Scene = {
 
 /** What comes between a decision and its writes. */
 function pause(stage: Stage, program: Program): void {
-  stage.pauseNow(program, PAUSE_MS, "stopped between read and write, 15 s");
+  stage.pauseNow(program, PAUSE_MS, "stopped between looking and writing");
 }
 
 async function plainA(stage: Stage): Promise<void> {
@@ -110,8 +119,7 @@ async function tenureA(stage: Stage): Promise<void> {
   place(stage, program, { token, guarded: true }, 1, IN_THE_TURN);
   await program.sleep(200);
   for (let index = IN_THE_TURN + 1; index <= WORKLOADS; index += 1) {
-    if (stage.mayAct(program, lease))
-      place(stage, program, { token, guarded: true }, index, index);
+    if (stage.mayAct(program, lease)) place(stage, program, { token, guarded: true }, index, index);
     await program.sleep(200);
   }
 }

@@ -52,7 +52,10 @@ function lineOf(event: Told): Line[] {
       return event.outcome === "failed" ? [plain(at, who, "gets no answer to a renewal")] : [];
     case "band":
       return [
-        { ...plain(at, who, `FAULT ${event.label} (${durationText(event.until - at)})`), isFault: true },
+        {
+          ...plain(at, who, `FAULT ${event.label} (${durationText(event.until - at)})`),
+          isFault: true,
+        },
       ];
     default:
       return [];
@@ -64,7 +67,9 @@ function runsOf(events: readonly Told[]): Line[] {
   for (const event of events) {
     const run = runs.findLast(({ first }) => first.who === event.who);
     const isSame =
-      run !== undefined && sortOf(run.first) === sortOf(event) && event.at - run.last.at < TOGETHER_MS;
+      run !== undefined &&
+      sortOf(run.first) === sortOf(event) &&
+      event.at - run.last.at < TOGETHER_MS;
     if (isSame) Object.assign(run, { last: event, count: run.count + 1 });
     else runs.push({ first: event, last: event, count: 1 });
   }

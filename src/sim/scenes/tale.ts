@@ -15,6 +15,7 @@ export type Belief =
   /** A write arrived. `isStale`: the store had granted a higher token. `isDouble`: another had written this row. */
   | {
       readonly kind: "landed";
+      readonly sentAt: number;
       readonly row: string;
       readonly token: bigint;
       readonly outcome: "admitted" | "refused";
@@ -23,8 +24,13 @@ export type Belief =
     }
   /** A fault on this lane, from now until then. */
   | { readonly kind: "band"; readonly label: string; readonly until: number }
-  /** Worth a line, and a mark where `mark` says so. */
-  | { readonly kind: "says"; readonly text: string; readonly mark?: string | undefined };
+  /** Worth a line; with `mark` also a sign in the picture, which lasts for `ms`. */
+  | {
+      readonly kind: "says";
+      readonly text: string;
+      readonly mark?: string | undefined;
+      readonly ms?: number | undefined;
+    };
 
 export type Told = (Belief | Happening) & { readonly at: number; readonly who: string };
 
