@@ -1,6 +1,7 @@
 // Goal: each scene shows what its story tells (the lock fails as it did, Tenure does not), the same to the last byte every time,
 // and its page is complete, well-formed and needs nothing from outside. Method: play every scene and count; read the page as
 // a strict parser would; play the plain lock without faults, so that it is not a straw man.
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -230,6 +231,25 @@ function checkWellFormed(markup: string): void {
 test("the command line knows every scene by its name", () => {
   expect(SCENE_NAMES).toEqual(SCENES.map(({ name }) => name));
 });
+
+test("docs/simulator.md has the numbers of every scene", async () => {
+  const rows = readFileSync(join(root, "docs", "simulator.md"), "utf8").split("\n");
+  for (const scene of SCENES) {
+    const row = rows.find((line) => line.startsWith(`| \`${scene.name}\` |`))?.split("|");
+    const { takes } = await play(scene.name);
+    const today = takes.filter(({ take }) => !take.isTenure);
+    for (const { numbers } of today) expect(row?.[3]).toContain(harmOf(scene, numbers));
+    const tenure = takes.at(-1)?.numbers as Numbers;
+    if (scene.shown.includes("gapMs")) expect(row?.[4]).toContain(durationText(tenure.gapMs));
+    if (tenure.staleRefused > 0 && takes.length === 2)
+      expect(row?.[4]).toContain(`${tenure.staleRefused} refused`);
+  }
+});
+
+function harmOf(scene: Scene, { gapMs, doubles, staleAdmitted }: Numbers): string {
+  if (scene.shown.includes("gapMs")) return durationText(gapMs);
+  return String(doubles > 0 ? doubles : staleAdmitted);
+}
 
 test("docs/pictures/paused-leader.svg is what the code makes (mend it with vitest -u)", async () => {
   const picture = pictureFileOf(await play("paused-leader"));

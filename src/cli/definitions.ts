@@ -302,7 +302,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
     summary: "Run the library on virtual time under faults, and judge it.",
     about: [
       "Without SCENE: each seed is a day of a small world: programs with this very code, a store, resources with and without guards, skewed clocks, pauses, crashes and a bad network. Every event is checked against the invariants. The same seed gives the same day on the same version. Exit code 1 when an invariant was broken or a day proved nothing; the first such seed is shrunk to a short command and its timeline.",
-      "With SCENE: plays a story of an outage, once as it happened and once with Tenure, prints what happened and the numbers, and writes a page with the timeline drawn, which needs nothing but a browser. `scenes` lists them. Exit code 1 when a story does not come out as it must.",
+      `With SCENE: plays a story of an outage, once as it happened and once with Tenure, prints what happened and the numbers, and writes a page with the timeline drawn, which needs nothing but a browser. SCENE is one of ${SCENE_NAMES.join(", ")}; \`scenes\` lists them. Exit code 1 when a story does not come out as it must.`,
     ],
     arguments: [{ name: "SCENE", required: false, oneOf: [...SCENE_NAMES, "scenes"] }],
     runs: "no",

@@ -22,7 +22,7 @@ const WIDTH = 96;
 const MARK_WITHIN = 512;
 
 export async function sceneCommand(name: string, options: Options, voice: Voice): Promise<number> {
-  if (name === "scenes") return list(voice);
+  if (name === "scenes") return list(options, voice);
   const scene = SCENES.find((each) => each.name === name);
   if (scene === undefined) throw new Error(`${name} is not among the scenes.`);
   const file = fileOf(scene, options);
@@ -37,7 +37,9 @@ export async function sceneCommand(name: string, options: Options, voice: Voice)
   return played.unmet.length === 0 ? EXIT.ok : EXIT.no;
 }
 
-function list(voice: Voice): number {
+function list(options: Options, voice: Voice): number {
+  const given = ["out", "no-page", "force"].find((option) => options.has(option));
+  if (given !== undefined) throw new UsageError(`\`scenes\` lists them: leave out --${given}.`);
   voice.answer(
     () =>
       table(

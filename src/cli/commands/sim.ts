@@ -1,4 +1,5 @@
-// `tenure sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline.
+// `tenure sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline; the
+// scenes are in sim-scene.ts.
 
 import { simHost } from "../../runtime/sim-host.ts";
 import { systemParts } from "../../runtime/system.ts";
@@ -13,7 +14,6 @@ import { SCENE_NAMES } from "../definitions.ts";
 import { EXIT } from "../exit-codes.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
-import { sceneCommand } from "./sim-scene.ts";
 
 const DEFAULT_SEEDS = "1..1000";
 const PROGRESS_EVERY_MS = 250;
@@ -23,7 +23,10 @@ const EXCERPT_MS = 12_000;
 export const simCommand: Command = async ({ options, positionals }, voice) => {
   const [scene] = positionals;
   refuseMixture(options, scene);
-  if (scene !== undefined) return sceneCommand(scene, options, voice);
+  if (scene !== undefined) {
+    const { sceneCommand } = await import("./sim-scene.ts");
+    return sceneCommand(scene, options, voice);
+  }
   const store = options.text("store") ?? "memory";
   if (ENGINES[store] === undefined) {
     const known = Object.keys(ENGINES).join(", ");

@@ -16,7 +16,7 @@ svg text{fill:var(--text)}
 .lane0{fill:var(--lane0)}.lane1{fill:var(--lane1)}
 .name{font-weight:600;font-size:13px}
 svg .small,svg .time{fill:var(--dim);font-size:11px}
-.time{text-anchor:middle}
+svg .time{text-anchor:middle}
 .grid{stroke:var(--line);stroke-width:1}
 .h0{fill:var(--h0)}.h1{fill:var(--h1)}.h2{fill:var(--h2)}
 .grant{opacity:.85}
