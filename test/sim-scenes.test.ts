@@ -9,6 +9,7 @@ import { SCENE_NAMES } from "../src/cli/definitions.ts";
 import { simHost } from "../src/runtime/sim-host.ts";
 import { pageOf } from "../src/sim/page/page.ts";
 import { pictureFileOf } from "../src/sim/page/picture-file.ts";
+import { FIGURE_STYLE } from "../src/sim/page/style.ts";
 import { clockText, durationText } from "../src/sim/scenes/clock-text.ts";
 import { grantsOf, holdsOf } from "../src/sim/scenes/holds.ts";
 import { SCENES } from "../src/sim/scenes/list.ts";
@@ -213,6 +214,41 @@ const SIGNS = {
 
 function numbersIn(text: string | undefined, pattern: RegExp): number[] {
   return [...(text ?? "").matchAll(pattern)].map(([, digits]) => Number(digits));
+}
+
+describe("what is written in colours", () => {
+  const [light = "", dark = ""] = FIGURE_STYLE.split("@media");
+  /** Texts, and what they stand on. */
+  const onPaper = ["text", "dim", "harm", "good", "refused", "deadline", "expiry", "faultText"];
+  const onBars = ["h0", "h1", "h2"];
+
+  test.each([
+    ["light", light],
+    ["dark", dark],
+  ])("can be read in %s: a contrast of 4.5 to 1 at least", (_name, style) => {
+    const colour = (name: string): number[] =>
+      (new RegExp(`--${name}:#([0-9a-f]{6})`).exec(style)?.[1]?.match(/../g) ?? []).map((hex) =>
+        Number.parseInt(hex, 16),
+      );
+    for (const paper of ["bg", "lane0", "lane1", "box"])
+      for (const text of onPaper)
+        expect(contrast(colour(text), colour(paper)), `${text} on ${paper}`).toBeGreaterThan(4.5);
+    for (const bar of onBars)
+      expect(contrast(colour("onBar"), colour(bar)), bar).toBeGreaterThan(4.5);
+  });
+});
+
+/** As WCAG 2 has it. */
+function contrast(one: readonly number[], other: readonly number[]): number {
+  const luminance = (parts: readonly number[]): number => {
+    const [red = Number.NaN, green = Number.NaN, blue = Number.NaN] = parts.map((part) => {
+      const share = part / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const [high, low] = [luminance(one), luminance(other)].sort((a, b) => b - a) as [number, number];
+  return (high + 0.05) / (low + 0.05);
 }
 
 /** Every element is closed in its turn, every attribute quoted, every special letter escaped. */

@@ -35,8 +35,10 @@ export function drawingOf(picture: Picture): Drawing {
     ...picture.network.flatMap((label) => networkBand(label, scale, bottom)),
     ...lanes.flatMap((lane, index) => drawBands(lane, HEAD + index * LANE, scale)),
     ...lanes.flatMap((lane, index) => drawFlights(lane, index, rowOf(ledgerTop, index), scale)),
-    ...lanes.flatMap((lane, index) => drawLane(lane, HEAD + index * LANE, scale)),
+    ...lanes.flatMap((lane, index) => drawBars(lane, HEAD + index * LANE, scale)),
     ...drawStore(picture, storeTop, scale, bottom),
+    // Above the lines that go through everything, so that the words can be read.
+    ...lanes.flatMap((lane, index) => drawSigns(lane, HEAD + index * LANE, scale)),
     ...lanes.flatMap(({ writes }, index) => markRow(writes, rowOf(ledgerTop, index), scale)),
     ...picture.findings.flatMap((finding) => drawFinding(finding, scale)),
   ];
@@ -123,7 +125,7 @@ function drawBands(lane: Lane, top: number, scale: Scale): string[] {
   });
 }
 
-function drawLane(lane: Lane, top: number, scale: Scale): string[] {
+function drawBars(lane: Lane, top: number, scale: Scale): string[] {
   const bar =
     (kind: string) =>
     (each: Bar): string =>
@@ -146,6 +148,11 @@ function drawLane(lane: Lane, top: number, scale: Scale): string[] {
       const title = titled("in doubt: a renewal failed, and none has worked since");
       return element("rect", { class: "doubt", x, y: top + BAR_TOP, ...size }, ...title);
     }),
+  ];
+}
+
+function drawSigns(lane: Lane, top: number, scale: Scale): string[] {
+  return [
     ...lane.renewals.map(({ at, isGood }) => drawRenewal(scale.x(at), top + TICKS_TOP, isGood)),
     ...lane.deadlines.flatMap(({ at, text }) => drawDeadline(scale.x(at), top, text)),
     ...markRow(lane.heldBack, top + TICKS_TOP + 15, scale),

@@ -66,6 +66,9 @@ export interface Picture {
 /** Under way for longer than any healthy message. */
 const LONG_MS = 1_000;
 
+/** Whoever holds so soon after asking need not be shown asking. */
+const ANSWERED_MS = 100;
+
 export function pictureOf(scene: Scene, take: PlayedTake): Picture {
   const { tale } = take;
   const { endsAt: to, machines, shownFrom: from = 0 } = scene;
@@ -124,11 +127,13 @@ function laneOf(parts: LaneParts, told: readonly Told[], holds: readonly Hold[])
     renewals: holds.flatMap(({ renewals }) => renewals).filter(({ at }) => at >= parts.from),
     deadlines: holds.flatMap((hold) => deadlineOf(hold, parts)),
     heldBack: told.flatMap(({ kind, at }) => (kind === "heldBack" ? [{ at, kind }] : [])),
-    asks: told.flatMap((event) =>
-      event.kind === "asked" && (event.what === "grant" || event.what === "openSession")
-        ? [event.at]
-        : [],
-    ),
+    asks: told
+      .flatMap((event) =>
+        event.kind === "asked" && (event.what === "grant" || event.what === "openSession")
+          ? [event.at]
+          : [],
+      )
+      .filter((at) => !holds.some(({ from }) => at <= from && from - at < ANSWERED_MS)),
     notes: told.flatMap((event) =>
       event.kind === "says" && event.mark !== undefined ? [noteOf(event, event.mark)] : [],
     ),

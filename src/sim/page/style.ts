@@ -19,7 +19,6 @@ svg .small,svg .time{fill:var(--dim);font-size:11px}
 svg .time{text-anchor:middle}
 .grid{stroke:var(--line);stroke-width:1}
 .h0{fill:var(--h0)}.h1{fill:var(--h1)}.h2{fill:var(--h2)}
-.grant{opacity:.85}
 .afterwards{fill-opacity:.12;stroke-dasharray:4 3;stroke-width:1.5}
 .afterwards.h0{stroke:var(--h0)}.afterwards.h1{stroke:var(--h1)}.afterwards.h2{stroke:var(--h2)}
 svg .onBar{fill:var(--onBar);font-size:12px;font-weight:600}
@@ -60,7 +59,7 @@ body{margin:0;background:var(--bg);color:var(--text);font:16px/1.55 system-ui,-a
 main{max-width:1200px;margin:0 auto;padding:28px 20px 48px}
 h1{font-size:clamp(1.5rem,4.5vw,2.1rem);line-height:1.2;margin:.1em 0 .5em}
 h2{font-size:1.2rem;margin:2.2em 0 .2em}
-p{max-width:75ch;margin:.5em 0}
+p{max-width:82ch;margin:.5em 0}
 .over{color:var(--dim);margin:0}
 .how{color:var(--dim)}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:8px;display:flex;margin:.7em 0;background:var(--bg)}

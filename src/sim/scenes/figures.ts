@@ -32,8 +32,8 @@ function nameOf({ rows, double }: Scene, key: keyof Numbers): string {
     heldBack: "acts not begun, because check() said no",
     togetherMs: "two could act at once",
     gapMs: "nobody led for",
-    lateMs: "the old holder could act on, after the store had let go",
-    toldMs: "the old holder knew, after the store had let go",
+    lateMs: "the old holder could act past the store's expiry",
+    toldMs: "the old holder was told, after the store's expiry",
   };
   return names[key];
 }
