@@ -53,6 +53,7 @@ export const clockJump: Scene = {
     ...((wall?.staleAdmitted ?? 0) > 0 ? [] : ["the wall clock lets A act too long"]),
     ...((monotonic?.staleAdmitted ?? 0) > 0 ? [] : ["the monotonic clock lets B act too long"]),
     ...(tenure?.staleAdmitted === 0 ? [] : ["with Tenure nothing stale is written"]),
+    ...(tenure?.holds === 3 ? [] : ["with Tenure A, B and A again hold"]),
     ...(tenure?.togetherMs === 0 ? [] : ["with Tenure nobody acts beside another"]),
     ...((tenure?.heldBack ?? 0) > 0 ? [] : ["check() keeps A from acting in doubt"]),
   ],

@@ -25,6 +25,7 @@ export function numberRows({ scene, takes }: Played): NumberRow[] {
 
 function nameOf({ rows, double }: Scene, key: keyof Numbers): string {
   const names: Readonly<Record<keyof Numbers, string>> = {
+    holds: "times that somebody held",
     rows: `${rows} in all`,
     doubles: `${rows} ${double ?? "written twice"}`,
     staleAdmitted: "stale writes that got in",

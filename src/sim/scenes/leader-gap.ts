@@ -60,6 +60,7 @@ export const leaderGap: Scene = {
     ...(Math.round((plain?.gapMs ?? 0) / 100) === 117
       ? []
       : ["the deploy leaves 11.7 s without a leader"]),
+    ...(tenure?.holds === 2 && tenure.gapMs > 0 ? [] : ["with Tenure there is a next leader"]),
     ...((tenure?.gapMs ?? 1e9) < 200 ? [] : ["with Tenure the gap is below 200 ms"]),
     ...(tenure?.togetherMs === 0 ? [] : ["with Tenure nobody leads beside another"]),
   ],

@@ -4,6 +4,8 @@ import { grantsOf, type Hold, holdsOf, mayActUntil } from "./holds.ts";
 import type { Tale } from "./tale.ts";
 
 export interface Numbers {
+  /** How many times somebody took itself for the holder, one after another or at once. */
+  readonly holds: number;
   /** For so long two programs could act at once, each by its own rules. */
   readonly togetherMs: number;
   /** From the last write of a holder to the first of the next. */
@@ -27,6 +29,7 @@ export function measure(tale: Tale, endsAt: number): Numbers {
   const admitted = landed.filter(({ outcome }) => outcome === "admitted");
   const stale = landed.filter(({ isStale }) => isStale);
   return {
+    holds: holdsOf(tale).length,
     togetherMs: togetherMs(tale, endsAt),
     gapMs: gapMs(admitted),
     rows: new Set(admitted.map(({ row }) => row)).size,
