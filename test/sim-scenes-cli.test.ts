@@ -8,6 +8,7 @@ import { findCommand, parseCommand } from "../src/cli/arguments.ts";
 import { simCommand } from "../src/cli/commands/sim.ts";
 import { SCENE_NAMES } from "../src/cli/definitions.ts";
 import { commandHelp } from "../src/cli/help.ts";
+import { SCENES } from "../src/sim/scenes/list.ts";
 import { ListeningVoice } from "./support/listening-voice.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tenure-scenes-"));
@@ -88,6 +89,19 @@ describe("tenure sim SCENE", () => {
         { isTenure: true, numbers: { doubles: 0, staleRefused: 6 } },
       ],
     });
+  });
+
+  test("code 1, and what did not come out, when a story does not come out as it must", async () => {
+    const scene = SCENES.find(({ name }) => name === "paused-leader");
+    const expected = scene?.expect;
+    Object.assign(scene as object, { expect: () => ["the guard holds"] });
+    try {
+      const { code, text } = await sim("paused-leader", "--no-page");
+      expect(code).toBe(1);
+      expect(text).toContain("This did not come out: the guard holds.");
+    } finally {
+      Object.assign(scene as object, { expect: expected });
+    }
   });
 
   test("`scenes` lists them, and so do the help and the refusal of another name", async () => {

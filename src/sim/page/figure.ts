@@ -11,6 +11,8 @@ const LANE = 98;
 const STORE = 52;
 const ROW = 22;
 const AXIS = 30;
+/** Of many writes that were long under way, so many are drawn. */
+const FLIGHTS_MAX = 12;
 /** Inside a lane. */
 const BAR_TOP = 30;
 const BAR_HEIGHT = 22;
@@ -57,8 +59,12 @@ function rowOf(ledgerTop: number, index: number): number {
 /** From where a write left its program to where it arrived, if that took long. */
 function drawFlights(lane: Lane, index: number, row: number, scale: Scale): string[] {
   const y = HEAD + index * LANE + BAR_TOP + BAR_HEIGHT;
-  return lane.writes.flatMap(({ at, sentAt }) =>
-    sentAt === undefined ? [] : [line(scale.x(sentAt), y, scale.x(at), row, "flight")],
+  const late = lane.writes.filter(({ sentAt }) => sentAt !== undefined);
+  const step = Math.ceil(late.length / FLIGHTS_MAX);
+  return late.flatMap(({ at, sentAt = at }, place) =>
+    place % step === 0 || place === late.length - 1
+      ? [line(scale.x(sentAt), y, scale.x(at), row, "flight")]
+      : [],
   );
 }
 

@@ -33,7 +33,8 @@ export const pausedLeader: Scene = {
       play: (stage) => {
         stage.stopMachine("node-A", "frozen", FROZEN);
         void plainCandidate(stage, "node-A", 300);
-        void plainCandidate(stage, "node-B", 1_250);
+        // Asks just behind the expiry: the luck of a poll should not make a difference here.
+        void plainCandidate(stage, "node-B", 1_340);
       },
     },
     {
