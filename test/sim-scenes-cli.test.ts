@@ -51,6 +51,18 @@ describe("tenure sim SCENE", () => {
     expect(readFileSync(file, "utf8")).toContain("The clock that jumps");
   });
 
+  test("without --out the page goes to the working folder, named after the scene", async () => {
+    const before = process.cwd();
+    process.chdir(folder);
+    try {
+      const { text } = await sim("stale-scheduler");
+      expect(text).toContain("Page: tenure-stale-scheduler.html");
+    } finally {
+      process.chdir(before);
+    }
+    expect(existsSync(join(folder, "tenure-stale-scheduler.html"))).toBe(true);
+  });
+
   test("an empty file is not a page either", async () => {
     const file = join(folder, "empty.html");
     writeFileSync(file, "");

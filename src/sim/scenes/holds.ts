@@ -67,12 +67,12 @@ function take(hold: Hold, event: Told): "over" | undefined {
 export function mayActUntil(hold: Hold, endsAt: number): number {
   const stop = hold.stopsAt ?? endsAt;
   if (!hold.looks) return stop;
-  // A deadline that has passed is not revived by a later answer. Only a clock that was set back, or stood still, makes it lie
-  // ahead once more.
+  // A deadline counts until a later one replaces it: by a renewal, or because a clock was set back or stood still. If one had
+  // passed by then, the time between counts as well: rather too much than too little.
   for (const [index, { until }] of hold.deadlines.entries()) {
     const next = hold.deadlines[index + 1];
-    const isRevived = next !== undefined && next.at < stop && next.until > next.at;
-    if (until < stop && !isRevived) return until;
+    const isReplaced = next !== undefined && next.at < stop && next.until > next.at;
+    if (until < stop && !isReplaced) return until;
   }
   return stop;
 }
