@@ -3,30 +3,16 @@
 import { describe, expect, test } from "vitest";
 import { findCommand, parseCommand } from "../src/cli/arguments.ts";
 import { simCommand } from "../src/cli/commands/sim.ts";
-import { Voice } from "../src/cli/voice.ts";
 import { simHost } from "../src/runtime/sim-host.ts";
 import { planOf } from "../src/sim/plan.ts";
 import { runSeed } from "../src/sim/run.ts";
 import { replayCommand, shrink } from "../src/sim/shrink.ts";
 import { excerpt } from "../src/sim/timeline.ts";
 import type { Host } from "../src/sim/world.ts";
-
-class Listening extends Voice {
-  readonly texts: string[] = [];
-
-  override answer(text: () => string, object: () => unknown): void {
-    this.texts.push(this.json ? JSON.stringify(object(), bigintAsText) : text());
-  }
-
-  override progress(): void {}
-}
-
-function bigintAsText(_key: string, value: unknown): unknown {
-  return typeof value === "bigint" ? String(value) : value;
-}
+import { ListeningVoice } from "./support/listening-voice.ts";
 
 async function sim(...words: string[]): Promise<{ code: number; text: string }> {
-  const voice = new Listening(words.includes("--json"));
+  const voice = new ListeningVoice(words.includes("--json"));
   const code = await simCommand(parseCommand(findCommand("sim"), words), voice);
   return { code, text: voice.texts.join("\n") };
 }

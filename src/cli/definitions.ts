@@ -75,6 +75,15 @@ const TIMING: readonly OptionDefinition[] = [
   },
 ];
 
+/** Of `sim`; its scenes are loaded only when one is played. */
+export const SCENE_NAMES: readonly string[] = [
+  "settlement",
+  "leader-gap",
+  "stale-scheduler",
+  "paused-leader",
+  "clock-jump",
+];
+
 const KILL_AFTER: OptionDefinition = {
   name: "kill-after",
   value: "TIME",
@@ -292,9 +301,10 @@ export const COMMANDS: readonly CommandDefinition[] = [
     name: "sim",
     summary: "Run the library on virtual time under faults, and judge it.",
     about: [
-      "Each seed is a day of a small world: programs with this very code, a store, resources with and without guards, skewed clocks, pauses, crashes and a bad network. Every event is checked against the invariants. The same seed gives the same day on the same version. Exit code 1 when an invariant was broken or a day proved nothing; the first such seed is shrunk to a short command and its timeline.",
+      "Without SCENE: each seed is a day of a small world: programs with this very code, a store, resources with and without guards, skewed clocks, pauses, crashes and a bad network. Every event is checked against the invariants. The same seed gives the same day on the same version. Exit code 1 when an invariant was broken or a day proved nothing; the first such seed is shrunk to a short command and its timeline.",
+      `With SCENE: plays a story of an outage, once as it happened and once with Tenure, prints what happened and the numbers, and writes a page with the timeline drawn, which needs nothing but a browser. SCENE is one of ${SCENE_NAMES.join(", ")}; \`scenes\` lists them. Exit code 1 when a story does not come out as it must.`,
     ],
-    arguments: [],
+    arguments: [{ name: "SCENE", required: false, oneOf: [...SCENE_NAMES, "scenes"] }],
     runs: "no",
     options: [
       { name: "seeds", value: "RANGE", summary: "Which seeds to run. Default: 1..1000." },
@@ -327,10 +337,18 @@ export const COMMANDS: readonly CommandDefinition[] = [
       },
       { name: "programs", value: "COUNT", summary: "With --seed: so many programs." },
       { name: "calm-at", value: "MS", summary: "With --seed: the faults end here." },
+      {
+        name: "out",
+        value: "FILE",
+        summary: "With SCENE: where the page goes. Default: ./tenure-SCENE.html.",
+      },
+      { name: "no-page", summary: "With SCENE: print only." },
+      { name: "force", summary: "With SCENE: write over a file that is not such a page." },
     ],
     examples: [
       { line: "tenure sim --seeds 1..1000", does: "a thousand days, some minutes at most" },
       { line: "tenure sim --seed 42", does: "one day, told line by line" },
+      { line: "tenure sim settlement", does: "how a batch is paid twice, and how it is not" },
     ],
     exits: ["no"],
   },

@@ -1,4 +1,5 @@
-// `tenure sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline.
+// `tenure sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline; the
+// scenes are in sim-scene.ts.
 
 import { availableParallelism } from "node:os";
 import { simHost } from "../../runtime/sim-host.ts";
@@ -10,6 +11,7 @@ import type { Finding, Summary } from "../../sim/swarm.ts";
 import { excerpt, timeline } from "../../sim/timeline.ts";
 import type { Options } from "../arguments.ts";
 import type { Command } from "../command.ts";
+import { SCENE_NAMES } from "../definitions.ts";
 import { EXIT } from "../exit-codes.ts";
 import { runInThreads } from "../sim/threads.ts";
 import { UsageError } from "../usage-error.ts";
@@ -20,7 +22,13 @@ const PROGRESS_EVERY_MS = 250;
 /** How much of the day before a violation is told. */
 const EXCERPT_MS = 12_000;
 
-export const simCommand: Command = async ({ options }, voice) => {
+export const simCommand: Command = async ({ options, positionals }, voice) => {
+  const [scene] = positionals;
+  refuseMixture(options, scene);
+  if (scene !== undefined) {
+    const { sceneCommand } = await import("./sim-scene.ts");
+    return sceneCommand(scene, options, voice);
+  }
   const store = options.text("store") ?? "memory";
   if (ENGINES[store] === undefined) {
     const known = Object.keys(ENGINES).join(", ");
@@ -31,6 +39,21 @@ export const simCommand: Command = async ({ options }, voice) => {
     ? simulateMany(options, store, voice)
     : replay(await runSeed(seed, store, simHost, changesOf(options)), options, voice);
 };
+
+/** An option that would be ignored is a mistake. */
+function refuseMixture(options: Options, scene: string | undefined): void {
+  const ofScenes = ["out", "no-page", "force"];
+  const ofSeeds = ["seeds", "seed", "store", "fail-fast", "no-shrink", "all"];
+  const wrong = (scene === undefined ? ofScenes : [...ofSeeds, "without", "keep", "programs"]).find(
+    (name) => options.has(name),
+  );
+  if (wrong === undefined) return;
+  throw new UsageError(
+    scene === undefined
+      ? `--${wrong} needs a scene: tenure sim SCENE --${wrong}. Known are ${SCENE_NAMES.join(", ")}.`
+      : `--${wrong} is for seeds: a scene is the same every time and runs on the memory store.`,
+  );
+}
 
 async function simulateMany(options: Options, store: string, voice: Voice): Promise<number> {
   const { from, to } = rangeOf(options.text("seeds") ?? DEFAULT_SEEDS);

@@ -4,13 +4,15 @@ import { MemoryBackend, memoryStore } from "../../stores/memory.ts";
 import type { GrantRequest, Store } from "../../stores/store.ts";
 import type { HostClocks } from "../world/host-clocks.ts";
 import type { Ending, Trace } from "../world/trace.ts";
-import type { Engine } from "./model.ts";
+import type { Engine, Site, StoreModel } from "./model.ts";
 import { RemoteStore } from "./remote-store.ts";
 
-export const memoryEngine: Engine = ({ network, trace, machine }) => {
+export const memoryEngine: Engine = (site) => memoryModel(site, new MemoryBackend());
+
+/** The same on a backend that has a past. */
+export function memoryModel({ network, trace, machine }: Site, backend: MemoryBackend): StoreModel {
   const program = machine("store");
   const server = { program, isDown: false };
-  const backend = new MemoryBackend();
   const opened = memoryStore(backend)({
     clock: program.clock,
     hostClock: program.clocks.hostClock,
@@ -23,7 +25,7 @@ export const memoryEngine: Engine = ({ network, trace, machine }) => {
     open: (client) => async () =>
       new RemoteStore({ network, client, server, store: await serving }),
   };
-};
+}
 
 /** Looks at the backend before and after each request, and notes what it did. */
 class Truth {

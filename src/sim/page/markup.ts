@@ -1,0 +1,32 @@
+// Elements of HTML and SVG as text. Everything that is not markup of ours is escaped.
+
+export type Attributes = Readonly<Record<string, string | number | undefined>>;
+
+/** Children are markup already. */
+export function element(
+  name: string,
+  attributes: Attributes,
+  ...children: readonly string[]
+): string {
+  const shown = Object.entries(attributes).flatMap(([key, value]) =>
+    value === undefined
+      ? []
+      : [` ${key}="${typeof value === "number" ? digits(value) : escaped(value)}"`],
+  );
+  const open = `<${name}${shown.join("")}`;
+  return children.length === 0 ? `${open}/>` : `${open}>${children.join("")}</${name}>`;
+}
+
+export function escaped(text: string): string {
+  return text
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;");
+}
+
+/** A tenth of a pixel is enough, and the same on every machine. */
+function digits(value: number): string {
+  const rounded = Math.round(value * 10) / 10;
+  return String(Object.is(rounded, -0) ? 0 : rounded);
+}
