@@ -65,6 +65,7 @@ export interface Plan {
   readonly faultyMs: number;
   /** So many faults make a day; 0 for one that was cut short to be looked at. */
   readonly faultsMin: number;
+  /** At most; the evening comes when everybody has got on again. */
   readonly calmMs: number;
   readonly kinds: readonly FaultKind[];
   /** The bounds are broken on purpose: S3 and acts without a guard are not judged. */
@@ -73,10 +74,15 @@ export interface Plan {
   readonly faults: readonly PlannedFault[];
 }
 
+/** So long after the faults, what began in them can still end: leases of the dead run out, the store lets go. */
+export function settledMs({ ttlMs, storeLagMs }: Pick<Plan, "ttlMs" | "storeLagMs">): number {
+  return 1.5 * (ttlMs + storeLagMs);
+}
+
 const KINDS_MIN = 8;
 const FAULTS_MIN = 100;
 /** A day that does not come to its faults, because everybody is stopped or cut off, ends at so many times its length. */
-export const LONGEST_DAY = 4;
+export const LONGEST_DAY = 12;
 const USUAL_MS = 4;
 const REPLACED: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> = {
   sqlite: {
@@ -92,7 +98,7 @@ const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500, sqlite: 20
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");
   const programs = chance.isTrue(0.3) ? 4 : 3;
-  const ttlMs = Math.round(chance.between(1_600, 3_200));
+  const ttlMs = Math.round(chance.between(1_400, 2_400));
   const drift = chance.pick([0.01, 0.02, 0.05]);
   const isOneMachine = store === "sqlite";
   const isBeyondBounds = chance.isTrue(0.12) && !isOneMachine;
@@ -104,7 +110,7 @@ export function planOf(seed: number, store: string): Plan {
   const timing = { ttlMs, roundTripMs, clockErrorMs: Math.ceil(ttlMs * drift) };
   return {
     ...{ seed, store, programs, ...timing, storeLagMs, faultyMs, faultsMin: FAULTS_MIN },
-    calmMs: 1.5 * (ttlMs + storeLagMs) + 3_200,
+    calmMs: settledMs({ ttlMs, storeLagMs }) + 3_200,
     rates: drawRates(chance, programs + 1, drift).map((rate) => (isOneMachine ? 1 : rate)),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),

@@ -13,6 +13,11 @@ export interface Write {
   readonly guarded: boolean;
 }
 
+interface Past {
+  readonly write: Write;
+  readonly from: string;
+}
+
 const REMEMBERED = 200;
 
 export class Resources {
@@ -21,7 +26,7 @@ export class Resources {
   readonly #trace: Trace;
   readonly #guard: MemoryGuard = memoryGuard();
   readonly #highest = new Map<string, bigint>();
-  readonly #past: { readonly write: Write; readonly from: string }[] = [];
+  readonly #past: Past[] = [];
 
   constructor(program: Program, network: Network, trace: Trace) {
     this.program = program;
@@ -58,13 +63,23 @@ export class Resources {
    * guarded resource with an old token, one who wrote elsewhere with it tries now.
    */
   replay(): boolean {
-    const isOvertaken = (write: Write): boolean => write.token < this.#highestOf(write);
-    const guarded = this.#past.find(({ write }) => isOvertaken({ ...write, guarded: true }));
-    const old = guarded ?? this.#past.find(({ write }) => isOvertaken(write));
+    const guarded = this.#overtaken();
+    const old = guarded ?? this.#past.find(({ write }) => write.token < this.#highestOf(write));
     if (old === undefined) return false;
     const write = { ...old.write, guarded: guarded !== undefined };
     this.program.receive(() => this.#write(old.from, write));
     return true;
+  }
+
+  /** Whether there is anything to try a guard with. */
+  get canTryGuard(): boolean {
+    return this.#overtaken() !== undefined;
+  }
+
+  #overtaken(): Past | undefined {
+    return this.#past.find(
+      ({ write }) => write.token < this.#highestOf({ ...write, guarded: true }),
+    );
   }
 
   #write(from: string, write: Write): void {

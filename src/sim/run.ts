@@ -38,6 +38,11 @@ export async function runSeed(
   await engine.ready?.();
   const planned = changed(planOf(seed, store), changes);
   const ended = await liveThrough(planned, engine, host);
-  const plan = { ...planned, faultyMs: ended.calmAt ?? planned.faultyMs };
+  const plan = asItWas(planned, ended);
   return { plan, ended, verdict: judge(plan, ended) };
+}
+
+/** With the instants that came about while it ran. */
+function asItWas(plan: Plan, { calmAt = plan.faultyMs, eveningAt }: Ended): Plan {
+  return { ...plan, faultyMs: calmAt, calmMs: (eveningAt ?? calmAt + plan.calmMs) - calmAt };
 }

@@ -3,7 +3,7 @@
 
 import { Life } from "./life.ts";
 import { Nemesis, type NemesisParts } from "./nemesis.ts";
-import { LONGEST_DAY, type Plan } from "./plan.ts";
+import { LONGEST_DAY, type Plan, settledMs } from "./plan.ts";
 import { Resources } from "./resource.ts";
 import type { Engine, Site, StoreModel } from "./stores/model.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
@@ -33,6 +33,8 @@ export interface Ended {
   readonly virtualMs: number;
   /** When the faults ended; undefined when the day never came so far. */
   readonly calmAt: number | undefined;
+  /** When everybody was told to close; undefined as above. */
+  readonly eveningAt: number | undefined;
   /** Programs that did not come to an end in the evening. */
   readonly unfinished: readonly string[];
   /** More happened than can have had a reason. */
@@ -41,6 +43,9 @@ export interface Ended {
 
 /** A day has some ten thousand events; a loop without a wait would have no end. */
 const STEPS_MAX = 400_000;
+/** Of calm in which nobody may lose anything any more. */
+const SHORT_CALM_MS = 800;
+const LOOK_MS = 200;
 
 export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promise<Ended> {
   const schedule = new Schedule();
@@ -102,6 +107,7 @@ class Course {
   readonly #lives: readonly { readonly life: Life }[];
   readonly #resources: Resources;
   #calmAt: number | undefined;
+  #eveningAt: number | undefined;
   #endAt = Number.POSITIVE_INFINITY;
   readonly #unfinished: Set<string>;
 
@@ -127,19 +133,22 @@ class Course {
     return this.#schedule.steps < STEPS_MAX && this.#schedule.step();
   }
 
-  outcome(): Pick<Ended, "unfinished" | "ranAway" | "calmAt"> {
+  outcome(): Pick<Ended, "unfinished" | "ranAway" | "calmAt" | "eveningAt"> {
     return {
       calmAt: this.#calmAt,
+      eveningAt: this.#eveningAt,
       unfinished: [...this.#unfinished],
       ranAway: this.#schedule.steps >= STEPS_MAX,
     };
   }
 
-  /** A short day in which little went wrong proves little: it goes on until enough did. */
+  /** A short day in which little went wrong, or no guard can be tried, proves little: it goes on until it does. */
   #calmWhenEnough(): void {
     const { faultyMs, faultsMin, ttlMs, calmMs } = this.#plan;
     const { now } = this.#schedule;
-    if (this.#trace.faultCount < faultsMin && now < LONGEST_DAY * faultyMs) {
+    const isEnough =
+      this.#trace.faultCount >= faultsMin && (faultsMin === 0 || this.#resources.canTryGuard);
+    if (!isEnough && now < LONGEST_DAY * faultyMs) {
       this.#schedule.after(Math.round(ttlMs / 4), () => this.#calmWhenEnough());
       return;
     }
@@ -147,10 +156,26 @@ class Course {
     this.#endAt = now + calmMs + 4 * ttlMs + 10_000;
     this.#nemesis.calm();
     this.#trace.note("world", { kind: "calm" });
-    this.#schedule.after(calmMs, () => this.#evening());
+    const before = this.#trace.events.length;
+    const shortMs = hasSchedule(this.#plan) ? calmMs : settledMs(this.#plan) + SHORT_CALM_MS;
+    this.#schedule.after(shortMs, () => this.#eveningWhenLively(before));
+  }
+
+  /** Once everybody has got on, the rest of the calm teaches nothing. */
+  #eveningWhenLively(calmFrom: number): void {
+    const { events } = this.#trace;
+    const waiting = new Set(CONTENDED);
+    for (let index = calmFrom; index < events.length; index += 1) {
+      const event = events[index];
+      if (event?.kind === "acted") waiting.delete(event.resource);
+    }
+    const isOver = this.#schedule.now >= (this.#calmAt ?? 0) + this.#plan.calmMs;
+    if (waiting.size === 0 || isOver) this.#evening();
+    else this.#schedule.after(LOOK_MS, () => this.#eveningWhenLively(calmFrom));
   }
 
   #evening(): void {
+    this.#eveningAt = this.#schedule.now;
     // On every day somebody must try to write with a token of the past, or nothing is learned about guards.
     if (this.#resources.replay()) this.#trace.fault("resource", "replay", "an old write");
     this.#trace.note("world", { kind: "evening" });

@@ -1,7 +1,7 @@
 // That the world goes on: after the calm every wanted resource has an active holder again (L1), nobody loses a lease for
 // nothing (L3), a planned end leaves nothing behind (L4), and nobody asks more than there is reason to.
 
-import type { Plan } from "../plan.ts";
+import { type Plan, settledMs } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
 
 /** Beyond the ttl: a wait that lost its wake-up, the head start, a back-off, a slow piece of work before. */
@@ -29,14 +29,14 @@ export function lively(contended: readonly string[]): MakeChecker {
   };
 }
 
-function livelyUntil({ faultyMs, ttlMs, storeLagMs }: Plan): number {
-  return faultyMs + 1.5 * (ttlMs + storeLagMs) + GRACE_MS;
+function livelyUntil(plan: Plan): number {
+  return plan.faultyMs + settledMs(plan) + GRACE_MS;
 }
 
 export const calmKeepsLeases: MakeChecker = (plan) => ({
   on(event, _facts, report) {
     // What began in the faults may end up to a ttl later.
-    if (event.at < plan.faultyMs + 1.5 * (plan.ttlMs + plan.storeLagMs)) return;
+    if (event.at < plan.faultyMs + settledMs(plan)) return;
     if (event.kind === "over" && event.reason === "expired")
       report("L3", `${event.who} lost ${event.resource} in the calm`);
     if (event.kind === "failed" && event.code === "LEASE_IN_DOUBT")

@@ -1,7 +1,7 @@
 // Scheduled runs: one run of a fire as long as the machines' clocks differ by less than half of the window, fires in order, and
 // none left out once the world is calm.
 
-import type { Plan } from "../plan.ts";
+import { type Plan, settledMs } from "../plan.ts";
 import { WINDOW_MS } from "../workloads/once.ts";
 import type { Traced } from "../world/trace.ts";
 import type { MakeChecker } from "./checker.ts";
@@ -34,8 +34,8 @@ export const oneRunAFire: MakeChecker = () => {
 };
 
 /** What died in the faults holds the key until then; whoever calls later gets it while it waits. */
-export function firesFrom({ faultyMs, ttlMs, storeLagMs }: Plan): number {
-  return faultyMs + 1.5 * (ttlMs + storeLagMs) + 1_000;
+export function firesFrom(plan: Plan): number {
+  return plan.faultyMs + settledMs(plan) + 1_000;
 }
 
 /** Who is told to stop may leave a fire to nobody. */

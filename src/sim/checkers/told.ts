@@ -1,5 +1,6 @@
 // What a holder has to be told: of a revocation with its renewals, and of the end when the time of a drain is over.
 
+import { settledMs } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
 
 /** Of this many confirmed renewals, each sent after the one before, the last was sent behind the revocation. */
@@ -39,7 +40,7 @@ export const revocationsAreTold: MakeChecker = () => {
 
 /** In the calm, where nothing keeps the holder from looking at its clock. */
 export const drainsEnd: MakeChecker = (plan) => {
-  const from = plan.faultyMs + 1.5 * (plan.ttlMs + plan.storeLagMs);
+  const from = plan.faultyMs + settledMs(plan);
   const limits = new Map<string, number>();
   return {
     on(event, _facts, report) {

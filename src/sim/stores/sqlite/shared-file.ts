@@ -88,11 +88,10 @@ export class SharedFile {
   }
 
   #begin(program: Program): void {
-    const { schedule, trace, other } = this.#parts;
+    const { schedule, other } = this.#parts;
     // The kernel lets go of the locks of a process that is gone.
     if (this.#owner?.isDead) this.#owner = undefined;
     if (this.#owner !== undefined || other.program.isStopped || schedule.now < this.#flushedAt) {
-      trace.count("busy");
       throw BUSY;
     }
     this.#log = this.#planned.has(program) ? [] : undefined;
