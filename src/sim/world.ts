@@ -46,6 +46,8 @@ const STEPS_MAX = 400_000;
 /** Of calm in which nobody may lose anything any more. */
 const SHORT_CALM_MS = 800;
 const LOOK_MS = 200;
+/** Beyond the calm that liveness needs, for an old token to come about. */
+const LONGEST_CALM_MS = 20_000;
 
 export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promise<Ended> {
   const schedule = new Schedule();
@@ -142,18 +144,16 @@ class Course {
     };
   }
 
-  /** A short day in which little went wrong, or no guard can be tried, proves little: it goes on until it does. */
+  /** A short day in which little went wrong proves little: it goes on until enough did. */
   #calmWhenEnough(): void {
     const { faultyMs, faultsMin, ttlMs, calmMs } = this.#plan;
     const { now } = this.#schedule;
-    const isEnough =
-      this.#trace.faultCount >= faultsMin && (faultsMin === 0 || this.#resources.canTryGuard);
-    if (!isEnough && now < LONGEST_DAY * faultyMs) {
+    if (this.#trace.faultCount < faultsMin && now < LONGEST_DAY * faultyMs) {
       this.#schedule.after(Math.round(ttlMs / 4), () => this.#calmWhenEnough());
       return;
     }
     this.#calmAt = now;
-    this.#endAt = now + calmMs + 4 * ttlMs + 10_000;
+    this.#endAt = now + calmMs + LONGEST_CALM_MS + 4 * ttlMs + 10_000;
     this.#nemesis.calm();
     this.#trace.note("world", { kind: "calm" });
     const before = this.#trace.events.length;
@@ -161,7 +161,7 @@ class Course {
     this.#schedule.after(shortMs, () => this.#eveningWhenLively(before));
   }
 
-  /** Once everybody has got on, the rest of the calm teaches nothing. */
+  /** Once everybody has got on, and there is an old token to try a guard with, the rest of the calm teaches nothing. */
   #eveningWhenLively(calmFrom: number): void {
     const { events } = this.#trace;
     const waiting = new Set(CONTENDED);
@@ -169,8 +169,10 @@ class Course {
       const event = events[index];
       if (event?.kind === "acted") waiting.delete(event.resource);
     }
-    const isOver = this.#schedule.now >= (this.#calmAt ?? 0) + this.#plan.calmMs;
-    if (waiting.size === 0 || isOver) this.#evening();
+    const leftMs = (this.#calmAt ?? 0) + this.#plan.calmMs - this.#schedule.now;
+    const isLively = waiting.size === 0 || leftMs <= 0;
+    const canTryGuard = this.#resources.canTryGuard || leftMs <= -LONGEST_CALM_MS;
+    if (isLively && canTryGuard) this.#evening();
     else this.#schedule.after(LOOK_MS, () => this.#eveningWhenLively(calmFrom));
   }
 
