@@ -136,6 +136,7 @@ test("a leader that was replaced answers reads for up to a tick and agrees on no
   expect(world.second.tree.sessions.has(session)).toBe(true);
   const { length } = world.ensemble.log;
   world.first.program.resume();
+  world.pass(TICK_MS / 4);
   client.ask(exists("/zookeeper"));
   expect(client.answers).toHaveLength(2);
   client.ask(setData("/zookeeper", "", -1));
