@@ -21,7 +21,7 @@ import { Watches } from "./watches.ts";
 const SESSION_MIN_MS = 2 * TICK_MS;
 /** Set, as for the real server in the tests; the default is twenty ticks. */
 const SESSION_MAX_MS = 120_000;
-const FOUR_LETTERS = Buffer.from("srvr");
+const WHO_LEADS = "srvr";
 
 export class Desk {
   readonly #member: Member;
@@ -48,9 +48,10 @@ export class Desk {
 
   /** Whole frames, one or several. */
   receive(connection: Connection, bytes: Buffer): void {
-    if (bytes.length === 4 && bytes.equals(FOUR_LETTERS)) {
+    if (bytes.length === WHO_LEADS.length && bytes.toString("latin1") === WHO_LEADS) {
       const mode = this.#member.role === "leading" ? "leader" : "follower";
-      connection.tell(Buffer.from(`Zookeeper version: 3.8.0\nMode: ${mode}\nNode count: 1\n`));
+      const said = `Zookeeper version: 3.8.0\nMode: ${mode}\nNode count: 1\n`;
+      connection.tell(Buffer.from(said));
       this.#close(connection);
       return;
     }

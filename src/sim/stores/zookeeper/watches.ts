@@ -15,7 +15,10 @@ export class Watches {
   }
 
   ring(path: string, event: () => Buffer): void {
-    const told = new Set<Connection>(this.#once.get(path));
+    const once = this.#once.get(path);
+    if (once === undefined && this.#below.size === 0) return;
+    // Who watches both ways is told once.
+    const told = new Set<Connection>(once);
     this.#once.delete(path);
     for (const [above, watchers] of this.#below)
       if (path === above || path.startsWith(`${above}/`))
