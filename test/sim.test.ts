@@ -44,6 +44,7 @@ const FOUND: [store: string, seed: number][] = [
   ["memory", 542],
   ["etcd", 630],
   ["etcd", 869],
+  ["postgres", 4162],
 ];
 
 test.each(FOUND)("on %s, seed %i, which found something once, is green", async (store, seed) => {
