@@ -54,7 +54,7 @@ function tell(event: Traced): string {
     case "storeKept":
       return `session ${short(event.session)} lives until ${(event.until / 1_000).toFixed(3)} s`;
     case "storeForgot":
-      return "has lost the last of its writes";
+      return "does not hold to what it said before";
     case "gaveUp":
       return `sends the release of ${event.resource} ${event.token}`;
     case "endedSession":

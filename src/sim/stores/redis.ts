@@ -1,5 +1,5 @@
 // Redis in the world: the real store for Redis and its real scripts, over a model of one server that keeps what it wrote. On
-// days beyond the bounds a replica that is behind may take over, as in a failover that nothing but a guard survives.
+// days beyond the bounds a replica that is behind may take over, or the server's clock may be set: then nothing but a guard helps.
 
 import { redisStore } from "../../stores/redis.ts";
 import type { Callee } from "../world/call.ts";
@@ -10,6 +10,10 @@ import { simulatedWire } from "./redis/wire.ts";
 
 /** So far behind its master a replica may be. */
 const LAG_MAX_MS = 1_500;
+/** Every expiry is judged by the server's wall clock, and moves with it. */
+const CLOCK_STEPS_MS = [-1_000, 1_000, 60_000];
+/** What an outage was, on days beyond the bounds; on others, a restart. */
+const RETURNS = ["restart", "failover", "clock"] as const;
 
 export const redisEngine: Engine = (site) => {
   const { schedule, network, trace, machine } = site;
@@ -18,12 +22,19 @@ export const redisEngine: Engine = (site) => {
   const callee = { program, isDown: false, onReturn: (): void => onReturn() };
   const replica = site.isBeyondBounds ? new Replica(callee, server) : undefined;
   const onReturn = (): void => {
-    if (replica === undefined || program.chance.isTrue(0.5)) {
+    const how = replica === undefined ? "restart" : program.chance.pick(RETURNS);
+    if (how === "restart" || replica === undefined) {
       server.restart();
-      return;
+    } else if (how === "failover") {
+      const lostMs = Math.round(replica.takeOver());
+      trace.fault("store", "failover", `the last ${lostMs} ms of writes are lost`);
+    } else {
+      const byMs = program.chance.pick(CLOCK_STEPS_MS);
+      program.clocks.stepWall(byMs);
+      trace.note("store", { kind: "storeForgot" });
+      trace.fault("store", "server's clock set", `by ${byMs} ms`);
+      server.restart();
     }
-    const lostMs = Math.round(replica.takeOver());
-    trace.fault("store", "failover", `the last ${lostMs} ms of writes are lost`);
   };
   return {
     servers: [callee],

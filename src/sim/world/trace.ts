@@ -23,7 +23,7 @@ export type Happening =
     }
   /** Opened or renewed: the session lives until this true instant, by the store's clock as it runs now. */
   | { readonly kind: "storeKept"; readonly session: string; readonly until: number }
-  /** The store lost writes that it had answered: what it said before does not bind it any more. */
+  /** The store lost writes that it had answered, or its clock was set: what it said before does not hold any more. */
   | { readonly kind: "storeForgot" }
   /** A program sends a request that gives something up. */
   | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
