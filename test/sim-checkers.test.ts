@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { firesFrom } from "../src/sim/checkers/once.ts";
 import { checkTrace } from "../src/sim/judge.ts";
-import { planOf } from "../src/sim/plan.ts";
+import { type Plan, planOf } from "../src/sim/plan.ts";
 import { WINDOW_MS } from "../src/sim/workloads/once.ts";
 import type { Happening, Traced } from "../src/sim/world/trace.ts";
 import { CONTENDED } from "../src/sim/world.ts";
@@ -15,6 +15,10 @@ type Step = readonly [at: number, who: string, happening: Happening];
 
 /** What the checkers say, the liveness of the usual resources apart. */
 function findings(...steps: readonly Step[]): string[] {
+  return findingsOf(plan, steps);
+}
+
+function findingsOf(of: Plan, steps: readonly Step[]): string[] {
   const alive: Step[] = CONTENDED.map((resource) => [CALM + 1, "p9", act({ resource, token: 9n })]);
   const grants: Step[] = CONTENDED.flatMap((resource): Step[] => [
     [CALM, "store", { kind: "storeKept", session: "alive", until: CALM + 9_000 }],
@@ -27,7 +31,7 @@ function findings(...steps: readonly Step[]): string[] {
   const events = [...steps, ...grants, ...alive]
     .map(([at, who, happening]): Traced => ({ at, who, ...happening }))
     .sort((one, other) => one.at - other.at);
-  return checkTrace(plan, events).map(({ invariant, message }) => `${invariant}: ${message}`);
+  return checkTrace(of, events).map(({ invariant, message }) => `${invariant}: ${message}`);
 }
 
 const r = { resource: "r", token: 1n } as const;
@@ -81,6 +85,23 @@ describe("the store's side", () => {
     expect(findings(...begin, gaveUp, freed(20, "released"), late)).toEqual([
       "S5: r: one attempt was granted 1 and then 2",
     ]);
+  });
+
+  test("S5: on a store that knows the newest attempt only, the renewals give a late copy back", () => {
+    const redis = { ...plan, store: "redis" };
+    const again = { kind: "storeGranted", resource: "r", token: 2n, session: "a" } as const;
+    const day = (...then: Step[]): string[] =>
+      findingsOf(redis, [
+        ...begin,
+        [10, "p1", { kind: "gaveUp", ...r }],
+        freed(20, "released"),
+        [30, "store", { ...again, attempt: "a.1" }],
+        ...then,
+      ]);
+    const renewals = [40, 50, 60, 70].map((at) => kept(at, 5_000));
+    const back: Step = [65, "store", { kind: "storeFreed", ...r, token: 2n, how: "withdrawn" }];
+    expect(day(...renewals)).toEqual(["S5: r: nobody knows of 2, and no renewal gives it back"]);
+    expect(day(...renewals.slice(0, 3), back, ...renewals.slice(3))).toEqual([]);
   });
 
   test("S5: freed without its holder's wish", () => {

@@ -52,6 +52,9 @@ const TRIES_WITHOUT_WAIT = 2;
 const UNAVAILABLE_BACKOFF = { baseMs: 50, capMs: 1_000 };
 const WAIT_OVER = Symbol("the wait is over");
 
+/** It is time to ask whether an earlier request was granted. */
+const ASK_AGAIN = Symbol("ask again");
+
 /** The session ended under the acquisition: take a new one and ask again. */
 const SESSION_GONE = Symbol("the session is gone");
 
@@ -188,7 +191,7 @@ class Acquisition {
         this.#heldBy = outcome.holderId;
         if (this.#wish.waitMs === undefined) return undefined;
         if (atStore === "nothing") atStore = "queued";
-        if (!(await this.#untilFree(session, attempt))) return SESSION_GONE;
+        if (!(await this.#untilFree(session, attempt, mayArriveAgain))) return SESSION_GONE;
       }
     } finally {
       if (lease === undefined && atStore !== "nothing")
@@ -236,11 +239,17 @@ class Acquisition {
     });
   }
 
-  /** False when the session ended meanwhile. */
-  async #untilFree(session: Session, attempt: string): Promise<boolean> {
-    const { store } = this.#parts;
+  /**
+   * False when the session ended meanwhile. Where an earlier request may still arrive it is not waited for ever: it may be
+   * granted while the store is waited for, and the store need not know that the one who waits is the one who holds.
+   */
+  async #untilFree(session: Session, attempt: string, mayArriveAgain: boolean): Promise<boolean> {
+    const { store, clock } = this.#parts;
     const { resource, timing } = this.#plan;
-    const { signal, unlink } = linkSignals(this.#ending(), session.endSignal);
+    const again = mayArriveAgain ? new AbortController() : undefined;
+    const askAgain = (): void => again?.abort(ASK_AGAIN);
+    const timer = again && clock.setTimer(askAgain, timing.renewEveryMs, { keepAlive: true });
+    const { signal, unlink } = linkSignals(this.#ending(), session.endSignal, again?.signal);
     const request = {
       sessionId: session.sessionId,
       resource,
@@ -256,9 +265,10 @@ class Acquisition {
     } catch (error) {
       this.#throwIfOver();
       if (session.end !== undefined) return false;
-      await this.#backOff(error);
+      if (error !== ASK_AGAIN) await this.#backOff(error);
       return true;
     } finally {
+      timer?.cancel();
       unlink();
     }
   }

@@ -15,6 +15,7 @@ import {
   TIMING,
 } from "../../test/support/holder-world.ts";
 import { StoreUnavailableError, TokenRegressionError } from "../core/errors.ts";
+import { orAborted } from "../core/signals.ts";
 
 describe("a grant whose answer is lost", () => {
   test("S1: asked again it is the same grant with the same token, not a second one", async () => {
@@ -71,6 +72,27 @@ describe("a grant whose answer is lost", () => {
     await clock.advance(RENEW_EVERY_MS);
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
     expect(kept.check()).toBe(1n);
+  });
+
+  test("one who waits asks again: the request that got no answer may have been granted meanwhile", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const held = await two.tenure.acquire("settlement");
+    let late: (() => Promise<unknown>) | undefined;
+    one.store.hooks.grant = (_, forward) => {
+      if (late !== undefined) return forward();
+      late = forward;
+      return hang();
+    };
+    // A store that does not know that the one who waits is the one who holds.
+    one.store.hooks.untilFree = ({ signal }) => orAborted(hang(), signal);
+    const acquiring = one.tenure.acquire("settlement", { waitMs: 60_000 });
+    await clock.advance(2_000);
+    expect(one.store.calls).toMatchObject({ grant: 2, untilFree: 1 });
+    await held.release();
+    await late?.();
+    await clock.advance(RENEW_EVERY_MS);
+    expect((await acquiring).check()).toBe(2n);
   });
 
   test("a copy of it may come when the lease is long over: the renewals give it back", async () => {

@@ -1,8 +1,9 @@
 // What the store did: tokens rise (S1), one holder by its own clock (S4), and nothing is freed that its holder did not give up
 // (S5).
 
-import type { MakeChecker } from "./checker.ts";
-import type { Grant } from "./facts.ts";
+import type { Traced } from "../world/trace.ts";
+import type { MakeChecker, Report } from "./checker.ts";
+import type { Facts, Grant } from "./facts.ts";
 
 /** True instants go through two rates and back. */
 const ROUNDING_MS = 0.01;
@@ -36,16 +37,20 @@ export const oneHolder: MakeChecker = (plan) => ({
  * Once its holder has had the lease, an attempt is never granted again: that would be a copy that came late, and nobody
  * would know of it. Before, it may be: the holder is still asking, and a third party ended what it never heard of.
  */
-export const oneGrantAnAttempt: MakeChecker = () => {
+export const oneGrantAnAttempt: MakeChecker = ({ store }) => {
   const tokens = new Map<string, bigint>();
+  const unheard = NEWEST_ONLY.has(store) ? new Unheard() : undefined;
   return {
     on(event, facts, report) {
+      unheard?.on(event, facts, report);
       if (event.kind !== "storeGranted") return;
       const name = `${event.resource} ${event.attempt}`;
       const before = tokens.get(name);
       tokens.set(name, event.token);
       if (before === undefined || before === event.token) return;
-      if (facts.grant(event.resource, before)?.holder !== undefined)
+      if (facts.grant(event.resource, before)?.holder === undefined) return;
+      if (unheard !== undefined) unheard.add(event);
+      else
         report(
           "S5",
           `${event.resource}: one attempt was granted ${before} and then ${event.token}`,
@@ -53,6 +58,37 @@ export const oneGrantAnAttempt: MakeChecker = () => {
     },
   };
 };
+
+/** Stores that know the newest attempt of a resource and no older one: there the renewals give a late copy back (ADR 003). */
+const NEWEST_ONLY: ReadonlySet<string> = new Set(["sqlite", "postgres", "redis"]);
+/** The one that is under way when the copy arrives names nothing yet; the next does, and may be answered late. */
+const RENEWALS_MAX = 3;
+
+/** Grants that nobody knows of. */
+class Unheard {
+  readonly #grants = new Map<string, { readonly granted: Granted; renewals: number }>();
+
+  add(granted: Granted): void {
+    this.#grants.set(granted.resource, { granted, renewals: 0 });
+  }
+
+  on(event: Traced, facts: Facts, report: Report): void {
+    if (event.kind === "storeFreed" || event.kind === "storeGranted")
+      this.#grants.delete(event.resource);
+    if (event.kind !== "storeKept" || this.#grants.size === 0) return;
+    for (const [resource, entry] of this.#grants) {
+      const { granted } = entry;
+      if (granted.session !== event.session) continue;
+      entry.renewals += 1;
+      const grant = facts.grant(resource, granted.token);
+      if (entry.renewals <= RENEWALS_MAX || grant?.holder !== undefined) continue;
+      this.#grants.delete(resource);
+      report("S5", `${resource}: nobody knows of ${granted.token}, and no renewal gives it back`);
+    }
+  }
+}
+
+type Granted = Extract<Traced, { kind: "storeGranted" }>;
 
 export const conditionalEndings: MakeChecker = () => ({
   on(event, facts, report) {

@@ -24,7 +24,7 @@ export interface Weather {
 export const FINE: Weather = { loss: 0, duplicate: 0, slow: 0, veryLate: 0, slowMs: 0, usualMs: 0 };
 /** TCP sends again after this long at first. */
 const SENT_AGAIN_MS = 200;
-const VERY_LATE_MS = 25_000;
+const VERY_LATE_MS = 12_000;
 
 export class Network {
   readonly #schedule: Schedule;
