@@ -416,6 +416,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: "once/marks.ts",
     find: "fireOf(a) - fireOf(b)",
     replace: "fireOf(b) - fireOf(a)",
+    test: "src/once/once.test.ts",
   },
   {
     name: "once: a fire is never late",

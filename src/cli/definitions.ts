@@ -302,7 +302,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
       {
         name: "store",
         value: "NAME",
-        summary: "Which store's model: memory or etcd. Default: memory.",
+        summary: "Which store's model: memory, etcd or sqlite. Default: memory.",
       },
       { name: "fail-fast", summary: "End with the first seed that is not green." },
       { name: "no-shrink", summary: "Do not look for the smallest form of a failure." },
