@@ -54,7 +54,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     name: "sqlite: a token twice",
     file: tables,
     find: "token = token + 1, session = excluded.session",
-    replace: "token = token + (session IS NOT excluded.session), session = excluded.session",
+    replace: "token = token + (session IS NOT NULL), session = excluded.session",
     store: "sqlite",
   },
   {
