@@ -9,6 +9,8 @@ import { SQLITE_MUTANTS } from "./planted/sqlite.ts";
 export type { Mutant } from "./mutant.ts";
 
 const machine = "core/session-machine.ts";
+/** The conformance suite, on the models. */
+const modelsTest = "test/sim-models.test.ts";
 const machineTest = "src/core/session-machine.test.ts";
 const lease = "holder/lease.ts";
 const memory = "stores/memory.ts";
@@ -202,8 +204,15 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a repeated request is granted again",
     file: memory,
-    find: "if (entry.lastAttempt === request.attempt) {",
-    replace: "if (entry.lastAttempt === request.attempt && held !== undefined) {",
+    find: `    if (entry.lastAttempt === request.attempt) {
+      return held?.session === session
+        ? { kind: "granted", token: entry.token }
+        : { kind: "ended" };
+    }
+    if (session.granted.has(request.attempt)) return { kind: "ended" };`,
+    replace: `    if (entry.lastAttempt === request.attempt && held?.session === session)
+      return { kind: "granted", token: entry.token };`,
+    test: modelsTest,
   },
   {
     name: "renewal revives an expired session",
@@ -214,6 +223,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `    const session = this.#backend.sessions.get(request.sessionId);
     if (session === undefined) return { kind: "gone" };
     for`,
+    test: modelsTest,
   },
   {
     name: "etcd: a release of an older token counts",
@@ -262,5 +272,6 @@ export const MUTANTS: readonly Mutant[] = [
     file: "holder/raise.ts",
     find: "if (clock.now() >= lease.safeUntil) lease.check();",
     replace: "",
+    test: "src/holder/raise.test.ts",
   },
 ];
