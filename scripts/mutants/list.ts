@@ -114,6 +114,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: machine,
     find: `return end("released", "the session was closed", !event.inUse);`,
     replace: `return end("released", "the session was closed", true);`,
+    test: machineTest,
   },
   {
     name: "release does not wait for work",
