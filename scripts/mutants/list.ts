@@ -1,34 +1,30 @@
 // Planted bugs: each changes one place of the shipping code, as a hurried hand might. `find` must be in the file exactly
 // once. To add one, add an entry; `npm run mutants -- NAME` runs it alone.
 
-export interface Mutant {
-  readonly name: string;
-  /** Below src/. */
-  readonly file: string;
-  readonly find: string;
-  readonly replace: string;
-  /** The model that runs the changed code, where the one that was asked for does not. */
-  readonly store?: string;
-  /** The unit test that holds the line, where no seed can see it: it is run when no seed did. */
-  readonly test?: string;
-  /** Why no test can notice it, where that is so. */
-  readonly equivalent?: string;
-}
+import type { Mutant } from "./mutant.ts";
+import { HOLDER_MUTANTS } from "./planted/holder.ts";
+import { ONCE_MUTANTS } from "./planted/once.ts";
+import { POSTGRES_MUTANTS } from "./planted/postgres.ts";
+import { REDIS_MUTANTS } from "./planted/redis.ts";
+import { SQLITE_MUTANTS } from "./planted/sqlite.ts";
+import { ZOOKEEPER_MUTANTS } from "./planted/zookeeper.ts";
+
+export type { Mutant } from "./mutant.ts";
 
 const machine = "core/session-machine.ts";
+/** The conformance suite, on the models. */
+const modelsTest = "test/sim-models.test.ts";
 const machineTest = "src/core/session-machine.test.ts";
 const lease = "holder/lease.ts";
 const memory = "stores/memory.ts";
-const postgresModel = "sim/stores/postgres/functions.ts";
-const redisGrants = "stores/redis/grant-scripts.ts";
-const redisLibrary = "stores/redis/script-library.ts";
-const redisScripts = "stores/redis/scripts.ts";
-const session = "holder/session.ts";
-const acquire = "holder/acquire.ts";
-const sqliteStore = "stores/sqlite/store.ts";
-const sqliteTables = "stores/sqlite/tables.ts";
 
 export const MUTANTS: readonly Mutant[] = [
+  ...HOLDER_MUTANTS,
+  ...ONCE_MUTANTS,
+  ...SQLITE_MUTANTS,
+  ...POSTGRES_MUTANTS,
+  ...REDIS_MUTANTS,
+  ...ZOOKEEPER_MUTANTS,
   {
     name: "deadline from receipt",
     file: "holder/session.ts",
@@ -124,18 +120,19 @@ export const MUTANTS: readonly Mutant[] = [
     file: machine,
     find: `return end("released", "the session was closed", !event.inUse);`,
     replace: `return end("released", "the session was closed", true);`,
+    test: machineTest,
   },
   {
     name: "release does not wait for work",
     file: "core/lease-machine.ts",
-    find: "return state.work === 0\n        ? release()",
-    replace: "return state.work >= 0\n        ? release()",
+    find: "return state.work === 0\n        ? RELEASE",
+    replace: "return state.work >= 0\n        ? RELEASE",
   },
   {
     name: "one of two works settles for both",
     file: "core/lease-machine.ts",
-    find: "return state.work <= 1\n        ? release()",
-    replace: "return state.work <= 2\n        ? release()",
+    find: "return state.work <= 1\n        ? RELEASE",
+    replace: "return state.work <= 2\n        ? RELEASE",
   },
   {
     name: "draining takes new work",
@@ -214,8 +211,15 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a repeated request is granted again",
     file: memory,
-    find: "if (entry.lastAttempt === request.attempt) {",
-    replace: "if (entry.lastAttempt === request.attempt && held !== undefined) {",
+    find: `    if (entry.lastAttempt === request.attempt) {
+      return held?.session === session
+        ? { kind: "granted", token: entry.token }
+        : { kind: "ended" };
+    }
+    if (session.granted.has(request.attempt)) return { kind: "ended" };`,
+    replace: `    if (entry.lastAttempt === request.attempt && held?.session === session)
+      return { kind: "granted", token: entry.token };`,
+    test: modelsTest,
   },
   {
     name: "renewal revives an expired session",
@@ -226,6 +230,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `    const session = this.#backend.sessions.get(request.sessionId);
     if (session === undefined) return { kind: "gone" };
     for`,
+    test: modelsTest,
   },
   {
     name: "etcd: a release of an older token counts",
@@ -274,414 +279,6 @@ export const MUTANTS: readonly Mutant[] = [
     file: "holder/raise.ts",
     find: "if (clock.now() >= lease.safeUntil) lease.check();",
     replace: "",
-  },
-  {
-    name: "postgres: a session is said to be longer than it is",
-    file: "stores/postgres/store.ts",
-    find: "return { ttlMs };",
-    replace: "return { ttlMs: ttlMs + limitMs };",
-    store: "postgres",
-  },
-  {
-    name: "postgres: the answers of a batch are mixed up",
-    file: "stores/postgres/store.ts",
-    find: `limitMs)).split(" ");`,
-    replace: `limitMs)).split(" ").reverse();`,
-    store: "postgres",
-  },
-  {
-    name: "postgres: renewals forget what was withdrawn",
-    file: "stores/postgres/store.ts",
-    find: "[sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)]",
-    replace: "[sessionId, JSON.stringify(withdrawn.slice(1)), lockLimit(limitMs)]",
-    store: "postgres",
-  },
-  // What the functions in the database say is SQL, which does not run here: these are planted in the model's copy of it.
-  {
-    name: "postgres model: a release of an older token counts",
-    file: postgresModel,
-    find: `if (lease?.session !== session || lease.token !== token || !isLive(db, session)) return "notHeld";`,
-    replace: `if (lease?.session !== session || !isLive(db, session)) return "notHeld";`,
-    store: "postgres",
-  },
-  {
-    name: "postgres model: granted while held",
-    file: postgresModel,
-    find: "return lease.session === undefined && !lease.queued && lease.attempt !== attempt;",
-    replace: "return !lease.queued && lease.attempt !== attempt;",
-    store: "postgres",
-  },
-  {
-    name: "postgres model: a withdrawal takes what is not its own",
-    file: postgresModel,
-    find: "const wasHeld = lease?.session === session && lease.attempt === attempt;",
-    replace: "const wasHeld = lease?.session === session;",
-    store: "postgres",
-  },
-  {
-    name: "postgres model: renewal revives an expired session",
-    file: postgresModel,
-    find: `if (row === undefined || !rowIsLive(db, row)) return "gone";`,
-    replace: `if (row === undefined || row.ended !== undefined) return "gone";`,
-    store: "postgres",
-  },
-  {
-    name: "redis: a release frees a successor",
-    file: redisGrants,
-    find: "if lease.session ~= session or lease.token ~= token or redis.call('EXISTS', KEYS[1]) == 0 then",
-    replace: "if not lease.session then",
-    store: "redis",
-  },
-  {
-    name: "redis: a release of an older token counts",
-    file: redisGrants,
-    find: "if lease.session ~= session or lease.token ~= token or redis",
-    replace: "if lease.session ~= session or redis",
-    store: "redis",
-  },
-  {
-    name: "redis: granted while held",
-    file: redisGrants,
-    find: "if text then state, last, from = string.match(text, '^([FL])(%d+)()') end",
-    replace: "if text then state, last, from = string.match(text, '^([FLHK])(%d+)()') end",
-    store: "redis",
-  },
-  {
-    name: "redis: the head of the queue takes what is held",
-    file: redisGrants,
-    find: "if holder or (first and first ~= attempt",
-    replace: "if (holder and not lease.queued) or (first and first ~= attempt",
-    store: "redis",
-  },
-  {
-    name: "redis: a dead session is granted leases",
-    file: redisGrants,
-    find: "if got[3] and not got[2] and counter",
-    replace: "if not got[2] and counter",
-    store: "redis",
-  },
-  {
-    name: "redis: a withdrawal takes what is not its own",
-    file: redisLibrary,
-    find: "if lease.session == session and lease.attempt == attempt and lives(session) then",
-    replace: "if lease.session == session and lives(session) then",
-    store: "redis",
-  },
-  {
-    name: "redis: a session ends before its ttl",
-    file: redisScripts,
-    find: "redis.call('PEXPIRE', KEYS[1], ttl + 1)",
-    replace: "redis.call('PEXPIRE', KEYS[1], math.floor(ttl * 0.9))",
-    store: "redis",
-  },
-  {
-    name: "redis: the ttl is counted in seconds at the first opening",
-    file: redisScripts,
-    find: "'PX', ARGV[2] + 1)\nfor",
-    replace: "'PX', math.floor(ARGV[2] / 1000) * 1000)\nfor",
-    store: "redis",
-  },
-  {
-    name: "redis: scripts are not sent again after a restart",
-    file: "stores/redis/requests.ts",
-    find: 'if (replyCode(error) !== "NOSCRIPT") failed(error);',
-    replace: 'if (replyCode(error) !== "NOSUCH") failed(error);',
-    store: "redis",
-  },
-  {
-    name: "redis: a silent connection is kept",
-    file: "stores/redis/requests.ts",
-    find: "if (line.heard === heard) this.#silent(line);",
-    replace: "if (line.heard < heard) this.#silent(line);",
-    store: "redis",
-  },
-  {
-    name: "zookeeper: granted while held",
-    file: "stores/zookeeper/place.ts",
-    find: "if (written.stat.childCount === 1)",
-    replace: "if (written.stat.childCount <= 2)",
-    store: "zookeeper",
-  },
-  {
-    name: "zookeeper: the second in line takes its turn",
-    file: "stores/zookeeper/place.ts",
-    find: "if (index > 0) return",
-    replace: "if (index > 1) return",
-    store: "zookeeper",
-  },
-  {
-    name: "zookeeper: a place whose answer got lost is not given back",
-    file: "stores/zookeeper/place.ts",
-    find: "if (!this.#wasInDoubt) return known;",
-    replace: "if (!this.#wasInDoubt || known === false) return known;",
-    store: "zookeeper",
-  },
-  {
-    name: "zookeeper: who is passed over may have taken",
-    file: "stores/zookeeper/waiting.ts",
-    find: "remove(paths[0], WAITING)",
-    replace: "remove(paths[0])",
-    store: "zookeeper",
-  },
-  {
-    name: "zookeeper: a release of an older token counts",
-    file: "stores/zookeeper/lease-session.ts",
-    find: "if (held?.entry.token !== ref.token) return",
-    replace: "if (held === undefined) return",
-    store: "zookeeper",
-  },
-  {
-    name: "zookeeper: a renewal through a follower is believed",
-    file: "stores/zookeeper/leader.ts",
-    find: "return hosts.length > 1 && isLeader(host, probe);",
-    replace: "return hosts.length >= 1 || isLeader(host, probe);",
-    store: "zookeeper",
-  },
-  {
-    name: "zookeeper: a tenth more than was granted",
-    file: "stores/zookeeper.ts",
-    find: "ttlMs: session.link.timeoutMs, gone",
-    replace: "ttlMs: 1.1 * session.link.timeoutMs, gone",
-    store: "zookeeper",
-  },
-  {
-    name: "zookeeper: waiters do not hear of a lost connection",
-    file: "stores/zookeeper/lease-session.ts",
-    find: "this.link.onLost = () => this.bells.ringAll();",
-    replace: "this.link.onLost = () => undefined;",
-    store: "zookeeper",
-  },
-  {
-    name: "a deadline by the wall clock",
-    file: session,
-    find: "const sentAt = clock.now();",
-    replace: "const sentAt = clock.wallNow();",
-  },
-  {
-    name: "check reads the deadline before the clock",
-    file: lease,
-    find: `    const now = this.#clock.now();
-    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;`,
-    replace: `    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;
-    const now = this.#clock.now();`,
-    equivalent:
-      "the reading that finds a jump ends the session and tells its leases before it returns, and check() asks for that too",
-  },
-  {
-    name: "nobody looks whether the time is over",
-    file: session,
-    find: "if (now >= this.safeUntil) this.#feed",
-    replace: "if (now >= this.safeUntil + 1e9) this.#feed",
-  },
-  {
-    name: "a revocation is not told",
-    file: session,
-    find: "for (const ref of outcome.gone) this.#loseOne(ref);",
-    replace: "",
-  },
-  {
-    name: "a revocation of an older term ends the newer",
-    file: session,
-    find: `if (member?.token === ref.token) member.lose`,
-    replace: `if (member !== undefined) member.lose`,
-  },
-  {
-    name: "renewals forget what was withdrawn",
-    file: session,
-    find: "const withdrawn = this.#stillWithdrawn();",
-    replace: "const withdrawn = this.#stillWithdrawn().slice(0, 0);",
-  },
-  {
-    name: "the end of doubt is not told",
-    file: machine,
-    find: `return confirm(event, timing, state.kind === "doubt" ? [{ do: "leaveDoubt" }] : []);`,
-    replace: "return confirm(event, timing, []);",
-    test: machineTest,
-  },
-  {
-    name: "an unknown answer counts as no",
-    file: acquire,
-    find: `if (isUnavailable(error) && error.applied === "unknown") {`,
-    replace: `if (isUnavailable(error) && error.applied === "no") {`,
-  },
-  {
-    name: "a grant that nobody wants any more is kept",
-    file: acquire,
-    find: `          atStore = "unknown";
-          this.#parts.tokens`,
-    replace: `          atStore = "nothing";
-          this.#parts.tokens`,
-  },
-  {
-    name: "a store in trouble is asked without a pause",
-    file: acquire,
-    find: "await pause(this.#parts.clock, delayMs, this.#ending());",
-    replace: "await pause(this.#parts.clock, 0 * delayMs, this.#ending());",
-  },
-  {
-    name: "a release that was not confirmed is forgotten",
-    file: "holder/give-back.ts",
-    find: "  session.withdrawLater(resource, attempt);\n",
-    replace: "  void attempt;\n",
-  },
-  {
-    name: "a drain has no deadline",
-    file: lease,
-    find: `if (this.#state.kind !== "draining" || drainMs === Number.POSITIVE_INFINITY) return;`,
-    replace: "if (drainMs >= 0) return;",
-  },
-  {
-    name: "close does not wait for those who acquire",
-    file: "holder/leases.ts",
-    find: "await this.#acquiring.none();",
-    replace: "",
-    test: "src/holder/close.test.ts",
-  },
-  {
-    name: "handover does not wait for the work",
-    file: lease,
-    find: "const result = await this.release(options);",
-    replace: `this.#giveBack();
-    const result = await this.release(options);`,
-  },
-  {
-    name: "the warm-up counts as leading",
-    file: "election/election.ts",
-    find: `      await this.#becomeReady(candidacy.signal);
-      const lease = await this.#win();`,
-    replace: `      const lease = await this.#win();
-      await this.#becomeReady(candidacy.signal);`,
-    test: "src/election/election.test.ts",
-  },
-  {
-    name: "a leader that resigns is not told to stop",
-    file: "election/reign.ts",
-    find: "    this.#stopping.abort();\n",
-    replace: "",
-    test: "src/election/election.test.ts",
-  },
-  {
-    name: "a withdrawal frees whoever holds",
-    file: memory,
-    find: "if (held?.session.id === request.sessionId && entry.lastAttempt === request.attempt)",
-    replace: "if (held !== undefined)",
-  },
-  {
-    name: "the store tells nobody of a revocation",
-    file: memory,
-    find: "    held.session.revoked.push({ resource: request.resource, token: request.token });\n",
-    replace: "",
-  },
-  {
-    name: "once: claims are not looked at",
-    file: "once/marks.ts",
-    find: `    const taken = takenBy(marks, due);
-    if (taken !== undefined) return taken;`,
-    replace: "",
-  },
-  {
-    name: "once: the claim ends with the run",
-    file: "once/once.ts",
-    find: "if (!begun) await claim.giveBack();",
-    replace: "await claim.giveBack();",
-  },
-  {
-    name: "once: a fire that was run may run again",
-    file: "once/marks.ts",
-    find: "fireOf(mark) >= due.atMs",
-    replace: "fireOf(mark) > due.atMs",
-  },
-  {
-    name: "once: the later of two claims is replaced",
-    file: "once/marks.ts",
-    find: "fireOf(a) - fireOf(b)",
-    replace: "fireOf(b) - fireOf(a)",
-  },
-  {
-    name: "once: a fire is never late",
-    file: "once/fire.ts",
-    find: "wallNow > due.atMs + latestMs(due)",
-    replace: "wallNow > due.atMs + 1e9 * latestMs(due)",
-  },
-  {
-    name: "once: lateness is asked before the claim only",
-    file: "once/once.ts",
-    find: "if (!isLate(this.#due, this.#clock.wallNow())) return answer;",
-    replace: "if (answer.kind) return answer;",
-    test: "src/once/once.test.ts",
-  },
-  {
-    name: "once: runs without a look at the lease behind the claim",
-    file: "once/once.ts",
-    find: `      const value = await lease.run((held) => {
-        begun = true;
-        return work(held);
-      });`,
-    replace: `      begun = true;
-      const value = await work(lease);`,
-  },
-  {
-    name: "once: a claim without a run is left behind",
-    file: "once/marks.ts",
-    find: "if (!marked) await left.end();",
-    replace: "",
-    test: "src/once/once.test.ts",
-  },
-  {
-    name: "sqlite: granted while held",
-    file: sqliteStore,
-    find: "if (lookAgainInMs(row, head, attempt, at) > 0) {",
-    replace: "if (lookAgainInMs(row, head, attempt, at) > 1e9) {",
-    store: "sqlite",
-  },
-  {
-    name: "sqlite: expiry by the wall clock",
-    file: sqliteStore,
-    find: "return { bootId: this.#host.bootId, nowMs: this.#host.now() };",
-    replace:
-      "return { bootId: this.#host.bootId, nowMs: Math.round(this.#parts.clock.wallNow()) };",
-    store: "sqlite",
-  },
-  {
-    name: "sqlite: a release of an older token counts",
-    file: sqliteTables,
-    find: "WHERE resource = ? AND session = ? AND token = ?\n",
-    replace: "WHERE resource = ? AND session = ? AND token >= ?\n",
-    store: "sqlite",
-  },
-  {
-    name: "sqlite: renewal revives an expired session",
-    file: sqliteTables,
-    find: "this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, at.nowMs)",
-    replace: "this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, 0)",
-    store: "sqlite",
-  },
-  {
-    name: "sqlite: a withdrawal takes what is not its own",
-    file: sqliteTables,
-    find: "WHERE resource = ? AND session = ? AND attempt = ?",
-    replace: "WHERE resource = ? AND session = ? AND (attempt = ? OR 1)",
-    store: "sqlite",
-  },
-  {
-    name: "sqlite: after an error of the disk nothing was written",
-    file: "stores/sqlite/failures.ts",
-    find: `applied: committing ? "unknown" : "no",`,
-    replace: `applied: committing ? "no" : "no",`,
-    store: "sqlite",
-  },
-  {
-    name: "sqlite: a token twice",
-    file: sqliteTables,
-    find: "token = token + 1, session = excluded.session",
-    replace: "token = token + (session IS NOT excluded.session), session = excluded.session",
-    store: "sqlite",
-  },
-  {
-    name: "sqlite: the store lets go early",
-    file: sqliteStore,
-    find: "const expiresMs = at.nowMs + ttlMs + this.#host.stepMs;",
-    replace: "const expiresMs = at.nowMs + Math.round(0.8 * ttlMs) + this.#host.stepMs;",
-    store: "sqlite",
+    test: "src/holder/raise.test.ts",
   },
 ];

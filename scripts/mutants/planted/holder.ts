@@ -1,0 +1,134 @@
+// In the holder, the election and the memory store.
+
+import type { Mutant } from "../mutant.ts";
+
+const machine = "core/session-machine.ts";
+const machineTest = "src/core/session-machine.test.ts";
+const lease = "holder/lease.ts";
+const memory = "stores/memory.ts";
+const session = "holder/session.ts";
+const acquire = "holder/acquire.ts";
+
+export const HOLDER_MUTANTS: readonly Mutant[] = [
+  {
+    name: "a deadline by the wall clock",
+    file: session,
+    find: "const sentAt = clock.now();",
+    replace: "const sentAt = clock.wallNow();",
+  },
+  {
+    name: "check reads the deadline before the clock",
+    file: lease,
+    find: `    const now = this.#clock.now();
+    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;`,
+    replace: `    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;
+    const now = this.#clock.now();`,
+    equivalent:
+      "the reading that finds a jump ends the session and tells its leases before it returns, and check() asks for that too",
+  },
+  {
+    name: "nobody looks whether the time is over",
+    file: session,
+    find: "if (now >= this.safeUntil) this.#feed",
+    replace: "if (now >= this.safeUntil + 1e9) this.#feed",
+  },
+  {
+    name: "a revocation is not told",
+    file: session,
+    find: "for (const ref of outcome.gone) this.#loseOne(ref);",
+    replace: "",
+  },
+  {
+    name: "a revocation of an older term ends the newer",
+    file: session,
+    find: `if (member?.token === ref.token) member.lose`,
+    replace: `if (member !== undefined) member.lose`,
+  },
+  {
+    name: "renewals forget what was withdrawn",
+    file: session,
+    find: "const withdrawn = this.#stillWithdrawn();",
+    replace: "const withdrawn = this.#stillWithdrawn().slice(0, 0);",
+  },
+  {
+    name: "the end of doubt is not told",
+    file: machine,
+    find: `return confirm(event, timing, state.kind === "doubt" ? [{ do: "leaveDoubt" }] : []);`,
+    replace: "return confirm(event, timing, []);",
+    test: machineTest,
+  },
+  {
+    name: "an unknown answer counts as no",
+    file: acquire,
+    find: `if (isUnavailable(error) && error.applied === "unknown") {`,
+    replace: `if (isUnavailable(error) && error.applied === "no") {`,
+  },
+  {
+    name: "a grant that nobody wants any more is kept",
+    file: acquire,
+    find: `          atStore = "unknown";
+          this.#parts.tokens`,
+    replace: `          atStore = "nothing";
+          this.#parts.tokens`,
+  },
+  {
+    name: "a store in trouble is asked without a pause",
+    file: acquire,
+    find: "await pause(this.#parts.clock, delayMs, this.#ending());",
+    replace: "await pause(this.#parts.clock, 0 * delayMs, this.#ending());",
+  },
+  {
+    name: "a release that was not confirmed is forgotten",
+    file: "holder/give-back.ts",
+    find: "  session.withdrawLater(resource, attempt);\n",
+    replace: "  void attempt;\n",
+  },
+  {
+    name: "a drain has no deadline",
+    file: lease,
+    find: `if (this.#state.kind !== "draining" || drainMs === Number.POSITIVE_INFINITY) return;`,
+    replace: "if (drainMs >= 0) return;",
+  },
+  {
+    name: "close does not wait for those who acquire",
+    file: "holder/leases.ts",
+    find: "await this.#acquiring.none();",
+    replace: "",
+    test: "src/holder/close.test.ts",
+  },
+  {
+    name: "handover does not wait for the work",
+    file: lease,
+    find: "const result = await this.release(options);",
+    replace: `this.#giveBack();
+    const result = await this.release(options);`,
+  },
+  {
+    name: "the warm-up counts as leading",
+    file: "election/election.ts",
+    find: `      await this.#becomeReady(candidacy.signal);
+      const lease = await this.#win();`,
+    replace: `      const lease = await this.#win();
+      await this.#becomeReady(candidacy.signal);`,
+    test: "src/election/election.test.ts",
+  },
+  {
+    name: "a leader that resigns is not told to stop",
+    file: "election/reign.ts",
+    find: "    this.#stopping.abort();\n",
+    replace: "",
+    test: "src/election/election.test.ts",
+  },
+  {
+    name: "a withdrawal frees whoever holds",
+    file: memory,
+    find: "if (held?.session.id === request.sessionId && entry.lastAttempt === request.attempt)",
+    replace: "if (held !== undefined)",
+  },
+  {
+    name: "the store tells nobody of a revocation",
+    file: memory,
+    find: "    held.session.revoked.push({ resource: request.resource, token: request.token });\n",
+    replace: "",
+  },
+];

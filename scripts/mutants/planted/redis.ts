@@ -1,0 +1,80 @@
+// In the store for Redis and in its Lua, which runs in the model as it ships.
+
+import type { Mutant } from "../mutant.ts";
+
+const redisGrants = "stores/redis/grant-scripts.ts";
+const redisLibrary = "stores/redis/script-library.ts";
+const redisScripts = "stores/redis/scripts.ts";
+
+export const REDIS_MUTANTS: readonly Mutant[] = [
+  {
+    name: "redis: a release frees a successor",
+    file: redisGrants,
+    find: "if lease.session ~= session or lease.token ~= token or redis.call('EXISTS', KEYS[1]) == 0 then",
+    replace: "if not lease.session then",
+    store: "redis",
+  },
+  {
+    name: "redis: a release of an older token counts",
+    file: redisGrants,
+    find: "if lease.session ~= session or lease.token ~= token or redis",
+    replace: "if lease.session ~= session or redis",
+    store: "redis",
+  },
+  {
+    name: "redis: granted while held",
+    file: redisGrants,
+    find: "if text then state, last, from = string.match(text, '^([FL])(%d+)()') end",
+    replace: "if text then state, last, from = string.match(text, '^([FLHK])(%d+)()') end",
+    store: "redis",
+  },
+  {
+    name: "redis: the head of the queue takes what is held",
+    file: redisGrants,
+    find: "if holder or (first and first ~= attempt",
+    replace: "if (holder and not lease.queued) or (first and first ~= attempt",
+    store: "redis",
+  },
+  {
+    name: "redis: a dead session is granted leases",
+    file: redisGrants,
+    find: "if got[3] and not got[2] and counter",
+    replace: "if not got[2] and counter",
+    store: "redis",
+  },
+  {
+    name: "redis: a withdrawal takes what is not its own",
+    file: redisLibrary,
+    find: "if lease.session == session and lease.attempt == attempt and lives(session) then",
+    replace: "if lease.session == session and lives(session) then",
+    store: "redis",
+  },
+  {
+    name: "redis: a session ends before its ttl",
+    file: redisScripts,
+    find: "redis.call('PEXPIRE', KEYS[1], ttl + 1)",
+    replace: "redis.call('PEXPIRE', KEYS[1], math.floor(ttl * 0.9))",
+    store: "redis",
+  },
+  {
+    name: "redis: the ttl is counted in seconds at the first opening",
+    file: redisScripts,
+    find: "'PX', ARGV[2] + 1)\nfor",
+    replace: "'PX', math.floor(ARGV[2] / 1000) * 1000)\nfor",
+    store: "redis",
+  },
+  {
+    name: "redis: scripts are not sent again after a restart",
+    file: "stores/redis/requests.ts",
+    find: 'if (replyCode(error) !== "NOSCRIPT") failed(error);',
+    replace: 'if (replyCode(error) !== "NOSUCH") failed(error);',
+    store: "redis",
+  },
+  {
+    name: "redis: a silent connection is kept",
+    file: "stores/redis/requests.ts",
+    find: "if (line.heard === heard) this.#silent(line);",
+    replace: "if (line.heard < heard) this.#silent(line);",
+    store: "redis",
+  },
+];
