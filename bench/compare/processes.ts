@@ -1,10 +1,8 @@
 // Comparisons between processes, one library in all of them: handover, throughput on one lock, failover.
 
 import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { median, quantile } from "../support.ts";
-import { answer, startWorker } from "../workers.ts";
+import { answer, heard, startWorker } from "../workers.ts";
 
 export interface Place {
   /** A file in bench/overlap/libraries. */
@@ -21,7 +19,7 @@ interface Turn {
   readonly releasedAt: number;
 }
 
-async function withWorkers<T>(
+export async function withWorkers<T>(
   { library, url }: Place,
   count: number,
   work: (workers: readonly ChildProcess[], resource: string) => Promise<T>,
@@ -32,23 +30,22 @@ async function withWorkers<T>(
   );
   resources += 1;
   try {
-    await Promise.all(workers.map((worker) => once(worker, "message")));
+    await Promise.all(workers.map((worker) => heard(worker)));
     return await work(workers, `compared-${resources}`);
   } finally {
     for (const worker of workers) worker.kill("SIGKILL");
   }
 }
 
-/** From the call of release in one process to the end of acquire in the other. */
-export function handover(place: Place, handovers: number): Promise<Record<string, number>> {
+/** From the call of release in one process to the end of acquire in the other, each time. */
+export function handover(place: Place, handovers: number): Promise<number[]> {
   return withWorkers(place, 2, async (workers, resource) => {
     const order = { resource, turns: Math.ceil(handovers / 2) };
     const answers = workers.map((worker) => answer<Turn[]>(worker, order));
     const turns = (await Promise.all(answers)).flat().sort((a, b) => a.acquiredAt - b.acquiredAt);
-    const gaps = turns
+    return turns
       .slice(1)
       .map((turn, index) => turn.acquiredAt - (turns[index]?.releasedAt ?? Number.NaN));
-    return { p50: median(gaps), p99: quantile(gaps, 0.99) };
   });
 }
 
@@ -78,4 +75,18 @@ export function failover(place: Place): Promise<number> {
     },
     FAILOVER_TTL_MS,
   );
+}
+
+/** From the start of a process to its first lock. */
+export async function firstLock({ library, url }: Place): Promise<number> {
+  resources += 1;
+  const begunAt = performance.now();
+  const worker = startWorker("locker.mjs", library, url, String(TTL_MS));
+  try {
+    await heard(worker);
+    await answer(worker, { resource: `first-${resources}` });
+    return performance.now() - begunAt;
+  } finally {
+    worker.kill("SIGKILL");
+  }
 }

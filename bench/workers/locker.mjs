@@ -32,14 +32,34 @@ async function contend({ resource, contendMs }) {
   return pairs;
 }
 
+/** So many at once on one lock; each keeps it a moment. How many had their turn. */
+async function crowd({ resource, crowd: count, holdMs }) {
+  const one = async () => {
+    const unlock = await lock(resource);
+    await sleep(holdMs);
+    await unlock();
+  };
+  await Promise.all(Array.from({ length: count }, one));
+  return count;
+}
+
+let unlock;
+
 async function take({ resource }) {
-  await lock(resource);
+  unlock = await lock(resource);
+  return now();
+}
+
+async function free() {
+  await unlock();
   return now();
 }
 
 process.on("message", async (order) => {
   if (order.turns !== undefined) process.send(await takeTurns(order));
   else if (order.contendMs !== undefined) process.send(await contend(order));
+  else if (order.crowd !== undefined) process.send(await crowd(order));
+  else if (order.free) process.send(await free());
   else process.send(await take(order));
 });
 process.send("ready");

@@ -1,0 +1,85 @@
+// Who is compared on which engine, by the library that is asked. Each is a file in bench/overlap/libraries.
+
+import { join } from "node:path";
+import type { Place } from "./processes.ts";
+
+export interface Entrant extends Place {
+  readonly name: string;
+  readonly kind: "ours" | "peer";
+  /** What it leaves out, where it may be ahead for that. */
+  readonly lacks?: string | undefined;
+  /** Locks of one process that are taken at a time, at most. */
+  readonly widthMax?: number | undefined;
+  /** Why it cannot hold for longer than a ttl, where it cannot. */
+  readonly cannotHold?: string | undefined;
+}
+
+/** Where the servers of one run are. */
+export interface Servers {
+  readonly redis: string;
+  readonly postgres: string;
+  readonly etcd: string;
+  /** For what needs no server. */
+  readonly folder: string;
+}
+
+export type EngineName = "one machine" | "Redis" | "PostgreSQL" | "etcd";
+
+const NO_TTL = "does less: no ttl, no token, nothing written to the disk; ends with the connection";
+const NO_SESSION =
+  "does less: no session, no token, no queue, one key set and deleted; nobody is woken, nobody is told of a loss in time";
+
+const REDIS_PEERS = ["redlock", "redlock-universal", "redis-semaphore", "verrou"] as const;
+
+/** Without the peers where they are not installed. */
+export function entrantsOf(
+  { redis, postgres, etcd, folder }: Servers,
+  withPeers: boolean,
+): Record<EngineName, readonly Entrant[]> {
+  const plain = redis.replace(/\?.*/, "");
+  const all: Record<EngineName, readonly Entrant[]> = {
+    "one machine": [
+      ours(`sqlite:${join(folder, "tenure.db")}`),
+      peer("proper-lockfile", folder, {
+        lacks: "does less: no token, nothing flushed to the disk, and no waiter is woken",
+      }),
+      peer("flock", folder, {
+        lacks: "does less: no ttl, no token; the kernel's lock of one machine",
+        widthMax: 1,
+        cannotHold: "a process for each lock",
+      }),
+    ],
+    Redis: [
+      ours(redis),
+      ...REDIS_PEERS.map((library) =>
+        peer(library, plain, {
+          lacks: NO_SESSION,
+          ...(library === "verrou" ? { cannotHold: "it never renews" } : {}),
+        }),
+      ),
+    ],
+    PostgreSQL: [ours(postgres), peer("advisory", postgres, { lacks: NO_TTL })],
+    etcd: [
+      ours(etcd),
+      peer("etcd3", etcd),
+      peer("etcd3-election", etcd, {
+        lacks: "does less: the next in line leads without a write of its own, and learns no token",
+        cannotHold: "as etcd3: a lease and a stream each",
+      }),
+    ],
+  };
+  if (withPeers) return all;
+  const alone = Object.entries(all).map(([engine, entrants]) => [
+    engine,
+    entrants.filter(({ kind }) => kind === "ours"),
+  ]);
+  return Object.fromEntries(alone);
+}
+
+function ours(url: string): Entrant {
+  return { name: "tenure", kind: "ours", library: "tenure", url };
+}
+
+function peer(library: string, url: string, more: Partial<Entrant> = {}): Entrant {
+  return { name: library, kind: "peer", library, url, ...more };
+}
