@@ -17,9 +17,9 @@ const HEAD = 46;
 const STYLE = `<style>
 text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600;font-size:15px}.note,.tick{fill:#59636e;font-size:12px}
 .ours{fill:#1a7f5a}.peer{fill:#8c959f}.floor{fill:none;stroke:#9a6700}.line{stroke:#1f2328}.grid{stroke:#d1d9e0}
-.dot.ours{fill-opacity:.45}.dot.peer{fill-opacity:.45}
+.dot{fill-opacity:.5}
 @media (prefers-color-scheme:dark){text{fill:#f0f6fc}.note,.tick{fill:#9198a1}.ours{fill:#3fb984}.peer{fill:#6e7681}
-.floor{stroke:#d29922}.line{stroke:#f0f6fc}.grid{stroke:#3d444d}}
+.dot.peer{fill:#c4ccd4}.floor{stroke:#d29922}.line{stroke:#f0f6fc}.grid{stroke:#3d444d}}
 </style>`;
 
 export interface Picture {
@@ -32,10 +32,14 @@ export function drawPictures(sections: readonly Section[]): Picture[] {
   mkdirSync(FOLDER, { recursive: true });
   const pictures: Picture[] = [];
   for (const { title, series = [] } of sections) {
-    for (const figure of new Set(series.map((each) => each.figure))) {
+    const figures = new Set(series.map((each) => each.figure));
+    for (const figure of figures) {
+      // All of it says more than two numbers of it.
+      if (figures.has("each") && figure !== "each") continue;
       const all = series.filter((each) => each.figure === figure && each.values.length > 0);
       if (all.length < 2) continue;
-      const whole = figure === "each" ? title : `${title}: ${figure}`;
+      const isSaid = figure === "each" || title.toLowerCase().includes(figure);
+      const whole = isSaid ? title : `${title}: ${figure}`;
       const file = `bench-${slug(whole)}.svg`;
       writeFileSync(`${FOLDER}${file}`, figure === "each" ? strips(title, all) : bars(whole, all));
       pictures.push({ file, title: whole });
@@ -63,9 +67,10 @@ function bars(title: string, all: readonly Series[]): string {
     const top = HEAD + index * ROW;
     const [low, middle, high] = [Math.min(...values), median(values), Math.max(...values)];
     const centre = top + ROW / 2 - 2;
+    const whisker = `<path class="line" d="M${at(x(low))} ${centre}H${at(x(high))}M${at(x(low))} ${centre - 4}v8M${at(x(high))} ${centre - 4}v8"/>`;
     return `<text x="${LABEL - 8}" y="${centre + 5}" text-anchor="end">${escaped(name)}</text>
 <rect class="${kind}" x="${LABEL}" y="${top + 2}" width="${at(Math.max(1, x(middle) - LABEL))}" height="${ROW - 8}" rx="2"/>
-<path class="line" d="M${at(x(low))} ${centre}H${at(x(high))}M${at(x(low))} ${centre - 4}v8M${at(x(high))} ${centre - 4}v8"/>
+${low < high ? whisker : ""}
 <text x="${at(x(high) + 8)}" y="${centre + 5}">${escaped(`${short(middle)} ${unit}`)}</text>`;
   });
   const bottom = HEAD + shown.length * ROW;
@@ -75,7 +80,7 @@ function bars(title: string, all: readonly Series[]): string {
       : `<path class="floor" stroke-width="2" stroke-dasharray="5 4" d="M${at(x(median(floor.values)))} ${HEAD - 4}V${bottom}"/>
 <text class="note" x="${LABEL}" y="${bottom + 16}">dashed: ${escaped(floor.name)}, ${short(median(floor.values))} ${unit}</text>`;
   const better = unit === "/s" ? "more is better" : "less is better";
-  return svg(title, better, bottom + (floor === undefined ? 8 : 26), [...rows, line]);
+  return svg(title, better, bottom + (floor === undefined ? 8 : 26), [line, ...rows]);
 }
 
 function strips(title: string, all: readonly Series[]): string {

@@ -35,6 +35,13 @@ export function publish(command: Command, part: Part, extent: "all" | "some"): v
     writeComparison(peers, drawPictures(peers.sections));
 }
 
+/** Draws again what was measured last. */
+export function redraw(): void {
+  const { "bench:peers": peers } = JSON.parse(readFileSync(JSON_FILE, "utf8")) as Results;
+  if (peers === undefined) throw new Error("results.json has nothing of `npm run bench:peers`.");
+  writeComparison(peers, drawPictures(peers.sections));
+}
+
 function document(results: Results): string {
   const parts = ORDER.flatMap((command) => {
     const part = results[command];

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { answer } from "../workers.ts";
 import { type Comparison, type Measured, requests } from "./comparison.ts";
 import type { Counted } from "./counted.ts";
-import { type EngineName, type Entrant, entrantsOf } from "./entrants.ts";
+import { type EngineName, type Entrant, entrantsOf, reasonsOf } from "./entrants.ts";
 import { withWorkers } from "./processes.ts";
 
 const HOLD_MS = 10;
@@ -38,9 +38,7 @@ export function crowdComparisons(
         measure: () => measure(entrant, effort, () => counted.requests(engine)),
       })),
       isCount: true,
-      reasons: Object.fromEntries(
-        entrants.flatMap(({ name, lacks }) => (lacks === undefined ? [] : [[name, lacks]])),
-      ),
+      reasons: reasonsOf(entrants, "lacksInCrowd"),
     }));
 }
 

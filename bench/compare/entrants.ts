@@ -6,8 +6,14 @@ import type { Place } from "./processes.ts";
 export interface Entrant extends Place {
   readonly name: string;
   readonly kind: "ours" | "peer";
-  /** What it leaves out, where it may be ahead for that. */
+  /** What it leaves out altogether, and may be ahead for that anywhere. */
   readonly lacks?: string | undefined;
+  /** What it does less where nobody competes. */
+  readonly lacksAlone?: string | undefined;
+  /** What it does less where several ask all the time. */
+  readonly lacksInContention?: string | undefined;
+  /** What it does less when it goes from one to the next. */
+  readonly lacksInCrowd?: string | undefined;
   /** Locks of one process that are taken at a time, at most. */
   readonly widthMax?: number | undefined;
   /** Why it cannot hold for longer than a ttl, where it cannot. */
@@ -26,8 +32,10 @@ export interface Servers {
 export type EngineName = "one machine" | "Redis" | "PostgreSQL" | "etcd";
 
 const NO_TTL = "does less: no ttl, no token, nothing written to the disk; ends with the connection";
-const NO_SESSION =
-  "does less: no session, no token, no queue, one key set and deleted; nobody is woken, nobody is told of a loss in time";
+const NO_SESSION = "does less: one key set and deleted; no session, no token, no queue";
+
+const NO_QUEUE =
+  "does less: no queue; while the others sleep between two tries, whoever gave it back takes it again";
 
 const REDIS_PEERS = ["redlock", "redlock-universal", "redis-semaphore", "verrou"] as const;
 
@@ -53,7 +61,8 @@ export function entrantsOf(
       ours(redis),
       ...REDIS_PEERS.map((library) =>
         peer(library, plain, {
-          lacks: NO_SESSION,
+          lacksAlone: NO_SESSION,
+          lacksInContention: NO_QUEUE,
           ...(library === "verrou" ? { cannotHold: "it never renews" } : {}),
         }),
       ),
@@ -61,9 +70,10 @@ export function entrantsOf(
     PostgreSQL: [ours(postgres), peer("advisory", postgres, { lacks: NO_TTL })],
     etcd: [
       ours(etcd),
-      peer("etcd3", etcd),
+      peer("etcd3", etcd, { lacksInContention: NO_QUEUE }),
       peer("etcd3-election", etcd, {
-        lacks: "does less: the next in line leads without a write of its own, and learns no token",
+        lacksInCrowd:
+          "does less: the next in line leads without a write of its own, and learns no token",
         cannotHold: "as etcd3: a lease and a stream each",
       }),
     ],
@@ -74,6 +84,18 @@ export function entrantsOf(
     entrants.filter(({ kind }) => kind === "ours"),
   ]);
   return Object.fromEntries(alone);
+}
+
+/** Why each may be ahead, by name. */
+export function reasonsOf(
+  entrants: readonly Entrant[],
+  where: "lacksAlone" | "lacksInContention" | "lacksInCrowd" | "lacks" = "lacks",
+): Record<string, string> {
+  const found = entrants.flatMap((each) => {
+    const reason = each.lacks ?? each[where];
+    return reason === undefined ? [] : [[each.name, reason]];
+  });
+  return Object.fromEntries(found);
 }
 
 function ours(url: string): Entrant {

@@ -35,7 +35,7 @@ export async function heldSections(
     readonly Entrant[],
   ][];
   // So that everybody has to renew while it is held.
-  const ttlMs = Math.min(10_000, keepMs / 2);
+  const ttlMs = Math.min(10_000, Math.max(5_000, keepMs / 2));
   return Promise.all(
     engines.map(async ([engine, entrants]): Promise<Section> => {
       const rows: Row[] = [];

@@ -10,7 +10,7 @@ import {
   milliseconds,
   perSecond,
 } from "./comparison.ts";
-import type { Entrant } from "./entrants.ts";
+import { type Entrant, reasonsOf } from "./entrants.ts";
 import { contended, failover, firstLock, handover, type Place } from "./processes.ts";
 
 /** What a library gives, by bench/overlap/libraries. */
@@ -50,20 +50,19 @@ interface Field {
 
 export function lockComparisons(field: Field, effort: Effort): Comparison[] {
   const { engine, entrants } = field;
-  const reasons = Object.fromEntries(
-    entrants.flatMap(({ name, lacks }) => (lacks === undefined ? [] : [[name, lacks]])),
-  );
+  const reasons = reasonsOf(entrants);
+  const alone = reasonsOf(entrants, "lacksAlone");
   const all = (measure: (entrant: Entrant) => Promise<Measured>): Contestant[] =>
     entrants.map((entrant) => ({
       ...{ name: entrant.name, kind: entrant.kind, measure: () => measure(entrant) },
     }));
-  const alone = (figure: string, measure: (entrant: Entrant) => Promise<number>): Contestant[] =>
+  const single = (figure: string, measure: (entrant: Entrant) => Promise<number>): Contestant[] =>
     all(async (entrant) => ({ figures: { [figure]: await measure(entrant) } }));
   return [
-    ...[1, 64].map((width) => pairs(field, width, { reasons, sliceMs: effort.sliceMs })),
+    ...[1, 64].map((width) => pairs(field, width, { reasons: alone, sliceMs: effort.sliceMs })),
     {
       title: `${engine}: handover between two processes`,
-      method: `${effort.handovers} handovers a round; from the call of release to the end of acquire.`,
+      method: `${effort.handovers} handovers a round, from the call of release in one to the end of acquire in the other, at any phase of its waiting.`,
       figures: { p50: milliseconds, p99: milliseconds },
       contestants: all(async (entrant) => spreadOf(await handover(entrant, effort.handovers))),
       isLong: true,
@@ -73,15 +72,15 @@ export function lockComparisons(field: Field, effort: Effort): Comparison[] {
       title: `${engine}: ${count} processes on one lock`,
       method: `Each takes it and gives it back for ${effort.contendMs} ms, and waits as its library does.`,
       figures: { "locks taken": perSecond },
-      contestants: alone("locks taken", (entrant) => contended(entrant, count, effort.contendMs)),
+      contestants: single("locks taken", (entrant) => contended(entrant, count, effort.contendMs)),
       isLong: true,
-      reasons,
+      reasons: reasonsOf(entrants, "lacksInContention"),
     })),
     {
       title: `${engine}: failover`,
       method: "From SIGKILL of the holder to the grant of a process that waits; ttl 3 s.",
       figures: { failover: milliseconds },
-      contestants: alone("failover", failover),
+      contestants: single("failover", failover),
       together: true,
       isLong: true,
       // How much of its ttl a holder leaves behind is chance, not merit.
@@ -107,9 +106,9 @@ export function lockComparisons(field: Field, effort: Effort): Comparison[] {
       title: `${engine}: start of a process to its first lock`,
       method: "Starting Node, importing, connecting, the first acquire.",
       figures: { "first lock": milliseconds },
-      contestants: alone("first lock", firstLock),
+      contestants: single("first lock", firstLock),
       isLong: true,
-      reasons,
+      reasons: alone,
     },
   ];
 }

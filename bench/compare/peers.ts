@@ -30,7 +30,7 @@ interface Efforts {
 
 const THOROUGH: Efforts = {
   rounds: 3,
-  locks: { sliceMs: 1_000, handovers: 40, processes: [2, 8, 32], contendMs: 2_000, restarts: 10 },
+  locks: { sliceMs: 1_000, handovers: 30, processes: [2, 8, 32], contendMs: 2_000, restarts: 10 },
   crowd: { processes: 10, waiters: 100, idleMs: 2_000 },
   held: { counts: [1_000, 10_000], keepMs: 30_000 },
   guardRounds: 7,
@@ -41,7 +41,7 @@ const THOROUGH: Efforts = {
 const QUICK: Efforts = {
   rounds: 3,
   locks: { sliceMs: 100, handovers: 6, processes: [2], contendMs: 300, restarts: 4 },
-  crowd: { processes: 4, waiters: 100, idleMs: 500 },
+  crowd: { processes: 4, waiters: 40, idleMs: 500 },
   held: { counts: [1_000], keepMs: 5_000 },
   guardRounds: 1,
   overlaps: 1,

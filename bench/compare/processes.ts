@@ -14,11 +14,6 @@ const TTL_MS = 10_000;
 const FAILOVER_TTL_MS = 3_000;
 let resources = 0;
 
-interface Turn {
-  readonly acquiredAt: number;
-  readonly releasedAt: number;
-}
-
 export async function withWorkers<T>(
   { library, url }: Place,
   count: number,
@@ -37,15 +32,26 @@ export async function withWorkers<T>(
   }
 }
 
-/** From the call of release in one process to the end of acquire in the other, each time. */
+/**
+ * From the call of release in one process to the end of acquire in the other, each time. Who gave it away does not ask again
+ * before the other has it: a library without a queue would otherwise hand it to itself.
+ */
 export function handover(place: Place, handovers: number): Promise<number[]> {
   return withWorkers(place, 2, async (workers, resource) => {
-    const order = { resource, turns: Math.ceil(handovers / 2) };
-    const answers = workers.map((worker) => answer<Turn[]>(worker, order));
-    const turns = (await Promise.all(answers)).flat().sort((a, b) => a.acquiredAt - b.acquiredAt);
-    return turns
-      .slice(1)
-      .map((turn, index) => turn.acquiredAt - (turns[index]?.releasedAt ?? Number.NaN));
+    const gaps: number[] = [];
+    let [holder, waiter] = workers;
+    if (holder === undefined || waiter === undefined) throw new Error("two workers were started");
+    await answer(holder, { resource });
+    while (gaps.length < handovers) {
+      const waiting = answer<number>(waiter, { resource });
+      waiting.catch(() => undefined);
+      // At any phase of a poll.
+      await sleep(20 + Math.random() * 200);
+      const releasedAt = await answer<number>(holder, { free: true });
+      gaps.push((await waiting) - releasedAt);
+      [holder, waiter] = [waiter, holder];
+    }
+    return gaps;
   });
 }
 

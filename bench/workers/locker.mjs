@@ -1,4 +1,4 @@
-// One process of the comparison: takes turns, contends, holds or waits, through whichever library it is told.
+// One process of the comparison: contends, holds, waits or gives away, through whichever library it is told.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -6,20 +6,6 @@ const [, , library, url, ttlMs] = process.argv;
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 const { locker } = await import(`../overlap/libraries/${library}.mjs`);
 const { lock } = await locker({ url, ttlMs: Number(ttlMs) });
-
-async function takeTurns({ resource, turns }) {
-  const taken = [];
-  for (let turn = 0; turn < turns; turn += 1) {
-    const unlock = await lock(resource);
-    const acquiredAt = now();
-    // Long enough that the other one is surely waiting.
-    await sleep(10 + Math.random() * 10);
-    const releasedAt = now();
-    await unlock();
-    taken.push({ acquiredAt, releasedAt });
-  }
-  return taken;
-}
 
 async function contend({ resource, contendMs }) {
   const until = now() + contendMs;
@@ -50,14 +36,15 @@ async function take({ resource }) {
   return now();
 }
 
+/** When it was given away. */
 async function free() {
+  const at = now();
   await unlock();
-  return now();
+  return at;
 }
 
 process.on("message", async (order) => {
-  if (order.turns !== undefined) process.send(await takeTurns(order));
-  else if (order.contendMs !== undefined) process.send(await contend(order));
+  if (order.contendMs !== undefined) process.send(await contend(order));
   else if (order.crowd !== undefined) process.send(await crowd(order));
   else if (order.free) process.send(await free());
   else process.send(await take(order));
