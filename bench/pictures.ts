@@ -55,7 +55,7 @@ function slug(text: string): string {
     .replace(/^-|-$/g, "");
 }
 
-function bars(title: string, all: readonly Series[]): string {
+export function bars(title: string, all: readonly Series[]): string {
   const [first] = all;
   const unit = first?.unit ?? "ms";
   const floor = all.find(({ kind }) => kind === "floor");
