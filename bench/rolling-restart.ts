@@ -66,8 +66,12 @@ async function commitMs(file: string): Promise<number> {
 }
 
 /** How long nobody led, at each restart. Of another library its lock is the leadership. */
-export async function gaps(url: string, restarts: number, library = "tenure"): Promise<number[]> {
-  const line = new Line(url, library);
+export async function gaps(
+  url: string,
+  restarts: number,
+  { library = "tenure", backMs = 0 }: { readonly library?: string; readonly backMs?: number } = {},
+): Promise<number[]> {
+  const line = new Line(url, library, String(backMs));
   try {
     await line.heard(CANDIDATES);
     let leading = await line.leader(0n);
@@ -99,10 +103,10 @@ class Line extends EventEmitter {
   readonly #workers: readonly ChildProcess[];
   #leading: Leading | undefined;
 
-  constructor(url: string, library: string) {
+  constructor(url: string, ...how: readonly string[]) {
     super();
     this.#workers = Array.from({ length: CANDIDATES }, (_, index) =>
-      startWorker("candidate.mjs", `candidate ${index}`, url, library),
+      startWorker("candidate.mjs", `candidate ${index}`, url, ...how),
     );
     for (const worker of this.#workers) {
       // Nobody else tells whoever waits here for one of them.

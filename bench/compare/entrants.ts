@@ -63,6 +63,8 @@ export function entrantsOf(
         peer(library, plain, {
           lacksAlone: NO_SESSION,
           lacksInContention: NO_QUEUE,
+          lacksInCrowd:
+            "does less: nobody is woken; it asks again after a pause, and the lock is free meanwhile",
           ...(library === "verrou" ? { cannotHold: "it never renews" } : {}),
         }),
       ),

@@ -34,6 +34,8 @@ export interface Effort {
 
 const TTL_MS = 10_000;
 const WARM_UP_MS = 300;
+/** About what a program takes to start. */
+const BACK_MS = 300;
 
 export async function openLocker({ library, url }: Place): Promise<Locker> {
   const module = await import(`../overlap/libraries/${library}.mjs`);
@@ -94,10 +96,12 @@ export function lockComparisons(field: Field, effort: Effort): Comparison[] {
     },
     {
       title: `${engine}: planned restarts, nobody leads`,
-      method: `5 processes, ${effort.restarts} times the leader resigns, closes and comes back, ttl 10 s; from the end of one reign to the beginning of the next. Without an election of its own a library's lock is the leadership.`,
+      method: `5 processes, ${effort.restarts} times the leader resigns, closes and is back after ${BACK_MS} ms, ttl 10 s; from the end of one reign to the beginning of the next. Without an election of its own a library's lock is the leadership.`,
       figures: { p50: milliseconds, p99: milliseconds },
       contestants: all(async (entrant) =>
-        spreadOf(await gaps(entrant.url, effort.restarts, entrant.library)),
+        spreadOf(
+          await gaps(entrant.url, effort.restarts, { library: entrant.library, backMs: BACK_MS }),
+        ),
       ),
       isLong: true,
       reasons,

@@ -1,9 +1,10 @@
 // One candidate of the rolling restart: tells when it leads, and on demand ends as a deployed process does, then comes back
 // with new connections and a new session. Of another library than Tenure its lock is the leadership.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "tenure";
 
-const [, , name, store, library = "tenure"] = process.argv;
+const [, , name, store, library = "tenure", backMs = "0"] = process.argv;
 const TTL_MS = 10_000;
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 let leave;
@@ -48,6 +49,8 @@ async function queueUp() {
 
 process.on("message", async () => {
   process.send({ what: "ended", at: await leave() });
+  // As long as a program takes to start: a library without a queue would otherwise succeed itself.
+  await sleep(Number(backMs));
   await enter();
 });
 await enter();
