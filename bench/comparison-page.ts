@@ -7,7 +7,7 @@ import type { Section } from "./support.ts";
 const PAGE = new URL("../docs/comparison.md", import.meta.url);
 const BEGIN = "<!-- written by npm run bench:peers -->";
 const END = "<!-- end -->";
-const LESS = "does less: ";
+const REASON = /^(?:does less|asks more): /;
 
 interface Part {
   readonly date: string;
@@ -26,7 +26,7 @@ export function writeComparison(
     `Measured on ${date}. ${machine}.`,
     "## Where Tenure misses its target",
     missed(sections),
-    "## Where a peer is ahead because it does less",
+    "## Where a peer is ahead, and why",
     aheadForLess(sections),
     "## Pictures",
     "Green is Tenure, the dashed line is the raw floor, the thin line on a bar is the spread over the rounds.",
@@ -51,7 +51,7 @@ function aheadForLess(sections: readonly Section[]): string {
   const found = new Map<string, string[]>();
   for (const { title, rows } of sections) {
     for (const { what, measured, target, ok } of rows) {
-      if (ok !== undefined || target?.startsWith(LESS) !== true) continue;
+      if (ok !== undefined || target === undefined || !REASON.test(target)) continue;
       const peer = /times as good as (.+?)(?: \(|$)/.exec(what)?.[1] ?? what;
       const figure = what.split(": times as good")[0];
       const key = `**${peer}** ${target}.`;

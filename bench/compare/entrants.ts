@@ -16,6 +16,8 @@ export interface Entrant extends Place {
   readonly lacksInCrowd?: string | undefined;
   /** Locks of one process that are taken at a time, at most. */
   readonly widthMax?: number | undefined;
+  /** What it pays for being woken early. */
+  readonly asksMore?: string | undefined;
   /** Why it cannot hold for longer than a ttl, where it cannot. */
   readonly cannotHold?: string | undefined;
 }
@@ -36,6 +38,8 @@ const NO_SESSION = "does less: one key set and deleted; no session, no token, no
 
 const NO_QUEUE =
   "does less: no queue; while the others sleep between two tries, whoever gave it back takes it again";
+
+const EVERY_10_MS = "asks more: every waiter a hundred times a second, see the rows of waiters";
 
 const REDIS_PEERS = ["redlock", "redlock-universal", "redis-semaphore", "verrou"] as const;
 
@@ -66,6 +70,7 @@ export function entrantsOf(
           lacksInCrowd:
             "does less: nobody is woken; it asks again after a pause, and the lock is free meanwhile",
           ...(library === "verrou" ? { cannotHold: "it never renews" } : {}),
+          ...(library === "redis-semaphore" ? { asksMore: EVERY_10_MS } : {}),
         }),
       ),
     ],
@@ -91,7 +96,7 @@ export function entrantsOf(
 /** Why each may be ahead, by name. */
 export function reasonsOf(
   entrants: readonly Entrant[],
-  where: "lacksAlone" | "lacksInContention" | "lacksInCrowd" | "lacks" = "lacks",
+  where: "lacksAlone" | "lacksInContention" | "lacksInCrowd" | "asksMore" | "lacks" = "lacks",
 ): Record<string, string> {
   const found = entrants.flatMap((each) => {
     const reason = each.lacks ?? each[where];

@@ -52,7 +52,7 @@ interface Field {
 
 export function lockComparisons(field: Field, effort: Effort): Comparison[] {
   const { engine, entrants } = field;
-  const reasons = reasonsOf(entrants);
+  const reasons = reasonsOf(entrants, "asksMore");
   const alone = reasonsOf(entrants, "lacksAlone");
   const all = (measure: (entrant: Entrant) => Promise<Measured>): Contestant[] =>
     entrants.map((entrant) => ({
