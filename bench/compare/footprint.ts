@@ -11,7 +11,7 @@ import { type Comparison, type Measured, milliseconds } from "./comparison.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const PEERS = fileURLToPath(new URL("../peers/", import.meta.url));
 const run = promisify(execFile);
-const IMPORTS = 7;
+const IMPORTS = 5;
 const IMPORT_MAX_MS = 30;
 const NAMES = [
   "redlock",

@@ -40,8 +40,8 @@ const THOROUGH: Efforts = {
 };
 const QUICK: Efforts = {
   rounds: 3,
-  locks: { sliceMs: 100, handovers: 6, processes: [2], contendMs: 300, restarts: 4 },
-  crowd: { processes: 4, waiters: 40, idleMs: 500 },
+  locks: { sliceMs: 100, handovers: 6, processes: [2], contendMs: 300, restarts: 2 },
+  crowd: { processes: 2, waiters: 20, idleMs: 500 },
   held: { counts: [1_000], keepMs: 5_000 },
   guardRounds: 1,
   overlaps: 1,
