@@ -15,36 +15,40 @@ const ROUNDS = 7;
 /** Short slices in turn, so that whatever else the machine does falls on all of them alike. */
 const SLICE_MS = 20;
 const SLICES = 25;
-export const METHOD: string = `${ROUNDS} rounds of ${SLICES} x ${SLICE_MS} ms for each form, in turn, one insert per transaction; SQLite in WAL with synchronous FULL, PostgreSQL on loopback with fsync; median, (min-max).`;
+export const METHOD: string = methodOf(ROUNDS);
+
+function methodOf(rounds: number): string {
+  return `${rounds} rounds of ${SLICES} x ${SLICE_MS} ms for each form, in turn, one insert per transaction; SQLite in WAL with synchronous FULL, PostgreSQL on loopback with fsync; median, (min-max).`;
+}
 
 type Act = () => unknown;
 
-export async function guards(): Promise<Section> {
+export async function guards(rounds: number = ROUNDS): Promise<Section> {
   const tenure = await connect("memory:");
   // Long enough to need no renewal while a synchronous round keeps the event loop busy.
   const lease = await tenure.acquire("ledger", { ttlMs: 600_000 });
   const rows = [
-    ...(await ofMemory(lease)),
-    ...(await ofSqlite(lease)),
-    ...(await ofPostgres(lease)),
+    ...(await ofMemory(lease, rounds)),
+    ...(await ofSqlite(lease, rounds)),
+    ...(await ofPostgres(lease, rounds)),
   ];
   await tenure.close();
-  return { title: "Guarded writes against bare ones", method: METHOD, rows };
+  return { title: "Guarded writes against bare ones", method: methodOf(rounds), rows };
 }
 
-async function ofMemory(lease: Lease): Promise<Row[]> {
+async function ofMemory(lease: Lease, rounds: number): Promise<Row[]> {
   const guard = memoryGuard();
   let count = 0;
   const bare = (): void => {
     count += 1;
   };
-  const guarded = await compare({ bare, guarded: () => guard.write(lease, bare) }, 1_000);
+  const guarded = await compare({ bare, guarded: () => guard.write(lease, bare) }, 1_000, rounds);
   if (count === 0) throw new Error("nothing was written");
   const nanoseconds = 1e9 / median(guarded.guarded);
   return [{ what: "memory: a guarded write of nothing", measured: `${nanoseconds.toFixed(0)} ns` }];
 }
 
-async function ofSqlite(lease: Lease): Promise<Row[]> {
+async function ofSqlite(lease: Lease, rounds: number): Promise<Row[]> {
   return inTempFolder(async (folder) => {
     const driver = await loadDriver();
     const open = (name: string) => {
@@ -61,7 +65,7 @@ async function ofSqlite(lease: Lease): Promise<Row[]> {
     const commit = plain.database.prepare("COMMIT");
     const guard = sqliteGuard(guarded.database);
     const guardOfClosed = sqliteGuard(closed.database);
-    const rates = await compare({
+    const forms = {
       bare: () => {
         begin.run();
         plain.write();
@@ -69,13 +73,14 @@ async function ofSqlite(lease: Lease): Promise<Row[]> {
       },
       guarded: () => guard.transaction(lease, guarded.write),
       protected: () => guardOfClosed.transaction(lease, closed.write),
-    });
+    };
+    const rates = await compare(forms, 1, rounds);
     for (const { database } of [plain, guarded, closed]) database.close();
     return ratios(`SQLite (${driver.name})`, rates, 0.9);
   });
 }
 
-async function ofPostgres(lease: Lease): Promise<Row[]> {
+async function ofPostgres(lease: Lease, rounds: number): Promise<Row[]> {
   await using server = await startPostgres({ own: true });
   const pool = new pg.Pool({ connectionString: server.url, max: 8 });
   const name = (table: string): string => `public.${table}`;
@@ -98,10 +103,10 @@ async function ofPostgres(lease: Lease): Promise<Row[]> {
     guarded: () => guard.transaction(lease, insert("guarded")),
     protected: () => guard.transaction(lease, insert("closed")),
   };
-  const alone = await compare(acts);
+  const alone = await compare(acts, 1, rounds);
   const crowd = (act: () => Promise<unknown>) => () =>
     Promise.all(Array.from({ length: 8 }, () => act()));
-  const together = await compare({ bare: crowd(bare), guarded: crowd(acts.guarded) });
+  const together = await compare({ bare: crowd(bare), guarded: crowd(acts.guarded) }, 1, rounds);
   await pool.end();
   return [
     ...ratios("PostgreSQL (pg)", alone, 0.8),
@@ -113,10 +118,11 @@ async function ofPostgres(lease: Lease): Promise<Row[]> {
 export async function compare<Name extends string>(
   acts: Record<Name, Act>,
   batch = 1,
+  rounds: number = ROUNDS,
 ): Promise<Record<Name, number[]>> {
   const names = Object.keys(acts) as Name[];
   const rates = Object.fromEntries(names.map((name) => [name, [] as number[]]));
-  for (let round = -1; round < ROUNDS; round += 1) {
+  for (let round = -1; round < rounds; round += 1) {
     const totals = names.map((name) => ({ name, done: 0, ms: 0 }));
     for (let slice = 0; slice < SLICES; slice += 1) {
       for (const total of totals) await runSlice(acts[total.name], batch, total);

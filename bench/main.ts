@@ -1,7 +1,8 @@
 // `npm run bench`: every benchmark in turn. `npm run bench:peers`: the comparison with other libraries. Either writes its part
 // of results.json and RESULTS.md, with date and machine. Figures are ratios within one run; the exit code tells whether all
 // targets were reached. With names as arguments only those are run; with --quick it is measured only as long as it takes to see
-// that it works. Either writes nothing unless --write says so; of named ones it replaces only their tables.
+// that it works. Either writes nothing unless --write says so; of named ones it replaces only their tables. --redraw measures
+// nothing: it makes the pictures and docs/comparison.md again from results.json.
 
 import { checkCost } from "./check-cost.ts";
 import { comparePeers } from "./compare/peers.ts";
@@ -10,7 +11,7 @@ import { guards } from "./guards.ts";
 import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
-import { type Command, publish } from "./report.ts";
+import { type Command, publish, redraw } from "./report.ts";
 import { rollingRestart } from "./rolling-restart.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
 import { machine, type Row, type Section } from "./support.ts";
@@ -30,7 +31,7 @@ const own: Benchmarks = {
   sqlite: sqlitePairs,
   handover,
   many: manyLeases,
-  guards,
+  guards: () => guards(),
   "guards-remote": remoteGuards,
   restart: () => rollingRestart({ quick }),
   ...Object.fromEntries(engines),
@@ -43,6 +44,11 @@ const chosen = Object.entries(benchmarks).filter(
 if (chosen.length === 0) {
   console.error(`No benchmark of that name. There are: ${Object.keys(benchmarks).join(", ")}.`);
   process.exit(2);
+}
+
+if (flags.includes("--redraw")) {
+  redraw();
+  process.exit(0);
 }
 
 const sections: Section[] = [];
@@ -58,7 +64,9 @@ for (const [index, [name, run]] of chosen.entries()) {
 if (flags.includes("--write") || (asked.length === 0 && !quick)) {
   const date = new Date().toISOString().slice(0, 10);
   publish(command, { date, machine: machine(), sections }, asked.length === 0 ? "all" : "some");
-  console.log("\nwritten to bench/RESULTS.md and bench/results.json");
+  console.log(
+    "\nwritten to bench/RESULTS.md, bench/results.json and, of the peers, docs/comparison.md",
+  );
 }
 const missed = sections.flatMap((section) => section.rows).filter((row) => row.ok === false);
 console.log(missed.length === 0 ? "all targets reached" : `${missed.length} target(s) missed`);

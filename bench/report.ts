@@ -1,6 +1,9 @@
-// What is published: results.json with all that was measured last, by each command, and RESULTS.md, which is made from it.
+// What is published: results.json with all that was measured last, by each command, and what is made from it: RESULTS.md, the
+// pictures, and the part of docs/comparison.md that shows them.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { writeComparison } from "./comparison-page.ts";
+import { drawPictures } from "./pictures.ts";
 import type { Section } from "./support.ts";
 
 /** What one command measured. */
@@ -27,6 +30,16 @@ export function publish(command: Command, part: Part, extent: "all" | "some"): v
   const results: Results = { ...before, [command]: { ...part, sections: [...titles.values()] } };
   writeFileSync(JSON_FILE, `${JSON.stringify(results, undefined, 2)}\n`);
   writeFileSync(MARKDOWN_FILE, document(results));
+  const peers = results["bench:peers"];
+  if (command === "bench:peers" && peers !== undefined)
+    writeComparison(peers, drawPictures(peers.sections));
+}
+
+/** Draws again what was measured last. */
+export function redraw(): void {
+  const { "bench:peers": peers } = JSON.parse(readFileSync(JSON_FILE, "utf8")) as Results;
+  if (peers === undefined) throw new Error("results.json has nothing of `npm run bench:peers`.");
+  writeComparison(peers, drawPictures(peers.sections));
 }
 
 function document(results: Results): string {

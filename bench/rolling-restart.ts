@@ -65,8 +65,13 @@ async function commitMs(file: string): Promise<number> {
   return median(times);
 }
 
-async function gaps(url: string, restarts: number): Promise<number[]> {
-  const line = new Line(url);
+/** How long nobody led, at each restart. Of another library its lock is the leadership. */
+export async function gaps(
+  url: string,
+  restarts: number,
+  { library = "tenure", backMs = 0 }: { readonly library?: string; readonly backMs?: number } = {},
+): Promise<number[]> {
+  const line = new Line(url, library, String(backMs));
   try {
     await line.heard(CANDIDATES);
     let leading = await line.leader(0n);
@@ -98,12 +103,16 @@ class Line extends EventEmitter {
   readonly #workers: readonly ChildProcess[];
   #leading: Leading | undefined;
 
-  constructor(url: string) {
+  constructor(url: string, ...how: readonly string[]) {
     super();
     this.#workers = Array.from({ length: CANDIDATES }, (_, index) =>
-      startWorker("candidate.mjs", `candidate ${index}`, url),
+      startWorker("candidate.mjs", `candidate ${index}`, url, ...how),
     );
     for (const worker of this.#workers) {
+      // Nobody else tells whoever waits here for one of them.
+      worker.once("exit", (code) =>
+        this.emit("error", new Error(`a candidate ended with ${code}`)),
+      );
       worker.on("message", ({ what, at, term }: { what: string; at: number; term?: string }) => {
         if (term !== undefined) this.#leading = { worker, at, term: BigInt(term) };
         this.emit(what, at);
@@ -123,6 +132,7 @@ class Line extends EventEmitter {
   }
 
   end(): void {
+    this.on("error", () => undefined);
     for (const worker of this.#workers) worker.kill("SIGKILL");
   }
 }

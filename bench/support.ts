@@ -12,10 +12,22 @@ export interface Row {
   readonly ok?: boolean;
 }
 
+/** What was measured for one contestant, as numbers: the pictures are drawn from these. */
+export interface Series {
+  /** "pairs", "p99". */
+  readonly figure: string;
+  readonly unit: "/s" | "ms" | "ns" | "requests" | "kB";
+  readonly name: string;
+  readonly kind: "ours" | "floor" | "peer";
+  /** One per round, or all of a distribution. */
+  readonly values: readonly number[];
+}
+
 export interface Section {
   readonly title: string;
   readonly method: string;
   readonly rows: readonly Row[];
+  readonly series?: readonly Series[];
 }
 
 export async function inTempFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {

@@ -1,7 +1,7 @@
 // Goal: what npm would publish is what we promise, no more and no less. Method: compare package.json with the
 // built files and with the list npm itself makes, and import every export by its public name.
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -23,16 +23,16 @@ const entries = Object.entries(manifest.exports).flatMap(([name, target]) =>
   typeof target === "string" ? [] : [{ name, ...target }],
 );
 
-/** The paths npm would put into the package. Run through a shell, since npm is a script on some platforms. */
-function packedFiles(): string[] {
+/** What npm would put into the package. Run through a shell, since npm is a script on some platforms. */
+function packed(): { path: string; size: number }[] {
   const output = execFileSync("npm pack --dry-run --json --ignore-scripts", {
     cwd: root,
     encoding: "utf8",
     shell: true,
     stdio: ["ignore", "pipe", "ignore"],
   });
-  const [pack] = JSON.parse(output) as { files: { path: string }[] }[];
-  return (pack?.files ?? []).map((file) => file.path);
+  const [pack] = JSON.parse(output) as { files: { path: string; size: number }[] }[];
+  return pack?.files ?? [];
 }
 
 describe("exports", () => {
@@ -66,6 +66,36 @@ describe("exports", () => {
   });
 });
 
+test("errors go by the name of their class, though the bundle has short names", async () => {
+  const module = (await import(join(root, "dist/index.js"))) as Record<string, unknown>;
+  const errors = Object.entries(module).filter(([name]) => /^[A-Z]\w*Error$/.test(name));
+  expect(errors.length).toBeGreaterThan(10);
+  for (const [name, errorClass] of errors) expect((errorClass as { name: string }).name).toBe(name);
+  const { parseToken } = module as { parseToken(text: string): bigint };
+  expect(() => parseToken("x")).toThrow(expect.objectContaining({ name: "InvalidArgumentError" }));
+});
+
+test("every public type is complete, though only what can be reached is shipped", () => {
+  const folder = mkdtempSync(join(root, ".docs-types-"));
+  try {
+    const lines = entries.map(({ name }, index) => {
+      const from = `tenure${name.slice(1)}`;
+      return `import * as m${index} from "${from}";\nexport { m${index} };\n`;
+    });
+    writeFileSync(join(folder, "all.ts"), lines.join(""));
+    const compilerOptions = { skipLibCheck: false, noEmit: true, types: ["node"] };
+    const project = { extends: "../tsconfig.json", compilerOptions, include: ["all.ts"] };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(project));
+    const tsc = join(root, "node_modules/typescript/bin/tsc");
+    const { stdout } = spawnSync(process.execPath, [tsc, "-p", folder], { encoding: "utf8" });
+    // Of other people's packages it may find fault with some.
+    const ours = stdout.split("\n").filter((line) => /(?:^|\/)(?:dist\/|all\.ts)/.test(line));
+    expect(ours.filter((line) => !line.includes("node_modules"))).toEqual([]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
 test("the program is there, with its first line, and says its version", () => {
   const program = join(root, manifest.bin.tenure);
   expect(readFileSync(program, "utf8").startsWith("#!/usr/bin/env node\n")).toBe(true);
@@ -74,7 +104,13 @@ test("the program is there, with its first line, and says its version", () => {
 });
 
 describe("the packed files", () => {
-  const files = packedFiles();
+  const all = packed();
+  const files = all.map((file) => file.path);
+
+  test("are at most 700 kB unpacked", () => {
+    expect(all.length).toBeGreaterThan(0);
+    expect(all.reduce((sum, file) => sum + file.size, 0)).toBeLessThanOrEqual(700_000);
+  });
 
   test("contain every export and the pages a user reads first", () => {
     const wanted = entries.flatMap((entry) => [entry.default.slice(2), entry.types.slice(2)]);

@@ -1,24 +1,34 @@
 // One comparison: some figures, measured for Tenure, for the raw floor and for the peers in turn, several times over. What
-// counts is the median, and of ratios the median of those within one round.
+// counts is the median, and of ratios the median of those within one round. A contestant that fails is a row that says so.
 
-import { median, type Row, type Section, spread } from "../support.ts";
+import { median, type Row, type Section, type Series, spread } from "../support.ts";
+import { endWorkers } from "../workers.ts";
 
 export interface Unit {
-  show(value: number): string;
+  readonly name: Series["unit"];
+  readonly digits: number;
   /** Whether more is better. */
   readonly isRate: boolean;
 }
 
-export const perSecond: Unit = { show: (value) => `${Math.round(value)} /s`, isRate: true };
-export const milliseconds: Unit = { show: (value) => `${value.toFixed(2)} ms`, isRate: false };
+export const perSecond: Unit = { name: "/s", digits: 0, isRate: true };
+export const milliseconds: Unit = { name: "ms", digits: 2, isRate: false };
+export const nanoseconds: Unit = { name: "ns", digits: 0, isRate: false };
+export const requests: Unit = { name: "requests", digits: 1, isRate: false };
+
+export interface Measured {
+  /** By the name of the figure. */
+  readonly figures: Readonly<Record<string, number>>;
+  /** Every single value behind them, for a picture of how they are spread. */
+  readonly each?: readonly number[];
+}
 
 export interface Contestant {
   readonly name: string;
   readonly kind: "ours" | "floor" | "peer";
   /** Called once before anything is measured, for what only the first times cost. */
   warmUp?(): Promise<unknown>;
-  /** By the name of the figure. */
-  measure(): Promise<Readonly<Record<string, number>>>;
+  measure(): Promise<Measured>;
 }
 
 export interface Comparison {
@@ -30,11 +40,15 @@ export interface Comparison {
   readonly together?: boolean | undefined;
   /** Takes long: in a quick run it is measured in the first round only. @default false */
   readonly isLong?: boolean | undefined;
+  /** Counts rather than times, and takes long: one round is enough. @default false */
+  readonly isCount?: boolean | undefined;
   /** Why a peer may be ahead: it does less. */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
+  /** What ours may be at most, by figure. */
+  readonly limits?: Readonly<Record<string, number>> | undefined;
+  /** What has to be reached of the floor, as a share; null: it is for information. @default 0.85 */
+  readonly floorShare?: number | null | undefined;
 }
-
-type Values = Map<Contestant, Record<string, number>[]>;
 
 interface Run {
   readonly rounds: number;
@@ -42,77 +56,157 @@ interface Run {
   say(line: string): void;
 }
 
+/** Longer than anything that works; shorter than the patience of whoever waits for the table. */
+const MEASUREMENT_MAX_MS = 120_000;
+
 /** Every comparison in every round, so that whatever else the machine does hits them all. */
 export async function compare(
   comparisons: readonly Comparison[],
   { rounds, quick, say }: Run,
 ): Promise<Section[]> {
+  const records = comparisons.map((comparison) => new Findings(comparison));
   say("warming up");
-  for (const { contestants } of comparisons)
-    for (const contestant of contestants) await contestant.warmUp?.();
-  const measured = new Map<Comparison, Values>(comparisons.map((each) => [each, new Map()]));
+  for (const record of records) await record.warmUp();
   for (let round = 1; round <= rounds; round += 1) {
-    for (const [index, comparison] of comparisons.entries()) {
-      if (round > 1 && quick && comparison.isLong === true) continue;
-      say(`round ${round}/${rounds}, ${index + 1}/${comparisons.length}: ${comparison.title}`);
-      await measureOnce(comparison, measured.get(comparison) ?? new Map());
+    for (const [index, record] of records.entries()) {
+      const { isLong, isCount, title } = record.comparison;
+      if (round > 1 && ((quick && isLong === true) || isCount === true)) continue;
+      say(`round ${round}/${rounds}, ${index + 1}/${records.length}: ${title}`);
+      await record.measureOnce();
     }
   }
-  return comparisons.map((comparison) => sectionOf(comparison, measured.get(comparison)));
+  return records.map((record) => record.section());
 }
 
-async function measureOnce(comparison: Comparison, values: Values): Promise<void> {
-  const one = async (contestant: Contestant): Promise<void> => {
-    const found = { ...(await contestant.measure()) };
-    values.set(contestant, [...(values.get(contestant) ?? []), found]);
-  };
-  if (comparison.together === true) await Promise.all(comparison.contestants.map(one));
-  else for (const contestant of comparison.contestants) await one(contestant);
-}
+/** What was found in one comparison so far. */
+class Findings {
+  readonly comparison: Comparison;
+  readonly #values = new Map<Contestant, Measured[]>();
+  readonly #failures = new Map<Contestant, string>();
 
-function sectionOf(comparison: Comparison, values: Values = new Map()): Section {
-  const { title, method, figures, contestants } = comparison;
-  const rows = Object.entries(figures).flatMap(([figure, unit]) => {
-    const of = (contestant: Contestant): number[] =>
-      (values.get(contestant) ?? []).map((each) => each[figure] ?? Number.NaN);
-    const shown = contestants.map((contestant): Row => {
-      const all = of(contestant);
-      return {
-        what: `${figure}: ${contestant.name} (${spread(all, unit.isRate ? 0 : 2)})`,
-        measured: unit.show(median(all)),
-      };
-    });
-    return [...shown, ...ratios(comparison, figure, of)];
-  });
-  return { title, method, rows };
-}
+  constructor(comparison: Comparison) {
+    this.comparison = comparison;
+  }
 
-const FLOOR_SHARE = 0.85;
+  async warmUp(): Promise<void> {
+    for (const contestant of this.comparison.contestants)
+      await this.#attempt(contestant, async () => void (await contestant.warmUp?.()));
+  }
 
-/** How many times as good as each of the others. */
-function ratios(
-  { contestants, figures, reasons = {} }: Comparison,
-  figure: string,
-  of: (contestant: Contestant) => number[],
-): Row[] {
-  const ours = contestants.find(({ kind }) => kind === "ours");
-  if (ours === undefined) return [];
-  return contestants
-    .filter((each) => each !== ours)
-    .map((other) => {
-      const theirs = of(other);
-      const each = of(ours).map((value, round) => {
-        const theirValue = theirs[round] ?? Number.NaN;
-        return figures[figure]?.isRate === true ? value / theirValue : theirValue / value;
+  async measureOnce(): Promise<void> {
+    const one = (contestant: Contestant): Promise<void> =>
+      this.#attempt(contestant, async () => {
+        const found = await contestant.measure();
+        this.#values.set(contestant, [...(this.#values.get(contestant) ?? []), found]);
       });
-      const ratio = median(each);
-      const reason = reasons[other.name];
-      const row = {
-        what: `${figure}: times as good as ${other.name} (${spread(each)})`,
-        measured: `${ratio.toFixed(2)}x`,
-      };
-      if (reason !== undefined) return { ...row, target: reason };
-      const least = other.kind === "floor" ? FLOOR_SHARE : 1;
-      return { ...row, target: `>= ${least.toFixed(2)}x`, ok: ratio >= least };
+    if (this.comparison.together === true) await Promise.all(this.comparison.contestants.map(one));
+    else for (const contestant of this.comparison.contestants) await one(contestant);
+  }
+
+  /** Whoever failed once is not asked again. */
+  async #attempt(contestant: Contestant, act: () => Promise<void>): Promise<void> {
+    if (this.#failures.has(contestant)) return;
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        endWorkers();
+        reject(new Error(`no result within ${MEASUREMENT_MAX_MS / 1_000} s`));
+      }, MEASUREMENT_MAX_MS);
     });
+    try {
+      await Promise.race([act(), limit]);
+    } catch (error) {
+      this.#failures.set(contestant, (error as Error).message.split("\n")[0] ?? "");
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  section(): Section {
+    const { title, method, figures } = this.comparison;
+    const rows = Object.entries(figures).flatMap(([figure, unit]) => this.#rows(figure, unit));
+    const failures = [...this.#failures].map(([{ name, kind }, message]): Row => {
+      const row = { what: name, measured: `failed: ${message}` };
+      return kind === "ours" ? { ...row, ok: false } : row;
+    });
+    return { title, method, rows: [...rows, ...failures], series: this.#series() };
+  }
+
+  #of(contestant: Contestant, figure: string): number[] {
+    return (this.#values.get(contestant) ?? []).map((each) => each.figures[figure] ?? Number.NaN);
+  }
+
+  /** Those that were measured. */
+  #present(): Contestant[] {
+    return this.comparison.contestants.filter((each) => this.#values.has(each));
+  }
+
+  #rows(figure: string, unit: Unit): Row[] {
+    const shown = this.#present().map((contestant): Row => {
+      const all = this.#of(contestant, figure);
+      const row = {
+        what: `${figure}: ${contestant.name} (${spread(all, unit.digits)})`,
+        measured: `${median(all).toFixed(unit.digits)} ${unit.name}`,
+      };
+      const limit = contestant.kind === "ours" ? this.comparison.limits?.[figure] : undefined;
+      if (limit === undefined) return row;
+      return { ...row, target: `<= ${limit} ${unit.name}`, ok: median(all) <= limit };
+    });
+    return [...shown, ...this.#ratios(figure, unit)];
+  }
+
+  /** How many times as good as each of the others. */
+  #ratios(figure: string, unit: Unit): Row[] {
+    const { reasons = {}, floorShare = 0.85 } = this.comparison;
+    const present = this.#present();
+    const ours = present.find(({ kind }) => kind === "ours");
+    if (ours === undefined) return [];
+    return present
+      .filter((each) => each !== ours)
+      .map((other) => {
+        const theirs = this.#of(other, figure);
+        const each = this.#of(ours, figure).map((value, round) =>
+          timesAsGood(value, theirs[round] ?? Number.NaN, unit),
+        );
+        const ratio = median(each);
+        const row = {
+          what: `${figure}: times as good as ${other.name} (${spread(each)})`,
+          measured: Number.isFinite(ratio) ? `${ratio.toFixed(2)}x` : "ours needs none",
+        };
+        const reason = reasons[other.name];
+        if (reason !== undefined && ratio < 1) return { ...row, target: reason };
+        const least = other.kind === "floor" ? floorShare : 1;
+        if (least === null) return row;
+        return { ...row, target: `>= ${least.toFixed(2)}x`, ok: ratio >= least };
+      });
+  }
+
+  #series(): Series[] {
+    return this.#present().flatMap((contestant): Series[] => {
+      const { name, kind } = contestant;
+      const each = (this.#values.get(contestant) ?? []).flatMap((found) => found.each ?? []);
+      const figures = Object.entries(this.comparison.figures);
+      const [first] = figures;
+      const series = figures.map(([figure, unit]) => ({
+        ...{ figure, unit: unit.name, name, kind },
+        values: this.#of(contestant, figure).map(rounded),
+      }));
+      if (each.length === 0 || first === undefined) return series;
+      return [
+        ...series,
+        { figure: "each", unit: first[1].name, name, kind, values: each.map(rounded) },
+      ];
+    });
+  }
+}
+
+/** More digits say nothing, and results.json is read by people. */
+function rounded(value: number): number {
+  return Number(value.toPrecision(4));
+}
+
+/** Above 1: ours is better. Nothing beside nothing is as good. */
+function timesAsGood(ours: number, theirs: number, { isRate }: Unit): number {
+  if (ours === theirs) return 1;
+  return isRate ? ours / theirs : theirs / ours;
 }

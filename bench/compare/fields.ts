@@ -1,103 +1,83 @@
-// Who is compared on which engine, and where the servers come from.
+// The servers of the comparison, the lockers that stay open on them, and what is compared there. A server or a library that
+// does not come up leaves a line behind and nothing else.
 
-import { join } from "node:path";
 import type { BenchServer, EngineBench } from "../engines/engine.ts";
 import { etcdBench } from "../engines/etcd.ts";
 import { pgBench } from "../engines/postgres.ts";
 import { ioredisBench } from "../engines/redis.ts";
+import type { Row } from "../support.ts";
 import type { Comparison } from "./comparison.ts";
-import { type Effort, type Entrant, type Floor, lockComparisons, openLocker } from "./locks.ts";
-
-/** Peers by library: what is shown, with the pinned version, comes from package.json. */
-const REDIS_PEERS = ["redlock", "redlock-universal", "redis-semaphore", "verrou"] as const;
-const NO_TTL = "has no ttl and no token";
+import { type EngineName, type Entrant, entrantsOf } from "./entrants.ts";
+import { sqliteFloor } from "./floors.ts";
+import { type Effort, type Floor, type Locker, lockComparisons, openLocker } from "./locks.ts";
 
 export interface Open {
   readonly comparisons: readonly Comparison[];
+  /** Who could not be opened, and why. */
+  readonly missing: readonly Row[];
   close(): Promise<void>;
-}
-
-interface Plan {
-  readonly engine: string;
-  readonly entrants: readonly Entrant[];
-  readonly floor?: Floor | undefined;
 }
 
 /** All engines; without peers where they cannot be installed. */
 export async function openFields(
   effort: Effort,
-  place: { readonly folder: string; readonly withPeers: boolean },
+  { folder, withPeers }: { readonly folder: string; readonly withPeers: boolean },
 ): Promise<Open> {
-  const closers: (() => Promise<unknown>)[] = [];
-  const start = async <S extends BenchServer>(bench: EngineBench<S>): Promise<Started> => {
+  const closers: (() => unknown)[] = [];
+  const missing: Row[] = [];
+  const floors = new Map<EngineName, Floor>();
+  const start = async <S extends BenchServer>(
+    name: EngineName,
+    bench: EngineBench<S>,
+  ): Promise<string> => {
     const server = await bench.start();
-    closers.push(() => Promise.resolve(server[Symbol.asyncDispose]()));
+    closers.push(() => server[Symbol.asyncDispose]());
     const floor = await bench.openFloor?.(server);
-    if (floor !== undefined) closers.push(() => floor.close());
-    return { url: server.url, floor };
-  };
-  const plans = [
-    localPlan(place.folder),
-    redisPlan(await start(ioredisBench)),
-    postgresPlan(await start(pgBench)),
-    etcdPlan(await start(etcdBench)),
-  ];
-  const comparisons: Comparison[] = [];
-  for (const plan of plans) {
-    const entrants = plan.entrants.filter(({ kind }) => place.withPeers || kind === "ours");
-    const lockers = new Map();
-    for (const entrant of entrants) {
-      const locker = await openLocker(entrant);
-      closers.push(async () => locker.close());
-      lockers.set(entrant, locker);
+    if (floor !== undefined) {
+      floors.set(name, floor);
+      closers.push(() => floor.close());
     }
-    comparisons.push(...lockComparisons({ ...plan, entrants, lockers }, effort));
+    return server.url;
+  };
+  const servers = {
+    redis: await start("Redis", ioredisBench),
+    postgres: await start("PostgreSQL", pgBench),
+    etcd: await start("etcd", etcdBench),
+    folder,
+  };
+  const floor = await sqliteFloor(folder);
+  floors.set("one machine", floor);
+  closers.push(() => floor.close());
+  const comparisons: Comparison[] = [];
+  const fields = Object.entries(entrantsOf(servers, withPeers)) as [
+    EngineName,
+    readonly Entrant[],
+  ][];
+  for (const [engine, all] of fields) {
+    const lockers = new Map<Entrant, Locker>();
+    for (const entrant of all) {
+      try {
+        const locker = await openLocker(entrant);
+        closers.push(() => locker.close());
+        lockers.set(entrant, locker);
+      } catch (error) {
+        const row = {
+          what: `${engine}: ${entrant.name}`,
+          measured: `could not be opened: ${(error as Error).message.split("\n")[0]}`,
+        };
+        missing.push(entrant.kind === "ours" ? { ...row, ok: false } : row);
+      }
+    }
+    const field = { engine, entrants: [...lockers.keys()], lockers, floor: floors.get(engine) };
+    comparisons.push(...lockComparisons(field, effort));
   }
   const close = async (): Promise<void> => {
-    for (const closeOne of closers.reverse()) await closeOne();
+    // A peer that cannot close must not keep the others open.
+    for (const closeOne of closers.reverse()) {
+      try {
+        await closeOne();
+      } catch {}
+    }
   };
-  return { comparisons, close };
-}
-
-interface Started {
-  readonly url: string;
-  readonly floor?: Floor | undefined;
-}
-
-function ours(url: string): Entrant {
-  return { name: "tenure", kind: "ours", library: "tenure", url };
-}
-
-function peer(library: string, url: string, more: Partial<Entrant> = {}): Entrant {
-  return { name: library, kind: "peer", library, url, ...more };
-}
-
-function redisPlan({ url, floor }: Started): Plan {
-  const plain = url.replace(/\?.*/, "");
-  const entrants = [ours(url), ...REDIS_PEERS.map((library) => peer(library, plain))];
-  return { engine: "Redis", entrants, floor };
-}
-
-function etcdPlan({ url, floor }: Started): Plan {
-  const entrants = [ours(url), peer("etcd3", url), peer("etcd3-election", url)];
-  return { engine: "etcd", entrants, floor };
-}
-
-function postgresPlan({ url, floor }: Started): Plan {
-  return {
-    engine: "PostgreSQL",
-    entrants: [ours(url), peer("advisory", url, { lacks: NO_TTL })],
-    floor,
-  };
-}
-
-function localPlan(folder: string): Plan {
-  return {
-    engine: "one machine",
-    entrants: [
-      ours(`sqlite:${join(folder, "tenure.db")}`),
-      peer("proper-lockfile", folder, { lacks: "has no token, and flushes nothing to the disk" }),
-      peer("flock", folder, { lacks: NO_TTL, widthMax: 1 }),
-    ],
-  };
+  return { comparisons, missing, close };
 }

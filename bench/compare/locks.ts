@@ -1,22 +1,22 @@
 // What each engine's locks are compared in: pairs of one process, handover, throughput on one lock, failover.
 
 import { slice } from "../engines/pairs.ts";
-import { type Comparison, type Contestant, milliseconds, perSecond } from "./comparison.ts";
-import { contended, failover, handover, type Place } from "./processes.ts";
+import { gaps } from "../rolling-restart.ts";
+import { median, quantile } from "../support.ts";
+import {
+  type Comparison,
+  type Contestant,
+  type Measured,
+  milliseconds,
+  perSecond,
+} from "./comparison.ts";
+import { type Entrant, reasonsOf } from "./entrants.ts";
+import { contended, failover, firstLock, handover, type Place } from "./processes.ts";
 
 /** What a library gives, by bench/overlap/libraries. */
-interface Locker {
+export interface Locker {
   lock(resource: string): Promise<() => Promise<unknown>>;
   close(): unknown;
-}
-
-export interface Entrant extends Place {
-  readonly name: string;
-  readonly kind: "ours" | "peer";
-  /** What it leaves out, where it may be ahead for that. */
-  readonly lacks?: string | undefined;
-  /** Locks of one process that are taken at a time, at most. */
-  readonly widthMax?: number | undefined;
 }
 
 /** The same number of bare round trips. */
@@ -29,10 +29,13 @@ export interface Effort {
   readonly handovers: number;
   readonly processes: readonly number[];
   readonly contendMs: number;
+  readonly restarts: number;
 }
 
 const TTL_MS = 10_000;
 const WARM_UP_MS = 300;
+/** About what a program takes to start. */
+const BACK_MS = 300;
 
 export async function openLocker({ library, url }: Place): Promise<Locker> {
   const module = await import(`../overlap/libraries/${library}.mjs`);
@@ -49,20 +52,21 @@ interface Field {
 
 export function lockComparisons(field: Field, effort: Effort): Comparison[] {
   const { engine, entrants } = field;
-  const reasons = Object.fromEntries(
-    entrants.flatMap(({ name, lacks }) => (lacks === undefined ? [] : [[name, lacks]])),
-  );
-  const all = (measure: (entrant: Entrant) => Promise<Record<string, number>>): Contestant[] =>
+  const reasons = reasonsOf(entrants, "asksMore");
+  const alone = reasonsOf(entrants, "lacksAlone");
+  const all = (measure: (entrant: Entrant) => Promise<Measured>): Contestant[] =>
     entrants.map((entrant) => ({
       ...{ name: entrant.name, kind: entrant.kind, measure: () => measure(entrant) },
     }));
+  const single = (figure: string, measure: (entrant: Entrant) => Promise<number>): Contestant[] =>
+    all(async (entrant) => ({ figures: { [figure]: await measure(entrant) } }));
   return [
-    ...[1, 64].map((width) => pairs(field, width, { reasons, sliceMs: effort.sliceMs })),
+    ...[1, 64].map((width) => pairs(field, width, { reasons: alone, sliceMs: effort.sliceMs })),
     {
       title: `${engine}: handover between two processes`,
-      method: `${effort.handovers} handovers a round; from the call of release to the end of acquire.`,
+      method: `${effort.handovers} handovers a round, from the call of release in one to the end of acquire in the other, at any phase of its waiting.`,
       figures: { p50: milliseconds, p99: milliseconds },
-      contestants: all((entrant) => handover(entrant, effort.handovers)),
+      contestants: all(async (entrant) => spreadOf(await handover(entrant, effort.handovers))),
       isLong: true,
       reasons,
     },
@@ -70,23 +74,51 @@ export function lockComparisons(field: Field, effort: Effort): Comparison[] {
       title: `${engine}: ${count} processes on one lock`,
       method: `Each takes it and gives it back for ${effort.contendMs} ms, and waits as its library does.`,
       figures: { "locks taken": perSecond },
-      contestants: all(async (entrant) => ({
-        "locks taken": await contended(entrant, count, effort.contendMs),
-      })),
+      contestants: single("locks taken", (entrant) => contended(entrant, count, effort.contendMs)),
       isLong: true,
-      reasons,
+      reasons: reasonsOf(entrants, "lacksInContention"),
     })),
     {
       title: `${engine}: failover`,
       method: "From SIGKILL of the holder to the grant of a process that waits; ttl 3 s.",
       figures: { failover: milliseconds },
-      contestants: all(async (entrant) => ({ failover: await failover(entrant) })),
+      contestants: single("failover", failover),
       together: true,
       isLong: true,
       // How much of its ttl a holder leaves behind is chance, not merit.
-      reasons: Object.fromEntries(entrants.map(({ name, lacks }) => [name, lacks ?? "its ttl"])),
+      reasons: Object.fromEntries(
+        entrants.map(({ name, lacks }) => [
+          name,
+          lacks ??
+            "how much of the ttl is left is chance; it renews later, and so loses more easily",
+        ]),
+      ),
+    },
+    {
+      title: `${engine}: planned restarts, nobody leads`,
+      method: `5 processes, ${effort.restarts} times the leader resigns, closes and is back after ${BACK_MS} ms, ttl 10 s; from the end of one reign to the beginning of the next. Without an election of its own a library's lock is the leadership.`,
+      figures: { p50: milliseconds, p99: milliseconds },
+      contestants: all(async (entrant) =>
+        spreadOf(
+          await gaps(entrant.url, effort.restarts, { library: entrant.library, backMs: BACK_MS }),
+        ),
+      ),
+      isLong: true,
+      reasons,
+    },
+    {
+      title: `${engine}: start of a process to its first lock`,
+      method: "Starting Node, importing, connecting, the first acquire.",
+      figures: { "first lock": milliseconds },
+      contestants: single("first lock", firstLock),
+      isLong: true,
+      reasons: alone,
     },
   ];
+}
+
+function spreadOf(each: readonly number[]): Measured {
+  return { figures: { p50: median(each), p99: quantile(each, 0.99) }, each };
 }
 
 function pairs(
@@ -100,7 +132,7 @@ function pairs(
   ): Contestant => ({
     ...{ name, kind },
     warmUp: () => slice(pair, width, Math.max(WARM_UP_MS, sliceMs)),
-    measure: async () => ({ pairs: await slice(pair, width, sliceMs) }),
+    measure: async () => ({ figures: { pairs: await slice(pair, width, sliceMs) } }),
   });
   const contestants = entrants
     .filter(({ widthMax = width }) => widthMax >= width)

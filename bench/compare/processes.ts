@@ -1,10 +1,8 @@
 // Comparisons between processes, one library in all of them: handover, throughput on one lock, failover.
 
 import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { median, quantile } from "../support.ts";
-import { answer, startWorker } from "../workers.ts";
+import { answer, heard, startWorker } from "../workers.ts";
 
 export interface Place {
   /** A file in bench/overlap/libraries. */
@@ -16,12 +14,7 @@ const TTL_MS = 10_000;
 const FAILOVER_TTL_MS = 3_000;
 let resources = 0;
 
-interface Turn {
-  readonly acquiredAt: number;
-  readonly releasedAt: number;
-}
-
-async function withWorkers<T>(
+export async function withWorkers<T>(
   { library, url }: Place,
   count: number,
   work: (workers: readonly ChildProcess[], resource: string) => Promise<T>,
@@ -32,23 +25,33 @@ async function withWorkers<T>(
   );
   resources += 1;
   try {
-    await Promise.all(workers.map((worker) => once(worker, "message")));
+    await Promise.all(workers.map((worker) => heard(worker)));
     return await work(workers, `compared-${resources}`);
   } finally {
     for (const worker of workers) worker.kill("SIGKILL");
   }
 }
 
-/** From the call of release in one process to the end of acquire in the other. */
-export function handover(place: Place, handovers: number): Promise<Record<string, number>> {
+/**
+ * From the call of release in one process to the end of acquire in the other, each time. Who gave it away does not ask again
+ * before the other has it: a library without a queue would otherwise hand it to itself.
+ */
+export function handover(place: Place, handovers: number): Promise<number[]> {
   return withWorkers(place, 2, async (workers, resource) => {
-    const order = { resource, turns: Math.ceil(handovers / 2) };
-    const answers = workers.map((worker) => answer<Turn[]>(worker, order));
-    const turns = (await Promise.all(answers)).flat().sort((a, b) => a.acquiredAt - b.acquiredAt);
-    const gaps = turns
-      .slice(1)
-      .map((turn, index) => turn.acquiredAt - (turns[index]?.releasedAt ?? Number.NaN));
-    return { p50: median(gaps), p99: quantile(gaps, 0.99) };
+    const gaps: number[] = [];
+    let [holder, waiter] = workers;
+    if (holder === undefined || waiter === undefined) throw new Error("two workers were started");
+    await answer(holder, { resource });
+    while (gaps.length < handovers) {
+      const waiting = answer<number>(waiter, { resource });
+      waiting.catch(() => undefined);
+      // At any phase of a poll.
+      await sleep(20 + Math.random() * 200);
+      const releasedAt = await answer<number>(holder, { free: true });
+      gaps.push((await waiting) - releasedAt);
+      [holder, waiter] = [waiter, holder];
+    }
+    return gaps;
   });
 }
 
@@ -78,4 +81,18 @@ export function failover(place: Place): Promise<number> {
     },
     FAILOVER_TTL_MS,
   );
+}
+
+/** From the start of a process to its first lock. */
+export async function firstLock({ library, url }: Place): Promise<number> {
+  resources += 1;
+  const begunAt = performance.now();
+  const worker = startWorker("locker.mjs", library, url, String(TTL_MS));
+  try {
+    await heard(worker);
+    await answer(worker, { resource: `first-${resources}` });
+    return performance.now() - begunAt;
+  } finally {
+    worker.kill("SIGKILL");
+  }
 }

@@ -1,4 +1,4 @@
-// One process of the comparison: takes turns, contends, holds or waits, through whichever library it is told.
+// One process of the comparison: contends, holds, waits or gives away, through whichever library it is told.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -6,20 +6,6 @@ const [, , library, url, ttlMs] = process.argv;
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 const { locker } = await import(`../overlap/libraries/${library}.mjs`);
 const { lock } = await locker({ url, ttlMs: Number(ttlMs) });
-
-async function takeTurns({ resource, turns }) {
-  const taken = [];
-  for (let turn = 0; turn < turns; turn += 1) {
-    const unlock = await lock(resource);
-    const acquiredAt = now();
-    // Long enough that the other one is surely waiting.
-    await sleep(10 + Math.random() * 10);
-    const releasedAt = now();
-    await unlock();
-    taken.push({ acquiredAt, releasedAt });
-  }
-  return taken;
-}
 
 async function contend({ resource, contendMs }) {
   const until = now() + contendMs;
@@ -32,14 +18,35 @@ async function contend({ resource, contendMs }) {
   return pairs;
 }
 
+/** So many at once on one lock; each keeps it a moment. How many had their turn. */
+async function crowd({ resource, crowd: count, holdMs }) {
+  const one = async () => {
+    const unlock = await lock(resource);
+    await sleep(holdMs);
+    await unlock();
+  };
+  await Promise.all(Array.from({ length: count }, one));
+  return count;
+}
+
+let unlock;
+
 async function take({ resource }) {
-  await lock(resource);
+  unlock = await lock(resource);
   return now();
 }
 
+/** When it was given away. */
+async function free() {
+  const at = now();
+  await unlock();
+  return at;
+}
+
 process.on("message", async (order) => {
-  if (order.turns !== undefined) process.send(await takeTurns(order));
-  else if (order.contendMs !== undefined) process.send(await contend(order));
+  if (order.contendMs !== undefined) process.send(await contend(order));
+  else if (order.crowd !== undefined) process.send(await crowd(order));
+  else if (order.free) process.send(await free());
   else process.send(await take(order));
 });
 process.send("ready");

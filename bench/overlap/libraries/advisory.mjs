@@ -25,3 +25,20 @@ export async function locker({ url }) {
     close: () => pool.end(),
   };
 }
+
+/** Holds any number on one connection. Nothing is renewed; what ends them is the end of the connection. */
+export async function holder({ url }) {
+  const client = new pg.Client({ connectionString: url });
+  let hasEnded = false;
+  client.on("end", () => {
+    hasEnded = true;
+  });
+  client.on("error", () => undefined);
+  await client.connect();
+  return {
+    hold: async (resource) => {
+      await client.query("SELECT pg_advisory_lock($1)", [keyOf(resource)]);
+      return { isHeld: () => !hasEnded };
+    },
+  };
+}

@@ -5,19 +5,26 @@ import { requirePeer, untilHeld } from "./peer.mjs";
 const { Etcd3, EtcdLockFailedError } = requirePeer("etcd3");
 
 export async function open({ url, resource, ttlMs }) {
-  const { host } = new URL(url);
-  const client = new Etcd3({ hosts: `http://${host}` });
-  await client.get(resource).string();
-  const attempt = async () => {
-    const lock = client.lock(resource).ttl(Math.ceil(ttlMs / 1_000));
-    await lock.acquire();
-    let isLost = false;
-    lock.lease.on("lost", () => {
-      isLost = true;
-    });
-    return { isHeld: () => !isLost && !lock.lease.revoked() };
+  const { hold } = await holder({ url, ttlMs });
+  const isTaken = (error) => error instanceof EtcdLockFailedError;
+  return { acquire: () => untilHeld(() => hold(resource), isTaken) };
+}
+
+/** Holds any number through one client; each has a lease of its own. */
+export async function holder({ url, ttlMs }) {
+  const client = new Etcd3({ hosts: `http://${new URL(url).host}` });
+  await client.get("warm").string();
+  return {
+    hold: async (resource) => {
+      const lock = client.lock(resource).ttl(Math.ceil(ttlMs / 1_000));
+      await lock.acquire();
+      let isLost = false;
+      lock.lease.on("lost", () => {
+        isLost = true;
+      });
+      return { isHeld: () => !isLost && !lock.lease.revoked() };
+    },
   };
-  return { acquire: () => untilHeld(attempt, (error) => error instanceof EtcdLockFailedError) };
 }
 
 /** It does not wait: asked again by us, every 50 ms. */

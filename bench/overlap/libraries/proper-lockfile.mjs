@@ -16,3 +16,19 @@ export async function locker({ url: folder, ttlMs }) {
     close: () => undefined,
   };
 }
+
+/** Holds any number, and touches each folder at half its age limit. */
+export async function holder({ url: folder, ttlMs }) {
+  return {
+    hold: async (resource) => {
+      const file = join(folder, encodeURIComponent(resource));
+      writeFileSync(file, "", { flag: "a" });
+      let isLost = false;
+      const onCompromised = () => {
+        isLost = true;
+      };
+      await lock(file, { stale: Math.max(2_000, ttlMs), onCompromised });
+      return { isHeld: () => !isLost };
+    },
+  };
+}

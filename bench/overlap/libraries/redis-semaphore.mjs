@@ -5,9 +5,15 @@ import { openRedis, requirePeer } from "./peer.mjs";
 const { Mutex } = requirePeer("redis-semaphore");
 
 export async function open({ url, resource, ttlMs }) {
+  const { hold } = await holder({ url, ttlMs });
+  return { acquire: () => hold(resource) };
+}
+
+/** Holds any number through one client, and refreshes each. */
+export async function holder({ url, ttlMs }) {
   const client = await openRedis(url);
   return {
-    acquire: async () => {
+    hold: async (resource) => {
       const mutex = new Mutex(client, resource, {
         lockTimeout: ttlMs,
         acquireTimeout: 60_000,

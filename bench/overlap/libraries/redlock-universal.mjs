@@ -5,11 +5,20 @@ import { holdInside, openRedis, requirePeer, untilHeld } from "./peer.mjs";
 const { createLock, IoredisAdapter, LockAcquisitionError } = requirePeer("redlock-universal");
 
 export async function open({ url, resource, ttlMs }) {
-  const adapter = new IoredisAdapter(await openRedis(url));
-  const lock = createLock({ adapter, key: resource, ttl: ttlMs, retryAttempts: 0 });
-  const use = (routine) => lock.using(routine);
+  const { hold } = await holder({ url, ttlMs });
   const isTaken = (error) => error instanceof LockAcquisitionError;
-  return { acquire: () => untilHeld(() => holdInside(use), isTaken) };
+  return { acquire: () => untilHeld(() => hold(resource), isTaken) };
+}
+
+/** Holds any number through one client, and extends each. */
+export async function holder({ url, ttlMs }) {
+  const adapter = new IoredisAdapter(await openRedis(url));
+  return {
+    hold: (resource) => {
+      const lock = createLock({ adapter, key: resource, ttl: ttlMs, retryAttempts: 0 });
+      return holdInside((routine) => lock.using(routine));
+    },
+  };
 }
 
 /** Its own way of waiting; only the number of tries is raised. */

@@ -5,12 +5,19 @@ import { holdInside, openRedis, requirePeer, untilHeld } from "./peer.mjs";
 const { default: Redlock, ExecutionError } = requirePeer("redlock");
 
 export async function open({ url, resource, ttlMs }) {
+  const { hold } = await holder({ url, ttlMs });
+  const isTaken = (error) => error instanceof ExecutionError;
+  return { acquire: () => untilHeld(() => hold(resource), isTaken) };
+}
+
+/** Holds any number through one client, and extends each. */
+export async function holder({ url, ttlMs }) {
   const redlock = new Redlock([await openRedis(url)]);
   // Emitted for every try on a taken lock; without a listener it would be thrown.
   redlock.on("error", () => undefined);
-  const use = (routine) => redlock.using([resource], ttlMs, { retryCount: 0 }, routine);
-  const isTaken = (error) => error instanceof ExecutionError;
-  return { acquire: () => untilHeld(() => holdInside(use), isTaken) };
+  const use = (resource) => (routine) =>
+    redlock.using([resource], ttlMs, { retryCount: 0 }, routine);
+  return { hold: (resource) => holdInside(use(resource)) };
 }
 
 /** Its own way of waiting: a try every 200 ms and up to 200 more; only the number of tries is without end. */

@@ -2,6 +2,14 @@
 // is the deadline, and nothing softer. By default it would stop earlier, with the first renewal that fails.
 import { connect } from "../../../dist/index.js";
 
+function isHeld(lease) {
+  try {
+    return lease.check() === lease.token;
+  } catch {
+    return false;
+  }
+}
+
 export async function open({ url, resource, timing }) {
   const tenure = await connect(url, { defaults: { ...timing, whileInDoubt: "act" } });
   // The connection is there before the trial begins, as with every library here.
@@ -9,14 +17,18 @@ export async function open({ url, resource, timing }) {
   return {
     acquire: async () => {
       const lease = await tenure.acquire(resource, { waitMs: 60_000 });
-      const isHeld = () => {
-        try {
-          return lease.check() === lease.token;
-        } catch {
-          return false;
-        }
-      };
-      return { isHeld };
+      return { isHeld: () => isHeld(lease) };
+    },
+  };
+}
+
+/** Holds any number through one client. */
+export async function holder({ url, ttlMs }) {
+  const tenure = await connect(url, { defaults: { ttlMs } });
+  return {
+    hold: async (resource) => {
+      const lease = await tenure.acquire(resource);
+      return { isHeld: () => isHeld(lease) };
     },
   };
 }

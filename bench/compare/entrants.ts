@@ -1,0 +1,114 @@
+// Who is compared on which engine, by the library that is asked. Each is a file in bench/overlap/libraries.
+
+import { join } from "node:path";
+import type { Place } from "./processes.ts";
+
+export interface Entrant extends Place {
+  readonly name: string;
+  readonly kind: "ours" | "peer";
+  /** What it leaves out altogether, and may be ahead for that anywhere. */
+  readonly lacks?: string | undefined;
+  /** What it does less where nobody competes. */
+  readonly lacksAlone?: string | undefined;
+  /** What it does less where several ask all the time. */
+  readonly lacksInContention?: string | undefined;
+  /** What it does less when it goes from one to the next. */
+  readonly lacksInCrowd?: string | undefined;
+  /** Locks of one process that are taken at a time, at most. */
+  readonly widthMax?: number | undefined;
+  /** What it pays for being woken early. */
+  readonly asksMore?: string | undefined;
+  /** Why it cannot hold for longer than a ttl, where it cannot. */
+  readonly cannotHold?: string | undefined;
+}
+
+/** Where the servers of one run are. */
+export interface Servers {
+  readonly redis: string;
+  readonly postgres: string;
+  readonly etcd: string;
+  /** For what needs no server. */
+  readonly folder: string;
+}
+
+export type EngineName = "one machine" | "Redis" | "PostgreSQL" | "etcd";
+
+const NO_TTL = "does less: no ttl, no token, nothing written to the disk; ends with the connection";
+const NO_SESSION = "does less: one key set and deleted; no session, no token, no queue";
+
+const NO_QUEUE =
+  "does less: no queue; while the others sleep between two tries, whoever gave it back takes it again";
+
+const EVERY_10_MS = "asks more: every waiter a hundred times a second, see the rows of waiters";
+
+const REDIS_PEERS = ["redlock", "redlock-universal", "redis-semaphore", "verrou"] as const;
+
+/** Without the peers where they are not installed. */
+export function entrantsOf(
+  { redis, postgres, etcd, folder }: Servers,
+  withPeers: boolean,
+): Record<EngineName, readonly Entrant[]> {
+  const plain = redis.replace(/\?.*/, "");
+  const all: Record<EngineName, readonly Entrant[]> = {
+    "one machine": [
+      ours(`sqlite:${join(folder, "tenure.db")}`),
+      peer("proper-lockfile", folder, {
+        lacks: "does less: no token, nothing flushed to the disk, and no waiter is woken",
+      }),
+      peer("flock", folder, {
+        lacks: "does less: no ttl, no token; the kernel's lock of one machine",
+        widthMax: 1,
+        cannotHold: "a process for each lock",
+      }),
+    ],
+    Redis: [
+      ours(redis),
+      ...REDIS_PEERS.map((library) =>
+        peer(library, plain, {
+          lacksAlone: NO_SESSION,
+          lacksInContention: NO_QUEUE,
+          lacksInCrowd:
+            "does less: nobody is woken; it asks again after a pause, and the lock is free meanwhile",
+          ...(library === "verrou" ? { cannotHold: "it never renews" } : {}),
+          ...(library === "redis-semaphore" ? { asksMore: EVERY_10_MS } : {}),
+        }),
+      ),
+    ],
+    PostgreSQL: [ours(postgres), peer("advisory", postgres, { lacks: NO_TTL })],
+    etcd: [
+      ours(etcd),
+      peer("etcd3", etcd, { lacksInContention: NO_QUEUE }),
+      peer("etcd3-election", etcd, {
+        lacksInCrowd:
+          "does less: the next in line leads without a write of its own, and learns no token",
+        cannotHold: "as etcd3: a lease and a stream each",
+      }),
+    ],
+  };
+  if (withPeers) return all;
+  const alone = Object.entries(all).map(([engine, entrants]) => [
+    engine,
+    entrants.filter(({ kind }) => kind === "ours"),
+  ]);
+  return Object.fromEntries(alone);
+}
+
+/** Why each may be ahead, by name. */
+export function reasonsOf(
+  entrants: readonly Entrant[],
+  where: "lacksAlone" | "lacksInContention" | "lacksInCrowd" | "asksMore" | "lacks" = "lacks",
+): Record<string, string> {
+  const found = entrants.flatMap((each) => {
+    const reason = each.lacks ?? each[where];
+    return reason === undefined ? [] : [[each.name, reason]];
+  });
+  return Object.fromEntries(found);
+}
+
+function ours(url: string): Entrant {
+  return { name: "tenure", kind: "ours", library: "tenure", url };
+}
+
+function peer(library: string, url: string, more: Partial<Entrant> = {}): Entrant {
+  return { name: library, kind: "peer", library, url, ...more };
+}
