@@ -123,7 +123,9 @@ export class Life {
         note: (happening: Happening) => this.#note(happening),
       };
       workload(day).catch((error: unknown) => {
-        if (!stopping.aborted) this.#failed("workload", error);
+        // Nobody foresaw it, so its code alone would not say enough.
+        if (!stopping.aborted)
+          this.#note({ kind: "failed", what: "workload", code: String(error) });
       });
     }
   }

@@ -180,8 +180,10 @@ export class KeySpace {
     return names.sort().map((name) => this.#keys.get(name) as KeyValue);
   }
 
+  /** Before anything is carried out, and only on the branches that are taken (tried on a real server). */
   #refuseMissingLeases(txn: Txn): void {
-    for (const op of [...txn.yes, ...txn.no]) {
+    const succeeds = txn.when.every((compare) => this.#holds(compare));
+    for (const op of succeeds ? txn.yes : txn.no) {
       if ("txn" in op) this.#refuseMissingLeases(op.txn);
       if (!("put" in op) || op.put.lease === 0n || this.#leases.has(op.put.lease)) continue;
       throw new EtcdStatusError(NOT_FOUND, "etcdserver: requested lease not found");
