@@ -17,13 +17,25 @@ export interface Wait {
 
 /** A connection can die without a sound: this often is looked even if nothing was heard. */
 const LOOK_MAX_MS = 5_000;
+/** The same while nobody has confirmed that we listen: the answer may be late, or never come. */
+const UNHEARD_LOOK_MS = 1_000;
 
 export async function untilFree(channels: Channels, clock: Clock, wait: Wait): Promise<void> {
   const { attempt, signal } = wait;
   const mailbox = new Mailbox(clock);
   const listening = channels.listen(wait.channel, mailbox.put);
+  let isListening = false;
   try {
-    await orAborted(listening, signal);
+    isListening = await orAborted(inTime(listening, clock), signal);
+    // What was said before is missed, so it is time to look.
+    if (!isListening)
+      listening.then(
+        () => {
+          isListening = true;
+          mailbox.put(undefined);
+        },
+        () => undefined,
+      );
     for (;;) {
       signal.throwIfAborted();
       let waitMs: number;
@@ -36,7 +48,8 @@ export async function untilFree(channels: Channels, clock: Clock, wait: Wait): P
       }
       for (;;) {
         if (waitMs <= 0) return;
-        const message = await mailbox.next(Math.min(waitMs, LOOK_MAX_MS), signal);
+        const lookMs = isListening ? LOOK_MAX_MS : UNHEARD_LOOK_MS;
+        const message = await mailbox.next(Math.min(waitMs, lookMs), signal);
         if (message === undefined) break;
         waitMs = meaning(message, attempt);
       }
@@ -47,6 +60,15 @@ export async function untilFree(channels: Channels, clock: Clock, wait: Wait): P
       () => undefined,
     );
   }
+}
+
+/** Whether we listen, as far as that is known soon. */
+function inTime(listening: Promise<unknown>, clock: Clock): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const late = (): void => resolve(false);
+    const timer = clock.setTimer(late, UNHEARD_LOOK_MS, { keepAlive: true });
+    listening.then(() => resolve(true), reject).finally(() => timer.cancel());
+  });
 }
 
 /** How long to wait now, by what a message says; 0: it is this attempt's turn. */

@@ -1,0 +1,52 @@
+// Goal: one who waits is not kept from looking by a subscription that nobody confirms, and looks at once when it is confirmed
+// late. Method: channels and looks that are functions, on a clock by hand; found by the simulator.
+import { expect, test } from "vitest";
+import { ManualClock } from "../../testing/manual-clock.ts";
+import type { Channels } from "./channels.ts";
+import { untilFree } from "./waiting.ts";
+
+function waiter(looks: readonly number[]): {
+  readonly clock: ManualClock;
+  readonly state: { woken: boolean; looked: number };
+  readonly confirm: () => void;
+} {
+  const clock = new ManualClock();
+  const state = { woken: false, looked: 0 };
+  let confirm = (): void => undefined;
+  const listen = (): Promise<() => void> =>
+    new Promise((resolve) => {
+      confirm = () => resolve(() => undefined);
+    });
+  const look = async (): Promise<number> => {
+    state.looked += 1;
+    return looks[state.looked - 1] ?? 0;
+  };
+  const { signal } = new AbortController();
+  const wait = { channel: "c", attempt: "mine", signal, look };
+  void untilFree({ listen } as unknown as Channels, clock, wait).then(() => {
+    state.woken = true;
+  });
+  return { clock, state, confirm: () => confirm() };
+}
+
+test("a subscription that nobody confirms: it looks by the clock, every second", async () => {
+  const { clock, state } = waiter([60_000, 60_000, 0]);
+  await clock.advance(999);
+  expect(state.looked).toBe(0);
+  await clock.advance(1);
+  expect(state.looked).toBe(1);
+  await clock.advance(2_000);
+  expect(state).toEqual({ looked: 3, woken: true });
+});
+
+test("one that is confirmed late: it looks at once, and then rarely", async () => {
+  const { clock, state, confirm } = waiter([60_000, 60_000, 0]);
+  await clock.advance(1_500);
+  confirm();
+  await clock.advance(1);
+  expect(state.looked).toBe(2);
+  await clock.advance(4_900);
+  expect(state).toEqual({ looked: 2, woken: false });
+  await clock.advance(200);
+  expect(state).toEqual({ looked: 3, woken: true });
+});
