@@ -42,7 +42,8 @@ export class SimulatedTransport implements EtcdTransport {
         });
       let fate: "unknown" | "handled" | "refused" = "unknown";
       network.send(client, callee.program, () => {
-        if (isOver || fate === "refused" || (callee.isDown && fate === "handled")) return;
+        // TCP doubles nothing: copies are made by the store, where it asks again or asks a second member.
+        if (isOver || fate !== "unknown") return;
         fate = callee.isDown ? "refused" : "handled";
         if (callee.isDown) {
           reply(() => reject(new EtcdLinkError("connection refused", { sent: false })));
