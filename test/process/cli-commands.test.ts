@@ -262,7 +262,11 @@ describe("sim", () => {
       ["1", "3"].map((jobs) => here.run(["sim", "--seeds", "1..60", "--jobs", jobs, "--json"])),
     );
     // Sums of fractions depend on their order in the last digit.
-    const { seconds: _took, virtualMs: _sum, ...same } = (one?.json() ?? {}) as Record<string, unknown>;
+    const {
+      seconds: _took,
+      virtualMs: _sum,
+      ...same
+    } = (one?.json() ?? {}) as Record<string, unknown>;
     expect(many?.json()).toMatchObject(same);
     expect(same).toMatchObject({ seeds: 60, isGreen: true, findings: [] });
   });
