@@ -1,10 +1,19 @@
 // Goal: what npm would publish is what we promise, no more and no less. Method: compare package.json with the
-// built files and with the list npm itself makes, and import every export by its public name.
+// built files and with the list npm itself makes, import every export by its public name, and run the packed program.
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -103,8 +112,9 @@ test("the program is there, with its first line, and says its version", () => {
   expect(output).toBe(`${manifest.version}\n`);
 });
 
+const all = packed();
+
 describe("the packed files", () => {
-  const all = packed();
   const files = all.map((file) => file.path);
 
   test("are at most 700 kB unpacked", () => {
@@ -132,6 +142,96 @@ describe("the packed files", () => {
     expect(
       dist.filter((path) => readFileSync(join(root, path), "utf8").includes(root.slice(0, -1))),
     ).toEqual([]);
+  });
+});
+
+/** The models that stay in the repository, each with classes that nothing else has: the bundle keeps their names. */
+const MODELS: Readonly<Record<string, readonly string[]>> = {
+  etcd: ["EtcdServer", "SimulatedTransport"],
+  postgres: ["PgServer", "Database"],
+  redis: ["RedisServer", "Parser", "LuaError"],
+  zookeeper: ["Ensemble", "Member"],
+};
+
+describe("the models of servers", () => {
+  const files = all.map(({ path }) => path).filter((path) => path.endsWith(".js"));
+  const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
+
+  test.each(Object.entries(MODELS))("that of %s is built and not packed", (name, classes) => {
+    const path = `dist/sim/stores/${name}.js`;
+    expect(files).not.toContain(path);
+    for (const mark of classes.map((each) => JSON.stringify(each))) {
+      expect(textOf(path)).toContain(mark);
+      expect(files.filter((each) => textOf(each).includes(mark))).toEqual([]);
+    }
+  });
+
+  test("share no part of their own: every packed part is reached without them", () => {
+    const started = files.filter((path) => !path.startsWith("dist/parts/"));
+    const reached = new Set<string>();
+    for (const waiting = [...started]; waiting.length > 0; ) {
+      const path = waiting.pop() as string;
+      if (reached.has(path) || !files.includes(path)) continue;
+      reached.add(path);
+      for (const [, to = ""] of textOf(path).matchAll(/["'`](\.{1,2}\/[\w./-]+\.js)["'`]/g))
+        waiting.push(posix.join(posix.dirname(path), to));
+    }
+    expect(files.filter((path) => !reached.has(path))).toEqual([]);
+  });
+});
+
+describe("the simulator of an installed package", () => {
+  let folder = "";
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "tenure-installed-"));
+    const pack = `npm pack --ignore-scripts --pack-destination "${folder}"`;
+    execFileSync(pack, { cwd: root, shell: true, stdio: "ignore" });
+    const [archive = ""] = readdirSync(folder);
+    execFileSync("tar", ["-xzf", archive], { cwd: folder });
+  });
+
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  function sim(...words: string[]): { code: number | null; out: string; err: string } {
+    const program = join(folder, "package", manifest.bin.tenure);
+    const options = { cwd: folder, encoding: "utf8" } as const;
+    const ended = spawnSync(process.execPath, [program, "sim", ...words], options);
+    return { code: ended.status, out: ended.stdout, err: ended.stderr };
+  }
+
+  test.each([["1..3"], ["1..30"]])("runs seeds %s, also in threads", (seeds) => {
+    const { code, out, err } = sim("--seeds", seeds, "--jobs", "2");
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    expect(out).toContain(`${seeds.slice(3)} seeds on the model of memory`);
+  });
+
+  test("plays a scene", () => {
+    const { code, out } = sim("settlement", "--no-page");
+    expect(code).toBe(0);
+    expect(out).toMatch(/^stale writes refused +0 +47$/m);
+  });
+
+  test.each(Object.keys(MODELS))("says where the model of %s is to be had", (name) => {
+    for (const seeds of ["1..3", "1..30"]) {
+      const { code, out, err } = sim("--seeds", seeds, "--store", name);
+      expect({ code, out }).toEqual({ code: 2, out: "" });
+      expect(err).toContain(`The model of ${name} is not in the npm package`);
+      expect(err).toContain(`node dist/cli/main.js sim --store ${name}`);
+      expect(err.trim().split("\n")).toHaveLength(1);
+    }
+    expect(sim("--seed", "1", "--store", name).code).toBe(2);
+  });
+
+  test("shows any other failure to load a model as it is", () => {
+    const models = join(folder, "package/dist/sim/stores");
+    mkdirSync(models, { recursive: true });
+    writeFileSync(join(models, "etcd.js"), 'import "./gone.js";\n');
+    writeFileSync(join(models, "redis.js"), 'throw new Error("The model is broken.");\n');
+    const gone = sim("--seed", "1", "--store", "etcd");
+    expect(gone).toMatchObject({ code: 71, err: expect.stringContaining("gone.js") });
+    const broken = sim("--seed", "1", "--store", "redis");
+    expect(broken).toMatchObject({ code: 71, err: expect.stringContaining("model is broken") });
   });
 });
 

@@ -25,6 +25,12 @@ describe("tenure sim", () => {
     expect(text).toContain("No violation, no invalid seed.");
   });
 
+  test("one job: no thread is started, so that the source runs as it is", async () => {
+    const { code, text } = await sim("--seeds", "1..30", "--jobs", "1");
+    expect(code).toBe(0);
+    expect(text).toContain("30 seeds on the model of memory");
+  });
+
   test("in JSON: the same as one object", async () => {
     const { text } = await sim("--seeds", "4..5", "--store", "etcd", "--json");
     expect(JSON.parse(text)).toMatchObject({

@@ -4,14 +4,12 @@ import { describe, expect, test } from "vitest";
 import { simHost } from "../src/runtime/sim-host.ts";
 import { judge } from "../src/sim/judge.ts";
 import { changed, FAULT_KINDS, planOf } from "../src/sim/plan.ts";
-import { ENGINES, runSeed } from "../src/sim/run.ts";
+import { MODEL_NAMES, runSeed } from "../src/sim/run.ts";
 import { runSwarm } from "../src/sim/swarm.ts";
 import type { Host } from "../src/sim/world.ts";
 
-const stores = Object.keys(ENGINES);
-
 describe("determinism", () => {
-  test.each(stores)("on %s another seed gives another day", async (store) => {
+  test.each(MODEL_NAMES)("on %s another seed gives another day", async (store) => {
     const hashes = new Set<string>();
     for (let seed = 1; seed <= 8; seed += 1)
       hashes.add((await runSeed(seed, store, simHost)).ended.trace.hash());

@@ -8,6 +8,9 @@ import { build } from "esbuild";
 /** Not exported, but wanted at their place: two programs, and what our own tests count and open with. */
 const PROGRAMS = ["cli/main.js", "cli/demo.js", "connect.js", "stores/sqlite/driver.js"];
 
+/** The models of servers, each with a place of its own: package.json leaves dist/sim out of what npm packs. */
+const MODELS = ["etcd", "postgres", "redis", "zookeeper"].map((name) => `sim/stores/${name}.js`);
+
 /** Bundles the compiled folder `from` into the folder `to`. `exported`: the targets in package.json, "./dist/index.js". */
 export async function bundle({ from, to, exported }) {
   const modules = readdirSync(from, { recursive: true, encoding: "utf8" })
@@ -16,6 +19,7 @@ export async function bundle({ from, to, exported }) {
   const entries = new Set([
     ...exported.map((path) => path.replace(/^\.\/dist\//, "")),
     ...PROGRAMS,
+    ...MODELS,
     ...modules.flatMap((module) => startedBeside(from, module, modules)),
   ]);
   const { outputFiles } = await build({

@@ -94,7 +94,8 @@ async function simulate(
 ): Promise<{ readonly where: string; readonly how: string } | undefined> {
   const main = join(folder, "src", "cli", "main.ts");
   const words = ["sim", "--seeds", seeds, "--store", store];
-  const flags = ["--fail-fast", "--no-shrink", "--json"];
+  // One job: the bugs have a core each, and the source cannot be run in threads (src/cli/sim/threads.ts).
+  const flags = ["--jobs", "1", "--fail-fast", "--no-shrink", "--json"];
   const args = ["--import", "tsx", main, ...words, ...flags];
   try {
     await promisify(execFile)(process.execPath, args, { cwd: root, timeout: LIMIT_MS });

@@ -313,7 +313,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
         name: "store",
         value: "NAME",
         summary:
-          "Which store: memory, sqlite, postgres, redis, etcd or zookeeper; the real code over a model of its backend. Default: memory.",
+          "Which store: memory, sqlite, postgres, redis, etcd or zookeeper; the real code over a model of its backend. The last four run from the repository only: the npm package leaves their models out. Default: memory.",
       },
       {
         name: "jobs",

@@ -2,24 +2,35 @@
 
 import { judge, type Verdict } from "./judge.ts";
 import { type Changes, changed, type Plan, planOf, UNCHANGED } from "./plan.ts";
-import { etcdEngine } from "./stores/etcd.ts";
-import { memoryEngine } from "./stores/memory.ts";
 import type { Engine } from "./stores/model.ts";
-import { postgresEngine } from "./stores/postgres.ts";
-import { redisEngine } from "./stores/redis.ts";
-import { sqliteEngine } from "./stores/sqlite.ts";
-import { zookeeperEngine } from "./stores/zookeeper.ts";
 import { type Ended, type Host, liveThrough } from "./world.ts";
 
-/** The stores that there is a model of, by the name that `tenure sim --store` takes. */
-export const ENGINES: Readonly<Record<string, Engine>> = {
-  memory: memoryEngine,
-  etcd: etcdEngine,
-  sqlite: sqliteEngine,
-  postgres: postgresEngine,
-  redis: redisEngine,
-  zookeeper: zookeeperEngine,
+/** Each is loaded when it is asked for: the models of servers stay in the repository (docs/adr/021-what-ships.md). */
+const LOADERS: Readonly<Record<string, () => Promise<Engine>>> = {
+  memory: async () => (await import("./stores/memory.ts")).memoryEngine,
+  etcd: async () => (await import("./stores/etcd.ts")).etcdEngine,
+  sqlite: async () => (await import("./stores/sqlite.ts")).sqliteEngine,
+  postgres: async () => (await import("./stores/postgres.ts")).postgresEngine,
+  redis: async () => (await import("./stores/redis.ts")).redisEngine,
+  zookeeper: async () => (await import("./stores/zookeeper.ts")).zookeeperEngine,
 };
+
+/** The stores that there is a model of, by the name that `tenure sim --store` takes. */
+export const MODEL_NAMES: readonly string[] = Object.keys(LOADERS);
+
+const loaded = new Map<string, Engine>();
+
+/** Ready for a world. To be awaited before one is closed: from inside, nothing can be loaded. */
+export async function loadEngine(store: string): Promise<Engine> {
+  const known = loaded.get(store);
+  if (known !== undefined) return known;
+  const load = LOADERS[store];
+  if (load === undefined) throw new Error(`There is no model of ${store}.`);
+  const engine = await load();
+  await engine.ready?.();
+  loaded.set(store, engine);
+  return engine;
+}
 
 export interface Outcome {
   readonly plan: Plan;
@@ -33,9 +44,7 @@ export async function runSeed(
   host: Host,
   changes: Changes = UNCHANGED,
 ): Promise<Outcome> {
-  const engine = ENGINES[store];
-  if (engine === undefined) throw new Error(`There is no model of ${store}.`);
-  await engine.ready?.();
+  const engine = await loadEngine(store);
   const planned = changed(planOf(seed, store), changes);
   const ended = await liveThrough(planned, engine, host);
   const plan = asItWas(planned, ended);

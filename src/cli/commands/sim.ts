@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { simHost } from "../../runtime/sim-host.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../../sim/plan.ts";
-import { ENGINES, type Outcome, runSeed } from "../../sim/run.ts";
+import { MODEL_NAMES, type Outcome, runSeed } from "../../sim/run.ts";
 import { replayCommand, shrink } from "../../sim/shrink.ts";
 import type { Finding, Summary } from "../../sim/swarm.ts";
 import { excerpt, timeline } from "../../sim/timeline.ts";
@@ -13,6 +13,7 @@ import type { Options } from "../arguments.ts";
 import type { Command } from "../command.ts";
 import { SCENE_NAMES } from "../definitions.ts";
 import { EXIT } from "../exit-codes.ts";
+import { loadModel } from "../sim/load-model.ts";
 import { runInThreads } from "../sim/threads.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
@@ -30,10 +31,11 @@ export const simCommand: Command = async ({ options, positionals }, voice) => {
     return sceneCommand(scene, options, voice);
   }
   const store = options.text("store") ?? "memory";
-  if (ENGINES[store] === undefined) {
-    const known = Object.keys(ENGINES).join(", ");
+  if (!MODEL_NAMES.includes(store)) {
+    const known = MODEL_NAMES.join(", ");
     throw new UsageError(`--store is one of ${known} here, got ${JSON.stringify(store)}.`);
   }
+  await loadModel(store);
   const seed = options.count("seed");
   return seed === undefined
     ? simulateMany(options, store, voice)

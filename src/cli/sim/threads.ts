@@ -34,14 +34,23 @@ export async function runInThreads(options: ThreadsOptions): Promise<Summary> {
     onPart(total);
   };
   const parts = Math.ceil((to - from + 1) / SEEDS_A_PART);
-  // A handful is through before a thread would have started.
-  if (parts === 1) add(await runSwarm({ ...same, from, to, host: simHost }));
+  // A handful is through before a thread would have started; and one thread needs no other. Run from the source, with tsx, it
+  // is the only one that there can be: on Node 20 a thread cannot read TypeScript.
+  if (jobs === 1 || parts === 1) await runHere(nextPart, add);
   else
     await Promise.all(
       Array.from({ length: Math.min(jobs, parts) }, () => runThread(nextPart, add)),
     );
   total.findings.sort((one, other) => one.seed - other.seed);
   return total;
+}
+
+async function runHere(
+  nextPart: () => Part | undefined,
+  add: (summary: Summary) => void,
+): Promise<void> {
+  for (let part = nextPart(); part !== undefined; part = nextPart())
+    add(await runSwarm({ ...part, host: simHost }));
 }
 
 /** Resolves when there is no part left for it. */
