@@ -217,7 +217,7 @@ describe("the simulator of an installed package", () => {
       const { code, out, err } = sim("--seeds", seeds, "--store", name);
       expect({ code, out }).toEqual({ code: 2, out: "" });
       expect(err).toContain(`The model of ${name} is not in the npm package`);
-      expect(err).toContain(`node dist/cli/main.js sim --store ${name}`);
+      expect(err).toContain(`npm run sim -- --store ${name}`);
       expect(err.trim().split("\n")).toHaveLength(1);
     }
     expect(sim("--seed", "1", "--store", name).code).toBe(2);

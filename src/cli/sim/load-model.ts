@@ -11,7 +11,7 @@ export async function loadModel(store: string): Promise<void> {
   } catch (error) {
     if (!isMissing(error, store)) throw error;
     throw new CommandError(
-      `The model of ${store} is not in the npm package, which has those of memory and sqlite. Run it from a clone of Tenure's repository: npm run build && node dist/cli/main.js sim --store ${store}`,
+      `The model of ${store} is not in the npm package, which has those of memory and sqlite. Run it from a clone of Tenure's repository: npm run sim -- --store ${store}`,
       EXIT.usage,
       { code: "MODEL_NOT_SHIPPED", store },
     );
