@@ -34,6 +34,7 @@ export const ONCE_MUTANTS: readonly Mutant[] = [
     file: "once/fire.ts",
     find: "wallNow > due.atMs + latestMs(due)",
     replace: "wallNow > due.atMs + 1e9 * latestMs(due)",
+    test: "src/once/once.test.ts",
   },
   {
     name: "once: lateness is asked before the claim only",
@@ -51,6 +52,7 @@ export const ONCE_MUTANTS: readonly Mutant[] = [
       });`,
     replace: `      begun = true;
       const value = await work(lease);`,
+    test: "src/once/once.test.ts",
   },
   {
     name: "once: a claim without a run is left behind",
