@@ -19,7 +19,7 @@ import {
   risingTokens,
 } from "./checkers/store-side.ts";
 import { drainsEnd, revocationsAreTold } from "./checkers/told.ts";
-import type { Plan } from "./plan.ts";
+import { GRANTS_MIN, type Plan } from "./plan.ts";
 import { LEADER } from "./workloads/leader.ts";
 import type { Traced } from "./world/trace.ts";
 import { CONTENDED, type Ended } from "./world.ts";
@@ -45,7 +45,6 @@ const CHECKERS: readonly MakeChecker[] = [
   drainsEnd,
 ];
 
-const GRANTS_MIN = 10;
 /** One cause often shows many times. */
 const VIOLATIONS_MAX = 20;
 

@@ -81,6 +81,8 @@ export function settledMs({ ttlMs, storeLagMs }: Pick<Plan, "ttlMs" | "storeLagM
 
 const KINDS_MIN = 8;
 const FAULTS_MIN = 100;
+/** Fewer prove nothing. */
+export const GRANTS_MIN = 10;
 /** A day that does not come to its faults, because everybody is stopped or cut off, ends at so many times its length. */
 export const LONGEST_DAY = 12;
 const USUAL_MS = 4;

@@ -3,7 +3,7 @@
 
 import { Life } from "./life.ts";
 import { Nemesis, type NemesisParts } from "./nemesis.ts";
-import { LONGEST_DAY, type Plan, settledMs } from "./plan.ts";
+import { GRANTS_MIN, LONGEST_DAY, type Plan, settledMs } from "./plan.ts";
 import { Resources } from "./resource.ts";
 import type { Engine, Site, StoreModel } from "./stores/model.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
@@ -46,7 +46,7 @@ const STEPS_MAX = 400_000;
 /** Of calm in which nobody may lose anything any more. */
 const SHORT_CALM_MS = 800;
 const LOOK_MS = 200;
-/** Beyond the calm that liveness needs, for an old token to come about. */
+/** Beyond the calm that liveness needs, for grants and an old token to come about. */
 const LONGEST_CALM_MS = 20_000;
 
 export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promise<Ended> {
@@ -161,7 +161,7 @@ class Course {
     this.#schedule.after(shortMs, () => this.#eveningWhenLively(before));
   }
 
-  /** Once everybody has got on, and there is an old token to try a guard with, the rest of the calm teaches nothing. */
+  /** Once everybody has got on, and there is enough to prove something by, the rest of the calm teaches nothing. */
   #eveningWhenLively(calmFrom: number): void {
     const { events } = this.#trace;
     const waiting = new Set(CONTENDED);
@@ -171,8 +171,8 @@ class Course {
     }
     const leftMs = (this.#calmAt ?? 0) + this.#plan.calmMs - this.#schedule.now;
     const isLively = waiting.size === 0 || leftMs <= 0;
-    const canTryGuard = this.#resources.canTryGuard || leftMs <= -LONGEST_CALM_MS;
-    if (isLively && canTryGuard) this.#evening();
+    const provesSomething = this.#resources.canTryGuard && this.#trace.grantCount >= GRANTS_MIN;
+    if (isLively && (provesSomething || leftMs <= -LONGEST_CALM_MS)) this.#evening();
     else this.#schedule.after(LOOK_MS, () => this.#eveningWhenLively(calmFrom));
   }
 

@@ -111,6 +111,7 @@ export class Trace {
   /** How often each fault was done, the small ones of the network included. */
   readonly faults: Map<string, number> = new Map();
   faultCount = 0;
+  grantCount = 0;
   readonly #now: () => number;
 
   constructor(now: () => number) {
@@ -118,6 +119,7 @@ export class Trace {
   }
 
   note(who: string, happening: Happening): void {
+    if (happening.kind === "storeGranted") this.grantCount += 1;
     this.events.push({ at: this.#now(), who, ...happening });
   }
 
