@@ -5,6 +5,7 @@
 // nothing: it makes the pictures and docs/comparison.md again from results.json.
 
 import { checkCost } from "./check-cost.ts";
+import { sizes } from "./compare/footprint.ts";
 import { comparePeers } from "./compare/peers.ts";
 import { engineBenchmarks } from "./engines/run.ts";
 import { guards } from "./guards.ts";
@@ -36,10 +37,15 @@ const own: Benchmarks = {
   restart: () => rollingRestart({ quick }),
   ...Object.fromEntries(engines),
 };
-const benchmarks = command === "bench" ? own : { peers: () => comparePeers({ quick }) };
+const benchmarks: Benchmarks =
+  command === "bench"
+    ? own
+    : { peers: () => comparePeers({ quick }), package: async () => sizes(true) };
+/** Part of another one: only run when it is named. */
+const PARTS = new Set(["package"]);
 
-const chosen = Object.entries(benchmarks).filter(
-  ([name]) => asked.length === 0 || asked.includes(name),
+const chosen = Object.entries(benchmarks).filter(([name]) =>
+  asked.length === 0 ? !PARTS.has(name) : asked.includes(name),
 );
 if (chosen.length === 0) {
   console.error(`No benchmark of that name. There are: ${Object.keys(benchmarks).join(", ")}.`);

@@ -1,6 +1,6 @@
 // What it costs to have each library: the time to import it, and what an install brings along.
 
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -50,8 +50,7 @@ export function importTimes(withPeers: boolean): Comparison {
 
 export function sizes(withPeers: boolean): Section {
   const kB = (bytes: number): string => `${Math.round(bytes / 1_000)} kB`;
-  const { files } = manifestOf(ROOT);
-  const own = (files ?? []).reduce((sum, name) => sum + bytesIn(join(ROOT, name)), 0);
+  const own = packedBytes();
   const series: Series[] = [];
   const add = (name: string, kind: Series["kind"], bytes: number): void => {
     series.push({ figure: "unpacked", unit: "kB", name, kind, values: [bytes / 1_000] });
@@ -86,8 +85,17 @@ export function sizes(withPeers: boolean): Section {
   };
 }
 
+/** What npm would put into the package: not all that is built is shipped. */
+function packedBytes(): number {
+  const output = execFileSync("npm pack --dry-run --json --ignore-scripts", {
+    ...{ cwd: ROOT, encoding: "utf8", shell: true, stdio: ["ignore", "pipe", "ignore"] },
+  });
+  const [pack] = JSON.parse(output) as { readonly unpackedSize: number }[];
+  if (pack === undefined) throw new Error("npm pack said nothing.");
+  return pack.unpackedSize;
+}
+
 interface Manifest {
-  readonly files?: string[];
   readonly dependencies?: Record<string, string>;
 }
 
