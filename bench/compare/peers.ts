@@ -40,13 +40,13 @@ const THOROUGH: Efforts = {
 };
 const QUICK: Efforts = {
   rounds: 3,
-  locks: { sliceMs: 100, handovers: 6, processes: [2], contendMs: 300, restarts: 2 },
-  crowd: { processes: 2, waiters: 20, idleMs: 500 },
-  held: { counts: [1_000], keepMs: 5_000 },
+  locks: { sliceMs: 100, handovers: 6, processes: [2], contendMs: 300, restarts: 1 },
+  crowd: { processes: 2, waiters: 10, idleMs: 500 },
+  held: { counts: [1_000], keepMs: 3_000 },
   guardRounds: 1,
   overlaps: 1,
-  zombies: 20,
-  minutes: 3,
+  zombies: 5,
+  minutes: 3.5,
 };
 
 type Say = (line: string) => void;
