@@ -129,6 +129,9 @@ describe("tenure sim SCENE", () => {
   test.each([
     [["settlement", "--seed", "3"], "--seed is for seeds"],
     [["settlement", "--store", "etcd"], "runs on the memory store"],
+    [["settlement", "--jobs", "2"], "--jobs is for seeds"],
+    [["settlement", "--twice"], "--twice is for seeds"],
+    [["settlement", "--calm-at", "5000"], "--calm-at is for seeds"],
     [["--out", "x.html"], "--out needs a scene"],
     [["--no-page", "--seed", "3"], "--no-page needs a scene"],
     [["scenes", "--force"], "lists them"],

@@ -110,9 +110,13 @@ describe("the closed world", () => {
   });
 });
 
-test("a day without grants or stale writes is invalid", async () => {
+test("a day without enough faults, without grants or stale writes is invalid", async () => {
   const { plan, ended } = await runSeed(1, "memory", simHost);
   expect(judge(plan, ended).invalid).toEqual([]);
+  const { faultCount } = ended.trace;
+  expect(judge({ ...plan, faultsMin: faultCount + 1 }, ended).invalid).toEqual([
+    `only ${faultCount} faults`,
+  ]);
   const empty = { ...ended, trace: { ...ended.trace, events: [] } as never };
   expect(judge(plan, empty).invalid).toEqual([
     "only 0 grants",

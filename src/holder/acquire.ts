@@ -52,9 +52,6 @@ const TRIES_WITHOUT_WAIT = 2;
 const UNAVAILABLE_BACKOFF = { baseMs: 50, capMs: 1_000 };
 const WAIT_OVER = Symbol("the wait is over");
 
-/** It is time to ask whether an earlier request was granted. */
-const ASK_AGAIN = Symbol("ask again");
-
 /** The session ended under the acquisition: take a new one and ask again. */
 const SESSION_GONE = Symbol("the session is gone");
 
@@ -247,7 +244,7 @@ class Acquisition {
     const { store, clock } = this.#parts;
     const { resource, timing } = this.#plan;
     const again = mayArriveAgain ? new AbortController() : undefined;
-    const askAgain = (): void => again?.abort(ASK_AGAIN);
+    const askAgain = (): void => again?.abort("time to ask again");
     const timer = again && clock.setTimer(askAgain, timing.renewEveryMs, { keepAlive: true });
     const { signal, unlink } = linkSignals(this.#ending(), session.endSignal, again?.signal);
     const request = {
@@ -265,7 +262,7 @@ class Acquisition {
     } catch (error) {
       this.#throwIfOver();
       if (session.end !== undefined) return false;
-      if (error !== ASK_AGAIN) await this.#backOff(error);
+      if (again?.signal.aborted !== true) await this.#backOff(error);
       return true;
     } finally {
       timer?.cancel();

@@ -41,7 +41,7 @@ export interface Ended {
   readonly ranAway: boolean;
 }
 
-/** A day has some ten thousand events; a loop without a wait would have no end. */
+/** A day has some thousand events; a loop without a wait would have no end. */
 const STEPS_MAX = 400_000;
 /** Of calm in which nobody may lose anything any more. */
 const SHORT_CALM_MS = 800;
@@ -165,13 +165,12 @@ class Course {
   #eveningWhenLively(calmFrom: number): void {
     const { events } = this.#trace;
     const waiting = new Set(CONTENDED);
-    for (let index = calmFrom; index < events.length; index += 1) {
-      const event = events[index];
-      if (event?.kind === "acted") waiting.delete(event.resource);
-    }
+    for (const event of events.slice(calmFrom))
+      if (event.kind === "acted") waiting.delete(event.resource);
+    const grants = events.filter(({ kind }) => kind === "storeGranted").length;
     const leftMs = (this.#calmAt ?? 0) + this.#plan.calmMs - this.#schedule.now;
     const isLively = waiting.size === 0 || leftMs <= 0;
-    const provesSomething = this.#resources.canTryGuard && this.#trace.grantCount >= GRANTS_MIN;
+    const provesSomething = this.#resources.canTryGuard && grants >= GRANTS_MIN;
     if (isLively && (provesSomething || leftMs <= -LONGEST_CALM_MS)) this.#evening();
     else this.#schedule.after(LOOK_MS, () => this.#eveningWhenLively(calmFrom));
   }

@@ -9,7 +9,7 @@ import { MODEL_NAMES, type Outcome, runSeed } from "../../sim/run.ts";
 import { replayCommand, shrink } from "../../sim/shrink.ts";
 import type { Finding, Summary } from "../../sim/swarm.ts";
 import { excerpt, timeline } from "../../sim/timeline.ts";
-import type { Options } from "../arguments.ts";
+import { findCommand, type Options } from "../arguments.ts";
 import type { Command } from "../command.ts";
 import { SCENE_NAMES } from "../definitions.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -45,10 +45,9 @@ export const simCommand: Command = async ({ options, positionals }, voice) => {
 /** An option that would be ignored is a mistake. */
 function refuseMixture(options: Options, scene: string | undefined): void {
   const ofScenes = ["out", "no-page", "force"];
-  const ofSeeds = ["seeds", "seed", "store", "fail-fast", "no-shrink", "all"];
-  const wrong = (scene === undefined ? ofScenes : [...ofSeeds, "without", "keep", "programs"]).find(
-    (name) => options.has(name),
-  );
+  const all = findCommand("sim").options.map(({ name }) => name);
+  const ofSeeds = all.filter((name) => !ofScenes.includes(name));
+  const wrong = (scene === undefined ? ofScenes : ofSeeds).find((name) => options.has(name));
   if (wrong === undefined) return;
   throw new UsageError(
     scene === undefined

@@ -59,8 +59,11 @@ export const oneGrantAnAttempt: MakeChecker = ({ store }) => {
   };
 };
 
-/** Stores that know the newest attempt of a resource and no older one: there the renewals give a late copy back (ADR 003). */
-const NEWEST_ONLY: ReadonlySet<string> = new Set(["sqlite", "postgres", "redis"]);
+/**
+ * Stores that know the newest attempt of a resource and no older one: there the renewals give a late copy back (ADR 003). SQLite
+ * knows no more, but between a program and its own disk no copy comes late.
+ */
+const NEWEST_ONLY: ReadonlySet<string> = new Set(["postgres", "redis"]);
 /** The one that is under way when the copy arrives names nothing yet; the next does, and may be answered late. */
 const RENEWALS_MAX = 3;
 
