@@ -179,9 +179,14 @@ describe("the holder's side", () => {
     const began: Step = [10, "p1", { kind: "workBegan", ...lead, actsInDoubt: false }];
     const lost: Step = [20, "p1", { kind: "over", ...lead, reason: "expired" }];
     const ended: Step = [30, "p1", { kind: "workEnded", ...lead }];
-    const evening: Step = [CALM - 1, "world", { kind: "evening" }];
-    expect(findings(until, granted, began, lost, evening)[0]).toContain("leads on with 1");
-    expect(findings(until, granted, began, lost, ended, evening)).toEqual([]);
+    const evening = (at: number): Step => [at, "world", { kind: "evening" }];
+    const late = evening(CALM + 1_000);
+    expect(findings(until, granted, began, lost, late)[0]).toContain("leads on with 1");
+    expect(findings(until, granted, began, lost, ended, late)).toEqual([]);
+    // In the middle of a step, which its program was stopped in for as long as the faults lasted.
+    expect(findings(until, granted, began, lost, evening(CALM + 900))).toEqual([]);
+    const lostLate: Step = [CALM + 500, "p1", { kind: "over", ...lead, reason: "revoked" }];
+    expect(findings(until, granted, began, lostLate, evening(CALM + 1_400))).toEqual([]);
   });
 
   test("S5: what is said to be released and is not", () => {
@@ -229,6 +234,9 @@ describe("liveness", () => {
     expect(findings(...holds, closed)[0]).toContain("left r to its ttl");
     const gaveUp: Step = [evening, "p1", { kind: "gaveUp", ...r }];
     expect(findings(...holds, gaveUp, closed)).toEqual([]);
+    // A program that was killed leaves everything; the next one there had nothing to do with it.
+    const crashed: Step = [evening - 9, "p1", { kind: "crashed" }];
+    expect(findings(...holds, crashed, closed)).toEqual([]);
   });
 
   test("more requests in a second than there is reason for, and errors that nobody foresaw", () => {

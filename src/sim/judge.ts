@@ -20,7 +20,7 @@ import {
 } from "./checkers/store-side.ts";
 import { drainsEnd, revocationsAreTold } from "./checkers/told.ts";
 import { GRANTS_MIN, type Plan } from "./plan.ts";
-import { LEADER } from "./workloads/leader.ts";
+import { LEADER, LONGEST_STEP_MS } from "./workloads/leader.ts";
 import type { Traced } from "./world/trace.ts";
 import { CONTENDED, type Ended } from "./world.ts";
 
@@ -32,7 +32,7 @@ const CHECKERS: readonly MakeChecker[] = [
   deadline,
   certainActs,
   releaseBehindWork,
-  lostReignsEnd(LEADER),
+  lostReignsEnd(LEADER, 1.1 * LONGEST_STEP_MS),
   guardedWrites,
   lively(CONTENDED),
   calmKeepsLeases,

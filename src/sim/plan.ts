@@ -95,17 +95,22 @@ const REPLACED: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> 
     "store paused": "stopped while writing",
   },
 };
+/** Between two planned faults, where there are few messages that something could happen to. */
+const LONGEST_GAP_TTLS: Readonly<Record<string, number>> = { sqlite: 0.2, redis: 0.2 };
 const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500, sqlite: 20, zookeeper: 900 };
 
 export function planOf(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");
-  const programs = chance.isTrue(0.3) ? 4 : 3;
+  const programs = chance.pick([2, 2, 3, 3, 4]);
   const ttlMs = Math.round(chance.between(1_400, 2_400));
   const drift = chance.pick([0.01, 0.02, 0.05]);
   const isOneMachine = store === "sqlite";
   const isBeyondBounds = chance.isTrue(0.12) && !isOneMachine;
   const kinds = drawKinds(chance, isBeyondBounds).map((kind) => REPLACED[store]?.[kind] ?? kind);
-  const faultyMs = Math.round(chance.between(3, 4.5) * ttlMs);
+  const isLongDay = chance.isTrue(0.25);
+  const faultyMs = Math.round(
+    ttlMs * (isLongDay ? chance.between(3, 6) : chance.between(1.5, 2.5)),
+  );
   // A slow network: then a renewal is sent before the one before it is answered.
   const roundTripMs = Math.round(ttlMs * chance.pick([0.1, 0.1, 0.27]));
   const storeLagMs = STORE_LAG_MS[store] ?? 0;
@@ -116,7 +121,7 @@ export function planOf(seed: number, store: string): Plan {
     rates: drawRates(chance, programs + 1, drift).map((rate) => (isOneMachine ? 1 : rate)),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
-    faults: drawFaults(chance, kinds, { ttlMs, faultyMs, programs }),
+    faults: drawFaults(chance, kinds, { ttlMs, faultyMs, programs, store }),
   };
 }
 
@@ -199,15 +204,16 @@ function drawWeather(chance: Chance, kinds: readonly FaultKind[], roundTripMs: n
 function drawFaults(
   chance: Chance,
   kinds: readonly FaultKind[],
-  sizes: { readonly ttlMs: number; readonly faultyMs: number; readonly programs: number },
+  sizes: Pick<Plan, "ttlMs" | "faultyMs" | "programs" | "store">,
 ): PlannedFault[] {
-  const { ttlMs, faultyMs, programs } = sizes;
+  const { ttlMs, faultyMs, programs, store } = sizes;
+  const gapTtls = LONGEST_GAP_TTLS[store] ?? 0.35;
   const planned = kinds.filter((kind) => !hitsMessages(kind));
   const faults: PlannedFault[] = [];
   // The first grants happen before the first fault.
   let at = ttlMs / 4;
   for (;;) {
-    at += chance.between(0.02, 0.35) * ttlMs;
+    at += chance.between(0.02, gapTtls) * ttlMs;
     if (at >= LONGEST_DAY * faultyMs) return faults;
     const ms = ttlMs * (chance.isTrue(0.5) ? chance.between(0.05, 0.9) : chance.between(0.9, 2.2));
     faults.push({ at, kind: chance.pick(planned), target: chance.below(programs), ms });

@@ -3,7 +3,7 @@
 
 import { Life } from "./life.ts";
 import { Nemesis, type NemesisParts } from "./nemesis.ts";
-import { GRANTS_MIN, LONGEST_DAY, type Plan, settledMs } from "./plan.ts";
+import { GRANTS_MIN, LONGEST_DAY, type Plan } from "./plan.ts";
 import { Resources } from "./resource.ts";
 import type { Engine, Site, StoreModel } from "./stores/model.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
@@ -43,8 +43,6 @@ export interface Ended {
 
 /** A day has some thousand events; a loop without a wait would have no end. */
 const STEPS_MAX = 400_000;
-/** Of calm in which nobody may lose anything any more. */
-const SHORT_CALM_MS = 800;
 const LOOK_MS = 200;
 /** Beyond the calm that liveness needs, for grants and an old token to come about. */
 const LONGEST_CALM_MS = 20_000;
@@ -157,8 +155,8 @@ class Course {
     this.#nemesis.calm();
     this.#trace.note("world", { kind: "calm" });
     const before = this.#trace.events.length;
-    const shortMs = hasSchedule(this.#plan) ? calmMs : settledMs(this.#plan) + SHORT_CALM_MS;
-    this.#schedule.after(shortMs, () => this.#eveningWhenLively(before));
+    const leastMs = hasSchedule(this.#plan) ? calmMs : LOOK_MS;
+    this.#schedule.after(leastMs, () => this.#eveningWhenLively(before));
   }
 
   /** Once everybody has got on, and there is enough to prove something by, the rest of the calm teaches nothing. */

@@ -11,7 +11,7 @@ export interface Grant {
   readonly at: number;
   /** At the store: how it ended, where it did not simply expire. */
   freedAs: Ending | undefined;
-  /** Whose lease it became; undefined while the answer is under way, or lost. */
+  /** Whose lease it is; undefined while the answer is under way, or lost, and when the holder was killed. */
   holder: string | undefined;
   /** The holder asked to give it back. */
   isGivenUp: boolean;
@@ -19,8 +19,8 @@ export interface Grant {
   isDraining: boolean;
   /** The holder knows that it is over. */
   isOver: boolean;
-  /** The same, and not by its own will. */
-  isLost: boolean;
+  /** When it learned so, where it was not by its own will. */
+  lostAt: number | undefined;
   /** Pieces of work in flight under it. */
   work: number;
 }
@@ -88,11 +88,19 @@ export class Facts {
         this.#renewed(event);
         return;
       case "crashed":
-        // Its work is over with it.
-        for (const grant of this.all()) if (grant.holder === event.who) grant.work = 0;
+        this.#died(event.who);
         return;
       default:
         if ("token" in event) this.#learnOfGrant(event);
+    }
+  }
+
+  /** Its work is over with it, and its leases are nobody's: whoever starts there again knows nothing of them. */
+  #died(who: string): void {
+    for (const grant of this.all()) {
+      if (grant.holder !== who) continue;
+      grant.work = 0;
+      grant.holder = undefined;
     }
   }
 
@@ -105,7 +113,7 @@ export class Facts {
     if (event.kind === "drained") grant.isDraining = true;
     if (event.kind === "over") {
       grant.isOver = true;
-      grant.isLost ||= event.reason !== "released";
+      if (event.reason !== "released") grant.lostAt ??= event.at;
     }
     if (event.kind === "workBegan") grant.work += 1;
     if (event.kind === "workEnded") grant.work -= 1;
@@ -122,7 +130,7 @@ export class Facts {
     if (grants.has(token)) return;
     const grant: Grant = {
       ...{ resource, token, session, at, freedAs: undefined, holder: undefined, work: 0 },
-      ...{ isGivenUp: false, isDraining: false, isOver: false, isLost: false },
+      ...{ isGivenUp: false, isDraining: false, isOver: false, lostAt: undefined },
     };
     grants.set(token, grant);
     this.#newest.set(resource, grant);

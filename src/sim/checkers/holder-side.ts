@@ -72,7 +72,7 @@ export const releaseBehindWork: MakeChecker = () => ({
     if (event.kind === "endedSession") {
       for (const grant of facts.all()) {
         const isOfIt = grant.session === event.session && grant.freedAs === undefined;
-        if (isOfIt && grant.work > 0 && !grant.isLost)
+        if (isOfIt && grant.work > 0 && grant.lostAt === undefined)
           report("S6", `${early(grant)}, by the end of its session`);
       }
     }
@@ -84,14 +84,19 @@ export const releaseBehindWork: MakeChecker = () => ({
   },
 });
 
-/** Whoever leads obeys its `stopping` signal, so a reign that was lost in the faults is over by the evening. */
-export function lostReignsEnd(resource: string): MakeChecker {
-  return () => ({
+/**
+ * Whoever leads obeys its `stopping` signal after its longest step. In the faults a step can take as long as its program is
+ * stopped; a reign that was lost so long before the evening, all of it in the calm, is over by then.
+ */
+export function lostReignsEnd(resource: string, longestStepMs: number): MakeChecker {
+  return ({ faultyMs }) => ({
     on(event, facts, report) {
       if (event.kind !== "evening") return;
-      for (const grant of facts.all())
-        if (grant.resource === resource && grant.isLost && grant.work > 0)
-          report("S6", `${grant.holder} leads on with ${grant.token}, which it lost in the faults`);
+      for (const { resource: led, work, lostAt = event.at, holder, token } of facts.all()) {
+        const calmMs = event.at - Math.max(lostAt, faultyMs);
+        if (led === resource && work > 0 && calmMs > longestStepMs)
+          report("S6", `${holder} leads on with ${token}, ${shown(calmMs)} after its loss`);
+      }
     },
   });
 }

@@ -50,7 +50,7 @@ export const nothingLeftBehind: MakeChecker = (plan) => ({
     for (const grant of facts.all()) {
       const isHeld = grant.holder === event.who && facts.isHeldAtStore(grant, event.at);
       // What is given up is on its way.
-      if (isHeld && !grant.isGivenUp && !grant.isLost && grant.work === 0)
+      if (isHeld && !grant.isGivenUp && grant.lostAt === undefined && grant.work === 0)
         report("L4", `${event.who} closed and left ${grant.resource} to its ttl`);
     }
   },

@@ -54,8 +54,11 @@ class Truth {
   async freed<T>(how: Ending, held: readonly string[], act: () => Promise<T>): Promise<T> {
     const before = held.flatMap((resource) => {
       const entry = this.#backend.entries.get(resource);
-      // What has expired is not freed by whoever finds it so.
-      const isHeld = entry?.held !== undefined && entry.held.session.expiresAt > this.#clocks.now();
+      const session = entry?.held?.session;
+      if (entry === undefined || session === undefined) return [];
+      // What has expired, or ended with its session, is not freed by whoever finds it so.
+      const isThere = this.#backend.sessions.get(session.id) === session;
+      const isHeld = isThere && session.expiresAt > this.#clocks.now();
       return isHeld ? [{ entry, token: entry.token }] : [];
     });
     const answer = await act();

@@ -5,6 +5,8 @@ import type { ElectionEvent } from "../../election/events.ts";
 import { drawHabits, isForeseen, type Workload, welcome } from "./workload.ts";
 
 export const LEADER = "leader";
+/** Whoever leads looks at its signal at least so often, by its own clock. */
+export const LONGEST_STEP_MS = 900;
 
 export const leader: Workload = async (day) => {
   const { tenure, chance, program, stopping } = day;
@@ -20,7 +22,7 @@ export const leader: Workload = async (day) => {
       try {
         while (!stop.aborted) {
           day.act(lease, habits);
-          await program.sleep(chance.between(50, 900));
+          await program.sleep(chance.between(50, LONGEST_STEP_MS));
         }
       } finally {
         day.note({ kind: "workEnded", resource, token });

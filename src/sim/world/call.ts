@@ -1,5 +1,5 @@
 // A request and its answer over the simulated network. The caller waits no longer than its limit, by its own clock; what it
-// sent may arrive long after. Several answers may come for one request: the first counts.
+// sent may arrive long after. Who sends a request again has lost the answer to the first: only the one to the last copy counts.
 
 import { StoreUnavailableError } from "../../core/errors.ts";
 import type { Network } from "./network.ts";
@@ -32,8 +32,10 @@ export function call<T>({ network, from, to, what, limitMs, handle }: Call<T>): 
       reject(new StoreUnavailableError(`no answer to the ${what} in time`, { applied: "unknown" }));
     const limit = from.clock.setTimer(late, limitMs);
     let isAnswered = false;
-    const answer = (reply: Reply<T>): void =>
+    let copies = 0;
+    const answer = (copy: number, reply: Reply<T>): void =>
       network.send(to.program, from, () => {
+        if (copy !== copies) return;
         isAnswered = true;
         limit.cancel();
         if ("value" in reply) resolve(reply.value);
@@ -48,13 +50,15 @@ export function call<T>({ network, from, to, what, limitMs, handle }: Call<T>): 
       if (to.isDown) {
         fate = "refused";
         const error = new StoreUnavailableError("connection refused", { applied: "no" });
-        answer({ error });
+        answer(copies, { error });
         return;
       }
       fate = "handled";
+      copies += 1;
+      const copy = copies;
       handle().then(
-        (value) => answer({ value }),
-        (error: unknown) => answer({ error }),
+        (value) => answer(copy, { value }),
+        (error: unknown) => answer(copy, { error }),
       );
     });
   });
