@@ -83,8 +83,8 @@ const KINDS_MIN = 8;
 const FAULTS_MIN = 100;
 /** Fewer prove nothing. */
 export const GRANTS_MIN = 10;
-/** A day that does not come to its faults, because everybody is stopped or cut off, ends at so many times its length. */
-export const LONGEST_DAY = 12;
+/** A day that does not come to its faults, because everybody is stopped or cut off, ends after so many ttl. */
+export const LONGEST_DAY_TTLS = 54;
 const USUAL_MS = 4;
 const REPLACED: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> = {
   sqlite: {
@@ -121,7 +121,7 @@ export function planOf(seed: number, store: string): Plan {
     rates: drawRates(chance, programs + 1, drift).map((rate) => (isOneMachine ? 1 : rate)),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
-    faults: drawFaults(chance, kinds, { ttlMs, faultyMs, programs, store }),
+    faults: drawFaults(chance, kinds, { ttlMs, programs, store }),
   };
 }
 
@@ -204,9 +204,9 @@ function drawWeather(chance: Chance, kinds: readonly FaultKind[], roundTripMs: n
 function drawFaults(
   chance: Chance,
   kinds: readonly FaultKind[],
-  sizes: Pick<Plan, "ttlMs" | "faultyMs" | "programs" | "store">,
+  sizes: Pick<Plan, "ttlMs" | "programs" | "store">,
 ): PlannedFault[] {
-  const { ttlMs, faultyMs, programs, store } = sizes;
+  const { ttlMs, programs, store } = sizes;
   const gapTtls = LONGEST_GAP_TTLS[store] ?? 0.35;
   const planned = kinds.filter((kind) => !hitsMessages(kind));
   const faults: PlannedFault[] = [];
@@ -214,7 +214,7 @@ function drawFaults(
   let at = ttlMs / 4;
   for (;;) {
     at += chance.between(0.02, gapTtls) * ttlMs;
-    if (at >= LONGEST_DAY * faultyMs) return faults;
+    if (at >= LONGEST_DAY_TTLS * ttlMs) return faults;
     const ms = ttlMs * (chance.isTrue(0.5) ? chance.between(0.05, 0.9) : chance.between(0.9, 2.2));
     faults.push({ at, kind: chance.pick(planned), target: chance.below(programs), ms });
   }

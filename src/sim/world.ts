@@ -3,7 +3,7 @@
 
 import { Life } from "./life.ts";
 import { Nemesis, type NemesisParts } from "./nemesis.ts";
-import { GRANTS_MIN, LONGEST_DAY, type Plan } from "./plan.ts";
+import { GRANTS_MIN, LONGEST_DAY_TTLS, type Plan } from "./plan.ts";
 import { Resources } from "./resource.ts";
 import type { Engine, Site, StoreModel } from "./stores/model.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
@@ -144,9 +144,9 @@ class Course {
 
   /** A short day in which little went wrong proves little: it goes on until enough did. */
   #calmWhenEnough(): void {
-    const { faultyMs, faultsMin, ttlMs, calmMs } = this.#plan;
+    const { faultsMin, ttlMs, calmMs } = this.#plan;
     const { now } = this.#schedule;
-    if (this.#trace.faultCount < faultsMin && now < LONGEST_DAY * faultyMs) {
+    if (this.#trace.faultCount < faultsMin && now < LONGEST_DAY_TTLS * ttlMs) {
       this.#schedule.after(Math.round(ttlMs / 4), () => this.#calmWhenEnough());
       return;
     }
