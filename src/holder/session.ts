@@ -156,11 +156,12 @@ export class Session {
     if (this.#state.kind === "confirmed") return Promise.resolve();
     if (this.#state.kind === "ended") return Promise.reject(new Error(this.#state.detail));
     const { clock } = this.#parts;
+    // Among those who are told before the clock is read: the reading may find a jump, which ends the session.
+    const outcome = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
     // Renewals do not keep the process alive, but someone who awaits their outcome does.
     const timer = clock.setTimer(() => this.look(clock.now()), this.safeUntil - clock.now(), {
       keepAlive: true,
     });
-    const outcome = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
     return outcome.finally(() => timer.cancel());
   }
 
