@@ -58,6 +58,15 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     test: machineTest,
   },
   {
+    name: "who waits for the end of doubt is told of what comes after the reading",
+    file: session,
+    find: `    const outcome = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));`,
+    replace: `    clock.now();
+    if (this.end !== undefined) return new Promise(() => undefined);
+    const outcome = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));`,
+    test: "src/holder/loss.test.ts",
+  },
+  {
     name: "an unknown answer counts as no",
     file: acquire,
     find: `if (isUnavailable(error) && error.applied === "unknown") {`,
