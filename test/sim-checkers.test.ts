@@ -221,9 +221,8 @@ describe("liveness", () => {
   test("L3: a loss or a doubt in the calm", () => {
     const late = CALM + 2 * plan.ttlMs;
     expect(findings([late, "p1", { kind: "over", ...r, reason: "expired" }])).toHaveLength(1);
-    expect(
-      findings([late, "p1", { kind: "failed", what: "check", code: "LEASE_IN_DOUBT" }]),
-    ).toHaveLength(1);
+    const doubt: Step = [late, "p1", { kind: "failed", what: "check", code: "LEASE_IN_DOUBT" }];
+    expect(findings(doubt)).toHaveLength(1);
     expect(findings([late, "p1", { kind: "over", ...r, reason: "released" }])).toEqual([]);
   });
 
@@ -237,6 +236,10 @@ describe("liveness", () => {
     // A program that was killed leaves everything; the next one there had nothing to do with it.
     const crashed: Step = [evening - 9, "p1", { kind: "crashed" }];
     expect(findings(...holds, crashed, closed)).toEqual([]);
+    const drained: Step = [evening - 9, "p1", { kind: "drained", ...r }];
+    expect(findings(...holds, drained, closed)).toHaveLength(1);
+    const failed = { kind: "renewed", session: "a", sentAt: 1, outcome: "failed" } as const;
+    expect(findings(...holds, drained, [evening - 8, "p1", failed], closed)).toEqual([]);
   });
 
   test("more requests in a second than there is reason for, and errors that nobody foresaw", () => {

@@ -362,7 +362,6 @@ describe("a clock that jumped", () => {
     },
   );
 
-  // Found by seed 16392 on SQLite: the one who waited for the end of doubt was not told of the end of the session.
   test.each([1, 2, 3])(
     "L1: who waits for the end of doubt is told when reading %i of the clock finds the jump",
     async (reading) => {
@@ -374,7 +373,6 @@ describe("a clock that jumped", () => {
       expect(() => lease.check()).toThrow(LeaseInDoubtError);
       clock.readings = reading;
       const told = outcome(lease.settled());
-      // What the last of these readings comes too late for is found by the next one.
       expect(() => lease.check()).toThrow(LeaseLostError);
       expect(await told).toMatchObject({ error: { code: "LEASE_LOST", reason: "expired" } });
     },

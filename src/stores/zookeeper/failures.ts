@@ -5,6 +5,7 @@ import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../
 import { isAboutTls, reachHint } from "../shared/reach.ts";
 import { ProtocolError } from "./jute.ts";
 import { ERROR } from "./messages.ts";
+import { ConnectionLostError } from "./wire.ts";
 
 /** The server says that this session is over. It will not come back. */
 export class SessionOverError extends Error {}
@@ -73,6 +74,12 @@ export function connectError(place: string, causes: readonly Error[]): TenureErr
     applied: "no",
     cause,
   });
+}
+
+/** Whether a server was there and ended the connection, rather than that nobody answered. */
+export function isHangUp(error: Error): boolean {
+  const { code } = rootOf(error) as { code?: unknown };
+  return error instanceof ConnectionLostError && (code === undefined || code === "ECONNRESET");
 }
 
 function rootOf(error: Error): Error {

@@ -10,7 +10,7 @@
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../core/clock.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import { connectError, refusalOf, SessionOverError } from "./failures.ts";
+import { connectError, isHangUp, refusalOf, SessionOverError } from "./failures.ts";
 import { addressOf, type Dial, dialWithin, type Host, placeOf } from "./hosts.ts";
 import { findLeader, type Probe, resetsExpiry } from "./leader.ts";
 import { closeSession, digestAuth, ERROR, type Message, type WatchEvent, XID } from "./messages.ts";
@@ -37,6 +37,11 @@ const NEW_SESSION = Buffer.alloc(16);
 /** A host that is down must not use up the time of those that are not. */
 const HOST_MIN_MS = 250;
 const IDLE_MAX_MS = 1_000;
+/**
+ * A server whose data are older than what this session has seen hangs up in the handshake. It has caught up a moment later, or
+ * its neighbour behind the same address answers; without another try, every move of the session could fail for it.
+ */
+const CATCH_UP_MS: readonly number[] = [5, 20];
 
 export class Link {
   readonly place: string;
@@ -173,6 +178,22 @@ export class Link {
   }
 
   async #connect(): Promise<Wire> {
+    let made = await this.#tryEach();
+    for (const pauseMs of CATCH_UP_MS) {
+      if (made instanceof Wire || this.#lastZxid === 0n || !made.every(isHangUp)) break;
+      await new Promise<void>((resolve) => {
+        this.#clock.setTimer(resolve, pauseMs, { keepAlive: true });
+      });
+      if (this.#over !== undefined) throw this.#over;
+      made = await this.#tryEach();
+    }
+    if (made instanceof Wire) return made;
+    this.#first = (this.#first + 1) % this.#settings.hosts.length;
+    throw connectError(this.place, made);
+  }
+
+  /** Every host of the list once; what each said where none would do. */
+  async #tryEach(): Promise<Wire | Error[]> {
     const { hosts, connectMs } = this.#settings;
     // Not so long that the session would be over before the next one is tried.
     const shareMs = Math.min(connectMs / hosts.length, this.#timeoutMs / 2);
@@ -193,8 +214,7 @@ export class Link {
         causes.push(error as Error);
       }
     }
-    this.#first = (this.#first + 1) % hosts.length;
-    throw connectError(this.place, causes);
+    return causes;
   }
 
   #connectTo(host: Host, limitMs: number): Promise<Wire> {
