@@ -238,8 +238,8 @@ describe("liveness", () => {
     expect(findings(...holds, crashed, closed)).toEqual([]);
     const drained: Step = [evening - 9, "p1", { kind: "drained", ...r }];
     expect(findings(...holds, drained, closed)).toHaveLength(1);
-    const failed = { kind: "renewed", session: "a", sentAt: 1, outcome: "failed" } as const;
-    expect(findings(...holds, drained, [evening - 8, "p1", failed], closed)).toEqual([]);
+    const overrun: Step = [evening - 8, "p1", { kind: "releasedAs", ...r, result: "overrun" }];
+    expect(findings(...holds, drained, overrun, closed)).toEqual([]);
   });
 
   test("more requests in a second than there is reason for, and errors that nobody foresaw", () => {

@@ -17,6 +17,8 @@ export interface Grant {
   isGivenUp: boolean;
   /** release() was called. */
   isDraining: boolean;
+  /** release() gave up on the work: it goes on, and only where it ends in time is the lease given back. */
+  isOverrun: boolean;
   /** The holder knows that it is over. */
   isOver: boolean;
   /** When it learned so, where it was not by its own will. */
@@ -111,6 +113,7 @@ export class Facts {
     if (event.kind === "held") grant.holder = event.who;
     if (event.kind === "gaveUp") grant.isGivenUp = true;
     if (event.kind === "drained") grant.isDraining = true;
+    if (event.kind === "releasedAs" && event.result === "overrun") grant.isOverrun = true;
     if (event.kind === "over") {
       grant.isOver = true;
       if (event.reason !== "released") grant.lostAt ??= event.at;
@@ -130,7 +133,13 @@ export class Facts {
     if (grants.has(token)) return;
     const grant: Grant = {
       ...{ resource, token, session, at, freedAs: undefined, holder: undefined, work: 0 },
-      ...{ isGivenUp: false, isDraining: false, isOver: false, lostAt: undefined },
+      ...{
+        isGivenUp: false,
+        isDraining: false,
+        isOverrun: false,
+        isOver: false,
+        lostAt: undefined,
+      },
     };
     grants.set(token, grant);
     this.#newest.set(resource, grant);

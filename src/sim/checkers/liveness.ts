@@ -49,9 +49,7 @@ export const nothingLeftBehind: MakeChecker = (plan) => ({
     if (event.kind !== "closed" || event.at < plan.faultyMs + plan.calmMs) return;
     for (const grant of facts.all()) {
       const isHeld = grant.holder === event.who && facts.isHeldAtStore(grant, event.at);
-      // Work that outlasted its release, and the renewals failed meanwhile: then only the ttl is left.
-      const isOverrun = grant.isDraining && facts.session(grant.session).inDoubt;
-      const isOver = grant.lostAt !== undefined || isOverrun;
+      const isOver = grant.lostAt !== undefined || grant.isOverrun;
       // What is given up is on its way.
       if (isHeld && !grant.isGivenUp && !isOver && grant.work === 0)
         report("L4", `${event.who} closed and left ${grant.resource} to its ttl`);

@@ -44,7 +44,7 @@ interface Entry {
   token?: bigint;
 }
 
-/** A request that comes twice comes soon: this many grants that have ended are remembered. */
+/** A request that comes twice comes soon: this many attempts that have ended are remembered. */
 const ENDED_MAX = 1_000;
 
 export class LeaseSession {
@@ -56,6 +56,8 @@ export class LeaseSession {
   /** Who holds a resource for this session, by resource. */
   readonly #held = new Map<string, { readonly attempt: string; readonly entry: Entry }>();
   readonly #ended = new Set<string>();
+  /** Ended, but a request for its place was never answered and may still arrive: whoever withdraws it looks again. */
+  readonly #late = new Map<string, Entry>();
   readonly #turns = new Map<string, Promise<unknown>>();
   readonly #revoked: LeaseRef[] = [];
   /** How often the session's node had been written when it was last renewed. */
@@ -117,12 +119,12 @@ export class LeaseSession {
   }
 
   withdraw(resource: string, attempt: string, limitMs: number): Promise<void> {
-    const entry = this.#entries.get(attempt);
+    const entry = this.#entries.get(attempt) ?? this.#late.get(attempt);
     if (entry?.resource !== resource) return Promise.resolve();
     return this.#within(limitMs, (call) =>
       this.#inTurn(attempt, async () => {
         await entry.place.leave(call);
-        if (entry.token === undefined) this.#entries.delete(attempt);
+        if (entry.token === undefined) this.#forget(attempt, entry);
         else this.#end(attempt, entry);
       }),
     );
@@ -154,7 +156,7 @@ export class LeaseSession {
     const before = isNew ? undefined : await place.lookAgain(call, queue);
     const verdict = before ?? (await place.take(call, queue));
     if (verdict.kind === "busy") {
-      if (!queue) this.#entries.delete(attempt);
+      if (!queue) this.#forget(attempt, entry);
       return verdict;
     }
     entry.token = verdict.token;
@@ -196,13 +198,17 @@ export class LeaseSession {
   }
 
   #end(attempt: string, entry: Entry): void {
-    this.#entries.delete(attempt);
+    this.#forget(attempt, entry);
     if (this.#held.get(entry.resource)?.entry === entry) this.#held.delete(entry.resource);
     this.#ended.add(attempt);
-    if (this.#ended.size > ENDED_MAX) {
-      const [oldest = ""] = this.#ended;
-      this.#ended.delete(oldest);
-    }
+    dropOldest(this.#ended);
+  }
+
+  #forget(attempt: string, entry: Entry): void {
+    this.#entries.delete(attempt);
+    if (!entry.place.mayComeLate) return;
+    this.#late.set(attempt, entry);
+    dropOldest(this.#late);
   }
 
   async #readNotices(call: Call): Promise<void> {
@@ -258,6 +264,11 @@ export class LeaseSession {
   #within<T>(limitMs: number, work: (call: Call) => Promise<T>): Promise<T> {
     return within(this.#parts.clock, this.link, limitMs, work);
   }
+}
+
+function dropOldest(remembered: Set<string> | Map<string, unknown>): void {
+  const [oldest] = remembered.keys();
+  if (remembered.size > ENDED_MAX && oldest !== undefined) remembered.delete(oldest);
 }
 
 /** What to answer when the session is over. */

@@ -69,6 +69,11 @@ export class Place {
     return this.#name === undefined ? undefined : this.#pathOf(this.#name);
   }
 
+  /** Whether a request that was never answered may still create it, or create it once more. */
+  get mayComeLate(): boolean {
+    return this.#wasInDoubt || !this.#isSure;
+  }
+
   /** One request where the resource is free. */
   async take(call: Call, queue: boolean): Promise<Verdict> {
     const { parent, prefix, data, acl, parents, steps } = this.#parts;
