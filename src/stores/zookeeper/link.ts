@@ -42,6 +42,8 @@ const IDLE_MAX_MS = 1_000;
  * its neighbour behind the same address answers; without another try, every move of the session could fail for it.
  */
 const CATCH_UP_MS: readonly number[] = [5, 20];
+const MOVED = "the session has moved to another connection";
+const MOVED_TRIES = 2;
 
 export class Link {
   readonly place: string;
@@ -93,20 +95,19 @@ export class Link {
 
   /** Fails with ConnectionLostError when the answer is unknown, with SessionOverError when the session has ended. */
   async send(message: Message): Promise<Reply> {
-    while (this.#moving !== undefined) await this.#moving;
-    const wire = this.#live() ?? (await this.connected());
-    const reply = await wire.send(message);
-    if (reply.error === ERROR.sessionExpired) {
-      this.#finish(new SessionOverError("the session has expired"));
-      throw this.#over;
+    for (let tries = 1; ; tries += 1) {
+      while (this.#moving !== undefined) await this.#moving;
+      const wire = this.#live() ?? (await this.connected());
+      const reply = await wire.send(message);
+      if (reply.error === ERROR.sessionExpired) {
+        this.#finish(new SessionOverError("the session has expired"));
+        throw this.#over;
+      }
+      if (reply.error !== ERROR.sessionMoved) return reply;
+      this.#leave(wire);
+      // It was refused, and so not carried out: a new connection has the session again, and the next try its answer.
+      if (tries === MOVED_TRIES) throw new ConnectionLostError(MOVED);
     }
-    if (reply.error === ERROR.sessionMoved) {
-      // A newer connection has the session; whatever comes over this one is refused.
-      const moved = new Error("the session has moved to another connection");
-      wire.end(moved);
-      throw new ConnectionLostError(moved.message);
-    }
-    return reply;
   }
 
   /** The connection; made first where there is none. */
@@ -147,6 +148,23 @@ export class Link {
       this.onLost();
     }
     await this.connected();
+  }
+
+  /**
+   * Another connection has the session, one that was given up long ago perhaps and came late, and whatever goes over this one
+   * is refused. What is under way is to hear so.
+   */
+  #leave(wire: Wire): void {
+    if (this.#wire !== wire) return;
+    this.#wire = undefined;
+    this.#learnFrom(wire);
+    this.onLost();
+    void wire.idle(this.#clock, IDLE_MAX_MS).then(() => wire.end(new Error(MOVED)));
+  }
+
+  /** A server that knows less than this is no good for what comes next. */
+  #learnFrom(wire: Wire): void {
+    if (wire.lastZxid > this.#lastZxid) this.#lastZxid = wire.lastZxid;
   }
 
   /** To be compared later: has anything been heard since? */
@@ -261,7 +279,7 @@ export class Link {
     this.#askedAt = askedAt;
     wire.onEvent = (event) => this.onEvent(event);
     wire.onEnd = () => {
-      if (wire.lastZxid > this.#lastZxid) this.#lastZxid = wire.lastZxid;
+      this.#learnFrom(wire);
       if (this.#wire !== wire) return;
       this.#wire = undefined;
       this.onLost();
