@@ -46,8 +46,15 @@ export class Network {
     from.send(() => this.#depart(from, to, arrive));
   }
 
-  /** A connection's one direction: everything arrives, once and in order, sent again where it got lost. */
-  orderly(from: Program, to: Program): (arrive: () => void) => void {
+  /**
+   * A connection's one direction: everything arrives, once and in order, sent again where it got lost. `mostMs`: no message alone
+   * takes longer.
+   */
+  orderly(
+    from: Program,
+    to: Program,
+    mostMs = Number.POSITIVE_INFINITY,
+  ): (arrive: () => void) => void {
     let lastAt = 0;
     const travel = (arrive: () => void): void => {
       const waiting = this.#cuts.get(pathOf(from.name, to.name));
@@ -57,7 +64,8 @@ export class Network {
         return;
       }
       const againMs = this.#happens(this.#weather.loss, "loss") ? SENT_AGAIN_MS : 0;
-      lastAt = Math.max(lastAt, this.#schedule.now + this.#delayMs() + againMs);
+      const takesMs = Math.min(mostMs, this.#delayMs() + againMs);
+      lastAt = Math.max(lastAt, this.#schedule.now + takesMs);
       this.#schedule.at(lastAt, () => to.receive(arrive));
     };
     return (arrive) => from.send(() => travel(arrive));

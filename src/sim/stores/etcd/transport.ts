@@ -22,6 +22,12 @@ export interface TransportParts {
   readonly streams: Set<() => void>;
 }
 
+/**
+ * All streams and calls of a real client share one connection. Where that stands still for longer, calls run into their limits
+ * and the store drops it; here calls go their own way, so a stream does not stand still for so long by itself.
+ */
+const SILENT_MS = 1_000;
+
 export class SimulatedTransport implements EtcdTransport {
   readonly place = "the model of etcd";
   readonly #parts: TransportParts;
@@ -78,8 +84,8 @@ export class SimulatedTransport implements EtcdTransport {
     };
     const broken = (): void =>
       client.receive(() => finish(new EtcdLinkError("the connection broke", { sent: true })));
-    const down = network.orderly(callee.program, client);
-    const up = network.orderly(client, callee.program);
+    const down = network.orderly(callee.program, client, SILENT_MS);
+    const up = network.orderly(client, callee.program, SILENT_MS);
     this.#own.add(broken);
     streams.add(broken);
     return {
