@@ -53,7 +53,7 @@ export class Network {
   orderly(
     from: Program,
     to: Program,
-    mostMs = Number.POSITIVE_INFINITY,
+    mostMs: number = Number.POSITIVE_INFINITY,
   ): (arrive: () => void) => void {
     let lastAt = 0;
     const travel = (arrive: () => void): void => {
