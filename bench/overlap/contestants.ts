@@ -38,12 +38,28 @@ export const engines: Readonly<Record<EngineId, () => Promise<RunningServer>>> =
 
 export const engineIds: readonly EngineId[] = Object.keys(engines) as EngineId[];
 
-const peers: readonly { readonly name: string; readonly engine: string }[] = [
+interface Peer {
+  readonly name: string;
+  readonly engine: EngineId;
+  /** Where it is not the name. */
+  readonly package?: string;
+}
+
+const peers: readonly Peer[] = [
   { name: "redlock", engine: "redis" },
   { name: "redis-semaphore", engine: "redis" },
   { name: "redlock-universal", engine: "redis" },
+  { name: "verrou", engine: "redis", package: "@verrou/core" },
   { name: "etcd3", engine: "etcd" },
+  { name: "etcd3-election", engine: "etcd", package: "etcd3" },
 ];
+
+/** Who cannot be cut off, and why not; where all are shown, they are named. */
+export const uncuttable: Readonly<Record<string, string>> = {
+  advisory:
+    "it sends nothing while it holds, and no time ends it: nobody else is let in before the server sees the connection end",
+  "proper-lockfile, flock": "a file of one machine, nothing to cut",
+};
 
 /** Our stores on the asked engines, each followed by the peers that run on it. */
 export function contestantsOf(
@@ -63,5 +79,6 @@ export async function versionOf({ name, engine, isOurs }: Contestant): Promise<s
   if (isOurs) return `Tenure on ${engine} ${(await needEngine(engine)).version}`;
   const manifest = new URL(`../peers/package.json`, import.meta.url);
   const { dependencies } = JSON.parse(readFileSync(manifest, "utf8"));
-  return `${name} ${dependencies[name]}`;
+  const { package: from = name } = peers.find((peer) => peer.name === name) ?? {};
+  return `${name} ${dependencies[from]}`;
 }
