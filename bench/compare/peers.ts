@@ -51,7 +51,7 @@ const THOROUGH: Efforts = {
 const QUICK: Efforts = {
   rounds: 3,
   locks: {
-    ...{ sliceMs: 100, warmUpMs: 100, handovers: 3, restarts: 1 },
+    ...{ sliceMs: 100, warmUpMs: 200, handovers: 3, restarts: 1 },
     ...{ processes: [2], contendMs: 300 },
   },
   crowd: { processes: 2, waiters: 10, settleMs: 700, idleMs: 500 },
@@ -61,7 +61,7 @@ const QUICK: Efforts = {
   pauses: 2,
   restarts: 1,
   zombies: 3,
-  minutes: 2.75,
+  minutes: 2.5,
 };
 
 type Say = (line: string) => void;
@@ -189,6 +189,6 @@ function ofCounted(counted: Counted, efforts: Efforts, withPeers: boolean): Comp
 }
 
 function withoutPeers(section: Section): Section {
-  const method = `${section.method} No peer has anything to put here: none gives out a token that a resource could compare.`;
+  const method = `${section.method} No peer has anything to put here: none has a guard, nor a token that is meant for one.`;
   return { ...section, method };
 }

@@ -66,7 +66,7 @@ export async function stoppedSection(
   });
   return {
     title: "Safety: writes of a holder that was stopped",
-    method: `${pauses} pauses each, ttl ${TTL_MS / 1_000} s (2 s where there is no shorter one): stopped right behind its library's yes and before its write, until another one has the lock and has written; then it is continued and the write goes out. Before a resource of Tenure stands a guard that compares the token; of the others nothing that a resource could compare comes along, so it takes what arrives. After the pause the library is asked once more before the write, in the same turn of the event loop.`,
+    method: `${pauses} pauses each, ttl ${TTL_MS / 1_000} s (2 s where there is no shorter one): stopped right behind its library's yes and before its write, until another one has the lock and has written; then it is continued and the write goes out. With Tenure the token goes along and a guard at the resource compares it; the pages of the others have no token to send, so there the resource takes what arrives. After the pause the library is asked once more before the write, in the same turn of the event loop.`,
     rows: contestants.flatMap((each) => {
       const failure = failures.get(each);
       if (failure === undefined) return rowsOf(each, found.get(each) ?? []);
