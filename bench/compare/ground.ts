@@ -19,7 +19,7 @@ export async function withServers<T>(work: (serverOf: ServerOf) => Promise<T>): 
   }
 }
 
-/** Each job once, so many at a time. A job may add others to the list. */
+/** Each job once, so many at a time. */
 export async function inLanes<T>(
   jobs: T[],
   atATime: number,
