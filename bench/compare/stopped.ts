@@ -7,18 +7,14 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { hasStopped } from "../../test/servers/process-tree.mjs";
 import { Child, type Told } from "../../test/support/child.ts";
-import { contestantsOf, engineIds } from "../overlap/contestants.ts";
+import { contestantsOf, engineIds, TIMING, TTL_MS } from "../overlap/contestants.ts";
 import type { Row, Section } from "../support.ts";
 import { inLanes, type ServerOf } from "./ground.ts";
 import { WrittenResource } from "./late-writes.ts";
 
-/** etcd and proper-lockfile have no shorter one than 2 s, and use that. */
-const TTL_MS = 1_000;
-/** Bounds for a busy machine, as anything below three seconds must have. */
-const TIMING = { ttlMs: TTL_MS, renewEveryMs: 300, clockErrorMs: 20, roundTripMs: 150 };
-/** Whoever has not let another in by then waits for something else than time. */
-const WINDOW_MS = 8_000;
-const PAIRS_AT_A_TIME = 10;
+/** Four ttls. Whoever has not let another in by then waits for something else than time. */
+const WINDOW_MS = 4 * TTL_MS;
+const PAIRS_AT_A_TIME = 12;
 /** Of one pair of processes, one behind the other. */
 const PAUSES_PER_PAIR = 10;
 /** Where a lock ends with its process every pause is the whole window, and shows the same. */
@@ -66,7 +62,7 @@ export async function stoppedSection(
   });
   return {
     title: "Safety: writes of a holder that was stopped",
-    method: `${pauses} pauses each, ttl ${TTL_MS / 1_000} s (2 s where there is no shorter one): stopped right behind its library's yes and before its write, until another one has the lock and has written; then it is continued and the write goes out. With Tenure the token goes along and a guard at the resource compares it; the pages of the others have no token to send, so there the resource takes what arrives. After the pause the library is asked once more before the write, in the same turn of the event loop.`,
+    method: `${pauses} pauses each, ttl ${TTL_MS / 1_000} s: stopped right behind its library's yes and before its write, until another one has the lock and has written; then it is continued and the write goes out. With Tenure the token goes along and a guard at the resource compares it; the pages of the others have no token to send, so there the resource takes what arrives. After the pause the library is asked once more before the write, in the same turn of the event loop.`,
     rows: contestants.flatMap((each) => {
       const failure = failures.get(each);
       if (failure === undefined) return rowsOf(each, found.get(each) ?? []);

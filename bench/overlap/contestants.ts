@@ -8,6 +8,7 @@ import { startRedis } from "../../test/servers/redis.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
 import { startZooKeeper } from "../../test/servers/zookeeper.ts";
 
+/** etcd and proper-lockfile have no shorter one, and redlock-universal, at 1 s, extends without a pause. */
 export const TTL_MS = 2_000;
 
 /** Bounds for a busy machine of two cores: the holder stops 400 ms before the store would let another in. */
