@@ -3,8 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { rowsOf as heldRows, type Tally } from "../bench/compare/held.ts";
 import { WrittenResource } from "../bench/compare/late-writes.ts";
+import { verdict } from "../bench/compare/rising.ts";
 import { type Pause, rowsOf as stoppedRows } from "../bench/compare/stopped.ts";
-import { verdict } from "../bench/compare/tokens.ts";
 
 describe("a late write", () => {
   const written = (isGuarded: boolean): WrittenResource => new WrittenResource("x", { isGuarded });

@@ -1,8 +1,8 @@
 // The resource of one pause, in the process that measures: it takes what its guard admits or, where a library has no token to
 // compare, all that arrives. A write is late when the former holder's comes behind one of its successor, and is taken.
 
-import { StaleTokenError } from "tenure";
-import { type MemoryGuard, memoryGuard } from "tenure/guards/memory";
+import { StaleTokenError } from "../../src/core/errors.ts";
+import { type MemoryGuard, memoryGuard } from "../../src/guards/memory.ts";
 
 /** The first is stopped; the second takes over. */
 export type Writer = "first" | "second";

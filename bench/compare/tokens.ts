@@ -9,6 +9,7 @@ import type { RunningServer } from "../../test/servers/server.ts";
 import { startZooKeeper } from "../../test/servers/zookeeper.ts";
 import type { Row, Section } from "../support.ts";
 import { openLocker } from "./locks.ts";
+import { verdict } from "./rising.ts";
 
 const GRANTS = 10;
 
@@ -126,21 +127,4 @@ function rowOf({ library, given, but }: Giver, place: string, { values, failure 
   return isOurs
     ? { what, measured, target: "yes", ok: measured.startsWith("yes") }
     : { what, measured };
-}
-
-/** "yes: lease.token, 9 of 9 times higher". */
-export function verdict(values: readonly unknown[], given = "", but?: string): string {
-  if (values.every((value) => value === undefined || value === null))
-    return "no: it gives out none";
-  const times = values.length - 1;
-  const higher = values.filter((value, index) => index > 0 && isHigher(value, values[index - 1]));
-  const answer = higher.length === times ? "yes" : "no";
-  const seen = `${answer}: ${given}, ${higher.length} of ${times} times higher`;
-  return but === undefined ? seen : `${seen}; ${but}`;
-}
-
-function isHigher(value: unknown, than: unknown): boolean {
-  const [one, other] = [String(value), String(than)];
-  const areNumbers = [one, other].every((text) => /^\d+$/.test(text));
-  return areNumbers ? BigInt(one) > BigInt(other) : one > other;
 }
