@@ -23,6 +23,8 @@ interface Efforts {
   readonly locks: Effort;
   readonly crowd: CrowdEffort;
   readonly held: HeldEffort;
+  /** Of each library, a round. */
+  readonly imports: number;
   readonly guardRounds: number;
   readonly overlaps: number;
   readonly pauses: number;
@@ -41,6 +43,7 @@ const THOROUGH: Efforts = {
   },
   crowd: { processes: 10, waiters: 100, settleMs: 1_500, idleMs: 2_000 },
   held: { counts: [1_000, 10_000], keepMs: 30_000, rounds: 3 },
+  imports: 5,
   guardRounds: 7,
   overlaps: 20,
   pauses: 100,
@@ -54,8 +57,9 @@ const QUICK: Efforts = {
     ...{ sliceMs: 100, warmUpMs: 200, handovers: 3, restarts: 1 },
     ...{ processes: [2], contendMs: 300 },
   },
-  crowd: { processes: 2, waiters: 10, settleMs: 700, idleMs: 500 },
+  crowd: { processes: 2, waiters: 6, settleMs: 500, idleMs: 300 },
   held: { counts: [1_000], keepMs: 3_000, rounds: 1 },
+  imports: 2,
   guardRounds: 1,
   overlaps: 1,
   pauses: 2,
@@ -170,7 +174,7 @@ async function compareLocks({ efforts, folder, withPeers, quick, say }: Run): Pr
     const comparisons: Comparison[] = [
       ...open.comparisons,
       ...ofCounted(counted, efforts, withPeers),
-      importTimes(withPeers),
+      importTimes(withPeers, efforts.imports),
     ];
     const sections = await compare(comparisons, { rounds: efforts.rounds, quick, say });
     if (open.missing.length === 0) return sections;
