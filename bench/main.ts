@@ -1,12 +1,12 @@
 // `npm run bench`: every benchmark in turn. `npm run bench:peers`: the comparison with other libraries. Either writes its part
 // of results.json and RESULTS.md, with date and machine. Figures are ratios within one run; the exit code tells whether all
-// targets were reached. With names as arguments only those are run; with --quick it is measured only as long as it takes to see
-// that it works. Either writes nothing unless --write says so; of named ones it replaces only their tables. --redraw measures
-// nothing: it makes the pictures and docs/comparison.md again from results.json.
+// targets were reached. With names as arguments only those are run: of the comparison these are parts of it, `safety`, `late`,
+// `held`, `waiters` and `package`. With --quick it is measured only as long as it takes to see that it works. Either writes
+// nothing unless --write says so; of named ones it replaces only their tables. --redraw measures nothing: it makes the pictures
+// and docs/comparison.md again from results.json.
 
 import { checkCost } from "./check-cost.ts";
-import { sizes } from "./compare/footprint.ts";
-import { comparePeers } from "./compare/peers.ts";
+import { peerBenchmarks } from "./compare/peers.ts";
 import { engineBenchmarks } from "./engines/run.ts";
 import { guards } from "./guards.ts";
 import { remoteGuards } from "./guards-remote.ts";
@@ -37,15 +37,12 @@ const own: Benchmarks = {
   restart: () => rollingRestart({ quick }),
   ...Object.fromEntries(engines),
 };
-const benchmarks: Benchmarks =
-  command === "bench"
-    ? own
-    : { peers: () => comparePeers({ quick }), package: async () => sizes(true) };
-/** Part of another one: only run when it is named. */
-const PARTS = new Set(["package"]);
+const benchmarks: Benchmarks = command === "bench" ? own : peerBenchmarks(quick);
+/** Of the comparison everything else is a part, and only run when it is named. */
+const named = asked.length === 0 && command === "bench:peers" ? ["peers"] : asked;
 
-const chosen = Object.entries(benchmarks).filter(([name]) =>
-  asked.length === 0 ? !PARTS.has(name) : asked.includes(name),
+const chosen = Object.entries(benchmarks).filter(
+  ([name]) => named.length === 0 || named.includes(name),
 );
 if (chosen.length === 0) {
   console.error(`No benchmark of that name. There are: ${Object.keys(benchmarks).join(", ")}.`);
@@ -57,6 +54,7 @@ if (flags.includes("--redraw")) {
   process.exit(0);
 }
 
+const begunAt = performance.now();
 const sections: Section[] = [];
 for (const [index, [name, run]] of chosen.entries()) {
   console.log(`[${index + 1}/${chosen.length}] ${name} ...`);
@@ -76,7 +74,14 @@ if (flags.includes("--write") || (asked.length === 0 && !quick)) {
 }
 const missed = sections.flatMap((section) => section.rows).filter((row) => row.ok === false);
 console.log(missed.length === 0 ? "all targets reached" : `${missed.length} target(s) missed`);
+console.log(`took ${clock(performance.now() - begunAt)} in all`);
 process.exitCode = missed.length === 0 ? 0 : 1;
+
+/** "2:45". */
+function clock(ms: number): string {
+  const seconds = Math.round(ms / 1_000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")} minutes`;
+}
 
 function plain(row: Row): string {
   const verdict = row.ok === undefined ? "" : row.ok ? "  ok" : "  MISSED";

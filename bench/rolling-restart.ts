@@ -65,13 +65,17 @@ async function commitMs(file: string): Promise<number> {
   return median(times);
 }
 
+let lines = 0;
+
 /** How long nobody led, at each restart. Of another library its lock is the leadership. */
 export async function gaps(
   url: string,
   restarts: number,
   { library = "tenure", backMs = 0 }: { readonly library?: string; readonly backMs?: number } = {},
 ): Promise<number[]> {
-  const line = new Line(url, library, String(backMs));
+  lines += 1;
+  // Not a name of before: the last leader was killed and left its lock behind, for a ttl.
+  const line = new Line(url, `leader-${lines}`, library, String(backMs));
   try {
     await line.heard(CANDIDATES);
     let leading = await line.leader(0n);

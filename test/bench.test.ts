@@ -2,6 +2,7 @@
 // known values go through the real comparison, and the picture is read back.
 import { expect, test } from "vitest";
 import { type Contestant, compare, milliseconds, perSecond } from "../bench/compare/comparison.ts";
+import { withWorkers } from "../bench/compare/processes.ts";
 import { bars } from "../bench/pictures.ts";
 import type { Section, Series } from "../bench/support.ts";
 
@@ -51,6 +52,13 @@ test("if ours fails, the target is missed", async () => {
   };
   const section = await compared([failing, contestant("other", "peer", [1, 1, 1])], true);
   expect(rowOf(section, "tenure")).toMatchObject({ measured: "failed: busy", ok: false });
+});
+
+test("libraries that are measured at the same time do not get the same lock", async () => {
+  const place = { library: "none", url: "" };
+  const resourceOf = (): Promise<string> => withWorkers(place, 0, async (_, resource) => resource);
+  const [one, other] = await Promise.all([resourceOf(), resourceOf()]);
+  expect(one).not.toBe(other);
 });
 
 test("bars begin at zero, have their value beside them, and the floor is a line", () => {

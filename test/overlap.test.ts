@@ -1,7 +1,7 @@
 // Goal: `npm run overlap` measures what it says and refuses what it does not understand. Method: its flags and its figures as
 // functions; test/process/overlap.test.ts runs the command itself.
 import { describe, expect, test } from "vitest";
-import { contestantsOf, engineIds } from "../bench/overlap/contestants.ts";
+import { contestantsOf, engineIds, versionOf } from "../bench/overlap/contestants.ts";
 import { figuresOf, table } from "../bench/overlap/figures.ts";
 import { FlagError, parseFlags } from "../bench/overlap/flags.ts";
 
@@ -49,7 +49,14 @@ describe("contestants", () => {
     const names = (peers: boolean): string[] =>
       contestantsOf(["redis"], peers).map(({ name }) => name);
     expect(names(false)).toEqual(["redis"]);
-    expect(names(true)).toEqual(["redis", "redlock", "redis-semaphore", "redlock-universal"]);
+    const peers = ["redlock", "redis-semaphore", "redlock-universal", "verrou"];
+    expect(names(true)).toEqual(["redis", ...peers]);
+  });
+
+  test("a peer has its package's version, also where it is named otherwise", async () => {
+    const all = contestantsOf(["redis", "etcd"], true).filter(({ isOurs }) => !isOurs);
+    for (const each of all) expect(await versionOf(each)).toMatch(/^[a-z0-9-]+ \d+\.\d+\.\d+/);
+    expect(all.map(({ name }) => name)).toContain("etcd3-election");
   });
 });
 

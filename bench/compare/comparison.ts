@@ -40,8 +40,6 @@ export interface Comparison {
   readonly together?: boolean | undefined;
   /** Takes long: in a quick run it is measured in the first round only. @default false */
   readonly isLong?: boolean | undefined;
-  /** Counts rather than times, and takes long: one round is enough. @default false */
-  readonly isCount?: boolean | undefined;
   /** Why a peer may be ahead: it does less. */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
   /** What ours may be at most, by figure. */
@@ -69,8 +67,8 @@ export async function compare(
   for (const record of records) await record.warmUp();
   for (let round = 1; round <= rounds; round += 1) {
     for (const [index, record] of records.entries()) {
-      const { isLong, isCount, title } = record.comparison;
-      if (round > 1 && ((quick && isLong === true) || isCount === true)) continue;
+      const { isLong, title } = record.comparison;
+      if (round > 1 && quick && isLong === true) continue;
       say(`round ${round}/${rounds}, ${index + 1}/${records.length}: ${title}`);
       await record.measureOnce();
     }

@@ -9,11 +9,12 @@ import { type EngineName, type Entrant, entrantsOf, reasonsOf } from "./entrants
 import { withWorkers } from "./processes.ts";
 
 const HOLD_MS = 10;
-const SETTLE_MS = 1_500;
 
 export interface CrowdEffort {
   readonly processes: number;
   readonly waiters: number;
+  /** Until all of them surely wait. */
+  readonly settleMs: number;
   readonly idleMs: number;
 }
 
@@ -30,21 +31,21 @@ export function crowdComparisons(
     .filter(([engine]) => engine !== "one machine")
     .map(([engine, entrants]) => ({
       title: `${engine}: ${effort.waiters} waiters on one lock`,
-      method: `${effort.processes} processes, ${effort.waiters} waiters in all; one round. Counted at the server while another one holds, and then from the first release until each had its turn of ${HOLD_MS} ms.`,
+      method: `${effort.processes} processes, ${effort.waiters} waiters in all. Counted at the server while another one holds, and then from the first release until each had its turn of ${HOLD_MS} ms.`,
       figures: { "a second of waiting": requests, "one handover": requests },
       contestants: entrants.map((entrant) => ({
         name: entrant.name,
         kind: entrant.kind,
         measure: () => measure(entrant, effort, () => counted.requests(engine)),
       })),
-      isCount: true,
+      isLong: true,
       reasons: reasonsOf(entrants, "lacksInCrowd"),
     }));
 }
 
 function measure(
   entrant: Entrant,
-  { processes, waiters, idleMs }: CrowdEffort,
+  { processes, waiters, settleMs, idleMs }: CrowdEffort,
   ask: () => Promise<number> | undefined,
 ): Promise<Measured> {
   return withWorkers(entrant, processes + 1, async ([holder, ...others], resource) => {
@@ -54,7 +55,7 @@ function measure(
     const turns = others.map((worker) => answer<number>(worker, order));
     // A worker that fails before it is waited for below must not end the whole run.
     for (const turn of turns) turn.catch(() => undefined);
-    await sleep(SETTLE_MS);
+    await sleep(settleMs);
     const [before, begunAt] = [Number(await ask()), performance.now()];
     await sleep(idleMs);
     const [waited, seconds] = [Number(await ask()), (performance.now() - begunAt) / 1_000];

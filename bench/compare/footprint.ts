@@ -11,7 +11,6 @@ import { type Comparison, type Measured, milliseconds } from "./comparison.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const PEERS = fileURLToPath(new URL("../peers/", import.meta.url));
 const run = promisify(execFile);
-const IMPORTS = 5;
 const IMPORT_MAX_MS = 30;
 const NAMES = [
   "redlock",
@@ -22,20 +21,20 @@ const NAMES = [
   "proper-lockfile",
 ];
 
-export function importTimes(withPeers: boolean): Comparison {
+export function importTimes(withPeers: boolean, imports: number): Comparison {
   const program = (module: string): string =>
     `const t = performance.now(); await import(${JSON.stringify(module)}); console.log(performance.now() - t);`;
   const time = async (module: string, cwd: string): Promise<Measured> => {
     const args = ["--input-type=module", "-e", program(module)];
     const times: number[] = [];
-    for (let each = 0; each < IMPORTS; each += 1)
+    for (let each = 0; each < imports; each += 1)
       times.push(Number((await run(process.execPath, args, { cwd })).stdout));
     return { figures: { import: median(times) } };
   };
   const peers = withPeers ? NAMES : [];
   return {
     title: "Import",
-    method: `The first import in a fresh process, median of ${IMPORTS} a round; for peers without the client library of the server that they also need.`,
+    method: `The first import in a fresh process, median of ${imports} a round; for peers without the client library of the server that they also need.`,
     figures: { import: milliseconds },
     contestants: [
       { name: "tenure", kind: "ours", measure: () => time("tenure", ROOT) },

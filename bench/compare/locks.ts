@@ -13,9 +13,15 @@ import {
 import { type Entrant, reasonsOf } from "./entrants.ts";
 import { contended, failover, firstLock, handover, type Place } from "./processes.ts";
 
+interface Unlock {
+  (): Promise<unknown>;
+  /** What the library's interface gives out with this grant, where it gives anything. */
+  given?(): unknown;
+}
+
 /** What a library gives, by bench/overlap/libraries. */
 export interface Locker {
-  lock(resource: string): Promise<() => Promise<unknown>>;
+  lock(resource: string): Promise<Unlock>;
   close(): unknown;
 }
 
@@ -26,6 +32,7 @@ export interface Floor {
 
 export interface Effort {
   readonly sliceMs: number;
+  readonly warmUpMs: number;
   readonly handovers: number;
   readonly processes: readonly number[];
   readonly contendMs: number;
@@ -33,7 +40,6 @@ export interface Effort {
 }
 
 const TTL_MS = 10_000;
-const WARM_UP_MS = 300;
 /** About what a program takes to start. */
 const BACK_MS = 300;
 
@@ -61,7 +67,7 @@ export function lockComparisons(field: Field, effort: Effort): Comparison[] {
   const single = (figure: string, measure: (entrant: Entrant) => Promise<number>): Contestant[] =>
     all(async (entrant) => ({ figures: { [figure]: await measure(entrant) } }));
   return [
-    ...[1, 64].map((width) => pairs(field, width, { reasons: alone, sliceMs: effort.sliceMs })),
+    ...[1, 64].map((width) => pairs(field, width, { ...effort, reasons: alone })),
     {
       title: `${engine}: handover between two processes`,
       method: `${effort.handovers} handovers a round, from the call of release in one to the end of acquire in the other, at any phase of its waiting.`,
@@ -124,14 +130,14 @@ function spreadOf(each: readonly number[]): Measured {
 function pairs(
   { engine, entrants, lockers, floor }: Field,
   width: number,
-  { reasons, sliceMs }: { reasons: Record<string, string>; sliceMs: number },
+  { reasons, sliceMs, warmUpMs }: Effort & { readonly reasons: Record<string, string> },
 ): Comparison {
   const contestant = (
     { name, kind }: Pick<Contestant, "name" | "kind">,
     pair: (index: number) => Promise<void>,
   ): Contestant => ({
     ...{ name, kind },
-    warmUp: () => slice(pair, width, Math.max(WARM_UP_MS, sliceMs)),
+    warmUp: () => slice(pair, width, warmUpMs),
     measure: async () => ({ figures: { pairs: await slice(pair, width, sliceMs) } }),
   });
   const contestants = entrants

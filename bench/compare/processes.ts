@@ -24,9 +24,11 @@ export async function withWorkers<T>(
     startWorker("locker.mjs", library, url, String(ttlMs)),
   );
   resources += 1;
+  // Named before anything is waited for: several libraries on one server may be measured at the same time.
+  const resource = `compared-${resources}`;
   try {
     await Promise.all(workers.map((worker) => heard(worker)));
-    return await work(workers, `compared-${resources}`);
+    return await work(workers, resource);
   } finally {
     for (const worker of workers) worker.kill("SIGKILL");
   }

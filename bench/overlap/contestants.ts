@@ -8,6 +8,7 @@ import { startRedis } from "../../test/servers/redis.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
 import { startZooKeeper } from "../../test/servers/zookeeper.ts";
 
+/** etcd and proper-lockfile have no shorter one, and redlock-universal, at 1 s, extends without a pause. */
 export const TTL_MS = 2_000;
 
 /** Bounds for a busy machine of two cores: the holder stops 400 ms before the store would let another in. */
@@ -38,12 +39,28 @@ export const engines: Readonly<Record<EngineId, () => Promise<RunningServer>>> =
 
 export const engineIds: readonly EngineId[] = Object.keys(engines) as EngineId[];
 
-const peers: readonly { readonly name: string; readonly engine: string }[] = [
+interface Peer {
+  readonly name: string;
+  readonly engine: EngineId;
+  /** Where it is not the name. */
+  readonly package?: string;
+}
+
+const peers: readonly Peer[] = [
   { name: "redlock", engine: "redis" },
   { name: "redis-semaphore", engine: "redis" },
   { name: "redlock-universal", engine: "redis" },
+  { name: "verrou", engine: "redis", package: "@verrou/core" },
   { name: "etcd3", engine: "etcd" },
+  { name: "etcd3-election", engine: "etcd", package: "etcd3" },
 ];
+
+/** Who cannot be cut off, and why not; where all are shown, they are named. */
+export const uncuttable: Readonly<Record<string, string>> = {
+  advisory:
+    "it sends nothing while it holds, and no time ends it: nobody else is let in before the server sees the connection end",
+  "proper-lockfile, flock": "a file of one machine, nothing to cut",
+};
 
 /** Our stores on the asked engines, each followed by the peers that run on it. */
 export function contestantsOf(
@@ -63,5 +80,6 @@ export async function versionOf({ name, engine, isOurs }: Contestant): Promise<s
   if (isOurs) return `Tenure on ${engine} ${(await needEngine(engine)).version}`;
   const manifest = new URL(`../peers/package.json`, import.meta.url);
   const { dependencies } = JSON.parse(readFileSync(manifest, "utf8"));
-  return `${name} ${dependencies[name]}`;
+  const { package: from = name } = peers.find((peer) => peer.name === name) ?? {};
+  return `${name} ${dependencies[from]}`;
 }

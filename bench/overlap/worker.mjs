@@ -17,7 +17,7 @@ function finish(by) {
 }
 
 async function compete() {
-  const held = await library.acquire();
+  const held = await library.acquire(settings.resource);
   tell("granted");
   // It goes on behind the first no: a library that says yes again later is taken at its word.
   setInterval(() => {

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "tenure";
 
-const [, , name, store, library = "tenure", backMs = "0"] = process.argv;
+const [, , name, store, resource, library, backMs] = process.argv;
 const TTL_MS = 10_000;
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 let leave;
@@ -22,7 +22,7 @@ async function campaign() {
     await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
     endedAt = now();
   };
-  tenure.election("leader", { lead }).start();
+  tenure.election(resource, { lead }).start();
   return async () => {
     await tenure.close();
     return endedAt;
@@ -32,7 +32,7 @@ async function campaign() {
 async function queueUp() {
   const { locker } = await import(`../overlap/libraries/${library}.mjs`);
   const { lock, close } = await locker({ url: store, ttlMs: TTL_MS });
-  const leading = lock("leader").then((unlock) => {
+  const leading = lock(resource).then((unlock) => {
     const at = now();
     // It has no token; later terms have later times.
     process.send({ what: "leads", at, term: String(Math.round(at * 1_000)) });

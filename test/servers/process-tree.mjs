@@ -105,7 +105,7 @@ export async function killTree(pid) {
  * The signal only asks: the thread that is to take it must be scheduled first, and until then the others go on and
  * answer. On a busy machine that takes milliseconds.
  */
-async function hasStopped(pid) {
+export async function hasStopped(pid) {
   const giveUpAt = performance.now() + SIGNAL_MAX_MS;
   while (!threadStatesOf(pid).every((state) => "TtZX".includes(state))) {
     if (performance.now() > giveUpAt) throw new Error(`Process ${pid} does not stop.`);

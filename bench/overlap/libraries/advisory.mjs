@@ -26,6 +26,11 @@ export async function locker({ url }) {
   };
 }
 
+export async function open({ url }) {
+  const { hold } = await holder({ url });
+  return { acquire: hold };
+}
+
 /** Holds any number on one connection. Nothing is renewed; what ends them is the end of the connection. */
 export async function holder({ url }) {
   const client = new pg.Client({ connectionString: url });

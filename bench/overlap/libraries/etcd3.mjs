@@ -1,13 +1,13 @@
 // etcd3's Lock. It tells its user nothing of a loss; but the lease inside it does, by an event, and that is listened to
 // here, though it takes a private field. Defaults but for the ttl, in whole seconds.
-import { requirePeer, untilHeld } from "./peer.mjs";
+import { requirePeer, untilHeld, withGiven } from "./peer.mjs";
 
 const { Etcd3, EtcdLockFailedError } = requirePeer("etcd3");
 
-export async function open({ url, resource, ttlMs }) {
+export async function open({ url, ttlMs }) {
   const { hold } = await holder({ url, ttlMs });
   const isTaken = (error) => error instanceof EtcdLockFailedError;
-  return { acquire: () => untilHeld(() => hold(resource), isTaken) };
+  return { acquire: (resource) => untilHeld(() => hold(resource), isTaken) };
 }
 
 /** Holds any number through one client; each has a lease of its own. */
@@ -37,7 +37,10 @@ export async function locker({ url, ttlMs }) {
       untilHeld(async () => {
         const lock = client.lock(resource).ttl(Math.ceil(ttlMs / 1_000));
         await lock.acquire();
-        return () => lock.release();
+        return withGiven(
+          () => lock.release(),
+          () => lock.leaseId(),
+        );
       }, isTaken),
     close: () => client.close(),
   };

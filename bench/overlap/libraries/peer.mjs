@@ -29,6 +29,11 @@ export async function untilHeld(attempt, isTaken) {
   }
 }
 
+/** How a lock is given back and, for the comparison of tokens, what its library's interface gives out with the grant. */
+export function withGiven(unlock, given) {
+  return Object.assign(unlock, { given });
+}
+
 /**
  * Holds through a library that runs a routine under the lock, `use(routine)`, and tells it by a signal. Resolves when the
  * routine runs with a signal that has not aborted; the routine goes on until the process ends.

@@ -6,6 +6,22 @@ import { requirePeer } from "./peer.mjs";
 const { lock } = requirePeer("proper-lockfile");
 const retries = { forever: true, minTimeout: 10, maxTimeout: 10, factor: 1 };
 
+export async function open({ url: folder, ttlMs }) {
+  return { acquire: (resource) => take(folder, resource, { ttlMs, retries }) };
+}
+
+/** Taken, and touched at half its age limit; its own word for a loss is onCompromised. */
+async function take(folder, resource, { ttlMs, ...how }) {
+  const file = join(folder, encodeURIComponent(resource));
+  writeFileSync(file, "", { flag: "a" });
+  let isLost = false;
+  const onCompromised = () => {
+    isLost = true;
+  };
+  await lock(file, { stale: Math.max(2_000, ttlMs), onCompromised, ...how });
+  return { isHeld: () => !isLost };
+}
+
 export async function locker({ url: folder, ttlMs }) {
   return {
     lock: async (resource) => {
@@ -17,18 +33,7 @@ export async function locker({ url: folder, ttlMs }) {
   };
 }
 
-/** Holds any number, and touches each folder at half its age limit. */
+/** Holds any number. */
 export async function holder({ url: folder, ttlMs }) {
-  return {
-    hold: async (resource) => {
-      const file = join(folder, encodeURIComponent(resource));
-      writeFileSync(file, "", { flag: "a" });
-      let isLost = false;
-      const onCompromised = () => {
-        isLost = true;
-      };
-      await lock(file, { stale: Math.max(2_000, ttlMs), onCompromised });
-      return { isHeld: () => !isLost };
-    },
-  };
+  return { hold: (resource) => take(folder, resource, { ttlMs }) };
 }

@@ -1,12 +1,12 @@
 // redis-semaphore's Mutex as in its README's example of lost locks: `while (mutex.isAcquired)`, with an onLockLost of its
 // own. It waits for the lock by itself. Defaults but for the ttl and how long it waits.
-import { openRedis, requirePeer } from "./peer.mjs";
+import { openRedis, requirePeer, withGiven } from "./peer.mjs";
 
 const { Mutex } = requirePeer("redis-semaphore");
 
-export async function open({ url, resource, ttlMs }) {
+export async function open({ url, ttlMs }) {
   const { hold } = await holder({ url, ttlMs });
-  return { acquire: () => hold(resource) };
+  return { acquire: hold };
 }
 
 /** Holds any number through one client, and refreshes each. */
@@ -32,7 +32,10 @@ export async function locker({ url, ttlMs }) {
     lock: async (resource) => {
       const mutex = new Mutex(client, resource, { lockTimeout: ttlMs, acquireTimeout: 120_000 });
       await mutex.acquire();
-      return () => mutex.release();
+      return withGiven(
+        () => mutex.release(),
+        () => mutex.identifier,
+      );
     },
     close: () => client.disconnect(),
   };

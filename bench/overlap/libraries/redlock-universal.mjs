@@ -1,13 +1,13 @@
 // redlock-universal: `using()`, which its README recommends, with its signal. Defaults but for the ttl, and one try per
 // attempt.
-import { holdInside, openRedis, requirePeer, untilHeld } from "./peer.mjs";
+import { holdInside, openRedis, requirePeer, untilHeld, withGiven } from "./peer.mjs";
 
 const { createLock, IoredisAdapter, LockAcquisitionError } = requirePeer("redlock-universal");
 
-export async function open({ url, resource, ttlMs }) {
+export async function open({ url, ttlMs }) {
   const { hold } = await holder({ url, ttlMs });
   const isTaken = (error) => error instanceof LockAcquisitionError;
-  return { acquire: () => untilHeld(() => hold(resource), isTaken) };
+  return { acquire: (resource) => untilHeld(() => hold(resource), isTaken) };
 }
 
 /** Holds any number through one client, and extends each. */
@@ -29,7 +29,10 @@ export async function locker({ url, ttlMs }) {
     lock: async (resource) => {
       const lock = createLock({ adapter, key: resource, ttl: ttlMs, retryAttempts: 10_000 });
       const handle = await lock.acquire();
-      return () => lock.release(handle);
+      return withGiven(
+        () => lock.release(handle),
+        () => handle.value,
+      );
     },
     close: () => client.disconnect(),
   };

@@ -1,13 +1,13 @@
 // redlock 5 beta: `using()`, the auto-extending form that its README shows, with its signal. Defaults but for the ttl, and
 // one try per attempt.
-import { holdInside, openRedis, requirePeer, untilHeld } from "./peer.mjs";
+import { holdInside, openRedis, requirePeer, untilHeld, withGiven } from "./peer.mjs";
 
 const { default: Redlock, ExecutionError } = requirePeer("redlock");
 
-export async function open({ url, resource, ttlMs }) {
+export async function open({ url, ttlMs }) {
   const { hold } = await holder({ url, ttlMs });
   const isTaken = (error) => error instanceof ExecutionError;
-  return { acquire: () => untilHeld(() => hold(resource), isTaken) };
+  return { acquire: (resource) => untilHeld(() => hold(resource), isTaken) };
 }
 
 /** Holds any number through one client, and extends each. */
@@ -28,7 +28,10 @@ export async function locker({ url, ttlMs }) {
   return {
     lock: async (resource) => {
       const lock = await redlock.acquire([resource], ttlMs, { retryCount: -1 });
-      return () => lock.release();
+      return withGiven(
+        () => lock.release(),
+        () => lock.value,
+      );
     },
     close: () => client.disconnect(),
   };

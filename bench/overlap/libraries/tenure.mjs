@@ -1,6 +1,7 @@
 // Tenure itself, on any store. It acts in doubt, too, up to the last moment that its own deadline allows: what is measured
 // is the deadline, and nothing softer. By default it would stop earlier, with the first renewal that fails.
 import { connect } from "../../../dist/index.js";
+import { withGiven } from "./peer.mjs";
 
 function isHeld(lease) {
   try {
@@ -10,14 +11,14 @@ function isHeld(lease) {
   }
 }
 
-export async function open({ url, resource, timing }) {
+export async function open({ url, timing }) {
   const tenure = await connect(url, { defaults: { ...timing, whileInDoubt: "act" } });
   // The connection is there before the trial begins, as with every library here.
-  await tenure.read(resource);
+  await tenure.read("warm");
   return {
-    acquire: async () => {
+    acquire: async (resource) => {
       const lease = await tenure.acquire(resource, { waitMs: 60_000 });
-      return { isHeld: () => isHeld(lease) };
+      return { isHeld: () => isHeld(lease), token: lease.token };
     },
   };
 }
@@ -39,7 +40,10 @@ export async function locker({ url, ttlMs }) {
   return {
     lock: async (resource) => {
       const lease = await tenure.acquire(resource, { waitMs: 120_000 });
-      return () => lease.release();
+      return withGiven(
+        () => lease.release(),
+        () => lease.token,
+      );
     },
     close: () => tenure.close(),
   };
