@@ -38,6 +38,8 @@ export interface Comparison {
   readonly contestants: readonly Contestant[];
   /** Measured all at the same time, because they only wait. @default false */
   readonly together?: boolean | undefined;
+  /** Measured so often a round, the contestants in turn: for what is short and drifts with the machine. @default 1 */
+  readonly slices?: number | undefined;
   /** Takes long: in a quick run it is measured in the first round only. @default false */
   readonly isLong?: boolean | undefined;
   /** Why a peer may be ahead: it does less. */
@@ -67,10 +69,10 @@ export async function compare(
   for (const record of records) await record.warmUp();
   for (let round = 1; round <= rounds; round += 1) {
     for (const [index, record] of records.entries()) {
-      const { isLong, title } = record.comparison;
+      const { isLong, title, slices = 1 } = record.comparison;
       if (round > 1 && quick && isLong === true) continue;
       say(`round ${round}/${rounds}, ${index + 1}/${records.length}: ${title}`);
-      await record.measureOnce();
+      for (let slice = 0; slice < slices; slice += 1) await record.measureOnce();
     }
   }
   return records.map((record) => record.section());

@@ -31,6 +31,8 @@ export interface Floor {
 }
 
 export interface Effort {
+  /** So many a round, so long each, the contestants in turn: minutes apart, a machine is not the same any more. */
+  readonly slices: number;
   readonly sliceMs: number;
   readonly warmUpMs: number;
   readonly handovers: number;
@@ -130,8 +132,9 @@ function spreadOf(each: readonly number[]): Measured {
 function pairs(
   { engine, entrants, lockers, floor }: Field,
   width: number,
-  { reasons, sliceMs, warmUpMs }: Effort & { readonly reasons: Record<string, string> },
+  effort: Effort & { readonly reasons: Record<string, string> },
 ): Comparison {
+  const { reasons, slices, sliceMs, warmUpMs } = effort;
   const contestant = (
     { name, kind }: Pick<Contestant, "name" | "kind">,
     pair: (index: number) => Promise<void>,
@@ -154,9 +157,8 @@ function pairs(
     );
   return {
     title: `${engine}: acquire + release, ${width} in flight`,
-    method: `Slices of ${sliceMs} ms, one contestant behind the other.`,
+    method: `${slices} slices of ${sliceMs} ms a round, the contestants in turn; ratios within one slice.`,
     figures: { pairs: perSecond },
-    contestants,
-    reasons,
+    ...{ contestants, slices, reasons },
   };
 }

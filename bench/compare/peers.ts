@@ -38,7 +38,7 @@ interface Efforts {
 const THOROUGH: Efforts = {
   rounds: 3,
   locks: {
-    ...{ sliceMs: 1_000, warmUpMs: 1_000, handovers: 30, restarts: 10 },
+    ...{ slices: 8, sliceMs: 125, warmUpMs: 1_000, handovers: 30, restarts: 10 },
     ...{ processes: [2, 8, 32], contendMs: 2_000 },
   },
   crowd: { processes: 10, waiters: 100, settleMs: 1_500, idleMs: 2_000 },
@@ -54,7 +54,7 @@ const THOROUGH: Efforts = {
 const QUICK: Efforts = {
   rounds: 3,
   locks: {
-    ...{ sliceMs: 100, warmUpMs: 200, handovers: 3, restarts: 1 },
+    ...{ slices: 2, sliceMs: 50, warmUpMs: 200, handovers: 3, restarts: 1 },
     ...{ processes: [2], contendMs: 300 },
   },
   crowd: { processes: 2, waiters: 6, settleMs: 500, idleMs: 300 },
@@ -160,13 +160,17 @@ export function peerBenchmarks(
     late: begin(late),
     held: begin(held),
     waiters: begin(waiters),
+    pairs: begin((run) => compareLocks(run, /acquire \+ release/)),
+    failover: begin((run) => compareLocks(run, /failover|planned restarts/)),
     package: begin(size),
   };
 }
 
-type PeerPart = "safety" | "late" | "held" | "waiters" | "package";
+type PeerPart = "safety" | "late" | "held" | "waiters" | "pairs" | "failover" | "package";
 
-async function compareLocks({ efforts, folder, withPeers, quick, say }: Run): Promise<Section[]> {
+/** All of them, or those whose titles have the words in them. */
+async function compareLocks(run: Run, words = /./): Promise<Section[]> {
+  const { efforts, folder, withPeers, quick, say } = run;
   say("locks, beside each other");
   const open = await openFields(efforts.locks, { folder, withPeers });
   try {
@@ -175,7 +179,7 @@ async function compareLocks({ efforts, folder, withPeers, quick, say }: Run): Pr
       ...open.comparisons,
       ...ofCounted(counted, efforts, withPeers),
       importTimes(withPeers, efforts.imports),
-    ];
+    ].filter(({ title }) => words.test(title));
     const sections = await compare(comparisons, { rounds: efforts.rounds, quick, say });
     if (open.missing.length === 0) return sections;
     const method = "What could not be opened is in none of the tables.";
