@@ -59,4 +59,28 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     replace: "this.link.onLost = () => undefined;",
     store: "zookeeper",
   },
+  {
+    name: "zookeeper: a place that may still come is forgotten",
+    file: "stores/zookeeper/lease-session.ts",
+    find: "    if (!entry.place.mayComeLate) return;\n",
+    replace: "    if (entry.place !== undefined) return;\n",
+    store: "zookeeper",
+    test: "src/stores/zookeeper/lease-session.test.ts",
+  },
+  {
+    name: "zookeeper: a server that is behind is not asked again",
+    file: "stores/zookeeper/link.ts",
+    find: "const CATCH_UP_MS: readonly number[] = [5, 20];",
+    replace: "const CATCH_UP_MS: readonly number[] = [];",
+    store: "zookeeper",
+    test: "src/stores/zookeeper/link.test.ts",
+  },
+  {
+    name: "zookeeper: what an old connection made fail is not asked again",
+    file: "stores/zookeeper/link.ts",
+    find: "const MOVED_TRIES = 2;",
+    replace: "const MOVED_TRIES = 1;",
+    store: "zookeeper",
+    test: "src/stores/zookeeper/link.test.ts",
+  },
 ];
