@@ -39,6 +39,9 @@ const NO_SESSION = "does less: one key set and deleted; no session, no token, no
 const NO_QUEUE =
   "does less: no queue; while the others sleep between two tries, whoever gave it back takes it again";
 
+const NO_WRITE =
+  "does less: the next in line leads without a write of its own, and learns no token";
+
 const EVERY_10_MS = "asks more: every waiter a hundred times a second, see the rows of waiters";
 
 const REDIS_PEERS = ["redlock", "redlock-universal", "redis-semaphore", "verrou"] as const;
@@ -79,8 +82,8 @@ export function entrantsOf(
       ours(etcd),
       peer("etcd3", etcd, { lacksInContention: NO_QUEUE }),
       peer("etcd3-election", etcd, {
-        lacksInCrowd:
-          "does less: the next in line leads without a write of its own, and learns no token",
+        lacksInContention: NO_WRITE,
+        lacksInCrowd: NO_WRITE,
         cannotHold: "as etcd3: a lease and a stream each",
       }),
     ],

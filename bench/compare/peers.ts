@@ -111,6 +111,11 @@ const late: Part = async ({ efforts, say }) => {
   return [await zombieSection(efforts.zombies)];
 };
 
+const guarded: Part = async ({ efforts, say }) => {
+  say("guarded writes");
+  return [withoutPeers(await guards(efforts.guardRounds))];
+};
+
 const all: Part = async (run) => {
   const { efforts, quick, withPeers, say } = run;
   say(`about ${efforts.minutes} minutes on a quiet machine`);
@@ -120,13 +125,12 @@ const all: Part = async (run) => {
   if (!quick) await heldFirst;
   const safetyFound = settled("safety", safety(run));
   const [many, safe] = [await heldFirst, await safetyFound];
-  say("guarded writes");
-  const guarded = await settled("guarded writes", guards(efforts.guardRounds).then(withoutPeers));
+  const writes = await settled("guarded writes", guarded(run));
   const size = await settled(
     "package sizes",
     Promise.resolve().then(() => sizes(withPeers)),
   );
-  return [...locks, ...many, ...guarded, ...size, ...safe, ...(await settled("late", late(run)))];
+  return [...locks, ...many, ...writes, ...size, ...safe, ...(await settled("late", late(run)))];
 };
 
 /** What came of it, or a table that says that it failed. */
@@ -141,9 +145,7 @@ async function settled(title: string, work: Promise<Section | Section[]>): Promi
 }
 
 /** The whole comparison, and the parts of it that can be asked for by name. */
-export function peerBenchmarks(
-  quick: boolean,
-): Record<"peers" | PeerPart, () => Promise<Section[]>> {
+export function peerBenchmarks(quick: boolean): Record<string, () => Promise<Section[]>> {
   const efforts = quick ? QUICK : THOROUGH;
   const begin = (part: Part) => async (): Promise<Section[]> => {
     const begunAt = performance.now();
@@ -161,12 +163,12 @@ export function peerBenchmarks(
     held: begin(held),
     waiters: begin(waiters),
     pairs: begin((run) => compareLocks(run, /acquire \+ release/)),
+    contention: begin((run) => compareLocks(run, /processes on one lock/)),
     failover: begin((run) => compareLocks(run, /failover|planned restarts/)),
+    guarded: begin(guarded),
     package: begin(size),
   };
 }
-
-type PeerPart = "safety" | "late" | "held" | "waiters" | "pairs" | "failover" | "package";
 
 /** All of them, or those whose titles have the words in them. */
 async function compareLocks(run: Run, words = /./): Promise<Section[]> {
