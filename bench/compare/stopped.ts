@@ -6,7 +6,8 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { hasStopped } from "../../test/servers/process-tree.mjs";
-import { Child, type Told } from "../../test/support/child.ts";
+import type { Child, Told } from "../../test/support/child.ts";
+import { endChild, startChild } from "../overlap/children.ts";
 import { contestantsOf, engineIds, TIMING, TTL_MS } from "../overlap/contestants.ts";
 import type { Row, Section } from "../support.ts";
 import { inLanes, type ServerOf } from "./ground.ts";
@@ -117,7 +118,7 @@ function jobsOf(pauses: number): (who: Stoppable) => Job[] {
 
 async function runPair(who: Stoppable, count: number, tell: (pause: Pause) => void): Promise<void> {
   const { library, url } = who;
-  const start = (): Child => startChild({ library, url, ttlMs: TTL_MS, timing: TIMING });
+  const start = (): Child => startChild(WORKER, { library, url, ttlMs: TTL_MS, timing: TIMING });
   let spoilt = 0;
   let done = 0;
   while (done < count) {
@@ -135,7 +136,7 @@ async function runPair(who: Stoppable, count: number, tell: (pause: Pause) => vo
       spoilt += 1;
       if (!(error instanceof SpoiltPauseError) || spoilt > SPOILT_MAX) throw error;
     } finally {
-      await Promise.all([end(first), end(second)]);
+      await Promise.all([endChild(first), endChild(second)]);
     }
   }
 }
@@ -193,21 +194,4 @@ export function rowsOf({ name, isOurs }: Named, pauses: readonly Pause[]): Row[]
     isOurs ? ours : row,
     { what: `${name}: says "still held" after the pause`, measured: `${says} of ${count}` },
   ];
-}
-
-const living = new Set<Child>();
-// A stopped process hears nothing, not even that its parent is gone.
-process.once("exit", () => {
-  for (const child of living) child.signal("SIGKILL");
-});
-
-function startChild(settings: object): Child {
-  const child = new Child(WORKER, settings, {});
-  living.add(child);
-  return child;
-}
-
-async function end(child: Child): Promise<void> {
-  await child.kill();
-  living.delete(child);
 }

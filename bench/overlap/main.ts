@@ -3,6 +3,7 @@
 import { CannotRunError } from "../../test/servers/engine.ts";
 import { disposeAll, type RunningServer } from "../../test/servers/server.ts";
 import { loadPeer } from "../peers/install.ts";
+import { endAll } from "./children.ts";
 import {
   type Contestant,
   contestantsOf,
@@ -12,7 +13,7 @@ import {
 } from "./contestants.ts";
 import { type Figures, figuresOf, type Row, table } from "./figures.ts";
 import { FlagError, type Flags, parseFlags, USAGE } from "./flags.ts";
-import { endAll, runTrial, SpoiltTrialError, type TrialResult } from "./trial.ts";
+import { runTrial, SpoiltTrialError, type TrialResult } from "./trial.ts";
 
 /** Most of a trial is waiting; more at a time would only make the machine slow. */
 const AT_A_TIME = 8;

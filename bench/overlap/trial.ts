@@ -3,8 +3,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { startProxy } from "../../test/servers/proxy.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
-import { Child, type Told } from "../../test/support/child.ts";
+import type { Child, Told } from "../../test/support/child.ts";
 import { hostMs } from "../../test/support/history.ts";
+import { endChild, startChild } from "./children.ts";
 import { type Contestant, TIMING, TTL_MS } from "./contestants.ts";
 
 export interface TrialResult {
@@ -23,7 +24,6 @@ const AFTERWARDS_MS = 500;
 /** Everybody's first renewal may lie before the cut, and so may none. */
 const CUT_AFTER_MS = { least: 100, spread: TTL_MS };
 const WORKER = new URL("./worker.mjs", import.meta.url);
-const living = new Set<Child>();
 let resources = 0;
 
 export async function runTrial(
@@ -34,8 +34,8 @@ export async function runTrial(
   const resource = `overlap-${process.pid}-${resources}`;
   await using proxy = await startProxy(server);
   const settings = { library: contestant.library, resource, ttlMs: TTL_MS, timing: TIMING };
-  const first = start({ ...settings, url: proxy.url });
-  const second = start({ ...settings, url: server.url });
+  const first = startChild(WORKER, { ...settings, url: proxy.url });
+  const second = startChild(WORKER, { ...settings, url: server.url });
   try {
     await Promise.all([first.heard("ready"), second.heard("ready")]);
     first.say({ do: "compete" });
@@ -54,7 +54,7 @@ export async function runTrial(
       throw new SpoiltTrialError("the cut swallowed nothing");
     return measure({ cutAt, first: await accountOf(first), second });
   } finally {
-    await Promise.all([end(first), end(second)]);
+    await Promise.all([endChild(first), endChild(second)]);
   }
 }
 
@@ -89,20 +89,4 @@ async function within(limitAt: number, events: readonly Promise<Told>[]): Promis
   const limit = new AbortController();
   const late = sleep(limitAt - hostMs(), undefined, { signal: limit.signal });
   await Promise.race([Promise.allSettled(events), late]).finally(() => limit.abort());
-}
-
-function start(settings: object): Child {
-  const child = new Child(WORKER, settings, {});
-  living.add(child);
-  return child;
-}
-
-async function end(child: Child): Promise<void> {
-  await child.kill();
-  living.delete(child);
-}
-
-/** For an interrupted run. */
-export async function endAll(): Promise<void> {
-  await Promise.all([...living].map(end));
 }
