@@ -3,8 +3,11 @@
 import { settledMs } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
 
-/** Of this many confirmed renewals, each sent after the one before, the last was sent behind the revocation. */
-const RENEWALS = 3;
+/**
+ * Of this many confirmed renewals, each sent after the one before, the last was sent behind the revocation: so many can be under
+ * way at a time, where they fail and are tried again while older ones are still to be answered.
+ */
+const RENEWALS = 6;
 /** Clocks are up to five in a hundred off, and a timer is not early. */
 const SLACK = 1.06;
 /** A release that was under way when the time was over. */
