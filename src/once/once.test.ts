@@ -201,14 +201,28 @@ describe("what goes wrong", () => {
       if (resource !== "job") await gate.opened;
       return answer;
     };
-    const failing = one.tenure.once("job", { atMs }, () => expect.unreachable());
+    const skipped = one.tenure.once("job", { atMs }, () => expect.unreachable());
     await flush();
     const closing = one.tenure.close();
     await flush();
     gate.open();
-    await expect(failing).rejects.toMatchObject({ code: "DRAINING" });
+    expect(await skipped).toEqual({ ran: false, reason: "closing" });
     await closing;
     expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ ran: true });
+  });
+
+  test("what the work itself could not do because of close() is its caller's to know", async () => {
+    const world = makeWorld();
+    const { tenure } = await world.join("one");
+    const atMs = world.clock.wallNow();
+    let closing: Promise<void> | undefined;
+    const failing = tenure.once("job", { atMs }, async (lease) => {
+      closing = tenure.close();
+      await flush();
+      await lease.run(() => expect.unreachable());
+    });
+    await expect(failing).rejects.toMatchObject({ code: "DRAINING" });
+    await closing;
   });
 
   test("S7: a lost answer about the mark is asked for again, and does not become a second run or none", async () => {

@@ -2,7 +2,7 @@
 // that the fire was had is a mark (once/marks.ts) which outlives the work, so that a machine whose clock is late finds it.
 
 import type { Clock } from "../core/clock.ts";
-import { AcquireTimeoutError, InvalidArgumentError } from "../core/errors.ts";
+import { AcquireTimeoutError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions, Leases } from "../holder/leases.ts";
 import type { UnrenewedParts } from "../holder/unrenewed.ts";
@@ -20,13 +20,14 @@ export interface OnceOptions extends AcquireOptions, Fire {
 
 /**
  * What became of a fire here. `taken`: it, or a later one, has been run or is being run, by `by`. `running`: an earlier run
- * had not ended when `waitMs` was over. `late`: by this machine's clock more than half of the window had passed.
+ * had not ended when `waitMs` was over. `late`: by this machine's clock more than half of the window had passed. `closing`:
+ * close() was called here before the work had begun; another may run it.
  */
 export type OnceResult<T> =
   | { readonly ran: true; readonly value: T; readonly token: bigint }
   | {
       readonly ran: false;
-      readonly reason: "taken" | "running" | "late";
+      readonly reason: "taken" | "running" | "late" | "closing";
       readonly by?: string | undefined;
     };
 
@@ -42,6 +43,7 @@ const DEFAULT_WAIT_MS = 1_000;
 /** Whoever holds the key has marked its fire a few round trips later: then there is nothing to wait for. */
 const FIRST_WAIT_MS = 50;
 const LATE: Skipped = { ran: false, reason: "late" };
+const CLOSING: Skipped = { ran: false, reason: "closing" };
 
 export async function once<T>(
   parts: OnceParts,
@@ -63,6 +65,7 @@ class Once {
   readonly #clock: Clock;
   readonly #due: Due;
   readonly #options: AcquireOptions;
+  #hasBegun = false;
 
   constructor(parts: OnceParts & UnrenewedParts, due: Due, options: AcquireOptions) {
     this.#parts = parts;
@@ -78,6 +81,10 @@ class Once {
     try {
       // As work in flight from here on: close() waits for a claim, too, and one that is not used can still be given back.
       return await lease.run(() => this.#claimAndRun(lease, work));
+    } catch (error) {
+      // close() came before the work: it is not begun any more, and nobody is kept from it.
+      if (this.#hasBegun || !isTenureError(error, "DRAINING")) throw error;
+      return CLOSING;
     } finally {
       await lease.release();
     }
@@ -86,16 +93,15 @@ class Once {
   async #claimAndRun<T>(lease: Lease, work: OnceWork<T>): Promise<OnceResult<T>> {
     const claim = await this.#claim();
     if (!("giveBack" in claim)) return claim;
-    let begun = false;
     try {
       // Looks at the lease again, behind the mark: whoever lost it meanwhile does not begin.
       const value = await lease.run((held) => {
-        begun = true;
+        this.#hasBegun = true;
         return work(held);
       });
       return { ran: true, value, token: lease.token };
     } finally {
-      if (!begun) await claim.giveBack();
+      if (!this.#hasBegun) await claim.giveBack();
     }
   }
 

@@ -13,7 +13,7 @@ export const ONCE_MUTANTS: readonly Mutant[] = [
   {
     name: "once: the claim ends with the run",
     file: "once/once.ts",
-    find: "if (!begun) await claim.giveBack();",
+    find: "if (!this.#hasBegun) await claim.giveBack();",
     replace: "await claim.giveBack();",
   },
   {
@@ -47,10 +47,10 @@ export const ONCE_MUTANTS: readonly Mutant[] = [
     name: "once: runs without a look at the lease behind the claim",
     file: "once/once.ts",
     find: `      const value = await lease.run((held) => {
-        begun = true;
+        this.#hasBegun = true;
         return work(held);
       });`,
-    replace: `      begun = true;
+    replace: `      this.#hasBegun = true;
       const value = await work(lease);`,
     test: "src/once/once.test.ts",
   },

@@ -3,6 +3,7 @@
 
 import type { Lease } from "../../holder/lease.ts";
 import type { Plan } from "../plan.ts";
+import type { Happening } from "../world/trace.ts";
 import { drawHabits, untilStopped, type Workload, welcome } from "./workload.ts";
 
 const KEY = "job";
@@ -26,7 +27,7 @@ export const once: Workload = (day) => {
     const fire = Math.floor(clocks.wallNow() / EVERY_MS) * EVERY_MS;
     if (fire === last) return;
     last = fire;
-    const note = (step: "called" | "began" | "ran" | "taken" | "running" | "late"): void =>
+    const note = (step: Extract<Happening, { kind: "fire" }>["step"]): void =>
       day.note({ kind: "fire", fire, step, wall: clocks.wallNow() });
     note("called");
     const habits = { ...drawHabits(chance), inDoubt: false };

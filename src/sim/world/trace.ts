@@ -95,7 +95,7 @@ export type Happening =
   | {
       readonly kind: "fire";
       readonly fire: number;
-      readonly step: "called" | "began" | "ran" | "taken" | "running" | "late";
+      readonly step: "called" | "began" | "ran" | "taken" | "running" | "late" | "closing";
       readonly wall: number;
     }
   | { readonly kind: "election"; readonly event: string; readonly detail: string }
