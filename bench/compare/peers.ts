@@ -199,6 +199,6 @@ function ofCounted(counted: Counted, efforts: Efforts, withPeers: boolean): Comp
 }
 
 function withoutPeers(section: Section): Section {
-  const method = `${section.method} No peer has anything to put here: none has a guard, nor a token that is meant for one.`;
+  const method = `${section.method} No peer takes part: none comes with a guard. What each gives out with a grant is in the table of tokens.`;
   return { ...section, method };
 }

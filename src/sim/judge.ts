@@ -32,8 +32,7 @@ const CHECKERS: readonly MakeChecker[] = [
   deadline,
   certainActs,
   releaseBehindWork,
-  // Twice as long where a clock went at half its speed when the step began.
-  lostReignsEnd(LEADER, 2.2 * LONGEST_STEP_MS),
+  lostReignsEnd(LEADER, 1.1 * LONGEST_STEP_MS),
   guardedWrites,
   lively(CONTENDED),
   calmKeepsLeases,

@@ -25,6 +25,8 @@ export interface Grant {
   lostAt: number | undefined;
   /** Pieces of work in flight under it. */
   work: number;
+  /** When the last of them ended. */
+  idleSince: number;
 }
 
 /** A session, from both sides. */
@@ -37,6 +39,8 @@ interface SessionFacts {
   confirmedSentAt: number;
   inDoubt: boolean;
   isGone: boolean;
+  /** By the holder: its newest renewal was sent then, a true instant. It lived on the holder's side. */
+  aliveAt: number;
 }
 
 export class Facts {
@@ -59,6 +63,7 @@ export class Facts {
       session = {
         ...{ until: Number.NEGATIVE_INFINITY, confirmedSentAt: Number.NEGATIVE_INFINITY },
         ...{ isEnded: false, inDoubt: false, isGone: false },
+        aliveAt: Number.NEGATIVE_INFINITY,
       };
       this.#sessions.set(name, session);
     }
@@ -119,7 +124,10 @@ export class Facts {
       if (event.reason !== "released") grant.lostAt ??= event.at;
     }
     if (event.kind === "workBegan") grant.work += 1;
-    if (event.kind === "workEnded") grant.work -= 1;
+    if (event.kind === "workEnded") {
+      grant.work -= 1;
+      grant.idleSince = event.at;
+    }
   }
 
   #granted(event: Extract<Traced, { kind: "storeGranted" }>): void {
@@ -133,6 +141,7 @@ export class Facts {
     if (grants.has(token)) return;
     const grant: Grant = {
       ...{ resource, token, session, at, freedAs: undefined, holder: undefined, work: 0 },
+      idleSince: at,
       ...{
         isGivenUp: false,
         isDraining: false,
@@ -148,6 +157,7 @@ export class Facts {
   /** The rule of doubt once more, from what the holder's store told it. */
   #renewed(event: Extract<Traced, { kind: "renewed" }>): void {
     const session = this.session(event.session);
+    session.aliveAt = Math.max(session.aliveAt, event.sentAtTrue);
     if (event.outcome === "gone") session.isGone = true;
     if (event.outcome === "failed" && event.sentAt >= session.confirmedSentAt)
       session.inDoubt = true;

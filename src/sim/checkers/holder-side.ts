@@ -89,12 +89,14 @@ export const releaseBehindWork: MakeChecker = () => ({
  * stopped; a reign that was lost so long before the evening, all of it in the calm, is over by then.
  */
 export function lostReignsEnd(resource: string, longestStepMs: number): MakeChecker {
-  return ({ faultyMs }) => ({
+  return ({ faultyMs, isBeyondBounds }) => ({
     on(event, facts, report) {
       if (event.kind !== "evening") return;
+      // A step that began while a clock went at half its speed takes twice as long.
+      const limitMs = isBeyondBounds ? 2 * longestStepMs : longestStepMs;
       for (const { resource: led, work, lostAt = event.at, holder, token } of facts.all()) {
         const calmMs = event.at - Math.max(lostAt, faultyMs);
-        if (led === resource && work > 0 && calmMs > longestStepMs)
+        if (led === resource && work > 0 && calmMs > limitMs)
           report("S6", `${holder} leads on with ${token}, ${shown(calmMs)} after its loss`);
       }
     },

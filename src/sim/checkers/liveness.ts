@@ -49,7 +49,9 @@ export const nothingLeftBehind: MakeChecker = (plan) => ({
     if (event.kind !== "closed" || event.at < plan.faultyMs + plan.calmMs) return;
     for (const grant of facts.all()) {
       const isHeld = grant.holder === event.who && facts.isHeldAtStore(grant, event.at);
-      const isOver = grant.lostAt !== undefined || grant.isOverrun;
+      // Work that outlasted release() and then the session on the holder's side: only the ttl is left.
+      const isLeft = grant.isOverrun && facts.session(grant.session).aliveAt <= grant.idleSince;
+      const isOver = grant.lostAt !== undefined || isLeft;
       // What is given up is on its way.
       if (isHeld && !grant.isGivenUp && !isOver && grant.work === 0)
         report("L4", `${event.who} closed and left ${grant.resource} to its ttl`);

@@ -3,39 +3,32 @@
 import { settledMs } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
 
-/**
- * Of this many confirmed renewals, each sent after the one before, the last was sent behind the revocation: so many can be under
- * way at a time, where they fail and are tried again while older ones are still to be answered.
- */
-const RENEWALS = 6;
 /** Clocks are up to five in a hundred off, and a timer is not early. */
 const SLACK = 1.06;
 /** A release that was under way when the time was over. */
 const RELEASE_MS = 300;
 
-/** A third party's revocation reaches the holder with its next renewal: from there on it may not act. */
+/** A third party's revocation reaches the holder with the first renewal that it sends afterwards: from there on it may not act. */
 export const revocationsAreTold: MakeChecker = () => {
-  const renewals = new Map<string, { readonly sentAt: number; readonly count: number }>();
-  /** At how many renewals of its session the holder must know. */
+  /** When the newest of a session's confirmed renewals was sent. */
+  const renewals = new Map<string, number>();
   const revoked = new Map<string, number>();
   return {
     on(event, facts, report) {
-      if (event.kind === "renewed" && event.outcome === "renewed") {
-        const known = renewals.get(event.session);
-        if (known !== undefined && event.sentAt <= known.sentAt) return;
-        renewals.set(event.session, { sentAt: event.sentAt, count: (known?.count ?? 0) + 1 });
-      }
-      if (event.kind === "storeFreed" && event.how === "revoked") {
-        const session = facts.grant(event.resource, event.token)?.session ?? "";
-        revoked.set(nameOf(event), (renewals.get(session)?.count ?? 0) + RENEWALS);
-      }
+      if (event.kind === "renewed" && event.outcome === "renewed")
+        renewals.set(
+          event.session,
+          Math.max(event.sentAtTrue, renewals.get(event.session) ?? Number.NEGATIVE_INFINITY),
+        );
+      if (event.kind === "storeFreed" && event.how === "revoked")
+        revoked.set(nameOf(event), event.at);
       if (event.kind !== "acted") return;
-      const limit = revoked.get(nameOf(event));
+      const revokedAt = revoked.get(nameOf(event)) ?? Number.POSITIVE_INFINITY;
       const session = facts.grant(event.resource, event.token)?.session ?? "";
-      if (limit !== undefined && (renewals.get(session)?.count ?? 0) >= limit)
+      if ((renewals.get(session) ?? Number.NEGATIVE_INFINITY) > revokedAt)
         report(
           "S6",
-          `${event.who} acts on ${event.resource} with ${event.token}, revoked long ago`,
+          `${event.who} acts on ${event.resource} with ${event.token}, though a renewal could tell that it was revoked`,
         );
     },
   };

@@ -22,8 +22,9 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       asked("renew");
       const session = request.sessionId;
       const sentAt = program.clocks.now();
+      const sentAtTrue = program.clocks.trueInstant(sentAt);
       const note = (outcome: "renewed" | "gone" | "failed"): void =>
-        trace.note(who, { kind: "renewed", session, sentAt, outcome });
+        trace.note(who, { kind: "renewed", session, sentAt, sentAtTrue, outcome });
       try {
         const answer = await store.renew(request);
         note(answer.kind);

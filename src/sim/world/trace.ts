@@ -28,10 +28,12 @@ export type Happening =
   /** A program sends a request that gives something up. */
   | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
   | { readonly kind: "endedSession"; readonly session: string }
+  /** `sentAt` by the program's own clock, and as a true instant. */
   | {
       readonly kind: "renewed";
       readonly session: string;
       readonly sentAt: number;
+      readonly sentAtTrue: number;
       readonly outcome: "renewed" | "gone" | "failed";
     }
   /** acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. */

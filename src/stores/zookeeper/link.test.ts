@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { modelBench } from "../../../test/support/model-bench.ts";
 import { Connection } from "../../sim/stores/zookeeper/connection.ts";
 import type { Member } from "../../sim/stores/zookeeper/member.ts";
+import { readHello } from "../../sim/stores/zookeeper/requests.ts";
 import { zookeeperShaped } from "../../sim/stores/zookeeper.ts";
 import { Chance } from "../../sim/world/chance.ts";
 import { FINE } from "../../sim/world/network.ts";
@@ -38,11 +39,11 @@ async function withEnsemble(
   await running;
 }
 
-async function takeAndRelease(store: Store, attempt: string): Promise<void> {
-  const wish = { resource: "r", attempt, holderId: "a", value: 0, queue: false };
+async function takeAndRelease(store: Store, attempt: string, resource = "r"): Promise<void> {
+  const wish = { resource, attempt, holderId: "a", value: 0, queue: false };
   const granted = await store.grant({ ...session, ...wish });
   if (granted.kind !== "granted") throw new Error(`not granted: ${granted.kind}`);
-  await store.release({ ...session, resource: "r", token: granted.token });
+  await store.release({ ...session, resource, token: granted.token });
 }
 
 test("L3: a renewal by way of a server that has not heard of the last write yet", () =>
@@ -60,14 +61,29 @@ test("a request over a connection that the session was taken from by one that ca
   withEnsemble(2, async (store, members, now) => {
     const known = members.flatMap(({ sessions }) => [...sessions.all()]);
     const sessionId = BigInt(known.find(({ timeoutMs }) => timeoutMs === TTL_MS)?.id ?? 0);
-    const hello = { lastZxid: 0n, timeoutMs: TTL_MS, sessionId, password: Buffer.alloc(16) };
+    const late = { lastZxid: 0n, timeoutMs: TTL_MS, sessionId, password: Buffer.alloc(16) };
+    /** What the store said that it had seen, when it asked for its session again. */
+    const said: number[] = [];
+    for (const member of members) {
+      const receive = member.receive.bind(member);
+      member.receive = (connection, bytes) => {
+        if (!connection.hasSaidHello) said.push(readHello(bytes.subarray(4)).lastZxid);
+        receive(connection, bytes);
+      };
+    }
     // At each of them in turn, several times: mostly it is not the server that the store is connected to.
     for (const [index, member] of [...members, ...members, ...members].entries()) {
+      const seen = Math.max(...members.map(({ tree }) => tree.lastZxid));
       const old = new Connection(nothing, nothing);
       member.accept(old);
-      member.receive(old, connectFrame(hello));
+      member.receive(old, connectFrame(late));
       for (const until = now() + 50; now() < until; ) await soon();
-      await takeAndRelease(store, `a.${index}`);
+      said.length = 0;
+      // Two at a time: when the first is refused, the other is still under way.
+      const resources = ["r", "s"];
+      await Promise.all(resources.map((each) => takeAndRelease(store, `a.${index}${each}`, each)));
+      // Nobody else writes here: it has seen all that was written, and no server behind that will do.
+      expect(said.filter((lastZxid) => lastZxid < seen)).toEqual([]);
     }
   }));
 
