@@ -231,6 +231,8 @@ class Acquisition {
     // The answer may have come after the session's end, which no yes of the store can undo.
     if (!session.look(clock.now())) return undefined;
     const { attempt, mayArriveAgain, token } = grant;
+    // While the end of doubt was waited for, the renewal that brought it may have brought this as well.
+    if (session.wasRevoked({ resource, token })) return undefined;
     return new Lease({
       ...{ store, clock, session, resource, token, attempt, mayArriveAgain, actsInDoubt },
     });

@@ -61,6 +61,8 @@ export class Session {
   readonly #ended = new AbortController();
   readonly #timers: { renewal?: Timer; look?: Timer } = {};
   #state: SessionState;
+  /** What renewals told to be revoked while somebody acquires: it may be a grant whose lease is still being made. */
+  readonly #revoked = new Map<string, bigint>();
   #users = 0;
   #attempts = 0;
   readonly #withdrawn = new Map<
@@ -117,12 +119,18 @@ export class Session {
 
   stopUsing(): void {
     this.#users -= 1;
+    if (this.#users === 0) this.#revoked.clear();
   }
 
   /** A name for one acquisition that nobody else will ever use. */
   newAttempt(): string {
     this.#attempts += 1;
     return `${this.sessionId}.${this.#attempts}`;
+  }
+
+  /** Whether a renewal has told that this grant is over, which it may have done before there was a lease to tell. */
+  wasRevoked({ resource, token }: LeaseRef): boolean {
+    return this.#revoked.get(resource) === token;
   }
 
   join(member: SessionMember): void {
@@ -248,6 +256,8 @@ export class Session {
   #loseOne(ref: LeaseRef): void {
     const member = this.#members.get(ref.resource);
     if (member?.token === ref.token) member.lose("revoked", "a third party revoked it");
+    else if (this.#users > 0 && ref.token > (this.#revoked.get(ref.resource) ?? 0n))
+      this.#revoked.set(ref.resource, ref.token);
   }
 
   #finish(command: {

@@ -67,6 +67,13 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     test: "src/holder/loss.test.ts",
   },
   {
+    name: "a grant that was revoked before it is handed out is handed out",
+    file: acquire,
+    find: "    if (session.wasRevoked({ resource, token })) return undefined;\n",
+    replace: "",
+    test: "src/holder/ambiguous.test.ts",
+  },
+  {
     name: "an unknown answer counts as no",
     file: acquire,
     find: `if (isUnavailable(error) && error.applied === "unknown") {`,
