@@ -251,43 +251,6 @@ describe("a late grant", () => {
     expect((await acquiring).check()).toBe(1n);
   });
 
-  test("S6: one that is revoked during that wait is not handed out: the renewal that ends the doubt tells it", async () => {
-    const { clock, join } = makeWorld();
-    const [one, two] = [await join("one"), await join("two")];
-    await one.tenure.acquire("ledger");
-    one.store.hooks.renew = down;
-    await clock.advance(RENEW_EVERY_MS);
-    const acquiring = one.tenure.acquire("settlement");
-    expect(await outcome(acquiring)).toBe("pending");
-    await two.tenure.revoke("settlement");
-    one.store.hooks.renew = undefined;
-    await clock.advance(100);
-    expect((await acquiring).check()).toBe(2n);
-  });
-
-  test("S6: nor one whose answer is overtaken by the renewal that tells of its revocation", async () => {
-    const { clock, join } = makeWorld();
-    const [one, two] = [await join("one"), await join("two")];
-    const ledger = await one.tenure.acquire("ledger");
-    const answered = new Gate();
-    one.store.hooks.grant = async (_, forward) => {
-      one.store.hooks.grant = undefined;
-      const answer = await forward();
-      await answered.opened;
-      return answer;
-    };
-    await clock.advance(RENEW_EVERY_MS - 100);
-    const acquiring = one.tenure.acquire("settlement");
-    await flush();
-    await two.tenure.revoke("settlement");
-    await clock.advance(200);
-    expect(one.store.calls.renew).toBe(1);
-    answered.open();
-    await flush();
-    expect((await acquiring).check()).toBe(2n);
-    expect(ledger.check()).toBe(1n);
-  });
-
   test("an abort during that wait rejects with its reason, and the grant is given back", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");

@@ -227,7 +227,7 @@ export class Session {
     let outcome: RenewOutcome;
     try {
       outcome = await withLimit(clock, limitMs, "renewal", () =>
-        store.renew({ sessionId, withdrawn, limitMs }),
+        store.renew({ sessionId, withdrawn, limitMs }).then((answer) => this.#heed(answer)),
       );
     } catch (cause) {
       // Known before the leases are told, and forgotten when the failure came too late to matter.
@@ -236,14 +236,17 @@ export class Session {
       if (this.#state.kind === "confirmed") this.#doubtCause = undefined;
       return;
     }
-    if (outcome.kind === "gone") {
-      this.refuse();
-      return;
-    }
+    if (outcome.kind === "gone") return;
     this.#feed({ type: "renewed", now: clock.now(), sentAt, grantedTtlMs: outcome.ttlMs });
     const newest = this.#state.kind === "confirmed" && this.#state.sentAt === sentAt;
     if (newest) this.confirmedAt = wallAt(clock, sentAt);
-    for (const ref of outcome.gone) this.#loseOne(ref);
+  }
+
+  /** What is over is over, also when the answer that says so comes too late to renew anything. */
+  #heed(answer: RenewOutcome): RenewOutcome {
+    if (answer.kind === "gone") this.refuse();
+    else for (const ref of answer.gone) this.#loseOne(ref);
+    return answer;
   }
 
   #stillWithdrawn(): { readonly resource: string; readonly attempt: string }[] {

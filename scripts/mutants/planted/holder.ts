@@ -35,8 +35,15 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "a revocation is not told",
     file: session,
-    find: "for (const ref of outcome.gone) this.#loseOne(ref);",
+    find: "    else for (const ref of answer.gone) this.#loseOne(ref);\n",
     replace: "",
+  },
+  {
+    name: "an answer that comes too late tells nothing",
+    file: session,
+    find: ".then((answer) => this.#heed(answer)),\n      );",
+    replace: ",\n      );\n      this.#heed(outcome);",
+    test: "src/holder/revocation.test.ts",
   },
   {
     name: "a revocation of an older term ends the newer",
@@ -71,7 +78,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     file: acquire,
     find: "    if (session.wasRevoked({ resource, token })) return undefined;\n",
     replace: "",
-    test: "src/holder/ambiguous.test.ts",
+    test: "src/holder/revocation.test.ts",
   },
   {
     name: "an unknown answer counts as no",

@@ -1,0 +1,141 @@
+// Goal: what a third party takes away is told with the first answer that can tell it, to the right lease and to no other.
+// Method: a second holder revokes, and the wrapped store keeps answers back, on a manual clock.
+import { describe, expect, test } from "vitest";
+import {
+  down,
+  flush,
+  Gate,
+  GRACE_MS,
+  hang,
+  makeWorld,
+  outcome,
+  RENEW_EVERY_MS,
+} from "../../test/support/holder-world.ts";
+import { LeaseLostError } from "../core/errors.ts";
+
+describe("revocation", () => {
+  test("the next renewal tells it, to the revoked lease and to no other", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const revoked = await one.tenure.acquire("a");
+    const kept = await one.tenure.acquire("b");
+    const { signal } = revoked;
+    expect(await two.tenure.revoke("a")).toMatchObject({ holderId: "one", token: 1n });
+    await clock.advance(RENEW_EVERY_MS - 1);
+    expect(signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+    expect(() => revoked.check()).toThrow(/a third party revoked it/);
+    expect(kept.check()).toBe(1n);
+    expect(kept.signal.aborted).toBe(false);
+  });
+
+  test("S6: a revoked lease is told of it also when the same holder already has the next one", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const first = await one.tenure.acquire("a");
+    const { signal } = first;
+    await two.tenure.revoke("a");
+    const second = await one.tenure.acquire("a");
+    await clock.advance(RENEW_EVERY_MS);
+    expect(second.check()).toBe(2n);
+    expect(() => first.check()).toThrow(LeaseLostError);
+    expect(signal.reason).toMatchObject({ reason: "revoked" });
+  });
+
+  test("S5: an old revocation does not hit the same holder's next lease on the resource", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.tenure.acquire("a");
+    await two.tenure.revoke("a");
+    const second = await one.tenure.acquire("a");
+    await clock.advance(4 * RENEW_EVERY_MS);
+    expect(second.check()).toBe(2n);
+    expect(second.signal.aborted).toBe(false);
+  });
+
+  test("releasing a revoked lease answers lost and takes nothing from its successor", async () => {
+    const { join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const revoked = await one.tenure.acquire("a");
+    await two.tenure.revoke("a");
+    const successor = await two.tenure.acquire("a");
+    expect(await revoked.release()).toBe("lost");
+    expect((await two.tenure.read("a")).holder?.token).toBe(successor.token);
+  });
+
+  test("S6: an answer that comes too late to renew anything still tells it", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const revoked = await one.tenure.acquire("a", { whileInDoubt: "act" });
+    const kept = await one.tenure.acquire("b", { whileInDoubt: "act" });
+    await two.tenure.revoke("a");
+    const answered = new Gate();
+    one.store.hooks.renew = (_, forward) => {
+      one.store.hooks.renew = hang;
+      return forward().then((answer) => answered.opened.then(() => answer));
+    };
+    await clock.advance(RENEW_EVERY_MS + 900 + GRACE_MS);
+    expect(revoked.check()).toBe(1n);
+    answered.open();
+    await flush();
+    expect(() => revoked.check()).toThrow(/a third party revoked it/);
+    expect(kept.check()).toBe(1n);
+  });
+
+  test("S6: the same for a session that is gone", async () => {
+    const { clock, backend, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("a", { whileInDoubt: "act" });
+    backend.sessions.clear();
+    const answered = new Gate();
+    store.hooks.renew = (_, forward) => {
+      store.hooks.renew = hang;
+      return forward().then((answer) => answered.opened.then(() => answer));
+    };
+    await clock.advance(RENEW_EVERY_MS + 900 + GRACE_MS);
+    expect(lease.check()).toBe(1n);
+    answered.open();
+    await flush();
+    expect(() => lease.check()).toThrow(/the session is gone/);
+  });
+});
+
+describe("a revocation before there is a lease", () => {
+  test("S6: a grant that is revoked while its acquisition waits for the end of doubt is not handed out", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.tenure.acquire("ledger");
+    one.store.hooks.renew = down;
+    await clock.advance(RENEW_EVERY_MS);
+    const acquiring = one.tenure.acquire("settlement");
+    expect(await outcome(acquiring)).toBe("pending");
+    await two.tenure.revoke("settlement");
+    one.store.hooks.renew = undefined;
+    await clock.advance(100);
+    expect((await acquiring).check()).toBe(2n);
+  });
+
+  test("S6: nor is one whose answer is overtaken by the renewal that tells of its revocation", async () => {
+    const { clock, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const ledger = await one.tenure.acquire("ledger");
+    const answered = new Gate();
+    one.store.hooks.grant = async (_, forward) => {
+      one.store.hooks.grant = undefined;
+      const answer = await forward();
+      await answered.opened;
+      return answer;
+    };
+    await clock.advance(RENEW_EVERY_MS - 100);
+    const acquiring = one.tenure.acquire("settlement");
+    await flush();
+    await two.tenure.revoke("settlement");
+    await clock.advance(200);
+    expect(one.store.calls.renew).toBe(1);
+    answered.open();
+    await flush();
+    expect((await acquiring).check()).toBe(2n);
+    expect(ledger.check()).toBe(1n);
+  });
+});
