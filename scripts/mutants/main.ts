@@ -1,5 +1,5 @@
 // `npm run mutants`: plants one bug at a time in a copy of the code, runs the simulator on it until a seed catches it, and
-// prints a table. Where a unit test holds the line instead, that test is the second judge. Two bugs at a time, one a core.
+// prints a table. Where a test holds the line instead, that is the second judge. Two bugs at a time, one a core.
 //   npm run mutants -- [--seeds 1..2000] [--store memory] [--at-once 2] [NAME...]
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -43,7 +43,7 @@ const by = (judge: Result["caughtBy"]): Result[] =>
 const survivors = by(undefined);
 console.log(
   `\n${by("seed").length + by("test").length} of ${results.length} caught: ${by("seed").length} by a seed ` +
-    `(${values.seeds}), ${by("test").length} by a unit test.`,
+    `(${values.seeds}), ${by("test").length} by a test.`,
 );
 for (const { mutant } of survivors)
   console.log(`  survived: ${mutant.name}${mutant.equivalent ? ` (${mutant.equivalent})` : ""}`);
@@ -120,7 +120,8 @@ async function simulate(
 
 async function failsTest(folder: string, test: string): Promise<boolean> {
   const vitest = join("node_modules", "vitest", "vitest.mjs");
-  const args = [vitest, "run", "--project", "unit", test];
+  const project = test.startsWith("test/stores/") ? "stores" : "unit";
+  const args = [vitest, "run", "--project", project, test];
   try {
     await promisify(execFile)(process.execPath, args, { cwd: folder, timeout: LIMIT_MS });
     return false;

@@ -8,7 +8,7 @@ export interface Mutant {
   readonly replace: string;
   /** The model that runs the changed code, where the one that was asked for does not. */
   readonly store?: string;
-  /** The unit test that holds the line, where no seed can see it: it is run when no seed did. */
+  /** The test that holds the line, where no seed can see it: it is run when no seed did. */
   readonly test?: string;
   /** Why no test can notice it, where that is so. */
   readonly equivalent?: string;

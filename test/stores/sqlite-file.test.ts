@@ -7,10 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { HostClock } from "../../src/core/clock.ts";
+import type { Clock, HostClock } from "../../src/core/clock.ts";
 import { isTenureError } from "../../src/core/errors.ts";
 import { connect } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
+import { SystemClock } from "../../src/runtime/system-clock.ts";
 import { localDisk } from "../../src/stores/sqlite/disk.ts";
 import { type Connection, loadDriver } from "../../src/stores/sqlite/driver.ts";
 import { refuseNetworkFileSystem } from "../../src/stores/sqlite/file.ts";
@@ -34,8 +35,12 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function open(hostClock: HostClock = systemParts().hostClock): Promise<Store> {
-  const store = await sqliteStore({ file, driver: driver.name })({ ...systemParts(), hostClock });
+async function open(
+  hostClock: HostClock = systemParts().hostClock,
+  clock: Clock = systemParts().clock,
+): Promise<Store> {
+  const parts = { ...systemParts(), hostClock, clock };
+  const store = await sqliteStore({ file, driver: driver.name })(parts);
   stores.push(store);
   return store;
 }
@@ -201,12 +206,25 @@ function spied(connection: Connection, statements: string[]): Connection {
   };
 }
 
-describe("a reboot", () => {
-  const host = (bootId: string, start: number): HostClock & { at: number } => {
-    const clock = { at: start, stepMs: 10, bootId, now: (): number => clock.at };
-    return clock;
-  };
+function host(bootId: string, start: number): HostClock & { at: number } {
+  const clock = { at: start, stepMs: 10, bootId, now: (): number => clock.at };
+  return clock;
+}
 
+test("S3: a renewal counts from a reading of its own, not from the one that a grant made do with", async () => {
+  const clock = host("boot one", 20_000);
+  // The machine sleeps: by the clock that grants ask whether their reading is old, no time passes.
+  const asleep = { monotonicMs: () => 0, wallMs: () => 0, hostClock: clock };
+  const store = await open(clock, new SystemClock(asleep));
+  expect(await hold(store, "one", "r", 1_000)).toBe(1n);
+  clock.at += 900;
+  expect(await ask(store, "one", "other")).toBe(1n);
+  await store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+  const request = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+  expect((await store.read(request)).holder?.expiresInMs).toBe(1_010);
+});
+
+describe("a reboot", () => {
   test("S4: a session of another boot keeps its leases for one whole ttl more, then they are free", async () => {
     const before = await open(host("boot one", 5_000_000));
     expect(await hold(before, "one", "r", 1_000)).toBe(1n);

@@ -16,9 +16,8 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   {
     name: "sqlite: expiry by the wall clock",
     file: store,
-    find: "return { bootId: this.#host.bootId, nowMs: this.#host.now() };",
-    replace:
-      "return { bootId: this.#host.bootId, nowMs: Math.round(this.#parts.clock.wallNow()) };",
+    find: "nowMs: this.#host.now() };",
+    replace: "nowMs: Math.round(this.#parts.clock.wallNow()) };",
     store: "sqlite",
   },
   {
@@ -35,6 +34,16 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     replace: "this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, 0)",
     test: "test/sim-models.test.ts",
     store: "sqlite",
+  },
+  {
+    name: "sqlite: a renewal counts from a reading of the clock that is a step old",
+    file: store,
+    find: `      const at = this.#now();
+      const ttlMs = this.#tables.prolong`,
+    replace: `      const at = this.#lately();
+      const ttlMs = this.#tables.prolong`,
+    store: "sqlite",
+    test: "test/stores/sqlite-file.test.ts",
   },
   {
     name: "sqlite: a withdrawal takes what is not its own",
