@@ -146,6 +146,12 @@ export const COMMANDS: readonly CommandDefinition[] = [
         value: "VALUE",
         summary: "What followers read about this candidate: JSON, or else text.",
       },
+      {
+        name: "priority",
+        value: "RANK",
+        summary:
+          "0 asks first; any other, up to 20, asks when nobody has led for RANK times 500 ms. Default: 0.",
+      },
       ...TIMING,
       KILL_AFTER,
     ],

@@ -120,6 +120,33 @@ describe("elect", () => {
     expect((await here.run(["show", "boss"])).exit.code).toBe(EXIT.no);
     await expect.poll(() => here.alive(), { timeout: 5_000 }).toEqual([]);
   });
+
+  test("--priority: the first rank leads next, although the other came first; a bad one is a sentence", async () => {
+    const here = world();
+    const leader = here.start(["elect", "boss", ...SHORT]);
+    await leader.said("in term 1");
+    const reserve = here.start([
+      "elect",
+      "boss",
+      ...SHORT,
+      "--priority",
+      "3",
+      "--value",
+      "reserve",
+    ]);
+    await reserve.said("in term 1");
+    const first = here.start(["elect", "boss", ...SHORT, "--priority", "0", "--value", "first"]);
+    await first.said("in term 1");
+    leader.signal("SIGTERM");
+    await reserve.said('in term 2: "first"');
+    first.signal("SIGTERM");
+    await reserve.said('in term 3: "reserve"');
+    for (const rank of ["21", "-1", "high", ""]) {
+      const refused = await here.run(["elect", "boss", `--priority=${rank}`]);
+      expect(refused.exit.code).toBe(EXIT.usage);
+      expect(refused.err).toContain("--priority needs a");
+    }
+  });
 });
 
 describe("plan", () => {

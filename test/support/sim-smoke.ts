@@ -1,14 +1,14 @@
 // A part of the simulator's smoke: seeds that must be green and the same twice. In parts, so that a slow machine shows how far it
-// got; in two files, so that both cores of a small machine have one.
+// got; in two files with as much work each, so that both cores of a small machine have one.
 import { describe, expect, test } from "vitest";
 import { simHost } from "../../src/runtime/sim-host.ts";
 import { runSwarm } from "../../src/sim/swarm.ts";
 
 const SEEDS_EACH = 25;
 
-export function smoke(store: string, seeds: number): void {
-  const parts = Array.from({ length: seeds / SEEDS_EACH }, (_, part) => {
-    const from = part * SEEDS_EACH + 1;
+export function smoke(store: string, seeds: { readonly from: number; readonly to: number }): void {
+  const parts = Array.from({ length: (seeds.to - seeds.from + 1) / SEEDS_EACH }, (_, part) => {
+    const from = seeds.from + part * SEEDS_EACH;
     return { from, to: from + SEEDS_EACH - 1 };
   });
   describe(`on ${store}`, () => {

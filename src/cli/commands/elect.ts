@@ -4,6 +4,7 @@ import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Election } from "../../election/election.ts";
 import type { ElectionEvent } from "../../election/events.ts";
+import { PRIORITY_MAX } from "../../election/hold-back.ts";
 import type { Leader } from "../../election/observe.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { pause } from "../../holder/waits.ts";
@@ -17,6 +18,7 @@ import { openStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
 import { printable } from "../text.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
+import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
 
 const FOLLOW_AGAIN_MS = 1_000;
@@ -24,12 +26,14 @@ const FOLLOW_AGAIN_MS = 1_000;
 export const electCommand: Command = async ({ positionals, command, options }, voice) => {
   const name = checkResource(positionals[0]);
   const timing = runTiming(options);
+  const priority = parseRank(options.text("priority"));
   if (command.length > 0) checkExecutable(command);
   const relay = new Relay();
   const candidate = new Candidate({ command, relay, voice, timing, name });
   const { tenure } = await openStore(options);
   const election = tenure.election(name, {
     ...timing.timing,
+    priority,
     value: parseValue(options.text("value")),
     lead: (lease, stopping) => candidate.lead(lease, stopping),
     onEvent: (event) => candidate.tell(event),
@@ -52,6 +56,14 @@ function parseValue(text: string | undefined): unknown {
   } catch {
     return text;
   }
+}
+
+function parseRank(text = "0"): number {
+  const rank = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (rank <= PRIORITY_MAX) return rank;
+  throw new UsageError(
+    `--priority needs a whole number from 0, which asks first, to ${PRIORITY_MAX}, got ${JSON.stringify(text)}.`,
+  );
 }
 
 interface CandidateParts {
