@@ -23,6 +23,11 @@ export interface OpenedFile {
 /** How often a read is tried again while another process recovers the file. */
 const READ_TRIES = 200;
 
+/** So many of a line are woken by every write, so that the turn of the next is never missed. */
+const ALERT = 1;
+/** A handover takes no less. */
+const TURN_MS = 5;
+
 export class SqliteStore implements Store {
   readonly guarantees: contract.Guarantees;
   readonly #connection: Connection;
@@ -152,6 +157,7 @@ export class SqliteStore implements Store {
       for (;;) {
         const waitMs = await this.#read(() => this.#waitFor(request));
         if (waitMs === 0) return;
+        subscription.patienceMs = await this.#read(() => this.#patienceOf(request));
         await subscription.next(waitMs, signal);
       }
     } finally {
@@ -167,6 +173,11 @@ export class SqliteStore implements Store {
     // Only a write transaction may judge a session of another boot: ask for the grant.
     if (foreign) return 0;
     return lookAgainInMs(row, this.#tables.head(request.resource, at), request.attempt, at);
+  }
+
+  /** The first few look at once at whatever is written. Each further one has so many turns to wait for. */
+  #patienceOf({ resource, attempt }: contract.AttemptRequest): number {
+    return Math.max(0, this.#tables.ahead(resource, attempt) - ALERT) * TURN_MS;
   }
 
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {

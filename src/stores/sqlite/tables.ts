@@ -33,6 +33,9 @@ export interface Asked {
   readonly head: string | undefined;
 }
 
+/** Whoever has more before it need not know how many. */
+const AHEAD_MAX = 50;
+
 const LIVE = "session.boot_id = ? AND session.expires_ms > ?";
 const LEASE =
   "CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms";
@@ -76,6 +79,10 @@ const SQL = {
     "INSERT INTO waiter (resource, session, attempt) VALUES (?, ?, ?) ON CONFLICT (attempt) DO NOTHING",
   leaveQueue: "DELETE FROM waiter WHERE attempt = ?",
   head: HEAD,
+  ahead: `
+    SELECT count(*) AS count FROM (
+      SELECT 1 FROM waiter
+      WHERE resource = ? AND place < (SELECT place FROM waiter WHERE attempt = ?) LIMIT ${AHEAD_MAX})`,
   addRevocation: "INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)",
   revoked: "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
   held: `
@@ -173,6 +180,11 @@ export class Tables {
   head(resource: string, at: Moment): string | undefined {
     const row = this.#sql.head.get(resource, at.bootId, at.nowMs);
     return row === undefined ? undefined : String(row.attempt);
+  }
+
+  /** How many stand in line before this attempt, the dead among them. */
+  ahead(resource: string, attempt: string): number {
+    return Number(this.#sql.ahead.get(resource, attempt)?.count);
   }
 
   revoke(ref: LeaseRef, session: string, at: Moment): boolean {

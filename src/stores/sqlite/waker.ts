@@ -1,6 +1,7 @@
 // Tells waiters that the file has changed, without a tight poll. The kernel reports writes to the WAL file (push);
 // `data_version` then tells whether a commit is visible, for which the writer's flush may still take a moment. A slow
-// poll covers what the kernel may miss. While nobody waits, nothing runs.
+// poll covers what the kernel may miss. While nobody waits, nothing runs. The kernel reports every write to every
+// process, so whoever is far from its turn lets some pass: with all awake at each, the next in line would wait for a core.
 
 import type { Clock, Timer } from "../../core/clock.ts";
 import { Bell } from "../shared/bell.ts";
@@ -26,8 +27,9 @@ export class Waker {
   readonly #disk: Disk;
   readonly #clock: Clock;
   readonly #version: Statement;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<Subscription>();
   #watcher: Watching | undefined;
+  #isBlind = false;
   #timer: Timer | undefined;
   #seen: unknown;
   #looks = LOOKS_MS.length;
@@ -41,29 +43,39 @@ export class Waker {
 
   /** From this call on, no commit is missed. */
   subscribe(): Subscription {
-    const subscription = new Subscription(this.#clock, () => {
-      this.#listeners.delete(subscription.wake);
-      if (this.#listeners.size === 0) this.close();
+    const subscription = new Subscription(this.#clock, {
+      leave: () => {
+        this.#listeners.delete(subscription);
+        if (this.#listeners.size === 0) this.close();
+      },
+      grewImpatient: () => this.#lookIn(Math.max(LOOKS_MS[this.#looks] ?? 0, this.#patienceMs())),
     });
-    if (this.#listeners.size === 0) this.#start();
-    this.#listeners.add(subscription.wake);
+    if (this.#watcher === undefined) this.#start();
+    this.#listeners.add(subscription);
     return subscription;
   }
 
   /** For commits of our own connection, which `data_version` does not count. */
   wakeAll(): void {
-    for (const wake of [...this.#listeners]) wake();
+    for (const { wake } of [...this.#listeners]) wake();
   }
 
   close(): void {
-    this.#watcher?.close();
-    this.#watcher = undefined;
+    this.#stopWatching();
     this.#timer?.cancel();
     this.#listeners.clear();
   }
 
   #start(): void {
-    this.#seen = this.#version.get()?.data_version;
+    if (this.#listeners.size === 0) this.#seen = this.#version.get()?.data_version;
+    this.#isBlind = false;
+    this.#watch();
+    this.#looks = 0;
+    this.#lookIn(0);
+  }
+
+  /** The pages of a commit may have been written just before, and be visible only in a moment: a series of looks follows. */
+  #watch(): void {
     try {
       this.#watcher = this.#disk.watch(
         `${this.#file}-wal`,
@@ -71,16 +83,18 @@ export class Waker {
         () => this.#goBlind(),
       );
     } catch {
-      this.#watcher = undefined;
+      this.#isBlind = true;
     }
-    // The pages of a commit may have been written just before the watch began, and be visible only in a moment.
-    this.#looks = 0;
-    this.#lookIn(0);
+  }
+
+  #stopWatching(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
   }
 
   #goBlind(): void {
-    this.#watcher?.close();
-    this.#watcher = undefined;
+    this.#stopWatching();
+    this.#isBlind = true;
     this.#lookIn(this.#idleMs());
   }
 
@@ -88,17 +102,27 @@ export class Waker {
   #reported(): void {
     if (this.#looks === 0) return;
     this.#looks = 0;
-    this.#lookIn(0);
+    const patienceMs = this.#patienceMs();
+    if (patienceMs > 0) this.#stopWatching();
+    this.#lookIn(patienceMs);
+  }
+
+  /** How long the most impatient can do without a look. */
+  #patienceMs(): number {
+    let leastMs = Number.POSITIVE_INFINITY;
+    for (const { patienceMs } of this.#listeners) leastMs = Math.min(leastMs, patienceMs);
+    return leastMs;
   }
 
   #look(): void {
     if (this.#listeners.size === 0) return;
+    if (this.#watcher === undefined && !this.#isBlind) this.#watch();
     const version = this.#version.get()?.data_version;
     const changed = version !== this.#seen;
     this.#seen = version;
     // Where one commit became visible the next may be under way: its report can have come before this look.
     this.#looks = changed ? 0 : this.#looks + 1;
-    this.#lookIn(LOOKS_MS[this.#looks] ?? this.#idleMs());
+    this.#lookIn(Math.max(LOOKS_MS[this.#looks] ?? this.#idleMs(), this.#patienceMs()));
     if (changed) this.wakeAll();
   }
 
@@ -109,20 +133,38 @@ export class Waker {
   }
 
   #idleMs(): number {
-    return this.#watcher === undefined ? BLIND_LOOK_MS : IDLE_LOOK_MS;
+    return this.#isBlind ? BLIND_LOOK_MS : IDLE_LOOK_MS;
   }
+}
+
+interface SubscriptionParts {
+  leave(): void;
+  /** Somebody who could wait for the next look cannot any more. */
+  grewImpatient(): void;
 }
 
 /** One waiter's view of the changes. A change between two calls of `next` is not lost. */
 export class Subscription {
   readonly #bell: Bell;
-  readonly #leave: () => void;
+  readonly #parts: SubscriptionParts;
   readonly wake: () => void;
+  #patienceMs = 0;
 
-  constructor(clock: Clock, leave: () => void) {
+  constructor(clock: Clock, parts: SubscriptionParts) {
     this.#bell = new Bell(clock);
-    this.#leave = leave;
+    this.#parts = parts;
     this.wake = this.#bell.ring;
+  }
+
+  /** A change may be noticed this late. @default 0 */
+  get patienceMs(): number {
+    return this.#patienceMs;
+  }
+
+  set patienceMs(ms: number) {
+    const less = ms < this.#patienceMs;
+    this.#patienceMs = ms;
+    if (less) this.#parts.grewImpatient();
   }
 
   /** Resolves at the next change, or after `delayMs`; rejects with the signal's reason. Look behind it. */
@@ -131,6 +173,6 @@ export class Subscription {
   }
 
   close(): void {
-    this.#leave();
+    this.#parts.leave();
   }
 }

@@ -21,6 +21,9 @@ const BATCH_MAX = 256;
 /** The wait between two tries for the lock, drawn between these: short against a ttl, long against one commit. */
 const RETRY_MIN_MS = 0.2;
 const RETRY_MAX_MS = 2;
+/** So many tries in vain mean a crowd of writers, whose tries would take the cores from the one that has the lock. */
+const CROWD_TRIES = 4;
+const RETRY_CROWD_MS = 16;
 
 /**
  * How often it is looked whether the file is still the one that was opened. Not at every write, where it would cost a
@@ -53,6 +56,7 @@ export class Writer {
   #jobs: Job[] = [];
   #scheduled = false;
   #closed = false;
+  #triesInVain = 0;
   /** How many of the next jobs get a transaction of their own. */
   #alone = 0;
 
@@ -102,6 +106,7 @@ export class Writer {
       else for (const job of this.#jobs.splice(0)) job.reject(failure(error, this.#parts.file));
       return;
     }
+    this.#triesInVain = 0;
     const batch = this.#jobs.splice(0, this.#alone > 0 ? 1 : BATCH_MAX);
     this.#alone = Math.max(0, this.#alone - batch.length);
     this.#transact(batch);
@@ -151,7 +156,10 @@ export class Writer {
     });
     if (this.#jobs.length === 0) return;
     this.#scheduled = true;
-    const delayMs = RETRY_MIN_MS + random.next() * (RETRY_MAX_MS - RETRY_MIN_MS);
+    this.#triesInVain += 1;
+    const growth = 2 ** Math.max(0, this.#triesInVain - CROWD_TRIES);
+    const maxMs = Math.min(RETRY_MAX_MS * growth, RETRY_CROWD_MS);
+    const delayMs = RETRY_MIN_MS + random.next() * (maxMs - RETRY_MIN_MS);
     clock.setTimer(() => this.#turn(), delayMs, { keepAlive: true });
   }
 

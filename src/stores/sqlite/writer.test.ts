@@ -1,0 +1,48 @@
+// Goal: the write lock is tried for at once and often while it is soon free, and seldom in a crowd. Method: a made-up file whose
+// lock is taken, on a manual clock; counted are the tries.
+import { expect, test } from "vitest";
+import { ManualClock, manualRandom } from "../../testing/manual-clock.ts";
+import type { Disk } from "./disk.ts";
+import type { Connection } from "./driver.ts";
+import { Writer } from "./writer.ts";
+
+function lockedFile(): { writer: Writer; clock: ManualClock; tries: () => number; free(): void } {
+  const clock = new ManualClock();
+  let [tries, isFree] = [0, false];
+  const run = (): { changes: number } => {
+    tries += 1;
+    if (!isFree) throw Object.assign(new Error("database is locked"), { code: "SQLITE_BUSY" });
+    return { changes: 0 };
+  };
+  const connection = {
+    exec: () => undefined,
+    prepare: (sql: string) => ({ run: sql.startsWith("BEGIN") ? run : () => ({ changes: 0 }) }),
+  } as unknown as Connection;
+  const disk = { identityOf: () => "the same" } as unknown as Disk;
+  const parts = { connection, file: "made-up", disk, clock, random: manualRandom() };
+  const writer = new Writer({ ...parts, onCommit: () => undefined });
+  const free = (): void => {
+    isFree = true;
+  };
+  return { writer, clock, tries: () => tries, free };
+}
+
+test("two writers: a lock that is free in a moment is had in a moment", async () => {
+  const { writer, clock, tries, free } = lockedFile();
+  const written = writer.write(1_000, () => "done");
+  await clock.advance(3);
+  expect(tries()).toBeGreaterThanOrEqual(2);
+  free();
+  await clock.advance(2);
+  expect(await written).toBe("done");
+});
+
+test("a crowd of writers: tries become seldom, and the request ends at its limit with nothing applied", async () => {
+  const { writer, clock, tries } = lockedFile();
+  const refused = writer.write(1_000, () => "done").catch((error: unknown) => error);
+  await clock.advance(1_020);
+  expect(await refused).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
+  // A try every 2 ms at most would be 500 and more.
+  expect(tries()).toBeLessThan(200);
+  expect(clock.timers).toBe(0);
+});
