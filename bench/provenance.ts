@@ -89,5 +89,6 @@ function manifestOf(path: string): { readonly version: string } {
 }
 
 function said(program: string, args: readonly string[]): string {
-  return execFileSync(program, args, { cwd: ROOT, encoding: "utf8" }).trim();
+  const stdio = ["ignore", "pipe", "ignore"] as const;
+  return execFileSync(program, args, { cwd: ROOT, encoding: "utf8", stdio: [...stdio] }).trim();
 }

@@ -19,8 +19,7 @@ const ORDER: readonly Command[] = ["bench", "bench:peers"];
 /** Why what was measured must not replace what is published; undefined: it may. */
 export function unpublishable(missingPeers: readonly string[]): string | undefined {
   if (missingPeers.length === 0) return undefined;
-  const names = missingPeers.join(", ");
-  return `nothing was written: without ${names} the tables would lose what they compare with. Install bench/peers (npm ci there) and run it again`;
+  return `nothing was written: the peers could not be installed (asked for: ${missingPeers.join(", ")}), and the tables would lose what they compare with. Run npm ci in bench/peers, then this again`;
 }
 
 /** Replaces what this command had published, all of it or the tables of the same title; the other's figures stay. */

@@ -137,7 +137,9 @@ describe("what is published", () => {
 
   test("without the peers nothing is", () => {
     expect(unpublishable([])).toBeUndefined();
-    expect(unpublishable(["redlock"])).toContain("nothing was written: without redlock");
+    expect(unpublishable(["redlock"])).toContain(
+      "nothing was written: the peers could not be installed (asked for: redlock)",
+    );
   });
 
   test("versions are those of the peers that a table names", async () => {
