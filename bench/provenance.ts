@@ -11,7 +11,9 @@ import { machine, type Section } from "./support.ts";
 const ROOT = new URL("../", import.meta.url);
 
 interface Part {
+  readonly name: string;
   readonly words: RegExp;
+  /** With the name in front, as its own world writes it. */
   version(): string | Promise<string>;
 }
 
@@ -32,7 +34,10 @@ const PARTS: readonly Part[] = [
   peer("@verrou/core", /\bverrou\b/),
   peer("etcd3", /\betcd3\b/),
   peer("proper-lockfile", /\bproper-lockfile\b/),
-  { words: /\bflock\b/, version: () => said("flock", ["--version"]).replace(/^flock from /, "") },
+  {
+    ...{ name: "flock", words: /\bflock\b/ },
+    version: () => said("flock", ["--version"]).replace(/^flock from /, ""),
+  },
 ];
 
 /** With the time of now: called when its figures are there. */
@@ -49,7 +54,16 @@ export async function versionsOf({ title, rows, series = [] }: Section): Promise
     "\n",
   );
   const named = PARTS.filter(({ words }) => words.test(text));
-  return [own(), ...(await Promise.all(named.map((part) => part.version())))].join(", ");
+  return [own(), ...(await Promise.all(named.map(versionOf)))].join(", ");
+}
+
+/** What was measured for an hour is not lost because somebody does not tell its version. */
+async function versionOf(part: Part): Promise<string> {
+  try {
+    return await part.version();
+  } catch {
+    return `${part.name} of an unknown version`;
+  }
 }
 
 /** "Measured on 2026-11-16 14:02 UTC with ... .": the line above a table. */
@@ -63,25 +77,26 @@ export function origin({ measured }: Section): string {
 function own(): string {
   const { version } = manifestOf("package.json");
   try {
-    const commit = said("git", ["describe", "--always", "--dirty", "--exclude=*"]);
-    return `Tenure ${version} (${commit})`;
+    const commit = said("git", ["rev-parse", "--short", "HEAD"]);
+    const isChanged = said("git", ["status", "--porcelain", "--", "src"]) !== "";
+    return `Tenure ${version} (${commit}${isChanged ? " and changes" : ""})`;
   } catch {
     return `Tenure ${version}`;
   }
 }
 
 function server(name: EngineName, words: RegExp): Part {
-  return { words, version: async () => `${name} ${(await needEngine(name)).version}` };
+  return { name, words, version: async () => `${name} ${(await needEngine(name)).version}` };
 }
 
 function client(name: string, words: RegExp): Part {
   const version = (): string =>
     `${name}@${manifestOf(`node_modules/${name}/package.json`).version}`;
-  return { words, version };
+  return { name, words, version };
 }
 
 function peer(name: string, words: RegExp): Part {
-  return { words, version: () => `${name}@${pinnedVersion(name)}` };
+  return { name, words, version: () => `${name}@${pinnedVersion(name)}` };
 }
 
 function manifestOf(path: string): { readonly version: string } {
