@@ -7,27 +7,18 @@ import type { Section } from "./support.ts";
 const PAGE = new URL("../docs/comparison.md", import.meta.url);
 const BEGIN = "<!-- written by npm run bench:peers -->";
 const END = "<!-- end -->";
-const REASON = /^(?:does less|asks more): /;
 
-interface Part {
-  readonly date: string;
-  readonly machine: string;
-  readonly sections: readonly Section[];
-}
-
-export function writeComparison(
-  { date, machine, sections }: Part,
-  pictures: readonly Picture[],
-): void {
+/** All that either command measured; pictures there are only of the comparison. */
+export function writeComparison(sections: readonly Section[], pictures: readonly Picture[]): void {
   const text = readFileSync(PAGE, "utf8");
   const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)];
   if (begin < 0 || end < begin) throw new Error(`docs/comparison.md has lost its marks ${BEGIN}.`);
   const written = [
-    `Measured on ${date}. ${machine}.`,
+    "When each table was measured, on which machine and with which versions, stands above it in [bench/RESULTS.md](../bench/RESULTS.md).",
     "## Where Tenure misses its target",
     missed(sections),
     "## Where a peer is ahead, and why",
-    aheadForLess(sections),
+    aheadOfOurs(sections),
     "## Pictures",
     "Green is Tenure, the dashed line is the raw floor, the thin line on a bar is the spread over the rounds.",
     ...pictures.map(({ file, title }) => `![${title}](pictures/${file})`),
@@ -36,7 +27,8 @@ export function writeComparison(
   writeFileSync(PAGE, page);
 }
 
-function missed(sections: readonly Section[]): string {
+/** Of both commands. */
+export function missed(sections: readonly Section[]): string {
   const lines = sections.flatMap(({ title, rows }) =>
     rows
       .filter(({ ok }) => ok === false)
@@ -46,15 +38,15 @@ function missed(sections: readonly Section[]): string {
   return `| row | what | measured | asked |\n|---|---|---|---|\n${lines.join("\n")}`;
 }
 
-/** By peer and reason; each row with how many times as good Tenure is. */
-function aheadForLess(sections: readonly Section[]): string {
+/** By peer and reason: every row in which a peer does better than ours, also where nothing excuses it. */
+export function aheadOfOurs(sections: readonly Section[]): string {
   const found = new Map<string, string[]>();
   for (const { title, rows } of sections) {
-    for (const { what, measured, target, ok } of rows) {
-      if (ok !== undefined || target === undefined || !REASON.test(target)) continue;
-      const peer = /times as good as (.+?)(?: \(|$)/.exec(what)?.[1] ?? what;
-      const figure = what.split(": times as good")[0];
-      const key = `**${peer}** ${target}.`;
+    for (const { what, measured, ahead } of rows) {
+      if (ahead === undefined) continue;
+      const { peer, why = "no reason: we are slower here" } = ahead;
+      const figure = what.replace(/: (?:times as good as|ratio to) .*/, "");
+      const key = `**${peer}** ${why}.`;
       found.set(key, [...(found.get(key) ?? []), `${title}, ${figure}: ${measured}`]);
     }
   }

@@ -1,6 +1,6 @@
 // `npm run bench`: every benchmark in turn. `npm run bench:peers`: the comparison with other libraries. Either writes its part
 // of results.json and RESULTS.md, with date and machine. Figures are ratios within one run; the exit code tells whether all
-// targets were reached. With names as arguments only those are run: of the comparison these are parts of it (`peerBenchmarks` has
+// targets were reached. Where peers could not be installed, nothing is written and the exit code says so. With names as arguments only those are run: of the comparison these are parts of it (`peerBenchmarks` has
 // their names). With --quick it is measured only as long as it takes to see that it works. Either writes
 // nothing unless --write says so; of named ones it replaces only their tables. --redraw measures nothing: it makes the pictures
 // and docs/comparison.md again from results.json.
@@ -12,10 +12,12 @@ import { guards } from "./guards.ts";
 import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
-import { type Command, publish, redraw } from "./report.ts";
+import { leftOut } from "./peers/install.ts";
+import { stamped } from "./provenance.ts";
+import { type Command, publish, redraw, unpublishable } from "./report.ts";
 import { rollingRestart } from "./rolling-restart.ts";
 import { sqlitePairs } from "./sqlite-pairs.ts";
-import { machine, type Row, type Section } from "./support.ts";
+import type { Row, Section } from "./support.ts";
 
 type Benchmarks = Record<string, () => Promise<Section | Section[]>>;
 
@@ -59,23 +61,22 @@ const sections: Section[] = [];
 for (const [index, [name, run]] of chosen.entries()) {
   console.log(`[${index + 1}/${chosen.length}] ${name} ...`);
   for (const section of [await run()].flat()) {
-    sections.push(section);
+    sections.push(await stamped(section));
     console.log(`  ${section.title}`);
     for (const row of section.rows) console.log(`    ${plain(row)}`);
   }
 }
 
-if (flags.includes("--write") || (asked.length === 0 && !quick)) {
-  const date = new Date().toISOString().slice(0, 10);
-  publish(command, { date, machine: machine(), sections }, asked.length === 0 ? "all" : "some");
-  console.log(
-    "\nwritten to bench/RESULTS.md, bench/results.json and, of the peers, docs/comparison.md",
-  );
+const refusal = unpublishable(leftOut());
+if (refusal !== undefined) console.error(`\n${refusal}`);
+else if (flags.includes("--write") || (asked.length === 0 && !quick)) {
+  publish(command, sections, asked.length === 0 ? "all" : "some");
+  console.log("\nwritten to bench/RESULTS.md, bench/results.json and docs/comparison.md");
 }
 const missed = sections.flatMap((section) => section.rows).filter((row) => row.ok === false);
 console.log(missed.length === 0 ? "all targets reached" : `${missed.length} target(s) missed`);
 console.log(`took ${clock(performance.now() - begunAt)} in all`);
-process.exitCode = missed.length === 0 ? 0 : 1;
+process.exitCode = missed.length === 0 && refusal === undefined ? 0 : 1;
 
 /** "2:45". */
 function clock(ms: number): string {

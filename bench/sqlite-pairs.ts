@@ -5,7 +5,16 @@ import { join } from "node:path";
 import { connect } from "tenure";
 import { sqliteStore } from "tenure/stores/sqlite";
 import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
-import { atLeast, inTempFolder, median, type Row, type Section, spread } from "./support.ts";
+import { FLOOR_SHARE } from "./compare/rows.ts";
+import {
+  atLeast,
+  inTempFolder,
+  median,
+  type Row,
+  rotated,
+  type Section,
+  spread,
+} from "./support.ts";
 
 const ROUNDS = 7;
 const ROUND_MS = 1_000;
@@ -21,31 +30,35 @@ export async function sqlitePairs(): Promise<Section> {
     const tenure = await connect(
       sqliteStore({ file: join(folder, "tenure.db"), driver: driver.name }),
     );
-    const floorRates: number[] = [];
-    const ourRates: number[] = [];
-    const crowdRates: number[] = [];
+    const floorPair = async (): Promise<void> => {
+      upsert.run("bench", "me", 1);
+      upsert.run("bench", "", 2);
+    };
+    const ourPair = async (): Promise<void> => {
+      const lease = await tenure.acquire("bench");
+      await lease.release();
+    };
+    const all = [
+      { rates: [] as number[], measure: () => rate(floorPair) },
+      { rates: [] as number[], measure: () => rate(ourPair) },
+      {
+        rates: [] as number[],
+        measure: () => crowd((index) => tenure.acquire(`crowd/${index}`)),
+      },
+    ] as const;
     for (let round = -1; round < ROUNDS; round += 1) {
-      const floorRate = await rate(async () => {
-        upsert.run("bench", "me", 1);
-        upsert.run("bench", "", 2);
-      });
-      const ourRate = await rate(async () => {
-        const lease = await tenure.acquire("bench");
-        await lease.release();
-      });
-      const crowdRate = await crowd((index) => tenure.acquire(`crowd/${index}`));
-      // The first round warms up the disk cache and the compiler.
-      if (round < 0) continue;
-      floorRates.push(floorRate);
-      ourRates.push(ourRate);
-      crowdRates.push(crowdRate);
+      for (const { rates, measure } of rotated(all, round + 1)) {
+        const found = await measure();
+        // The first round warms up the disk cache and the compiler.
+        if (round >= 0) rates.push(found);
+      }
     }
     await tenure.close();
     floor.close();
     return {
       title: `SQLite acquire + release (${driver.name})`,
       method: METHOD,
-      rows: rows(floorRates, ourRates, crowdRates),
+      rows: rows(all[0].rates, all[1].rates, all[2].rates),
     };
   });
 }
@@ -67,7 +80,7 @@ function rows(floorRates: number[], ourRates: number[], crowdRates: number[]): R
     atLeast(
       `ratio to the floor (${spread(ratios)})`,
       median(ratios),
-      0.7,
+      FLOOR_SHARE,
       (value) => `${value.toFixed(2)}x`,
     ),
     {

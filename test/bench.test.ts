@@ -1,6 +1,6 @@
 // Goal: a published row or bar says what was measured, and one library that fails spoils nobody else's. Method: contestants with
 // known values go through the real comparison, and the picture is read back.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type Contestant, compare, milliseconds, perSecond } from "../bench/compare/comparison.ts";
 import { withWorkers } from "../bench/compare/processes.ts";
 import { bars } from "../bench/pictures.ts";
@@ -61,6 +61,17 @@ test("libraries that are measured at the same time do not get the same lock", as
   expect(one).not.toBe(other);
 });
 
+test("a worker that ends by itself is told by its own words, without the machine's folders", async () => {
+  const place = { library: "none", url: "" };
+  const shown = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const failure = await withWorkers(place, 1, async () => undefined).catch((error) => error);
+  expect(shown).toHaveBeenCalled();
+  shown.mockRestore();
+  expect(failure.message).toMatch(
+    /^Error.*Cannot find module 'bench\/overlap\/libraries\/none.mjs'/,
+  );
+});
+
 test("bars begin at zero, have their value beside them, and the floor is a line", () => {
   const series = (name: string, kind: Series["kind"], values: number[]): Series => ({
     ...{ figure: "pairs", unit: "/s", name, kind, values },
@@ -80,4 +91,7 @@ test("bars begin at zero, have their value beside them, and the floor is a line"
   expect(picture).toContain("a &lt;peer&gt;");
   expect(picture).toContain("dashed: the floor, 400 /s");
   expect(picture).toContain("prefers-color-scheme:dark");
+  // Text of either colour is read on paper of its own.
+  expect(picture.match(/\.paper\{fill:#\w+\}/g)).toHaveLength(2);
+  expect(picture).toContain('<rect class="paper" width="100%" height="100%"/>');
 });

@@ -31,7 +31,7 @@ export function crowdComparisons(
     .filter(([engine]) => engine !== "one machine")
     .map(([engine, entrants]) => ({
       title: `${engine}: ${effort.waiters} waiters on one lock`,
-      method: `${effort.processes} processes, ${effort.waiters} waiters in all. Counted at the server while another one holds, and then from the first release until each had its turn of ${HOLD_MS} ms.`,
+      method: `${effort.processes} processes of ${effort.waiters / effort.processes} waiters; with Tenure one of each process asks the store (ADR 006), with the others each by itself. Counted at the server while another one holds, and then from the first release until each had its turn of ${HOLD_MS} ms.`,
       figures: { "a second of waiting": requests, "one handover": requests },
       contestants: entrants.map((entrant) => ({
         name: entrant.name,

@@ -1,6 +1,7 @@
 // Who is compared on which engine, by the library that is asked. Each is a file in bench/overlap/libraries.
 
 import { join } from "node:path";
+import { FLOCK } from "../overlap/contestants.ts";
 import type { Place } from "./processes.ts";
 
 export interface Entrant extends Place {
@@ -18,6 +19,8 @@ export interface Entrant extends Place {
   readonly widthMax?: number | undefined;
   /** What it pays for being woken early. */
   readonly asksMore?: string | undefined;
+  /** How often it renews by its defaults; missing: never, its locks end with the process. */
+  readonly renewEveryMs?: ((ttlMs: number) => number) | undefined;
   /** Why it cannot hold for longer than a ttl, where it cannot. */
   readonly cannotHold?: string | undefined;
 }
@@ -33,8 +36,9 @@ export interface Servers {
 
 export type EngineName = "one machine" | "Redis" | "PostgreSQL" | "etcd";
 
-const NO_TTL = "does less: no ttl, no token, nothing written to the disk; ends with the connection";
-const NO_SESSION = "does less: one key set and deleted; no session, no token, no queue";
+export const NO_TTL =
+  "does less: no ttl, no token, nothing written to the disk; ends with the connection";
+export const NO_SESSION = "does less: one key set and deleted; no session, no token, no queue";
 
 const NO_QUEUE =
   "does less: no queue; while the others sleep between two tries, whoever gave it back takes it again";
@@ -46,6 +50,17 @@ const EVERY_10_MS = "asks more: every waiter a hundred times a second, see the r
 
 const REDIS_PEERS = ["redlock", "redlock-universal", "redis-semaphore", "verrou"] as const;
 
+const aThird = (ttlMs: number): number => ttlMs / 3;
+
+/** By their sources, in the versions of bench/peers. */
+const REDIS_RENEWALS: Record<(typeof REDIS_PEERS)[number], (ttlMs: number) => number> = {
+  redlock: (ttlMs) => ttlMs - 500,
+  "redlock-universal": (ttlMs) => ttlMs * 0.8,
+  "redis-semaphore": (ttlMs) => ttlMs * 0.8,
+  // A timer of ours, in bench/overlap/libraries.
+  verrou: aThird,
+};
+
 /** Without the peers where they are not installed. */
 export function entrantsOf(
   { redis, postgres, etcd, folder }: Servers,
@@ -56,9 +71,12 @@ export function entrantsOf(
     "one machine": [
       ours(`sqlite:${join(folder, "tenure.db")}`),
       peer("proper-lockfile", folder, {
-        lacks: "does less: no token, nothing flushed to the disk, and no waiter is woken",
+        lacks:
+          "does less: no token, no queue, nothing flushed to the disk; its waiters ask a hundred times a second",
+        renewEveryMs: (ttlMs) => ttlMs / 2,
       }),
       peer("flock", folder, {
+        name: FLOCK,
         lacks: "does less: no ttl, no token; the kernel's lock of one machine",
         widthMax: 1,
         cannotHold: "a process for each lock",
@@ -68,6 +86,7 @@ export function entrantsOf(
       ours(redis),
       ...REDIS_PEERS.map((library) =>
         peer(library, plain, {
+          renewEveryMs: REDIS_RENEWALS[library],
           lacksAlone: NO_SESSION,
           lacksInContention: NO_QUEUE,
           lacksInCrowd:
@@ -80,8 +99,9 @@ export function entrantsOf(
     PostgreSQL: [ours(postgres), peer("advisory", postgres, { lacks: NO_TTL })],
     etcd: [
       ours(etcd),
-      peer("etcd3", etcd, { lacksInContention: NO_QUEUE }),
+      peer("etcd3", etcd, { lacksInContention: NO_QUEUE, renewEveryMs: aThird }),
       peer("etcd3-election", etcd, {
+        renewEveryMs: aThird,
         lacksInContention: NO_WRITE,
         lacksInCrowd: NO_WRITE,
         cannotHold: "as etcd3: a lease and a stream each",
@@ -108,8 +128,25 @@ export function reasonsOf(
   return Object.fromEntries(found);
 }
 
+/** Why each may be ahead after its holder's death: a holder that renews seldom leaves less of its ttl behind. */
+export function failoverReasons(
+  entrants: readonly Entrant[],
+  ttlMs: number,
+): Record<string, string> {
+  const seconds = (ms: number): string => `${ms / 1_000} s`;
+  const found = entrants.flatMap(({ name, renewEveryMs, lacks }) => {
+    const everyMs = renewEveryMs?.(ttlMs);
+    const isRarer = everyMs !== undefined && everyMs > aThird(ttlMs);
+    const why = isRarer
+      ? `asks less: renews every ${seconds(everyMs)}, Tenure every ${seconds(aThird(ttlMs))}, so less of the ttl is left when it dies, and less when a renewal is late`
+      : lacks;
+    return why === undefined ? [] : [[name, why]];
+  });
+  return Object.fromEntries(found);
+}
+
 function ours(url: string): Entrant {
-  return { name: "tenure", kind: "ours", library: "tenure", url };
+  return { name: "tenure", kind: "ours", library: "tenure", url, renewEveryMs: aThird };
 }
 
 function peer(library: string, url: string, more: Partial<Entrant> = {}): Entrant {

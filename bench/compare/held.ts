@@ -130,9 +130,11 @@ export function rowsOf(name: string, records: readonly Tally[]): Row[] {
     ].join(", ");
     if (isOurs) return { what, measured, target: "0 lost", ok: lost === 0 };
     if (ours === undefined || ours.failure !== undefined) return { what, measured };
-    const isAhead = cpuOf(ours) <= cpuOf(record) + NOISE_MS && asked(ours) <= asked(record);
-    if (!isAhead && entrant.lacks !== undefined) return { what, measured, target: entrant.lacks };
-    return { what, measured, target: "tenure needs no more", ok: isAhead };
+    const isNoMore = cpuOf(ours) <= cpuOf(record) + NOISE_MS && asked(ours) <= asked(record);
+    const { name: peer, lacks: why } = entrant;
+    if (isNoMore) return { what, measured, target: "tenure needs no more", ok: true };
+    if (why !== undefined) return { what, measured, target: why, ahead: { peer, why } };
+    return { what, measured, target: "tenure needs no more", ok: false, ahead: { peer } };
   });
 }
 

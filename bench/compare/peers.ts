@@ -38,7 +38,7 @@ interface Efforts {
 const THOROUGH: Efforts = {
   rounds: 3,
   locks: {
-    ...{ slices: 8, sliceMs: 125, warmUpMs: 1_000, handovers: 30, restarts: 10 },
+    ...{ slices: 8, sliceMs: 125, warmUpMs: 1_000, handovers: 30, restarts: 10, failovers: 9 },
     ...{ processes: [2, 8, 32], contendMs: 2_000 },
   },
   crowd: { processes: 10, waiters: 100, settleMs: 1_500, idleMs: 2_000 },
@@ -54,7 +54,7 @@ const THOROUGH: Efforts = {
 const QUICK: Efforts = {
   rounds: 3,
   locks: {
-    ...{ slices: 2, sliceMs: 50, warmUpMs: 200, handovers: 3, restarts: 1 },
+    ...{ slices: 2, sliceMs: 50, warmUpMs: 200, handovers: 3, restarts: 1, failovers: 3 },
     ...{ processes: [2], contendMs: 300 },
   },
   crowd: { processes: 2, waiters: 6, settleMs: 500, idleMs: 300 },
@@ -163,6 +163,9 @@ export function peerBenchmarks(quick: boolean): Record<string, () => Promise<Sec
     held: begin(held),
     waiters: begin(waiters),
     pairs: begin((run) => compareLocks(run, /acquire \+ release/)),
+    handover: begin((run) => compareLocks(run, /handover between/)),
+    start: begin((run) => compareLocks(run, /first lock|^Import$/)),
+    check: begin((run) => compareLocks(run, /^Still held/)),
     contention: begin((run) => compareLocks(run, /processes on one lock/)),
     failover: begin((run) => compareLocks(run, /failover|planned restarts/)),
     guarded: begin(guarded),

@@ -11,7 +11,7 @@ export interface Place {
 }
 
 const TTL_MS = 10_000;
-const FAILOVER_TTL_MS = 3_000;
+export const FAILOVER_TTL_MS = 3_000;
 let resources = 0;
 
 export async function withWorkers<T>(
@@ -66,23 +66,56 @@ export function contended(place: Place, processes: number, contendMs: number): P
   });
 }
 
-/** From the holder's death to the grant of the one that waits. */
-export function failover(place: Place): Promise<number> {
-  return withWorkers(
-    place,
-    2,
-    async ([holder, waiter], resource) => {
-      if (holder === undefined || waiter === undefined) throw new Error("two workers were started");
-      await answer(holder, { resource });
-      const waiting = answer<number>(waiter, { resource });
-      // Somewhere between two renewals, for those that renew.
-      await sleep(500 + Math.random() * 500);
-      const killedAt = Number(process.hrtime.bigint()) / 1e6;
-      holder.kill("SIGKILL");
-      return (await waiting) - killedAt;
-    },
-    FAILOVER_TTL_MS,
-  );
+export interface Failovers {
+  readonly trials: number;
+  /** How often the library renews by itself; Infinity: never, and what ends a lock is the end of its process. */
+  readonly renewEveryMs: number;
+}
+
+/**
+ * From the holder's death to the grant of the one that waits, so many times at once, each on a lock and in a process of its own.
+ * Every holder has renewed for two ttls at least, and dies at its own phase between two renewals: evenly spread, so that what is
+ * left of the ttl is no draw of luck, and every library has the same share of its interval behind it.
+ */
+export function failover(place: Place, { trials, renewEveryMs }: Failovers): Promise<number[]> {
+  const stepMs = Math.min(renewEveryMs, FAILOVER_TTL_MS);
+  const keepMs = Math.ceil((2 * FAILOVER_TTL_MS) / stepMs) * stepMs;
+  const work = async ([waiter]: readonly ChildProcess[], resource: string): Promise<number[]> => {
+    if (waiter === undefined) throw new Error("one worker was started");
+    const { library, url } = place;
+    const keepers = Array.from({ length: trials }, () =>
+      startWorker("keeper.mjs", library, url, String(FAILOVER_TTL_MS)),
+    );
+    const all = keepers.map((_, trial) => `${resource}-${trial}`);
+    try {
+      await Promise.all(keepers.map((keeper) => heard(keeper)));
+      const grants = await Promise.all(
+        keepers.map((keeper, trial) => answer<number>(keeper, { keep: all[trial] })),
+      );
+      const waiting = answer<number[]>(waiter, { all });
+      waiting.catch(() => undefined);
+      const kills = keepers.map(async (keeper, trial) => {
+        const phaseMs = ((trial + 0.5) / trials) * stepMs;
+        await sleep((grants[trial] ?? Number.NaN) + keepMs + phaseMs - hostMs());
+        const killedAt = hostMs();
+        keeper.kill("SIGKILL");
+        return killedAt;
+      });
+      const killed = await Promise.all(kills);
+      const taken = await waiting;
+      const gaps = killed.map((at, trial) => (taken[trial] ?? Number.NaN) - at);
+      if (gaps.some((gap) => gap < 0)) throw new Error("a lock was lost while its holder lived");
+      return gaps;
+    } finally {
+      for (const keeper of keepers) keeper.kill("SIGKILL");
+    }
+  };
+  return withWorkers(place, 1, work, FAILOVER_TTL_MS);
+}
+
+/** The clock that all processes of the host share. */
+function hostMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
 }
 
 /** From the start of a process to its first lock. */

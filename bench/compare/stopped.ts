@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { hasStopped } from "../../test/servers/process-tree.mjs";
 import type { Child, Told } from "../../test/support/child.ts";
 import { endChild, startChild } from "../overlap/children.ts";
-import { contestantsOf, engineIds, TIMING, TTL_MS } from "../overlap/contestants.ts";
+import { contestantsOf, engineIds, FLOCK, TIMING, TTL_MS } from "../overlap/contestants.ts";
 import type { Row, Section } from "../support.ts";
 import { inLanes, type ServerOf } from "./ground.ts";
 import { WrittenResource } from "./late-writes.ts";
@@ -91,7 +91,7 @@ function stoppables(serverOf: ServerOf, folder: string, withPeers: boolean): Sto
   return [
     sqlite,
     { ...peer, name: "proper-lockfile", library: "proper-lockfile", url: files },
-    { ...peer, name: "flock", library: "flock", url: files, endsWithProcess: true },
+    { ...peer, name: FLOCK, library: "flock", url: files, endsWithProcess: true },
     ...onServers,
     {
       ...{ name: "advisory", library: "advisory", url: serverOf("postgres").url },

@@ -7,6 +7,7 @@ import { startPostgres } from "../../test/servers/postgres.ts";
 import { startRedis } from "../../test/servers/redis.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
 import { startZooKeeper } from "../../test/servers/zookeeper.ts";
+import { FLOCK } from "../overlap/contestants.ts";
 import type { Row, Section } from "../support.ts";
 import { openLocker } from "./locks.ts";
 import { verdict } from "./rising.ts";
@@ -15,6 +16,8 @@ const GRANTS = 10;
 
 interface Giver {
   readonly library: string;
+  /** @default the library */
+  readonly name?: string;
   /** What is looked at, by its name in the library's interface. */
   readonly given?: string;
   /** What the ten values cannot show. */
@@ -32,7 +35,7 @@ interface Place {
 }
 
 const PLACES: readonly Place[] = [
-  { name: "SQLite", peers: [{ library: "proper-lockfile" }, { library: "flock" }] },
+  { name: "SQLite", peers: [{ library: "proper-lockfile" }, { library: "flock", name: FLOCK }] },
   {
     name: "Redis",
     start: () => startRedis({ own: true, appendonly: true, appendfsync: "always" }),
@@ -120,9 +123,13 @@ async function ask({ library }: Giver, url: string, found: Found): Promise<void>
   }
 }
 
-function rowOf({ library, given, but }: Giver, place: string, { values, failure }: Found): Row {
+function rowOf(
+  { library, name = library, given, but }: Giver,
+  place: string,
+  { values, failure }: Found,
+): Row {
   const isOurs = library === TENURE.library;
-  const what = `${isOurs ? `tenure on ${place}` : library}: higher at each grant`;
+  const what = `${isOurs ? `tenure on ${place}` : name}: higher at each grant`;
   const measured = failure ?? verdict(values, given, but);
   return isOurs
     ? { what, measured, target: "yes", ok: measured.startsWith("yes") }

@@ -15,6 +15,8 @@ export interface Floor {
 /** Another library that locks on the same engine. */
 export interface Peer {
   readonly name: string;
+  /** What it does less where nobody competes, and may be ahead for. */
+  readonly lacks?: string;
   pair(index: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -34,8 +36,6 @@ export interface EngineBench<S extends BenchServer = BenchServer> {
   openStore?(server: S): OpenStore;
   /** Missing: there is no bare client to compare with. */
   openFloor?(server: S): Promise<Floor>;
-  /** Pairs per second, as a share of the floor's, that have to be reached. */
-  readonly floorShare: number;
   openPeers(server: S): Promise<readonly Peer[]>;
   /** How many times the pairs of each peer have to be reached; without it peers are for information. */
   readonly peerShare?: number;

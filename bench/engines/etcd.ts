@@ -7,7 +7,7 @@ import { settingsOf } from "../../src/stores/etcd/options.ts";
 import { range, txn } from "../../src/stores/etcd/rpc.ts";
 import { startEtcd } from "../../test/servers/etcd.ts";
 import { etcdRequests } from "../../test/servers/requests.ts";
-import { tryLoadPeer } from "../peers/install.ts";
+import { pinnedVersion, tryLoadPeer } from "../peers/install.ts";
 import type { BenchServer, EngineBench, Floor, Peer } from "./engine.ts";
 
 const LIMIT_MS = 5_000;
@@ -58,7 +58,7 @@ async function openPeers({ url }: BenchServer): Promise<Peer[]> {
   const client = new library.Etcd3({ hosts: url.replace(/^etcd:/, "http:") });
   return [
     {
-      name: "etcd3 1.1.2 Lock",
+      name: `etcd3 ${pinnedVersion("etcd3")} Lock`,
       pair: async (index) => {
         const lock = await client.lock(`etcd3/${index}`).ttl(10).acquire();
         await lock.release();
@@ -80,7 +80,6 @@ export const etcdBench: EngineBench = {
     };
   },
   openFloor,
-  floorShare: 0.85,
   openPeers,
   peerShare: 2,
 };

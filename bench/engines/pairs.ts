@@ -1,8 +1,9 @@
 // Acquire + release without contention: Tenure, the floor and the peers in short slices, one behind the other and over again,
-// so that whatever else the machine does hits them all. What counts is the median of the ratios within one round.
+// in another order each time, so that whatever else the machine does hits them all. What counts is the median of the ratios within one round.
 
 import { connect } from "tenure";
-import { atLeast, median, type Row, spread } from "../support.ts";
+import { FLOOR_SHARE } from "../compare/rows.ts";
+import { atLeast, median, type Row, rotated, spread } from "../support.ts";
 import type { BenchServer, EngineBench, Floor, Peer } from "./engine.ts";
 
 export interface PairSettings {
@@ -15,9 +16,11 @@ interface Contender {
   pair(index: number): Promise<void>;
   /** Times as fast as this one; undefined for those that are measured for information. */
   readonly share?: number | undefined;
+  readonly lacks?: string | undefined;
 }
 
 const WIDTHS = [1, 64];
+const FLOOR = "floor";
 
 export async function pairRows<S extends BenchServer>(
   engine: EngineBench<S>,
@@ -58,10 +61,10 @@ function contenders<S extends BenchServer>(
     name: peer.name,
     pair: (index) => peer.pair(index),
     share: engine.peerShare,
+    lacks: peer.lacks,
   }));
   if (floor === undefined) return list;
-  const { floorShare: share } = engine;
-  return [{ name: "floor", pair: (index) => floor.pair(index), share }, ...list];
+  return [{ name: FLOOR, pair: (index) => floor.pair(index), share: FLOOR_SHARE }, ...list];
 }
 
 async function measure(
@@ -72,7 +75,7 @@ async function measure(
   const rates = new Map<string, number[]>(all.map(({ name }) => [name, []]));
   // Two rounds warm up the compiler and the caches.
   for (let round = -2; round < rounds; round += 1) {
-    for (const { name, pair } of all) {
+    for (const { name, pair } of rotated(all, round + 2)) {
       const rate = await slice(pair, width, sliceMs);
       if (round >= 0) rates.get(name)?.push(rate);
     }
@@ -108,13 +111,16 @@ function rowsOf(
     what: `${width} in flight: ${name} (${spread(of(name), 0)})`,
     measured: `${Math.round(median(of(name)))} pairs/s`,
   });
-  const ratios = others.map(({ name, share }): Row => {
+  const ratios = others.map(({ name, share, lacks }): Row => {
     const each = of(ours.name).map((rate, round) => rate / (of(name)[round] ?? Number.NaN));
     const what = `${width} in flight: ratio to ${name} (${spread(each)})`;
     const times = (value: number): string => `${value.toFixed(2)}x`;
-    return share === undefined
-      ? { what, measured: times(median(each)) }
-      : atLeast(what, median(each), share, times);
+    const row: Row =
+      share === undefined
+        ? { what, measured: times(median(each)) }
+        : atLeast(what, median(each), share, times);
+    if (name === FLOOR || median(each) >= 1) return row;
+    return { ...row, ahead: { peer: name, ...(lacks === undefined ? {} : { why: lacks }) } };
   });
   return [show(ours.name), ...others.map(({ name }) => show(name)), ...ratios];
 }

@@ -5,6 +5,7 @@ import pg from "pg";
 import postgres from "postgres";
 import { postgresStore } from "tenure/stores/postgres";
 import { startPostgres } from "../../test/servers/postgres.ts";
+import { NO_TTL } from "../compare/entrants.ts";
 import type { BenchServer, EngineBench } from "./engine.ts";
 
 const POOL_MAX = 10;
@@ -45,21 +46,23 @@ export const pgBench: EngineBench<Server> = {
   start,
   openStore: ({ pool }) => postgresStore({ pool }),
   openFloor: async ({ pool }) => ({
+    // Named, as Tenure's are: parsed once a connection.
     pair: async (index) => {
-      await pool.query(UPSERT, [`lock ${index}`, "me"]);
-      await pool.query(UPSERT, [`lock ${index}`, ""]);
+      await pool.query({ name: "floor", text: UPSERT, values: [`lock ${index}`, "me"] });
+      await pool.query({ name: "floor", text: UPSERT, values: [`lock ${index}`, ""] });
     },
-    trip: async () => void (await pool.query("SELECT 1")),
+    trip: async () => void (await pool.query({ name: "trip", text: "SELECT 1" })),
     close: async () => undefined,
   }),
-  floorShare: 0.8,
   openPeers: async ({ pool }) => [
     {
       name: "advisory locks (no ttl, no token, no disk)",
+      lacks: NO_TTL,
       pair: async (index) => {
         const client = await pool.connect();
-        await client.query("SELECT pg_advisory_lock($1)", [index]);
-        await client.query("SELECT pg_advisory_unlock($1)", [index]);
+        const values = [index];
+        await client.query({ name: "lock", text: "SELECT pg_advisory_lock($1)", values });
+        await client.query({ name: "unlock", text: "SELECT pg_advisory_unlock($1)", values });
         client.release();
       },
       close: async () => undefined,
@@ -79,7 +82,6 @@ export const postgresJsBench: EngineBench<Server> = {
     trip: async () => void (await sql.unsafe("SELECT 1", [], { prepare: true })),
     close: async () => undefined,
   }),
-  floorShare: 0.8,
   openPeers: async () => [],
   isWhole: false,
 };

@@ -5,7 +5,8 @@ import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { startRedis } from "../../test/servers/redis.ts";
 import { redisRequests } from "../../test/servers/requests.ts";
-import { tryLoadPeer } from "../peers/install.ts";
+import { NO_SESSION } from "../compare/entrants.ts";
+import { pinnedVersion, tryLoadPeer } from "../peers/install.ts";
 import type { BenchServer, EngineBench, Floor, Peer } from "./engine.ts";
 
 const TTL_MS = 10_000;
@@ -71,7 +72,8 @@ async function openPeers(server: BenchServer): Promise<Peer[]> {
   const options = { lockTimeout: TTL_MS, acquireAttemptsLimit: 1 };
   return [
     {
-      name: "redlock 5.0.0-beta.2",
+      name: `redlock ${pinnedVersion("redlock")}`,
+      lacks: NO_SESSION,
       pair: async (index) => {
         const lock = await locks.acquire([`redlock/${index}`], TTL_MS);
         await lock.release();
@@ -79,7 +81,8 @@ async function openPeers(server: BenchServer): Promise<Peer[]> {
       close: async () => client.disconnect(),
     },
     {
-      name: "redis-semaphore 5.8.0",
+      name: `redis-semaphore ${pinnedVersion("redis-semaphore")}`,
+      lacks: NO_SESSION,
       pair: async (index) => {
         const mutex = new semaphore.Mutex(client, `semaphore/${index}`, options);
         await mutex.acquire();
@@ -100,7 +103,6 @@ export const ioredisBench: EngineBench = {
       () => client.disconnect(),
     );
   },
-  floorShare: 0.85,
   openPeers,
   peerShare: 1,
   holdingPeer: "redis-semaphore",
@@ -117,7 +119,6 @@ export const nodeRedisBench: EngineBench = {
       () => client.destroy(),
     );
   },
-  floorShare: 0.85,
   openPeers: async () => [],
   isWhole: false,
 };

@@ -39,6 +39,5 @@ export const zookeeperBench: EngineBench<ZooKeeperBenchServer> = {
     };
   },
   openFloor,
-  floorShare: 0.85,
   openPeers: async () => [],
 };

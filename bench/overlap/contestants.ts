@@ -1,12 +1,15 @@
 // Who takes part in the overlap test: our stores by engine, and the peers by the engine they run on. One entry is all that
 // an engine or a peer needs here.
-import { readFileSync } from "node:fs";
 import { startEtcd } from "../../test/servers/etcd.ts";
 import { needEngine } from "../../test/servers/given.ts";
 import { startPostgres } from "../../test/servers/postgres.ts";
 import { startRedis } from "../../test/servers/redis.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
 import { startZooKeeper } from "../../test/servers/zookeeper.ts";
+import { pinnedVersion } from "../peers/install.ts";
+
+/** What is timed there is a program that starts and ends, with the lock in between; a call of flock(2) would be far shorter. */
+export const FLOCK = "flock(1), a process per lock";
 
 /** etcd and proper-lockfile have no shorter one, and redlock-universal, at 1 s, extends without a pause. */
 export const TTL_MS = 2_000;
@@ -59,7 +62,7 @@ const peers: readonly Peer[] = [
 export const uncuttable: Readonly<Record<string, string>> = {
   advisory:
     "it sends nothing while it holds, and no time ends it: nobody else is let in before the server sees the connection end",
-  "proper-lockfile, flock": "a file of one machine, nothing to cut",
+  [`proper-lockfile; ${FLOCK}`]: "a file of one machine, nothing to cut",
 };
 
 /** Our stores on the asked engines, each followed by the peers that run on it. */
@@ -78,8 +81,6 @@ export function contestantsOf(
 /** What was measured: "redis 7.0.15" of an engine, "redlock 5.0.0-beta.2" of a peer. */
 export async function versionOf({ name, engine, isOurs }: Contestant): Promise<string> {
   if (isOurs) return `Tenure on ${engine} ${(await needEngine(engine)).version}`;
-  const manifest = new URL(`../peers/package.json`, import.meta.url);
-  const { dependencies } = JSON.parse(readFileSync(manifest, "utf8"));
   const { package: from = name } = peers.find((peer) => peer.name === name) ?? {};
-  return `${name} ${dependencies[from]}`;
+  return `${name} ${pinnedVersion(from)}`;
 }

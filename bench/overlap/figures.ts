@@ -9,7 +9,7 @@ export interface Figures {
   readonly overlaps: number;
   /** The worst of them. Zero or below: there was none, and so much time lay in between. Null without a trial. */
   readonly overlapMsMax: number | null;
-  /** Null: in at least one of a hundred trials the first holder was not told within the window. */
+  /** Of fewer than a hundred trials the worst. Null: in at least one of a hundred the first was not told within the window. */
   readonly holderToldMsP99: number | null;
 }
 
@@ -21,14 +21,14 @@ export interface Row {
 
 export function figuresOf(name: string, results: readonly TrialResult[]): Figures {
   const overlaps = results.map(({ overlapMs }) => overlapMs);
-  // Who was never told counts as told infinitely late.
-  const told = results.map(({ toldMs }) => toldMs ?? Number.POSITIVE_INFINITY);
+  const told = results.flatMap(({ toldMs }) => (toldMs === undefined ? [] : [toldMs]));
+  const isOftenNever = (results.length - told.length) * 100 >= results.length;
   return {
     name,
     trials: results.length,
     overlaps: overlaps.filter((overlapMs) => overlapMs >= 0).length,
     overlapMsMax: rounded(Math.max(...overlaps)),
-    holderToldMsP99: rounded(quantile(told, 0.99)),
+    holderToldMsP99: isOftenNever ? null : rounded(quantile(told, 0.99)),
   };
 }
 
@@ -37,7 +37,8 @@ function rounded(ms: number): number | null {
 }
 
 export function table(rows: readonly Row[]): string {
-  const head = ["", "trials", "overlaps", "longest overlap", "first is told after (p99)"];
+  const told = rows.every(({ figures }) => figures.trials >= 100) ? "p99" : "worst";
+  const head = ["", "trials", "overlaps", "longest overlap", `first is told after (${told})`];
   const lines = rows.map(({ version, figures, neverTold }) => [
     version,
     String(figures.trials),

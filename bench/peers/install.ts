@@ -18,11 +18,24 @@ export async function loadPeer<T>(name: PeerName): Promise<T> {
   return requirePeer(name) as T;
 }
 
+const missing = new Set<PeerName>();
+
+/** Who could not be installed in this run: its figures are not those of a whole one, and must not replace them. */
+export function leftOut(): readonly PeerName[] {
+  return [...missing];
+}
+
+/** "5.8.0": the version that is installed is the pinned one. */
+export function pinnedVersion(name: string): string {
+  return readManifest(`${FOLDER}package.json`).dependencies?.[name] ?? "unknown";
+}
+
 /** Undefined when there is no network to install it from: the row is then left out, and named. */
 export async function tryLoadPeer<T>(name: PeerName): Promise<T | undefined> {
   try {
     return await loadPeer<T>(name);
   } catch (error) {
+    missing.add(name);
     console.log(`  the peer ${name} is left out: ${(error as Error).message}`);
     return undefined;
   }

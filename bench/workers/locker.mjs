@@ -5,7 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const [, , library, url, ttlMs] = process.argv;
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 const { locker } = await import(`../overlap/libraries/${library}.mjs`);
-const { lock } = await locker({ url, ttlMs: Number(ttlMs) });
+const settings = { url, ttlMs: Number(ttlMs) };
+const { lock } = await locker(settings);
 
 async function contend({ resource, contendMs }) {
   const until = now() + contendMs;
@@ -36,6 +37,16 @@ async function take({ resource }) {
   return now();
 }
 
+/** Waits for all of them at once, each as a program of its own would, through its own client: when each was granted. */
+function takeAll(resources) {
+  const wait = async (resource) => {
+    const one = await locker(settings);
+    await one.lock(resource);
+    return now();
+  };
+  return Promise.all(resources.map(wait));
+}
+
 /** When it was given away. */
 async function free() {
   const at = now();
@@ -46,6 +57,7 @@ async function free() {
 process.on("message", async (order) => {
   if (order.contendMs !== undefined) process.send(await contend(order));
   else if (order.crowd !== undefined) process.send(await crowd(order));
+  else if (order.all !== undefined) process.send(await takeAll(order.all));
   else if (order.free) process.send(await free());
   else process.send(await take(order));
 });

@@ -9,6 +9,15 @@ function keyOf(resource) {
   return key;
 }
 
+/** Named, as Tenure's queries are: parsed once a connection. */
+function lockQuery(resource) {
+  return { name: "lock", text: "SELECT pg_advisory_lock($1)", values: [keyOf(resource)] };
+}
+
+function unlockQuery(resource) {
+  return { name: "unlock", text: "SELECT pg_advisory_unlock($1)", values: [keyOf(resource)] };
+}
+
 export async function locker({ url }) {
   const pool = new pg.Pool({ connectionString: url, max: POOL_MAX });
   pool.on("error", () => undefined);
@@ -16,9 +25,9 @@ export async function locker({ url }) {
   return {
     lock: async (resource) => {
       const client = await pool.connect();
-      await client.query("SELECT pg_advisory_lock($1)", [keyOf(resource)]);
+      await client.query(lockQuery(resource));
       return async () => {
-        await client.query("SELECT pg_advisory_unlock($1)", [keyOf(resource)]);
+        await client.query(unlockQuery(resource));
         client.release();
       };
     },
@@ -42,7 +51,7 @@ export async function holder({ url }) {
   await client.connect();
   return {
     hold: async (resource) => {
-      await client.query("SELECT pg_advisory_lock($1)", [keyOf(resource)]);
+      await client.query(lockQuery(resource));
       return { isHeld: () => !hasEnded };
     },
   };

@@ -20,7 +20,7 @@ export async function holder({ url, ttlMs }) {
   return { hold: (resource) => holdInside(use(resource)) };
 }
 
-/** Its own way of waiting: a try every 200 ms and up to 200 more; only the number of tries is without end. */
+/** Its own way of waiting: a try every 200 ms, 100 more or less by chance; only the number of tries is without end. */
 export async function locker({ url, ttlMs }) {
   const client = await openRedis(url);
   const redlock = new Redlock([client]);
