@@ -158,6 +158,8 @@ export class Http2Transport implements EtcdTransport {
     );
     session.once("connect", () => {
       late.cancel();
+      // Node puts this event off by a moment, in which the session may have been given up.
+      if (session.destroyed) return;
       connection.isConnected = true;
       session.setLocalWindowSize(WINDOW_BYTES);
     });
