@@ -13,7 +13,7 @@ import { type Opened, openServer } from "./redis/open.ts";
 import { type RedisOptions, settingsOf } from "./redis/options.ts";
 import { type Call, type Requests, TooFewCopiesError } from "./redis/requests.ts";
 import { scripts } from "./redis/scripts.ts";
-import { untilFree } from "./redis/waiting.ts";
+import { type Look, untilFree } from "./redis/waiting.ts";
 import { watch } from "./redis/watching.ts";
 import type { IoredisClient, NodeRedisClient } from "./redis/wire.ts";
 import { Holdings } from "./shared/holdings.ts";
@@ -145,14 +145,16 @@ class RedisStore implements Store {
   async untilFree(
     request: contract.AttemptRequest & { readonly signal: AbortSignal },
   ): Promise<void> {
-    const { resource, attempt, limitMs } = request;
+    const { resource, attempt, sessionId, limitMs } = request;
     const keys = [this.#names.lease(resource), this.#names.queue(resource)];
-    const look = async (): Promise<number> => {
-      const call = { script: scripts.look, keys, args: [resource, attempt], limitMs };
-      return Number((await this.#run(call))[0]);
+    const look = async (): Promise<Look> => {
+      const call = { script: scripts.look, keys, args: [resource, attempt, sessionId], limitMs };
+      const [waitMs, place] = await this.#run(call);
+      return { waitMs: Number(waitMs), isQueued: place === "queued" };
     };
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    const wait = { channel: this.#names.channel(resource), attempt, signal, look };
+    const channels = { turn: this.#names.turn(attempt), resource: this.#names.channel(resource) };
+    const wait = { channels, attempt, signal, look };
     await untilFree(this.#channels, this.#parts.clock, wait).finally(unlink);
   }
 

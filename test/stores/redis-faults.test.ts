@@ -71,7 +71,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
       const { signal } = new AbortController();
       const two = { sessionId: "two", attempt: "two.1", resource: "r", limitMs: 5_000, signal };
       const wait = store.untilFree(two);
-      const channel = `{${prefix}}:c:r`;
+      const channel = `{${prefix}}:t:two.1`;
       const isHeard = async (): Promise<boolean> =>
         String(await redis().command("PUBSUB", "NUMSUB", channel)) === `${channel},1`;
       await until("the waiter has subscribed", isHeard, 5_000);

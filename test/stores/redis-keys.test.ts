@@ -248,7 +248,7 @@ describe("waking", () => {
     await store.grant({ ...request, holderId: "two", queue: true });
     const wait = store.untilFree({ ...request, signal: new AbortController().signal });
     const isHeard = async (): Promise<boolean> =>
-      String(await redis().command("PUBSUB", "NUMSUB", `${base}c:r`)).endsWith(",1");
+      String(await redis().command("PUBSUB", "NUMSUB", `${base}t:two.x`)).endsWith(",1");
     await until("the waiter has subscribed", isHeard, LIMIT_MS);
     return { store, base, wait, token };
   }
@@ -269,6 +269,31 @@ describe("waking", () => {
     expect(performance.now() - begunAt).toBeLessThan(_.startsWith("a deleted") ? 6_500 : 1_000);
   });
 
+  test("of a long queue the first three that live hear of a release and of the next holder, the others of nothing", async () => {
+    const { store, base } = await opened();
+    const heard: string[] = [];
+    const ear = new Redis(redis().url);
+    onTestFinished(() => ear.disconnect());
+    ear.on("pmessage", (_pattern, channel: string, message: string) =>
+      heard.push(`${channel.slice(base.length)} ${message.split(" ", 1)}`),
+    );
+    await ear.psubscribe(`${base}t:*`);
+    const names = ["a", "b", "c", "d", "e", "f"];
+    for (const name of ["one", ...names]) await session(store, name);
+    const token = await take(store, "one", "r");
+    const request = (name: string): Parameters<Store["grant"]>[0] => ({
+      ...{ sessionId: name, attempt: `${name}.1`, resource: "r", limitMs: LIMIT_MS },
+      ...{ holderId: name, queue: true },
+    });
+    for (const name of names) await store.grant(request(name));
+    await redis().command("DEL", `${base}s:b`);
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    expect((await store.grant(request("a"))).kind).toBe("granted");
+    await until("all of it was heard", async () => heard.length >= 6, LIMIT_MS);
+    const turns = ["a", "c", "d"].map((name) => `t:${name}.1 free`);
+    expect(heard).toEqual([...turns, ...["c", "d", "e"].map((name) => `t:${name}.1 held`)]);
+  });
+
   test("L2: no look comes before the subscription stands (over a mock of the connection)", async () => {
     const order: string[] = [];
     const subscription = deferred();
@@ -285,10 +310,11 @@ describe("waking", () => {
       }),
     } as unknown as Wire;
     const wait = untilFree(new Channels(mock, "mock"), systemParts().clock, {
-      ...{ channel: "c", attempt: "a", signal: new AbortController().signal },
+      ...{ channels: { turn: "t", resource: "c" }, attempt: "a" },
+      signal: new AbortController().signal,
       look: async () => {
         order.push("look");
-        return 0;
+        return { waitMs: 0, isQueued: true };
       },
     });
     await new Promise((resolve) => setImmediate(resolve));

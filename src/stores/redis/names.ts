@@ -20,6 +20,8 @@ export interface Names {
   lease(resource: string): string;
   queue(resource: string): string;
   channel(resource: string): string;
+  /** Where one waiter is told, when its turn is near. */
+  turn(attempt: string): string;
 }
 
 /** No braces (they would end the hash tag) and nothing that is special in a pattern. */
@@ -43,5 +45,6 @@ export function namesOf(prefix: unknown): Names {
     lease: (resource) => `${base}r:${resource}`,
     queue: (resource) => `${base}q:${resource}`,
     channel: (resource) => `${base}c:${resource}`,
+    turn: (attempt) => `${base}t:${attempt}`,
   };
 }

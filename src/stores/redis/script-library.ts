@@ -11,6 +11,11 @@
 /** How long the last attempt on a free resource is remembered, and a queue that nobody asks about. */
 export const KEEP_MS = 3_600_000;
 
+/** Of a queue: whose turn it is, and those who look out for the rest, should the first be stuck. */
+const TOLD = 3;
+/** So many are looked at to find them among the dead. */
+const LOOKED_AT = 8;
+
 /** Every key begins with the same hash tag, put in place of `<base>` when the scripts are loaded: same slot. */
 const LIBRARY: string = `
 local base = '<base>'
@@ -82,8 +87,20 @@ local function head(resource, lease)
   end
 end
 
+-- Told are those who listen to the resource, and the first few of the queue, each by itself: the others need not know yet, and
+-- a hundred that are woken for one turn keep it from a core.
 local function tell(resource, message)
   redis.call('PUBLISH', base .. 'c:' .. resource, message)
+  local told = 0
+  for _, waiter in ipairs(redis.call('LRANGE', base .. 'q:' .. resource, 0, ${LOOKED_AT - 1})) do
+    local length = string.match(waiter, '^(%d+):')
+    local from = #length + 2
+    if lives(string.sub(waiter, from, from + length - 1)) then
+      redis.call('PUBLISH', base .. 't:' .. string.sub(waiter, from + length), message)
+      told = told + 1
+      if told == ${TOLD} then return end
+    end
+  end
 end
 
 local function tellFree(resource, first)

@@ -79,12 +79,14 @@ return 'revoked'
 );
 
 /**
- * KEYS lease, queue. ARGV resource, attempt. Answers in how many ms to look again; 0: ask for the grant. Who looks at a held
- * lease waits for a message, also without a place in the queue: that is noted, because a release tells nobody otherwise.
+ * KEYS lease, queue. ARGV resource, attempt, session. Answers in how many ms to look again (0: ask for the grant), and whether
+ * there is a place in the queue. Who looks at a held lease waits for a message, also without such a place: that is noted,
+ * because a release tells nobody otherwise.
  */
 const look = script(
   "look",
   `
+local place = redis.call('LPOS', KEYS[2], entry(ARGV[3], ARGV[2])) and 'queued' or 'beside'
 local lease = load(ARGV[1])
 if lease.session then
   local left = redis.call('PTTL', base .. 's:' .. lease.session)
@@ -94,13 +96,13 @@ if lease.session then
       lease.queued = true
       save(ARGV[1], lease)
     end
-    return tostring(left + 2)
+    return {tostring(left + 2), place}
   end
   free(ARGV[1], lease)
 end
 local first = head(ARGV[1], lease)
-if not first or first == ARGV[2] then return '0' end
-return string.format('%.0f', math.max(0, lease.freed + ${HEAD_START_MS} - now()))
+if not first or first == ARGV[2] then return {'0', place} end
+return {string.format('%.0f', math.max(0, lease.freed + ${HEAD_START_MS} - now())), place}
 `,
 );
 

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import type { Channels } from "./channels.ts";
-import { untilFree } from "./waiting.ts";
+import { type Look, untilFree } from "./waiting.ts";
 
 function waiter(looks: readonly number[]): {
   readonly clock: ManualClock;
@@ -17,12 +17,12 @@ function waiter(looks: readonly number[]): {
     new Promise((resolve) => {
       confirm = () => resolve(() => undefined);
     });
-  const look = async (): Promise<number> => {
+  const look = async (): Promise<Look> => {
     state.looked += 1;
-    return looks[state.looked - 1] ?? 0;
+    return { waitMs: looks[state.looked - 1] ?? 0, isQueued: true };
   };
   const { signal } = new AbortController();
-  const wait = { channel: "c", attempt: "mine", signal, look };
+  const wait = { channels: { turn: "t", resource: "c" }, attempt: "mine", signal, look };
   void untilFree({ listen } as unknown as Channels, clock, wait).then(() => {
     state.woken = true;
   });

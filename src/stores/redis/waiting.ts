@@ -1,6 +1,7 @@
 // Waiting until it is worthwhile to ask for a grant. Subscribed first, looked then, so that no message falls between. A
 // message says enough to go on without asking: whose turn it is, or for how long the new holder may stay. Only when time
-// runs out is the server asked, so a hundred waiters cause no herd of requests.
+// runs out is the server asked, so a hundred waiters cause no herd of requests. And only those whose turn is near are told
+// anything, each on a channel of its own, so they cause no herd of messages either.
 
 import type { Clock } from "../../core/clock.ts";
 import { orAborted } from "../../core/signals.ts";
@@ -8,11 +9,21 @@ import { HEAD_START_MS } from "../store.ts";
 import { type Channels, Mailbox } from "./channels.ts";
 
 export interface Wait {
-  readonly channel: string;
+  readonly channels: {
+    /** Of this waiter alone. */
+    readonly turn: string;
+    /** Of all that happens to the resource: for who has no place in the queue. */
+    readonly resource: string;
+  };
   readonly attempt: string;
   readonly signal: AbortSignal;
+  look(): Promise<Look>;
+}
+
+export interface Look {
   /** In how many milliseconds to look again; 0: now is the time to ask. */
-  look(): Promise<number>;
+  readonly waitMs: number;
+  readonly isQueued: boolean;
 }
 
 /** A connection can die without a sound: this often is looked even if nothing was heard. */
@@ -22,43 +33,82 @@ const UNHEARD_LOOK_MS = 1_000;
 
 export async function untilFree(channels: Channels, clock: Clock, wait: Wait): Promise<void> {
   const { attempt, signal } = wait;
-  const mailbox = new Mailbox(clock);
-  const listening = channels.listen(wait.channel, mailbox.put);
-  let isListening = false;
+  const ears = new Ears(channels, clock);
   try {
-    isListening = await orAborted(inTime(listening, clock), signal);
-    // What was said before is missed, so it is time to look.
-    if (!isListening)
-      listening.then(
-        () => {
-          isListening = true;
-          mailbox.put(undefined);
-        },
-        () => undefined,
-      );
+    await orAborted(ears.open(wait.channels.turn), signal);
     for (;;) {
       signal.throwIfAborted();
-      let waitMs: number;
+      let look: Look;
       try {
-        waitMs = await orAborted(wait.look(), signal);
+        look = await orAborted(wait.look(), signal);
       } catch {
         signal.throwIfAborted();
         // Asking for the grant will fail too, and its caller knows when to try again.
         return;
       }
+      let { waitMs } = look;
+      if (
+        !look.isQueued &&
+        waitMs > 0 &&
+        (await orAborted(ears.open(wait.channels.resource), signal))
+      )
+        continue;
       for (;;) {
         if (waitMs <= 0) return;
-        const lookMs = isListening ? LOOK_MAX_MS : UNHEARD_LOOK_MS;
-        const message = await mailbox.next(Math.min(waitMs, lookMs), signal);
+        const lookMs = ears.areHeard ? LOOK_MAX_MS : UNHEARD_LOOK_MS;
+        const message = await ears.mailbox.next(Math.min(waitMs, lookMs), signal);
         if (message === undefined) break;
         waitMs = meaning(message, attempt);
       }
     }
   } finally {
-    listening.then(
-      (leave) => leave(),
-      () => undefined,
-    );
+    ears.close();
+  }
+}
+
+/** The channels that one waiter listens to. */
+class Ears {
+  readonly mailbox: Mailbox;
+  readonly #channels: Channels;
+  readonly #clock: Clock;
+  readonly #open = new Map<string, Promise<() => void>>();
+  #unheard = 0;
+
+  constructor(channels: Channels, clock: Clock) {
+    this.#channels = channels;
+    this.#clock = clock;
+    this.mailbox = new Mailbox(clock);
+  }
+
+  /** Whether all of them are confirmed. */
+  get areHeard(): boolean {
+    return this.#unheard === 0;
+  }
+
+  /** False: it was open before. What was said on a new one before is missed, so it is time to look. */
+  async open(channel: string): Promise<boolean> {
+    if (this.#open.has(channel)) return false;
+    const listening = this.#channels.listen(channel, this.mailbox.put);
+    this.#open.set(channel, listening);
+    this.#unheard += 1;
+    if (await inTime(listening, this.#clock)) this.#unheard -= 1;
+    else
+      listening.then(
+        () => {
+          this.#unheard -= 1;
+          this.mailbox.put(undefined);
+        },
+        () => undefined,
+      );
+    return true;
+  }
+
+  close(): void {
+    for (const listening of this.#open.values())
+      listening.then(
+        (leave) => leave(),
+        () => undefined,
+      );
   }
 }
 
