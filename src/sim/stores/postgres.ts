@@ -1,9 +1,10 @@
 // PostgreSQL in the world: the real store for PostgreSQL and its link to the library pg, over a model of the library's
-// connections and of the server behind them.
+// connections and of the server behind them. It loses nothing, except on days beyond the bounds (outage.ts).
 
 import { openOnLink } from "../../stores/postgres/open-store.ts";
 import { linkFromUrl } from "../../stores/postgres/pg-link.ts";
 import type { Engine } from "./model.ts";
+import { outage } from "./outage.ts";
 import { simulatedPg } from "./postgres/library.ts";
 import { PgServer } from "./postgres/server.ts";
 import { SCHEMA } from "./postgres/statements.ts";
@@ -11,10 +12,12 @@ import { SCHEMA } from "./postgres/statements.ts";
 const CONNECT_LIMIT_MS = 2_000;
 const URL = "postgres://model/postgres";
 
-export const postgresEngine: Engine = ({ network, trace, machine }) => {
+export const postgresEngine: Engine = (site) => {
+  const { network, trace, machine } = site;
   const program = machine("store");
   const server = new PgServer(program, trace);
-  const callee = { program, isDown: false, onReturn: (): void => server.restart() };
+  const callee = { program, isDown: false, onReturn: (): void => onReturn() };
+  const onReturn = outage(site, callee, server);
   return {
     servers: [callee],
     open: (client) => (parts) => {

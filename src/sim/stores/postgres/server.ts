@@ -4,7 +4,8 @@
 import type { Row, SqlValue } from "../../../stores/postgres/link.ts";
 import type { Program } from "../../world/program.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
-import { Database, type LeaseRow, type SessionRow } from "./database.ts";
+import type { Forgetful } from "../outage.ts";
+import { type Copy, Database, type LeaseRow, type SessionRow } from "./database.ts";
 import { runStatement } from "./statements.ts";
 
 /** The server's side of a connection. */
@@ -19,7 +20,9 @@ export interface Backend {
 /** How often a row is locked by somebody who is not in this world, when SKIP LOCKED asks. */
 const LOCKED = 0.05;
 
-export class PgServer {
+export class PgServer implements Forgetful<Copy> {
+  /** The timeline keeps tokens rising; and what holders do and ask, they do by what they were told. */
+  readonly keeps: readonly string[] = ["S1", "S6", "L1", "L4", "requests", "errors"];
   readonly #program: Program;
   readonly #trace: Trace;
   readonly #db: Database;
@@ -60,17 +63,29 @@ export class PgServer {
     return rows;
   }
 
-  /**
-   * Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now.
-   * No connection outlives it.
-   */
+  /** Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now. */
   restart(): void {
     const isFailover = this.#program.chance.isTrue(0.5);
     if (isFailover) this.#db.timeline += 1n;
-    for (const backend of [...this.#backends]) {
-      this.close(backend);
-      backend.drop(isFailover);
-    }
+    this.#dropAll(isFailover);
+  }
+
+  copy(): Copy {
+    return this.#db.copy();
+  }
+
+  failOver(copy: Copy): void {
+    const { leases, sessions } = this.#db;
+    this.#db.promote(copy);
+    for (const lease of leases.values())
+      if (lease.session !== undefined && !this.#has(lease)) this.freed(lease, "revoked");
+    for (const session of sessions.values())
+      this.kept(this.#db.sessions.get(session.id) ?? { ...session, expires: this.#db.parts.now() });
+    this.#dropAll(true);
+  }
+
+  clockWasSet(): void {
+    for (const session of this.#db.sessions.values()) this.kept(session);
   }
 
   granted({ resource, token, session = "", attempt }: LeaseRow): void {
@@ -83,9 +98,23 @@ export class PgServer {
 
   kept({ id: session, expires }: SessionRow): void {
     const { clocks } = this.#program;
-    // Its wall clock runs as its monotonic one does: nobody sets it.
+    // As long as nobody sets its wall clock, it runs as the monotonic one does.
     const until = clocks.trueInstant(clocks.now() + expires / 1000 - clocks.wallNow());
     this.#trace.note("store", { kind: "storeKept", session, until });
+  }
+
+  /** Whether a standby that took over knows of this grant. */
+  #has({ resource, token, session }: LeaseRow): boolean {
+    const known = this.#db.leases.get(resource);
+    return known?.token === token && known.session === session;
+  }
+
+  /** No connection outlives the server. */
+  #dropAll(abruptly: boolean): void {
+    for (const backend of [...this.#backends]) {
+      this.close(backend);
+      backend.drop(abruptly);
+    }
   }
 
   #commit(): void {
