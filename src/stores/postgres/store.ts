@@ -17,6 +17,7 @@ import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
 import type { Server } from "./setup.ts";
 import { CALL, heldIn, readOne, waitMsOf } from "./statements.ts";
+import { type Held, heldWith, missedBy } from "./survivors.ts";
 import { Waker } from "./waker.ts";
 
 /** For requests of watches, which have no limit of their own. */
@@ -41,7 +42,7 @@ export class PostgresStore implements Store {
   readonly #requests: Requests;
   readonly #parts: StoreParts;
   readonly #waker: Waker;
-  readonly #holdings = new Holdings();
+  readonly #holdings = new Holdings<Held>();
   readonly #closing = new AbortController();
   readonly #grants: Batches<Wanted, string>;
   readonly #releases: Batches<contract.ReleaseRequest, string>;
@@ -102,8 +103,9 @@ export class PostgresStore implements Store {
       const held = answer.slice("busy ".length);
       return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
     }
-    this.#holdings.add(sessionId, request.resource, attempt);
-    return { kind: "granted", token: parseToken(answer) };
+    const token = parseToken(answer);
+    this.#holdings.add(sessionId, request.resource, heldWith(token));
+    return { kind: "granted", token };
   }
 
   async #acquire({ request, record }: Wanted, limitMs: number): Promise<string> {
@@ -127,24 +129,33 @@ export class PostgresStore implements Store {
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.renew, values, limitMs);
+    const giveUpAt = this.#parts.clock.now() + limitMs;
+    const { answer, epoch } = await this.#requests.row(CALL.renew, values, limitMs);
     if (answer === "gone") {
       this.#holdings.take(sessionId);
       return { kind: "gone" };
     }
-    const { ttlMs, gone, free } = JSON.parse(answer) as {
+    const { ttlMs, gone, free } = JSON.parse(String(answer)) as {
       ttlMs: string;
       gone: { resource: string; token: string }[];
       free: string[];
     };
     for (const resource of free) this.#waker.ring(resource);
     const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
-    return { kind: "renewed", ttlMs: Number(ttlMs), gone: lost };
+    // Where this cannot be asked the renewal has failed: nobody acts on a lease that a failover may have lost.
+    const timeline = { epoch: BigInt(epoch ?? 0), limitMs: giveUpAt - this.#parts.clock.now() };
+    const missed = await missedBy(timeline, sessionId, {
+      holdings: this.#holdings,
+      requests: this.#requests,
+    });
+    return { kind: "renewed", ttlMs: Number(ttlMs), gone: [...lost, ...missed] };
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const answer = await this.#releases.ask(request, request.limitMs);
-    this.#holdings.remove(request.sessionId, request.resource);
+    const { sessionId, resource, token } = request;
+    if (this.#holdings.get(sessionId, resource)?.token === token)
+      this.#holdings.remove(sessionId, resource);
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
 
