@@ -43,6 +43,8 @@ export class PostgresStore implements Store {
   readonly #parts: StoreParts;
   readonly #waker: Waker;
   readonly #holdings = new Holdings<Held>();
+  /** epoch() of the newest timeline that a renewal was answered from. */
+  #epoch = 0n;
   readonly #closing = new AbortController();
   readonly #grants: Batches<Wanted, string>;
   readonly #releases: Batches<contract.ReleaseRequest, string>;
@@ -97,6 +99,7 @@ export class PostgresStore implements Store {
   async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const { sessionId, attempt, holderId, value } = request;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
+    const giveUpAt = this.#parts.clock.now() + request.limitMs;
     const answer = await this.#grants.ask({ request, record }, request.limitMs);
     if (answer === "gone" || answer === "ended") return { kind: answer };
     if (answer.startsWith("busy ")) {
@@ -104,8 +107,22 @@ export class PostgresStore implements Store {
       return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
     }
     const token = parseToken(answer);
-    this.#holdings.add(sessionId, request.resource, heldWith(token));
+    const held = heldWith(token);
+    if (held.epoch < this.#epoch)
+      await this.#checkKept({ resource: request.resource, token }, giveUpAt);
+    this.#holdings.add(sessionId, request.resource, held);
     return { kind: "granted", token };
+  }
+
+  /** An answer of the old primary that comes behind one of the new: whether the standby had the grant, only a look can tell. */
+  async #checkKept({ resource, token }: contract.LeaseRef, giveUpAt: number): Promise<void> {
+    const limitMs = giveUpAt - this.#parts.clock.now();
+    const { view } = await readOne(this.#requests, resource, limitMs);
+    if (view.holder?.token === token) return;
+    throw new StoreUnavailableError(
+      `A failover of PostgreSQL at ${this.#link.address} lost the grant of ${resource}.`,
+      { applied: "unknown", resource },
+    );
   }
 
   async #acquire({ request, record }: Wanted, limitMs: number): Promise<string> {
@@ -144,6 +161,7 @@ export class PostgresStore implements Store {
     const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
     // Where this cannot be asked the renewal has failed: nobody acts on a lease that a failover may have lost.
     const timeline = { epoch: BigInt(epoch ?? 0), limitMs: giveUpAt - this.#parts.clock.now() };
+    if (timeline.epoch > this.#epoch) this.#epoch = timeline.epoch;
     const missed = await missedBy(timeline, sessionId, {
       holdings: this.#holdings,
       requests: this.#requests,

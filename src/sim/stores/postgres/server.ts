@@ -20,9 +20,15 @@ export interface Backend {
 /** How often a row is locked by somebody who is not in this world, when SKIP LOCKED asks. */
 const LOCKED = 0.05;
 
+/**
+ * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The timeline keeps tokens rising, and
+ * holders learn with their renewals what is gone. Not that a fire runs once: its claim may be among what was lost. Nor L1: if a release
+ * was, the lease is held again, and nobody knows of it for as long as its session lives.
+ */
+const KEEPS = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
+
 export class PgServer implements Forgetful<Copy> {
-  /** The timeline keeps tokens rising; and what holders do and ask, they do by what they were told. */
-  readonly keeps: readonly string[] = ["S1", "S6", "L1", "L4", "requests", "errors"];
+  readonly keeps: readonly string[] = KEEPS;
   readonly #program: Program;
   readonly #trace: Trace;
   readonly #db: Database;
@@ -77,15 +83,20 @@ export class PgServer implements Forgetful<Copy> {
   failOver(copy: Copy): void {
     const { leases, sessions } = this.#db;
     this.#db.promote(copy);
+    // Ended by none of those who use it: as a revocation is, and to be told as one is.
     for (const lease of leases.values())
       if (lease.session !== undefined && !this.#has(lease)) this.freed(lease, "revoked");
     for (const session of sessions.values())
-      this.kept(this.#db.sessions.get(session.id) ?? { ...session, expires: this.#db.parts.now() });
+      if (!this.#db.sessions.has(session.id))
+        this.kept({ ...session, expires: this.#db.parts.now() });
+    this.clockWasSet();
     this.#dropAll(true);
   }
 
+  /** Every session ends at another instant now. */
   clockWasSet(): void {
-    for (const session of this.#db.sessions.values()) this.kept(session);
+    for (const session of this.#db.sessions.values())
+      if (session.ended === undefined) this.kept(session);
   }
 
   granted({ resource, token, session = "", attempt }: LeaseRow): void {
