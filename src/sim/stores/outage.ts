@@ -1,8 +1,9 @@
-// What an outage of a server was, once it is back. Within the bounds it kept all that it had answered. On days beyond them a
-// replica that is behind may have taken over, or the server's clock been set: then little but a guard helps.
+// What an outage of a server was, once it is back, on days beyond the bounds: it kept all that it had answered, or a replica that
+// is behind has taken over, or the server's clock was set. Then little but a guard helps. The world hands it to the models, which
+// share no code of their own (docs/adr/021-what-ships.md).
 
 import type { Callee } from "../world/call.ts";
-import type { Site } from "./model.ts";
+import type { Trace } from "../world/trace.ts";
 
 /** A server that can lose what it has answered. */
 export interface Forgetful<Copy> {
@@ -22,16 +23,11 @@ export interface Forgetful<Copy> {
 const LAG_MAX_MS = 1_500;
 /** Every expiry is judged by the server's wall clock, and moves with it. */
 const CLOCK_STEPS_MS = [-1_000, 1_000, 60_000];
-/** What an outage was, on days beyond the bounds; on others, a restart. */
+/** On other days it is always the first. */
 const RETURNS = ["restart", "failover", "clock"] as const;
 
 /** To be called when the server is back. */
-export function outage<Copy>(
-  { trace, isBeyondBounds = false }: Site,
-  callee: Callee,
-  server: Forgetful<Copy>,
-): () => void {
-  if (!isBeyondBounds) return () => server.restart();
+export function outage<Copy>(trace: Trace, callee: Callee, server: Forgetful<Copy>): () => void {
   const { program } = callee;
   const replica = new Replica(callee, server);
   return () => {

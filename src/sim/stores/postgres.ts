@@ -4,7 +4,6 @@
 import { openOnLink } from "../../stores/postgres/open-store.ts";
 import { linkFromUrl } from "../../stores/postgres/pg-link.ts";
 import type { Engine } from "./model.ts";
-import { outage } from "./outage.ts";
 import { simulatedPg } from "./postgres/library.ts";
 import { PgServer } from "./postgres/server.ts";
 import { SCHEMA } from "./postgres/statements.ts";
@@ -17,7 +16,7 @@ export const postgresEngine: Engine = (site) => {
   const program = machine("store");
   const server = new PgServer(program, trace);
   const callee = { program, isDown: false, onReturn: (): void => onReturn() };
-  const onReturn = outage(site, callee, server);
+  const onReturn = site.outage?.(callee, server) ?? ((): void => server.restart());
   return {
     servers: [callee],
     open: (client) => (parts) => {

@@ -3,7 +3,6 @@
 
 import { redisStore } from "../../stores/redis.ts";
 import type { Engine } from "./model.ts";
-import { outage } from "./outage.ts";
 import { RedisServer } from "./redis/server.ts";
 import { simulatedWire } from "./redis/wire.ts";
 
@@ -12,7 +11,7 @@ export const redisEngine: Engine = (site) => {
   const program = machine("store");
   const server = new RedisServer(program, trace);
   const callee = { program, isDown: false, onReturn: (): void => onReturn() };
-  const onReturn = outage(site, callee, server);
+  const onReturn = site.outage?.(callee, server) ?? ((): void => server.restart());
   return {
     servers: [callee],
     open: (client) =>
