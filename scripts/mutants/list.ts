@@ -1,5 +1,6 @@
-// Planted bugs: each changes one place of the shipping code, as a hurried hand might. `find` must be in the file exactly
-// once. To add one, add an entry; `npm run mutants -- NAME` runs it alone.
+// Planted bugs: each changes one place of the shipping code, as a hurried hand might, or where its name says so the same place in
+// the model's copy of what a database runs. `find` must be in the file exactly once. To add one, add an entry; `npm run mutants
+// -- NAME` runs it alone.
 
 import type { Mutant } from "./mutant.ts";
 import { HOLDER_MUTANTS } from "./planted/holder.ts";

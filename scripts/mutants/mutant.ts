@@ -1,4 +1,5 @@
-// What a planted bug is made of: one place of the shipping code, and what a hurried hand might have written there.
+// What a planted bug is made of: one place of the shipping code, or of a model's copy of it, and what a hurried hand might have
+// written there.
 
 export interface Mutant {
   readonly name: string;

@@ -76,14 +76,14 @@ export function checkTrace(plan: Plan, events: readonly Traced[]): Violation[] {
   const checkers: Checker[] = CHECKERS.map((make) => make(plan));
   const violations: Violation[] = [];
   let at = 0;
-  let forgot = false;
+  /** Undefined: all. Of a store that forgot, what it promises even so, and the guard in any case. */
+  let judged: ReadonlySet<string> | undefined;
   const report = (invariant: string, message: string): void => {
-    // A token may come twice from a store that forgot: then the guard has to do, and only the guard.
-    if (!forgot || invariant === "S2") violations.push({ invariant, message, at });
+    if (judged === undefined || judged.has(invariant)) violations.push({ invariant, message, at });
   };
   for (const event of events) {
     at = event.at;
-    forgot ||= event.kind === "storeForgot";
+    if (event.kind === "storeForgot") judged = new Set(["S2", ...(event.keeps ?? [])]);
     for (const checker of checkers) checker.on(event, facts, report);
     facts.learn(event);
   }

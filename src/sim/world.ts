@@ -6,6 +6,7 @@ import { Nemesis, type NemesisParts } from "./nemesis.ts";
 import { GRANTS_MIN, LONGEST_DAY_TTLS, type Plan } from "./plan.ts";
 import { Resources } from "./resource.ts";
 import type { Engine, Site, StoreModel } from "./stores/model.ts";
+import { outage } from "./stores/outage.ts";
 import { LEADER, leader } from "./workloads/leader.ts";
 import { lock } from "./workloads/lock.ts";
 import { many } from "./workloads/many.ts";
@@ -62,9 +63,11 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
   let closing: StoreModel | undefined;
   try {
     const storeRate = plan.rates[0] ?? 1;
-    const { isBeyondBounds } = plan;
     const own = (name: string): Program => machine(name, storeRate);
-    const site: Site = { schedule, network, trace, isBeyondBounds, machine: own };
+    const site: Site = {
+      ...{ schedule, network, trace, machine: own },
+      ...(plan.isBeyondBounds && { outage: (callee, server) => outage(trace, callee, server) }),
+    };
     const model = engine(site);
     closing = model;
     const resources = new Resources(machine("resource", 1), network, trace);

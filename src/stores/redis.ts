@@ -36,7 +36,8 @@ class RedisStore implements Store {
   readonly #requests: Requests;
   readonly #bundles: Bundles;
   readonly #channels: Channels;
-  readonly #holdings = new Holdings();
+  /** The attempt, so that a release can say exactly what it gives back. */
+  readonly #holdings = new Holdings<string>();
   readonly #closing = new AbortController();
 
   constructor(names: Names, parts: StoreParts, opened: Opened) {
@@ -115,7 +116,7 @@ class RedisStore implements Store {
   }
 
   readonly #releaseClaim = ({ sessionId, resource, token }: contract.ReleaseRequest): string => {
-    const attempt = this.#holdings.attempt(sessionId, resource);
+    const attempt = this.#holdings.get(sessionId, resource);
     const held = `${token}:${withLength(sessionId)}`;
     return attempt === undefined ? `r${held}` : held + withLength(attempt);
   };

@@ -80,6 +80,32 @@ test.each(libraries)(
   90_000,
 );
 
+test.each(libraries)(
+  "S6: a lease that the standby had missed is lost with the next renewal, and the others of its session are not (%s)",
+  async (library) => {
+    await using pair = await startPostgresPair();
+    const url = together(pair.primary.url, pair.standby.url);
+    const tenure = await connect(postgresStore({ url, library }));
+    onTestFinished(() => tenure.close({ drainMs: 0 }));
+    const kept = await tenure.acquire("kept", { ttlMs: 30_000 });
+    while (!(await hasCopied(pair, "tenure"))) await sleep(50);
+    await pair.standby.stop();
+    const missed = await tenure.acquire("missed", { ttlMs: 30_000 });
+    await pair.primary.kill();
+    await pair.standby.start();
+    await pair.promote();
+    await new Promise((told) => missed.signal.addEventListener("abort", told));
+    expect(missed.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+    await kept.settled();
+    expect(kept.check()).toBe(1n);
+    // By its own session: it is free at the new primary.
+    const next = await tenure.acquire("missed", { ttlMs: 30_000 });
+    expect(next.token).toBeGreaterThan(2n ** 64n);
+    expect(await kept.release()).toBe("released");
+  },
+  90_000,
+);
+
 test.each([
   ["postgres://a,,b/x", /names each of them/],
   ["postgres://a,b/x?target_session_attrs=any", /only the primary can grant leases/],

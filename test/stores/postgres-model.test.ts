@@ -8,7 +8,7 @@ import { Chance } from "../../src/sim/world/chance.ts";
 import type { Row, SqlValue } from "../../src/stores/postgres/link.ts";
 import { listOf } from "../../src/stores/postgres/lists.ts";
 import { VERSION } from "../../src/stores/postgres/setup.ts";
-import { CALL, LIST, LOOK, READ } from "../../src/stores/postgres/statements.ts";
+import { CALL, KEPT, LIST, LOOK, READ } from "../../src/stores/postgres/statements.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { type Frozen, frozenModel, frozenServer } from "../support/postgres-frozen.ts";
@@ -156,6 +156,7 @@ class Calls {
       return [CALL.endSession, [this.#session(), JSON.stringify(held), LIMIT_MS]];
     },
     () => [READ, [this.#resource()]],
+    () => [KEPT, [listOf(RESOURCES), this.#session()]],
     () => {
       const [after, below] = [null, "b", "b/1", "y"].map((name) =>
         this.#chance.isTrue(0.5) ? name : null,

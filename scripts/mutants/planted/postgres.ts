@@ -1,8 +1,14 @@
-// In the store for PostgreSQL, and in the model's copy of the functions that the database has.
+// In the store for PostgreSQL. What it runs inside the database is SQL, which no simulated day does: a bug planted there is found by
+// the tests that ask a real server, and the same bug in the model's copy of it (a name says so) by a seed.
 
 import type { Mutant } from "../mutant.ts";
 
-const postgresModel = "sim/stores/postgres/functions.ts";
+const sql = "stores/postgres/functions.ts";
+const copy = "sim/stores/postgres/functions.ts";
+/** The real server and the model, asked the same. */
+const modelTest = "test/stores/postgres-model.test.ts";
+/** A real failover. */
+const hostsTest = "test/stores/postgres-hosts.test.ts";
 
 export const POSTGRES_MUTANTS: readonly Mutant[] = [
   {
@@ -26,31 +32,85 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     replace: "[sessionId, JSON.stringify(withdrawn.slice(1)), lockLimit(limitMs)]",
     store: "postgres",
   },
-  // What the functions in the database say is SQL, which does not run here: these are planted in the model's copy of it.
   {
-    name: "postgres model: a release of an older token counts",
-    file: postgresModel,
+    name: "postgres: what a failover lost is not looked for",
+    file: "stores/postgres/survivors.ts",
+    find: "held.epoch < epoch)",
+    replace: "held.epoch < 0n * epoch)",
+    store: "postgres",
+    test: hostsTest,
+  },
+  {
+    name: "postgres, SQL: tokens without the timeline",
+    file: sql,
+    find: "18446744073709551616::numeric",
+    replace: "0::numeric",
+    store: "postgres",
+    test: hostsTest,
+  },
+  {
+    name: "postgres, SQL: a release of an older token counts",
+    file: sql,
+    find: "x.session = p_session AND x.token = p_token",
+    replace: "x.session = p_session",
+    store: "postgres",
+    test: modelTest,
+  },
+  {
+    name: "postgres, SQL: granted while held",
+    file: sql,
+    find: "x.resource = p_resource AND x.session IS NULL AND NOT x.queued",
+    replace: "x.resource = p_resource AND NOT x.queued",
+    store: "postgres",
+    test: modelTest,
+  },
+  {
+    name: "postgres, SQL: a withdrawal takes what is not its own",
+    file: sql,
+    find: "WHERE resource = p_resource AND session = p_session AND attempt = p_attempt;",
+    replace: "WHERE resource = p_resource AND session = p_session;",
+    store: "postgres",
+    test: modelTest,
+  },
+  {
+    name: "postgres, SQL: renewal revives an expired session",
+    file: sql,
+    find: `WHERE s.id = p_session AND \${LIVE} RETURNING`,
+    replace: "WHERE s.id = p_session AND s.ended IS NULL RETURNING",
+    store: "postgres",
+    test: modelTest,
+  },
+  {
+    name: "postgres, the model's copy: tokens without the timeline",
+    file: copy,
+    find: "return (timeline - 1n) << 64n;",
+    replace: "return 0n * timeline;",
+    store: "postgres",
+  },
+  {
+    name: "postgres, the model's copy: a release of an older token counts",
+    file: copy,
     find: `if (lease?.session !== session || lease.token !== token || !isLive(db, session)) return "notHeld";`,
     replace: `if (lease?.session !== session || !isLive(db, session)) return "notHeld";`,
     store: "postgres",
   },
   {
-    name: "postgres model: granted while held",
-    file: postgresModel,
+    name: "postgres, the model's copy: granted while held",
+    file: copy,
     find: "return lease.session === undefined && !lease.queued && lease.attempt !== attempt;",
     replace: "return !lease.queued && lease.attempt !== attempt;",
     store: "postgres",
   },
   {
-    name: "postgres model: a withdrawal takes what is not its own",
-    file: postgresModel,
+    name: "postgres, the model's copy: a withdrawal takes what is not its own",
+    file: copy,
     find: "const wasHeld = lease?.session === session && lease.attempt === attempt;",
     replace: "const wasHeld = lease?.session === session;",
     store: "postgres",
   },
   {
-    name: "postgres model: renewal revives an expired session",
-    file: postgresModel,
+    name: "postgres, the model's copy: renewal revives an expired session",
+    file: copy,
     find: `if (row === undefined || !rowIsLive(db, row)) return "gone";`,
     replace: `if (row === undefined || row.ended !== undefined) return "gone";`,
     store: "postgres",

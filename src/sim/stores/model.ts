@@ -8,14 +8,15 @@ import type { Network } from "../world/network.ts";
 import type { Program } from "../world/program.ts";
 import type { Schedule } from "../world/schedule.ts";
 import type { Trace } from "../world/trace.ts";
+import type { Forgetful } from "./outage.ts";
 
 /** What a model may use of the world. */
 export interface Site {
   readonly schedule: Schedule;
   readonly network: Network;
   readonly trace: Trace;
-  /** Only the guard is judged today: the store may forget. */
-  readonly isBeyondBounds?: boolean;
+  /** Only on days beyond the bounds, on which a store may forget: what happens when this server is back from an outage. */
+  readonly outage?: <Copy>(callee: Callee, server: Forgetful<Copy>) => () => void;
   /** A new machine with a clock of its own; faults hit it by its name. */
   machine(name: string): Program;
 }

@@ -1,5 +1,5 @@
 // PostgreSQL in the world: the real store for PostgreSQL and its link to the library pg, over a model of the library's
-// connections and of the server behind them.
+// connections and of the server behind them. It loses nothing, except on days beyond the bounds (outage.ts).
 
 import { openOnLink } from "../../stores/postgres/open-store.ts";
 import { linkFromUrl } from "../../stores/postgres/pg-link.ts";
@@ -11,10 +11,12 @@ import { SCHEMA } from "./postgres/statements.ts";
 const CONNECT_LIMIT_MS = 2_000;
 const URL = "postgres://model/postgres";
 
-export const postgresEngine: Engine = ({ network, trace, machine }) => {
+export const postgresEngine: Engine = (site) => {
+  const { network, trace, machine } = site;
   const program = machine("store");
   const server = new PgServer(program, trace);
-  const callee = { program, isDown: false, onReturn: (): void => server.restart() };
+  const callee = { program, isDown: false, onReturn: (): void => onReturn() };
+  const onReturn = site.outage?.(callee, server) ?? ((): void => server.restart());
   return {
     servers: [callee],
     open: (client) => (parts) => {

@@ -23,8 +23,11 @@ export type Happening =
     }
   /** Opened or renewed: the session lives until this true instant, by the store's clock as it runs now. */
   | { readonly kind: "storeKept"; readonly session: string; readonly until: number }
-  /** The store lost writes that it had answered, or its clock was set: what it said before does not hold any more. */
-  | { readonly kind: "storeForgot" }
+  /**
+   * The store lost writes that it had answered, or its clock was set: what it said before does not hold any more. `keeps`: the
+   * invariants that it promises even so.
+   */
+  | { readonly kind: "storeForgot"; readonly keeps?: readonly string[] }
   /** A program sends a request that gives something up. */
   | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
   | { readonly kind: "endedSession"; readonly session: string }

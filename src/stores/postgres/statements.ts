@@ -14,7 +14,7 @@ export const CALL = {
     'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
   grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
   grants: `SELECT "{schema}".acquire_free($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint) AS answer`,
-  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
+  renew: `SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer, "{schema}".epoch()::text AS epoch`,
   release:
     'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
   releases:
@@ -46,6 +46,11 @@ export const READ: string = `
   LEFT JOIN LATERAL (SELECT ${COLUMNS} ${HELD} AND l.resource = asked.asked) one ON true`;
 
 export const LOOK = 'SELECT wait_ms::text AS wait FROM "{schema}".look($1::text, $2::text)';
+
+/** Which of these leases the session has. */
+export const KEPT = `
+  SELECT l.resource, l.token::text AS token FROM "{schema}".lease l
+  WHERE l.resource = ANY($1::text::text[]) AND l.session = $2::text ORDER BY l.resource`;
 
 export interface Range {
   readonly prefix: string;

@@ -17,6 +17,7 @@ import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
 import type { Server } from "./setup.ts";
 import { CALL, heldIn, readOne, waitMsOf } from "./statements.ts";
+import { type Held, heldWith, missedBy } from "./survivors.ts";
 import { Waker } from "./waker.ts";
 
 /** For requests of watches, which have no limit of their own. */
@@ -41,7 +42,9 @@ export class PostgresStore implements Store {
   readonly #requests: Requests;
   readonly #parts: StoreParts;
   readonly #waker: Waker;
-  readonly #holdings = new Holdings();
+  readonly #holdings = new Holdings<Held>();
+  /** epoch() of the newest timeline that a renewal was answered from. */
+  #epoch = 0n;
   readonly #closing = new AbortController();
   readonly #grants: Batches<Wanted, string>;
   readonly #releases: Batches<contract.ReleaseRequest, string>;
@@ -96,14 +99,30 @@ export class PostgresStore implements Store {
   async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const { sessionId, attempt, holderId, value } = request;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
+    const giveUpAt = this.#parts.clock.now() + request.limitMs;
     const answer = await this.#grants.ask({ request, record }, request.limitMs);
     if (answer === "gone" || answer === "ended") return { kind: answer };
     if (answer.startsWith("busy ")) {
       const held = answer.slice("busy ".length);
       return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
     }
-    this.#holdings.add(sessionId, request.resource, attempt);
-    return { kind: "granted", token: parseToken(answer) };
+    const token = parseToken(answer);
+    const held = heldWith(token);
+    if (held.epoch < this.#epoch)
+      await this.#checkKept({ resource: request.resource, token }, giveUpAt);
+    this.#holdings.add(sessionId, request.resource, held);
+    return { kind: "granted", token };
+  }
+
+  /** An answer of the old primary that comes behind one of the new: whether the standby had the grant, only a look can tell. */
+  async #checkKept({ resource, token }: contract.LeaseRef, giveUpAt: number): Promise<void> {
+    const limitMs = giveUpAt - this.#parts.clock.now();
+    const { view } = await readOne(this.#requests, resource, limitMs);
+    if (view.holder?.token === token) return;
+    throw new StoreUnavailableError(
+      `A failover of PostgreSQL at ${this.#link.address} lost the grant of ${resource}.`,
+      { applied: "unknown", resource },
+    );
   }
 
   async #acquire({ request, record }: Wanted, limitMs: number): Promise<string> {
@@ -127,24 +146,34 @@ export class PostgresStore implements Store {
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.renew, values, limitMs);
+    const giveUpAt = this.#parts.clock.now() + limitMs;
+    const { answer, epoch } = await this.#requests.row(CALL.renew, values, limitMs);
     if (answer === "gone") {
       this.#holdings.take(sessionId);
       return { kind: "gone" };
     }
-    const { ttlMs, gone, free } = JSON.parse(answer) as {
+    const { ttlMs, gone, free } = JSON.parse(String(answer)) as {
       ttlMs: string;
       gone: { resource: string; token: string }[];
       free: string[];
     };
     for (const resource of free) this.#waker.ring(resource);
     const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
-    return { kind: "renewed", ttlMs: Number(ttlMs), gone: lost };
+    // Where this cannot be asked the renewal has failed: nobody acts on a lease that a failover may have lost.
+    const timeline = { epoch: BigInt(epoch ?? 0), limitMs: giveUpAt - this.#parts.clock.now() };
+    if (timeline.epoch > this.#epoch) this.#epoch = timeline.epoch;
+    const missed = await missedBy(timeline, sessionId, {
+      holdings: this.#holdings,
+      requests: this.#requests,
+    });
+    return { kind: "renewed", ttlMs: Number(ttlMs), gone: [...lost, ...missed] };
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const answer = await this.#releases.ask(request, request.limitMs);
-    this.#holdings.remove(request.sessionId, request.resource);
+    const { sessionId, resource, token } = request;
+    if (this.#holdings.get(sessionId, resource)?.token === token)
+      this.#holdings.remove(sessionId, resource);
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
 

@@ -1,14 +1,14 @@
-// Which resources each session of this process may hold, and by which attempt, so that the end of a session can wake their
-// waiters at once and a release can say exactly what it gives back. Nothing rests on it: a waiter that is not told finds out by
-// the clock, and a release without the attempt takes the server a little longer. It spares the server a second index.
+// Which resources each session of this process may hold, with what its store wants to remember of each: so that the end of a
+// session can wake their waiters at once, and it spares the server a second index. No more than a help: what is not here is found
+// out by the clock, or by the guard.
 
 /** Sessions that ended unheard of are forgotten, the oldest first. */
 const SESSIONS_MAX = 1_000;
 
-export class Holdings {
-  readonly #sessions = new Map<string, Map<string, string>>();
+export class Holdings<Held> {
+  readonly #sessions = new Map<string, Map<string, Held>>();
 
-  add(sessionId: string, resource: string, attempt: string): void {
+  add(sessionId: string, resource: string, held: Held): void {
     let resources = this.#sessions.get(sessionId);
     if (resources === undefined) {
       resources = new Map();
@@ -16,11 +16,16 @@ export class Holdings {
       const [oldest] = this.#sessions.keys();
       if (this.#sessions.size > SESSIONS_MAX && oldest !== undefined) this.#sessions.delete(oldest);
     }
-    resources.set(resource, attempt);
+    resources.set(resource, held);
   }
 
-  attempt(sessionId: string, resource: string): string | undefined {
+  get(sessionId: string, resource: string): Held | undefined {
     return this.#sessions.get(sessionId)?.get(resource);
+  }
+
+  /** What the session may hold. */
+  of(sessionId: string): (readonly [resource: string, held: Held])[] {
+    return [...(this.#sessions.get(sessionId) ?? [])];
   }
 
   remove(sessionId: string, resource: string): void {

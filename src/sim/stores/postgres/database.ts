@@ -51,22 +51,44 @@ export interface DatabaseParts {
   isLocked(): boolean;
 }
 
+/** What a standby gets by and by. */
+export interface Copy {
+  readonly floor: bigint;
+  readonly sessions: ReadonlyMap<string, SessionRow>;
+  readonly leases: ReadonlyMap<string, LeaseRow>;
+  readonly waiters: ReadonlyMap<string, WaiterRow>;
+  readonly revocations: readonly RevocationRow[];
+  readonly watchers: ReadonlyMap<string, number>;
+}
+
 export class Database {
   /** Rises when a standby is promoted. */
   timeline = 1n;
+  /** Made long before: every standby has it. */
   hasSchema = false;
   floor = 0n;
-  readonly sessions: Map<string, SessionRow> = new Map();
-  readonly leases: Map<string, LeaseRow> = new Map();
+  sessions: Map<string, SessionRow> = new Map();
+  leases: Map<string, LeaseRow> = new Map();
   /** By attempt; in the order of their places, since a place is never taken again. */
-  readonly waiters: Map<string, WaiterRow> = new Map();
+  waiters: Map<string, WaiterRow> = new Map();
   revocations: RevocationRow[] = [];
   /** Until when, by id. */
-  readonly watchers: Map<string, number> = new Map();
+  watchers: Map<string, number> = new Map();
   readonly parts: DatabaseParts;
 
   constructor(parts: DatabaseParts) {
     this.parts = parts;
+  }
+
+  copy(): Copy {
+    const { floor, sessions, leases, waiters, revocations, watchers } = this;
+    return structuredClone({ floor, sessions, leases, waiters, revocations, watchers });
+  }
+
+  /** A standby that has only this is promoted. */
+  promote(copy: Copy): void {
+    this.timeline += 1n;
+    Object.assign(this, structuredClone(copy));
   }
 
   insertLease(resource: string): LeaseRow {

@@ -72,7 +72,7 @@ function liveWaiters(
   return found;
 }
 
-function epoch({ timeline }: Database): bigint {
+export function epoch({ timeline }: Database): bigint {
   return (timeline - 1n) << 64n;
 }
 

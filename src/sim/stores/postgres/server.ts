@@ -4,7 +4,8 @@
 import type { Row, SqlValue } from "../../../stores/postgres/link.ts";
 import type { Program } from "../../world/program.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
-import { Database, type LeaseRow, type SessionRow } from "./database.ts";
+import type { Forgetful } from "../outage.ts";
+import { type Copy, Database, type LeaseRow, type SessionRow } from "./database.ts";
 import { runStatement } from "./statements.ts";
 
 /** The server's side of a connection. */
@@ -19,7 +20,15 @@ export interface Backend {
 /** How often a row is locked by somebody who is not in this world, when SKIP LOCKED asks. */
 const LOCKED = 0.05;
 
-export class PgServer {
+/**
+ * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The timeline keeps tokens rising, and
+ * holders learn with their renewals what is gone. Not that a fire runs once: its claim may be among what was lost. Nor L1: if a release
+ * was, the lease is held again, and nobody knows of it for as long as its session lives.
+ */
+const KEEPS = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
+
+export class PgServer implements Forgetful<Copy> {
+  readonly keeps: readonly string[] = KEEPS;
   readonly #program: Program;
   readonly #trace: Trace;
   readonly #db: Database;
@@ -60,17 +69,34 @@ export class PgServer {
     return rows;
   }
 
-  /**
-   * Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now.
-   * No connection outlives it.
-   */
+  /** Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now. */
   restart(): void {
     const isFailover = this.#program.chance.isTrue(0.5);
     if (isFailover) this.#db.timeline += 1n;
-    for (const backend of [...this.#backends]) {
-      this.close(backend);
-      backend.drop(isFailover);
-    }
+    this.#dropAll(isFailover);
+  }
+
+  copy(): Copy {
+    return this.#db.copy();
+  }
+
+  failOver(copy: Copy): void {
+    const { leases, sessions } = this.#db;
+    this.#db.promote(copy);
+    // Ended by none of those who use it: as a revocation is, and to be told as one is.
+    for (const lease of leases.values())
+      if (lease.session !== undefined && !this.#has(lease)) this.freed(lease, "revoked");
+    for (const session of sessions.values())
+      if (!this.#db.sessions.has(session.id))
+        this.kept({ ...session, expires: this.#db.parts.now() });
+    this.clockWasSet();
+    this.#dropAll(true);
+  }
+
+  /** Every session ends at another instant now. */
+  clockWasSet(): void {
+    for (const session of this.#db.sessions.values())
+      if (session.ended === undefined) this.kept(session);
   }
 
   granted({ resource, token, session = "", attempt }: LeaseRow): void {
@@ -83,9 +109,23 @@ export class PgServer {
 
   kept({ id: session, expires }: SessionRow): void {
     const { clocks } = this.#program;
-    // Its wall clock runs as its monotonic one does: nobody sets it.
+    // As long as nobody sets its wall clock, it runs as the monotonic one does.
     const until = clocks.trueInstant(clocks.now() + expires / 1000 - clocks.wallNow());
     this.#trace.note("store", { kind: "storeKept", session, until });
+  }
+
+  /** Whether a standby that took over knows of this grant. */
+  #has({ resource, token, session }: LeaseRow): boolean {
+    const known = this.#db.leases.get(resource);
+    return known?.token === token && known.session === session;
+  }
+
+  /** No connection outlives the server. */
+  #dropAll(abruptly: boolean): void {
+    for (const backend of [...this.#backends]) {
+      this.close(backend);
+      backend.drop(abruptly);
+    }
   }
 
   #commit(): void {

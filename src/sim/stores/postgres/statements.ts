@@ -4,7 +4,7 @@
 import type { Row, SqlValue } from "../../../stores/postgres/link.ts";
 import { SCHEMA_VERSION } from "../../../stores/postgres/schema.ts";
 import { SERVER, VERSION } from "../../../stores/postgres/setup.ts";
-import { CALL, LIST, LOOK, READ } from "../../../stores/postgres/statements.ts";
+import { CALL, KEPT, LIST, LOOK, READ } from "../../../stores/postgres/statements.ts";
 import { acquireFree, releaseHeld } from "./batch-functions.ts";
 import type { Database, LeaseRow } from "./database.ts";
 import * as fn from "./functions.ts";
@@ -29,7 +29,12 @@ const RUNS: readonly (readonly [text: string, run: Run])[] = [
     ),
   ],
   [CALL.grants, one(grants)],
-  [CALL.renew, one(fn.renew)],
+  [
+    CALL.renew,
+    (db, [session, withdrawn]) => [
+      { answer: fn.renew(db, String(session), String(withdrawn)), epoch: String(fn.epoch(db)) },
+    ],
+  ],
   [
     CALL.release,
     one((db, resource, session, token) => fn.release(db, resource, session, BigInt(token))),
@@ -41,6 +46,7 @@ const RUNS: readonly (readonly [text: string, run: Run])[] = [
   [CALL.notify, one(notify)],
   [CALL.watch, one(watch)],
   [LIST, list],
+  [KEPT, kept],
   [READ, read],
   [LOOK, look],
   [SERVER, (db) => [serverRow(db)]],
@@ -100,6 +106,14 @@ function list(db: Database, values: Values): readonly Row[] {
   held.sort((lease, other) => fn.compareText(lease.resource, other.resource));
   const rows = held.map((lease) => viewOf(db, lease));
   return most == null ? rows : rows.slice(0, Number(most));
+}
+
+function kept(db: Database, [resources, session]: Values): readonly Row[] {
+  const found = textsOf(String(resources)).flatMap((resource) => db.leases.get(resource) ?? []);
+  return found
+    .filter((lease) => lease.session === session)
+    .sort((lease, other) => fn.compareText(lease.resource, other.resource))
+    .map(({ resource, token }) => ({ resource, token: String(token) }));
 }
 
 const NOTHING = { resource: null, token: null, record: null, left_ms: null };

@@ -3,6 +3,7 @@
 
 import type { Program } from "../../world/program.ts";
 import type { Trace } from "../../world/trace.ts";
+import type { Forgetful } from "../outage.ts";
 import { type Copy, KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
 import { bytesOf, Scripting } from "./scripting.ts";
 import { LeaseWitness } from "./witness.ts";
@@ -34,7 +35,9 @@ const CONFIG: Readonly<Record<string, string>> = {
   "maxmemory-policy": "noeviction",
 };
 
-export class RedisServer {
+export class RedisServer implements Forgetful<Copy> {
+  /** A counter that lost its newest steps takes them again, so not even tokens rise. */
+  readonly keeps: readonly string[] = [];
   readonly #links = new Set<Link>();
   /** Who listens to which channel, and to all that begin like this. */
   readonly #channels = new Map<string, Set<Link>>();
@@ -59,12 +62,10 @@ export class RedisServer {
     this.#witness = witness;
   }
 
-  /** What a replica has that is in step now. */
   copy(): Copy {
     return this.#space.copy();
   }
 
-  /** A replica takes over that missed what came behind this. */
   failOver(copy: Copy): void {
     this.#space.replace(copy);
     this.#witness.forgot(this.#space.texts());

@@ -80,7 +80,6 @@ export class LeaseWitness implements Witness {
       const held = key.startsWith(LEASE) ? heldIn(text) : undefined;
       if (held !== undefined) this.#held.set(key.slice(LEASE.length), held);
     }
-    this.#parts.trace.note("store", { kind: "storeForgot" });
   }
 
   #lives(session: string): boolean {
