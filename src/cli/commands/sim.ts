@@ -4,9 +4,11 @@
 import { availableParallelism } from "node:os";
 import { simHost } from "../../runtime/sim-host.ts";
 import { systemParts } from "../../runtime/system.ts";
+import type { Violation } from "../../sim/checkers/checker.ts";
+import { DETERMINISM, differenceOf } from "../../sim/difference.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../../sim/plan.ts";
 import { MODEL_NAMES, type Outcome, runSeed } from "../../sim/run.ts";
-import { replayCommand, shrink } from "../../sim/shrink.ts";
+import { programFor, replayCommand, shrink } from "../../sim/shrink.ts";
 import type { Finding, Summary } from "../../sim/swarm.ts";
 import { excerpt, timeline } from "../../sim/timeline.ts";
 import { findCommand, type Options } from "../arguments.ts";
@@ -39,8 +41,23 @@ export const simCommand: Command = async ({ options, positionals }, voice) => {
   const seed = options.count("seed");
   return seed === undefined
     ? simulateMany(options, store, voice)
-    : replay(await runSeed(seed, store, simHost, changesOf(options)), options, voice);
+    : simulateOne(seed, store, options, voice);
 };
+
+async function simulateOne(
+  seed: number,
+  store: string,
+  options: Options,
+  voice: Voice,
+): Promise<number> {
+  const changes = changesOf(options);
+  const outcome = await runSeed(seed, store, simHost, changes);
+  const again = options.has("twice") ? await runSeed(seed, store, simHost, changes) : undefined;
+  const differs = again && differenceOf(outcome.ended.trace, again.ended.trace);
+  const { verdict } = outcome;
+  const violations = [...(differs === undefined ? [] : [differs]), ...verdict.violations];
+  return replay({ ...outcome, verdict: { ...verdict, violations } }, options, voice);
+}
 
 /** An option that would be ignored is a mistake. */
 function refuseMixture(options: Options, scene: string | undefined): void {
@@ -77,13 +94,9 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
     () => describe(summary, store, seconds),
     () => ({ store, seconds, isGreen, ...summary, kinds: Object.fromEntries(summary.kinds) }),
   );
-  const [first] = summary.findings;
-  if (
-    first !== undefined &&
-    first.violations.length > 0 &&
-    !voice.json &&
-    !options.has("no-shrink")
-  )
+  // One that is merely invalid may come before it.
+  const first = summary.findings.find(({ violations }) => violations.length > 0);
+  if (first !== undefined && !voice.json && !options.has("no-shrink"))
     await explain(first, store, voice);
   return isGreen ? EXIT.ok : EXIT.no;
 }
@@ -113,8 +126,15 @@ function replay({ plan, ended, verdict }: Outcome, options: Options, voice: Voic
 }
 
 /** The smallest day that still shows it, as a command and a timeline. */
-async function explain({ seed }: Finding, store: string, voice: Voice): Promise<void> {
-  const found = await runSeed(seed, store, simHost);
+async function explain(finding: Finding, store: string, voice: Voice): Promise<void> {
+  const { seed } = finding;
+  const differs = finding.violations.find(({ invariant }) => invariant === DETERMINISM);
+  const found = differs === undefined ? await runSeed(seed, store, simHost) : undefined;
+  // A day that is not the same twice has no smaller form: what is left out may only have moved it.
+  if (found === undefined || found.verdict.violations.length === 0) {
+    explainDifference(seed, store, differs, voice);
+    return;
+  }
   const { changes, outcome, runs } = await shrink(found, simHost);
   const { trace } = outcome.ended;
   const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
@@ -128,6 +148,20 @@ async function explain({ seed }: Finding, store: string, voice: Voice): Promise<
         `Replay: ${replayCommand(seed, store, changes)}`,
       ].join("\n"),
     () => ({ seed, changes }),
+  );
+}
+
+function explainDifference(
+  seed: number,
+  store: string,
+  differs: Violation | undefined,
+  voice: Voice,
+): void {
+  const how = differs?.message ?? "what was found is not found when the same day is run again";
+  const command = `${programFor(store)} --seed ${seed} --store ${store} --twice`;
+  voice.answer(
+    () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`].join("\n"),
+    () => ({ seed, how }),
   );
 }
 
