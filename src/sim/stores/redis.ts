@@ -24,6 +24,7 @@ export const redisEngine: Engine = (site) => {
   const onReturn = (): void => {
     const how = replica === undefined ? "restart" : program.chance.pick(RETURNS);
     if (how === "restart" || replica === undefined) {
+      trace.saw("a restart");
       server.restart();
     } else if (how === "failover") {
       const lostMs = Math.round(replica.takeOver());
