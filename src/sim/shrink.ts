@@ -103,6 +103,6 @@ export function replayCommand(seed: number, store: string, changes: Changes): st
 }
 
 /** What the npm package does not have runs in the repository only. */
-export function programFor(store: string): string {
+function programFor(store: string): string {
   return SHIPPED_MODELS.includes(store) ? "tenure sim" : "npm run sim --";
 }

@@ -4,17 +4,16 @@
 import { availableParallelism } from "node:os";
 import { simHost } from "../../runtime/sim-host.ts";
 import { systemParts } from "../../runtime/system.ts";
-import type { Violation } from "../../sim/checkers/checker.ts";
-import { DETERMINISM, differenceOf } from "../../sim/difference.ts";
+import { differenceOf } from "../../sim/difference.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../../sim/plan.ts";
 import { MODEL_NAMES, type Outcome, runSeed } from "../../sim/run.ts";
-import { programFor, replayCommand, shrink } from "../../sim/shrink.ts";
 import type { Finding, Summary } from "../../sim/swarm.ts";
-import { excerpt, timeline } from "../../sim/timeline.ts";
+import { timeline } from "../../sim/timeline.ts";
 import { findCommand, type Options } from "../arguments.ts";
 import type { Command } from "../command.ts";
 import { SCENE_NAMES } from "../definitions.ts";
 import { EXIT } from "../exit-codes.ts";
+import { explain } from "../sim/explain.ts";
 import { loadModel } from "../sim/load-model.ts";
 import { runInThreads } from "../sim/threads.ts";
 import { UsageError } from "../usage-error.ts";
@@ -22,8 +21,6 @@ import type { Voice } from "../voice.ts";
 
 const DEFAULT_SEEDS = "1..1000";
 const PROGRESS_EVERY_MS = 250;
-/** How much of the day before a violation is told. */
-const EXCERPT_MS = 12_000;
 
 export const simCommand: Command = async ({ options, positionals }, voice) => {
   const [scene] = positionals;
@@ -94,10 +91,8 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
     () => describe(summary, store, seconds),
     () => ({ store, seconds, isGreen, ...summary, kinds: Object.fromEntries(summary.kinds) }),
   );
-  // One that is merely invalid may come before it.
-  const first = summary.findings.find(({ violations }) => violations.length > 0);
-  if (first !== undefined && !voice.json && !options.has("no-shrink"))
-    await explain(first, store, voice);
+  if (!voice.json && !options.has("no-shrink"))
+    await explain(summary.findings, store, simHost, voice);
   return isGreen ? EXIT.ok : EXIT.no;
 }
 
@@ -123,46 +118,6 @@ function replay({ plan, ended, verdict }: Outcome, options: Options, voice: Voic
     () => ({ plan, hash, violations, invalid }),
   );
   return violations.length + invalid.length === 0 ? EXIT.ok : EXIT.no;
-}
-
-/** The smallest day that still shows it, as a command and a timeline. */
-async function explain(finding: Finding, store: string, voice: Voice): Promise<void> {
-  const { seed } = finding;
-  const differs = finding.violations.find(({ invariant }) => invariant === DETERMINISM);
-  const found = differs === undefined ? await runSeed(seed, store, simHost) : undefined;
-  // A day that is not the same twice has no smaller form: what is left out may only have moved it.
-  if (found === undefined || found.verdict.violations.length === 0) {
-    explainDifference(seed, store, differs, voice);
-    return;
-  }
-  const { changes, outcome, runs } = await shrink(found, simHost);
-  const { trace } = outcome.ended;
-  const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
-  voice.answer(
-    () =>
-      [
-        "",
-        `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
-        ...lines,
-        "",
-        `Replay: ${replayCommand(seed, store, changes)}`,
-      ].join("\n"),
-    () => ({ seed, changes }),
-  );
-}
-
-function explainDifference(
-  seed: number,
-  store: string,
-  differs: Violation | undefined,
-  voice: Voice,
-): void {
-  const how = differs?.message ?? "what was found is not found when the same day is run again";
-  const command = `${programFor(store)} --seed ${seed} --store ${store} --twice`;
-  voice.answer(
-    () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`].join("\n"),
-    () => ({ seed, how }),
-  );
 }
 
 function describe(summary: Summary, store: string, took: number): string {
