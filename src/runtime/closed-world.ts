@@ -6,15 +6,27 @@ import { type Door, doors } from "./doors.ts";
 
 const STACK_LINES = 20;
 
-let isClosed = false;
+/** How many have closed it and not opened it again. */
+let worlds = 0;
+let reopenAll: () => void = () => undefined;
 /** Looked for once, and each refusal made once: a day must not cost more for this. */
 let known: readonly Door[] | undefined;
 const refusals = new WeakMap<object, object>();
 
-/** Closes the real world; returns the function that opens it again, exactly as it was. */
+/**
+ * Closes the real world; returns the function that opens it again, exactly as it was. Inside of another closing it is for
+ * nothing: who runs many days closes it once for all of them.
+ */
 export function closeWorld(): () => void {
-  if (isClosed) throw new Error("The real world is closed already: one day at a time.");
-  isClosed = true;
+  if (worlds === 0) reopenAll = closeAll();
+  worlds += 1;
+  return () => {
+    worlds -= 1;
+    if (worlds === 0) reopenAll();
+  };
+}
+
+function closeAll(): () => void {
   const { stackTraceLimit } = Error;
   // Most errors in the world are planned, and a stack costs more than the rest of one.
   Error.stackTraceLimit = 0;
@@ -26,7 +38,6 @@ export function closeWorld(): () => void {
     for (const open of reopen) open();
     syncBuiltinESMExports();
     Error.stackTraceLimit = stackTraceLimit;
-    isClosed = false;
   };
 }
 
@@ -51,7 +62,7 @@ function refusing<T extends object>(original: T, door: Door): T {
 /** Works again once the world is open: Node may have kept it, in a part of its own that it loaded meanwhile. */
 function refusalOf<T extends object>(original: T, { where, name, isRefused }: Door): T {
   const refuse = (words: readonly unknown[], isNew: boolean): void => {
-    if (!isClosed || isRefused?.(words, isNew) === false) return;
+    if (worlds === 0 || isRefused?.(words, isNew) === false) return;
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = STACK_LINES;
     const error = new Error(

@@ -2,7 +2,7 @@
 
 import type { Violation } from "./checkers/checker.ts";
 import { differenceOf } from "./difference.ts";
-import { type Outcome, runSeed } from "./run.ts";
+import { loadEngine, type Outcome, runSeed } from "./run.ts";
 import type { Host } from "./world.ts";
 
 export interface SwarmOptions {
@@ -37,7 +37,17 @@ export interface Summary {
 }
 
 export async function runSwarm(options: SwarmOptions): Promise<Summary> {
-  const { from, to, store, host, failFast, twice } = options;
+  // Nothing can be loaded behind closed doors, and closing them costs more than to leave them closed from day to day.
+  await loadEngine(options.store);
+  const reopen = options.host.closeWorld();
+  try {
+    return await runEach(options);
+  } finally {
+    reopen();
+  }
+}
+
+async function runEach({ from, to, store, host, failFast, twice }: SwarmOptions): Promise<Summary> {
   const summary = emptySummary();
   for (let seed = from; seed <= to; seed += 1) {
     const outcome = await runSeed(seed, store, host);

@@ -72,6 +72,7 @@ export async function liveThrough(
     return new Program({ name, schedule, clocks, chance: own });
   };
   const reopen = host.closeWorld();
+  const { stackTraceLimit } = Error;
   if (withStacks) Error.stackTraceLimit = 2 * STACK_LINES;
   let closing: StoreModel | undefined;
   try {
@@ -102,6 +103,7 @@ export async function liveThrough(
     return { trace, steps, virtualMs, ...day.outcome(), crash };
   } finally {
     closing?.close?.();
+    Error.stackTraceLimit = stackTraceLimit;
     reopen();
   }
 }
