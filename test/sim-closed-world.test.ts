@@ -9,6 +9,7 @@ import http from "node:http";
 import http2 from "node:http2";
 import net from "node:net";
 import os from "node:os";
+import { join } from "node:path";
 import perfHooks from "node:perf_hooks";
 import timers, { setTimeout as namedSetTimeout } from "node:timers";
 import timersPromises, { setTimeout as namedWait } from "node:timers/promises";
@@ -21,6 +22,8 @@ import { closeWorld } from "../src/runtime/closed-world.ts";
 import { doors } from "../src/runtime/doors.ts";
 
 const here = fileURLToPath(import.meta.url);
+/** Where nothing is ever written, unless a door is open. */
+const never = join(os.tmpdir(), "tenure-never-written");
 const nothing = (): void => undefined;
 const format = new Intl.DateTimeFormat("en");
 
@@ -99,17 +102,17 @@ const WAYS_OUT: Record<string, () => unknown> = {
   "child_process execFileSync": () => childProcess.execFileSync("true"),
   "child_process fork": () => childProcess.fork(here),
   "process.kill": () => process.kill(process.pid, 0),
-  "fs writeFile": () => fs.writeFile(`${here}.never`, "", nothing),
-  "fs writeFileSync": () => fs.writeFileSync(`${here}.never`, ""),
-  "fs writeFileSync by name": () => namedWriteFileSync(`${here}.never`, ""),
-  "fs mkdirSync": () => fs.mkdirSync(`${here}.never`),
-  "fs rmSync": () => fs.rmSync(`${here}.never`, { force: true }),
-  "fs renameSync": () => fs.renameSync(`${here}.never`, `${here}.never`),
-  "fs openSync for writing": () => fs.openSync(`${here}.never`, "a"),
-  "fs createWriteStream": () => fs.createWriteStream(`${here}.never`),
+  "fs writeFile": () => fs.writeFile(never, "", nothing),
+  "fs writeFileSync": () => fs.writeFileSync(never, ""),
+  "fs writeFileSync by name": () => namedWriteFileSync(never, ""),
+  "fs mkdirSync": () => fs.mkdirSync(never),
+  "fs rmSync": () => fs.rmSync(never, { force: true }),
+  "fs renameSync": () => fs.renameSync(never, never),
+  "fs openSync for writing": () => fs.openSync(never, "a"),
+  "fs createWriteStream": () => fs.createWriteStream(never),
   "fs readFile": () => fs.readFile(here, nothing),
   "fs watch": () => fs.watch(here),
-  "fs.promises writeFile": () => fs.promises.writeFile(`${here}.never`, ""),
+  "fs.promises writeFile": () => fs.promises.writeFile(never, ""),
   "fs.promises readFile": () => fs.promises.readFile(here),
 };
 
