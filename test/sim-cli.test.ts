@@ -1,10 +1,11 @@
 // Goal: `tenure sim` answers with a summary or a timeline, ends with the right code, refuses nonsense, and a failure comes with a
 // short replay. Method: the command itself with a voice that listens; a planted failure for the shrinking.
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { findCommand, parseCommand } from "../src/cli/arguments.ts";
 import { simCommand } from "../src/cli/commands/sim.ts";
+import { explain } from "../src/cli/sim/explain.ts";
 import { simHost } from "../src/runtime/sim-host.ts";
-import { planOf } from "../src/sim/plan.ts";
+import { planOf, UNCHANGED } from "../src/sim/plan.ts";
 import { runSeed } from "../src/sim/run.ts";
 import { replayCommand, shrink } from "../src/sim/shrink.ts";
 import { excerpt } from "../src/sim/timeline.ts";
@@ -65,13 +66,7 @@ describe("tenure sim", () => {
 describe("shrinking", () => {
   test("leaves out what the failure does not need, and the command shows it again", async () => {
     // A world that stops in the middle of the day: nobody gets on in the calm, whatever the faults were.
-    const host: Host = {
-      closeWorld: simHost.closeWorld,
-      eachTurn: (step) => {
-        let steps = 0;
-        return simHost.eachTurn(() => step() && ++steps < 300);
-      },
-    };
+    const host = endingAfter(300);
     const found = await runSeed(5, "memory", host);
     expect(found.verdict.violations.map(({ invariant }) => invariant)).toContain("L1");
     const { changes, outcome, runs } = await shrink(found, host);
@@ -87,4 +82,86 @@ describe("shrinking", () => {
       excerpt(outcome.ended.trace.events, outcome.verdict.violations, 5_000).join("\n"),
     ).toContain("!!!");
   });
+
+  test("a day that is only invalid is not explained in place of one with a violation", async () => {
+    const voice = new ListeningVoice(false);
+    const planned = { invariant: "L1", message: "planned", at: 0 };
+    const findings = [
+      { seed: 4, violations: [], invalid: ["only 3 faults"] },
+      { seed: 5, violations: [planned], invalid: [] },
+    ];
+    await explain(findings.slice(0, 1), "memory", simHost, voice);
+    expect(voice.texts).toEqual([]);
+    await explain(findings, "memory", endingAfter(300), voice);
+    expect(voice.texts.join()).toMatch(/Seed 5, shrunk .*Replay: tenure sim --seed 5 /s);
+  });
+
+  test("a green day is refused", async () => {
+    const green = await runSeed(5, "memory", simHost);
+    await expect(shrink(green, simHost)).rejects.toThrow("cannot be shrunk");
+  });
+
+  test.each([
+    ["memory", "tenure sim"],
+    ["sqlite", "tenure sim"],
+    ["postgres", "npm run sim --"],
+    ["redis", "npm run sim --"],
+    ["etcd", "npm run sim --"],
+    ["zookeeper", "npm run sim --"],
+  ])("the command for %s is one that there is: %s", (store, program) => {
+    expect(replayCommand(5, store, UNCHANGED)).toBe(`${program} --seed 5 --store ${store}`);
+  });
 });
+
+describe("a day that is not the same twice", () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  /** Every other day of a seed breaks off. */
+  function everyOtherBreaksOff(): void {
+    const { eachTurn } = simHost;
+    let days = 0;
+    vi.spyOn(simHost, "eachTurn").mockImplementation((step) => {
+      days += 1;
+      const turnsMax = days % 2 === 0 ? 300 : Number.POSITIVE_INFINITY;
+      let turns = 0;
+      return eachTurn(() => step() && ++turns < turnsMax);
+    });
+  }
+
+  test("is told by the first event that differs, and never shrunk", async () => {
+    everyOtherBreaksOff();
+    const { code, text } = await sim("--seeds", "1..2", "--twice");
+    expect(code).toBe(1);
+    expect(text).toContain("determinism: the same seed gave another day");
+    expect(text).not.toContain("shrunk");
+    expect(text).toMatch(/Seed 1: .* Event \d+ was \[at [\d.]+, who .*\], then \[the end\]/);
+    expect(text).toMatch(/Replay: tenure sim --seed 1 --store memory --twice$/);
+  });
+
+  test("is shown again by that command", async () => {
+    expect((await sim("--seed", "1", "--twice")).code).toBe(0);
+    everyOtherBreaksOff();
+    const { code, text } = await sim("--seed", "1", "--twice");
+    expect(code).toBe(1);
+    expect(text).toMatch(/determinism: the same seed gave another day\. Event \d+ was/);
+  });
+
+  test("one whose violation is gone when it is run again is not shrunk to a green day", async () => {
+    const voice = new ListeningVoice(false);
+    const planned = { invariant: "S3", message: "planned", at: 0 };
+    const findings = [{ seed: 5, violations: [planned], invalid: [] }];
+    await explain(findings, "etcd", simHost, voice);
+    expect(voice.texts.join()).toMatch(/is not found when .* is run again.*--store etcd --twice$/s);
+  });
+});
+
+/** A world that stops in the middle of the day. */
+function endingAfter(turnsMax: number): Host {
+  return {
+    ...simHost,
+    eachTurn: (step) => {
+      let turns = 0;
+      return simHost.eachTurn(() => step() && ++turns < turnsMax);
+    },
+  };
+}

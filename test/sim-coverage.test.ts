@@ -1,9 +1,11 @@
-// Goal: the days of the simulator are full: everything that a workload is there to do is done, and everything that can come of
-// it does come. Method: live through some hundred days and count; a count of zero is a failure.
+// Goal: the days of the simulator are full: everything that a workload is there to do is done, everything that can come of it does
+// come, and the models of servers do what makes them hard. Method: live through some hundred days and count; a count of zero is
+// a failure.
 import { describe, expect, test } from "vitest";
 import { simHost } from "../src/runtime/sim-host.ts";
+import { planOf } from "../src/sim/plan.ts";
 import { runSeed } from "../src/sim/run.ts";
-import type { Traced } from "../src/sim/world/trace.ts";
+import type { Trace, Traced } from "../src/sim/world/trace.ts";
 
 const EXPECTED = [
   "election: elected",
@@ -56,6 +58,42 @@ describe.each(STORES)("on $store", ({ store, parts }) => {
     expect(missing).toEqual([]);
   });
 });
+
+const MODEL_SEEDS = 24;
+const MODELS = [
+  { store: "etcd", days: "usual", expected: ["a new leader"] },
+  {
+    store: "zookeeper",
+    days: "usual",
+    expected: ["a new leader", "a read from a server that is behind"],
+  },
+  { store: "redis", days: "usual", expected: ["a restart"] },
+  { store: "redis", days: "beyond the bounds", expected: ["failover", "server's clock set"] },
+  { store: "postgres", days: "usual", expected: ["the same server again", "a standby took over"] },
+];
+
+test.each(MODELS)("$store on days $days: $expected", async ({ store, days, expected }) => {
+  const isBeyond = days === "beyond the bounds";
+  const seeds = Array.from({ length: 400 }, (_, index) => index + 1)
+    .filter((seed) => planOf(seed, store).isBeyondBounds === isBeyond)
+    .slice(0, MODEL_SEEDS);
+  expect(seeds).toHaveLength(MODEL_SEEDS);
+  const seen = new Set<string>();
+  for (const seed of seeds) {
+    const { trace } = (await runSeed(seed, store, simHost)).ended;
+    for (const name of [...trace.sights.keys(), ...trace.faults.keys()]) seen.add(name);
+    if (store === "postgres") for (const name of postgresReturns(trace)) seen.add(name);
+  }
+  expect(expected.filter((name) => !seen.has(name))).toEqual([]);
+});
+
+/** What an outage was: the tokens behind it tell, by the timeline in their upper half. */
+function* postgresReturns({ events, faults }: Trace): Generator<string> {
+  const timelines = new Set<bigint>();
+  for (const event of events) if (event.kind === "storeGranted") timelines.add(event.token >> 64n);
+  if (timelines.size > 1) yield "a standby took over";
+  else if (faults.has("store refuses")) yield "the same server again";
+}
 
 function* happenings(events: readonly Traced[], eveningAt: number): Generator<string> {
   const doubtful = new Set<string>();

@@ -1,10 +1,11 @@
-// Goal: the simulator notices a day that cannot be repeated, is closed to the real world, and counts a day on which nothing was
-// learned as invalid. Method: run seeds; make one differ; reach for the real world inside. Many seeds: sim-smoke-*.test.ts.
+// Goal: the simulator notices a day that cannot be repeated, makes a finding of whatever nobody caught on a day, and counts one on
+// which nothing was learned as invalid. Method: run seeds; make one differ; throw in the middle. Many seeds: sim-smoke-*.test.ts.
 import { describe, expect, test } from "vitest";
 import { simHost } from "../src/runtime/sim-host.ts";
 import { judge } from "../src/sim/judge.ts";
 import { changed, FAULT_KINDS, planOf } from "../src/sim/plan.ts";
 import { MODEL_NAMES, runSeed } from "../src/sim/run.ts";
+import { shrink } from "../src/sim/shrink.ts";
 import { runSwarm } from "../src/sim/swarm.ts";
 import type { Host } from "../src/sim/world.ts";
 
@@ -19,7 +20,7 @@ describe("determinism", () => {
   test("a day that is not the same the second time is a finding", async () => {
     let days = 0;
     const host: Host = {
-      closeWorld: simHost.closeWorld,
+      ...simHost,
       eachTurn: (step) => {
         days += 1;
         let turns = 0;
@@ -61,32 +62,8 @@ describe("plans", () => {
   });
 });
 
-describe("the closed world", () => {
-  test("clocks, chance, timers and sockets throw inside, and work again outside", async () => {
-    const net = await import("node:net");
-    const doors: Record<string, () => unknown> = {
-      "Date.now": () => Date.now(),
-      "performance.now": () => performance.now(),
-      "Math.random": () => Math.random(),
-      hrtime: () => process.hrtime(),
-      setTimeout: () => setTimeout(() => undefined, 1),
-      setInterval: () => setInterval(() => undefined, 1),
-      setImmediate: () => setImmediate(() => undefined),
-      randomUUID: () => crypto.randomUUID(),
-      getRandomValues: () => crypto.getRandomValues(new Uint8Array(1)),
-      connect: () => new net.Socket().connect(1),
-      fetch: () => void fetch("http://127.0.0.1:1"),
-    };
-    const reopen = simHost.closeWorld();
-    const seen = Object.entries(doors).map(([name, use]) => [name, messageOf(use)]);
-    reopen();
-    for (const [name, message] of seen)
-      expect(message, name).toContain("inside the simulated world");
-    expect(messageOf(() => Date.now())).toBe("");
-    expect(messageOf(() => Math.random())).toBe("");
-  });
-
-  test("every promise that can settle has settled before the next turn", async () => {
+describe("turns", () => {
+  test("every promise that can settle has settled before the next turn, and before the end", async () => {
     const order: string[] = [];
     let turns = 0;
     const deep = async (levels: number): Promise<void> => {
@@ -99,7 +76,7 @@ describe("the closed world", () => {
       void deep(1_000);
       return turns < 3;
     });
-    expect(order).toEqual(["turn 1", "settled", "turn 2", "settled", "turn 3"]);
+    expect(order).toEqual(["turn 1", "settled", "turn 2", "settled", "turn 3", "settled"]);
   });
 
   test("what a step throws ends the turns", async () => {
@@ -109,6 +86,103 @@ describe("the closed world", () => {
     await expect(broken).rejects.toThrow("planned");
   });
 });
+
+describe("what nobody catches", () => {
+  const stray = (): Error => new Error("stray");
+  const WAYS: Record<string, () => void> = {
+    "thrown from a timer": () => {
+      throw stray();
+    },
+    "rejected and forgotten": () => void Promise.reject(stray()),
+    "rejected and forgotten, some promises later": () =>
+      void Promise.resolve()
+        .then(() => undefined)
+        .then(() => Promise.reject(stray())),
+    "thrown from a microtask": () =>
+      queueMicrotask(() => {
+        throw stray();
+      }),
+  };
+
+  /** The real host, but that something goes astray in the given turn of every day that comes so far. */
+  const astray = (goAstray: () => void, at: number): Host => ({
+    ...simHost,
+    eachTurn: (step) => {
+      let turns = 0;
+      return simHost.eachTurn(() => {
+        const goesOn = step();
+        turns += 1;
+        if (turns === at || (!goesOn && turns < at)) goAstray();
+        return goesOn;
+      });
+    },
+  });
+
+  test.each(Object.entries(WAYS))(
+    "%s is a violation of its day, with its place, and the others go on",
+    async (_, goAstray) => {
+      let days = 0;
+      const broken = astray(goAstray, 300);
+      const host: Host = {
+        ...simHost,
+        // The second day is run once more for its stack.
+        eachTurn: (step) => {
+          days += 1;
+          return (days === 2 || days === 3 ? broken : simHost).eachTurn(step);
+        },
+      };
+      const before = listeners();
+      const swarm = { from: 4, to: 6, store: "memory", host, failFast: false, twice: false };
+      const { findings, seeds } = await runSwarm(swarm);
+      expect(seeds).toBe(3);
+      expect(findings.map(({ seed }) => seed)).toEqual([5]);
+      expect(findings[0]?.violations).toHaveLength(1);
+      const [{ invariant, message } = { invariant: "", message: "" }] =
+        findings[0]?.violations ?? [];
+      expect(invariant).toBe("errors");
+      expect(message).toMatch(/^Error: stray at .*sim\.test\.ts/);
+      expect(listeners()).toEqual(before);
+    },
+  );
+
+  test("in the last turn of a day it is still that day's", async () => {
+    const host = astray(() => void Promise.reject(stray()), Number.MAX_SAFE_INTEGER);
+    const { verdict } = await runSeed(4, "memory", host);
+    expect(verdict.violations).toMatchObject([{ invariant: "errors" }]);
+  });
+
+  test("it is shrunk like any other, and the smaller day shows it again", async () => {
+    // Late, in a day that was faulty for longer than it was planned to be.
+    const host = astray(() => void Promise.reject(stray()), 250);
+    const found = await runSeed(57, "memory", host);
+    expect(found.ended.virtualMs).toBeGreaterThan(planOf(57, "memory").faultyMs);
+    // Otherwise the smaller days would be calm before it comes to pass.
+    expect(found.plan.faultyMs).toBeGreaterThan(found.ended.virtualMs);
+    const { changes, outcome } = await shrink(found, host);
+    expect(outcome.plan.faults.length).toBeLessThan(found.plan.faults.length);
+    const again = await runSeed(57, "memory", host, changes);
+    expect(again.verdict.violations).toMatchObject([{ invariant: "errors" }]);
+    expect(again.ended.trace.hash()).toBe(outcome.ended.trace.hash());
+  });
+
+  test("outside of a day it goes where it went before", async () => {
+    const before = listeners();
+    let during: unknown;
+    await simHost.eachTurn(() => {
+      during = listeners();
+      return false;
+    });
+    expect(during).not.toEqual(before);
+    expect(listeners()).toEqual(before);
+  });
+});
+
+function listeners(): unknown[] {
+  return [
+    ...process.rawListeners("uncaughtException"),
+    ...process.rawListeners("unhandledRejection"),
+  ];
+}
 
 test("a day without enough faults, without grants or stale writes is invalid", async () => {
   const { plan, ended } = await runSeed(1, "memory", simHost);
@@ -123,12 +197,3 @@ test("a day without enough faults, without grants or stale writes is invalid", a
     "nobody tried a stale write at a guard",
   ]);
 });
-
-function messageOf(use: () => unknown): string {
-  try {
-    use();
-    return "";
-  } catch (error) {
-    return String(error);
-  }
-}

@@ -1,49 +1,84 @@
-// While the simulator runs, nothing may reach the real world: clocks, chance, timers and sockets throw. What slipped
+// While the simulator runs, nothing may reach the real world: clocks, chance, timers, sockets and disks throw. What slipped
 // through would make a seed run differently each time, and nobody would see why.
 
-import net from "node:net";
+import { syncBuiltinESMExports } from "node:module";
+import { type Door, doors } from "./doors.ts";
 
-type Holder = Record<string, unknown>;
+const STACK_LINES = 20;
 
-/** What is closed, and where it hangs. */
-function doors(): readonly (readonly [Holder, string])[] {
-  const of = (holder: unknown): Holder => holder as Holder;
-  return [
-    [of(Date), "now"],
-    [of(performance), "now"],
-    [of(Math), "random"],
-    [of(process), "hrtime"],
-    [of(globalThis), "setTimeout"],
-    [of(globalThis), "setInterval"],
-    [of(globalThis), "setImmediate"],
-    [of(globalThis), "fetch"],
-    [of(crypto), "randomUUID"],
-    [of(crypto), "getRandomValues"],
-    [of(net.Socket.prototype), "connect"],
-  ];
+/** How many have closed it and not opened it again. */
+let worlds = 0;
+let reopenAll: () => void = () => undefined;
+/** Looked for once, and each refusal made once: a day must not cost more for this. */
+let known: readonly Door[] | undefined;
+const refusals = new WeakMap<object, object>();
+
+/**
+ * Closes the real world; returns the function that opens it again, exactly as it was. Inside of another closing it is for
+ * nothing: who runs many days closes it once for all of them.
+ */
+export function closeWorld(): () => void {
+  if (worlds === 0) reopenAll = closeAll();
+  worlds += 1;
+  return () => {
+    worlds -= 1;
+    if (worlds === 0) reopenAll();
+  };
 }
 
-/** Closes the real world; returns the function that opens it again. */
-export function closeWorld(): () => void {
+function closeAll(): () => void {
   const { stackTraceLimit } = Error;
   // Most errors in the world are planned, and a stack costs more than the rest of one.
   Error.stackTraceLimit = 0;
-  const reopen = doors().map(([holder, name]) => {
-    const own = Object.getOwnPropertyDescriptor(holder, name);
-    const refuse = (): never => {
-      Error.stackTraceLimit = 20;
-      throw new Error(
-        `${name} was used inside the simulated world. Take time and chance from Clock and Random.`,
-      );
-    };
-    Object.defineProperty(holder, name, { value: refuse, configurable: true, writable: true });
-    return () => {
-      if (own === undefined) delete holder[name];
-      else Object.defineProperty(holder, name, own);
-    };
-  });
+  known ??= doors();
+  const reopen = known.map(close);
+  // What was imported by name follows what hangs on the module only when told to.
+  syncBuiltinESMExports();
   return () => {
     for (const open of reopen) open();
+    syncBuiltinESMExports();
     Error.stackTraceLimit = stackTraceLimit;
   };
+}
+
+function close(door: Door): () => void {
+  const { holder, name } = door;
+  const own = Object.getOwnPropertyDescriptor(holder, name) as PropertyDescriptor;
+  const shut =
+    own.get === undefined
+      ? { ...own, value: refusing(own.value, door) }
+      : { ...own, get: refusing(own.get, door) };
+  Object.defineProperty(holder, name, shut);
+  return () => Object.defineProperty(holder, name, own);
+}
+
+/** What hangs in two places is one thing in both, as it was. */
+function refusing<T extends object>(original: T, door: Door): T {
+  const refusal = (refusals.get(original) as T | undefined) ?? refusalOf(original, door);
+  refusals.set(original, refusal);
+  return refusal;
+}
+
+/** Works again once the world is open: Node may have kept it, in a part of its own that it loaded meanwhile. */
+function refusalOf<T extends object>(original: T, { where, name, isRefused }: Door): T {
+  const refuse = (words: readonly unknown[], isNew: boolean): void => {
+    if (worlds === 0 || isRefused?.(words, isNew) === false) return;
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = STACK_LINES;
+    const error = new Error(
+      `${where}.${name} was used inside the simulated world. Take time and chance from Clock and Random.`,
+    );
+    Error.stackTraceLimit = stackTraceLimit;
+    throw error;
+  };
+  return new Proxy(original, {
+    apply: (target, self, words) => {
+      refuse(words, false);
+      return Reflect.apply(target as (...all: unknown[]) => unknown, self, words);
+    },
+    construct: (target, words, made) => {
+      refuse(words, true);
+      return Reflect.construct(target as new () => object, words, made);
+    },
+  });
 }

@@ -59,7 +59,9 @@ export interface Verdict {
 }
 
 export function judge(plan: Plan, ended: Ended): Verdict {
-  const violations = [...checkTrace(plan, ended.trace.events), ...endOf(ended)];
+  const isWhole = ended.crash === undefined;
+  const seen = checkTrace(plan, ended.trace.events, isWhole);
+  const violations = isWhole ? [...seen, ...endOf(ended)] : [...endOf(ended), ...seen];
   const grants = count(ended, ({ kind }) => kind === "storeGranted");
   const acts = count(ended, ({ kind }) => kind === "acted");
   const staleWrites = count(ended, isStaleAtGuard);
@@ -71,7 +73,8 @@ export function judge(plan: Plan, ended: Ended): Verdict {
   return { violations: violations.slice(0, VIOLATIONS_MAX), invalid, grants, acts, staleWrites };
 }
 
-export function checkTrace(plan: Plan, events: readonly Traced[]): Violation[] {
+/** `isWhole`: false for a day that broke off, of which nothing can be asked that was still to come. */
+export function checkTrace(plan: Plan, events: readonly Traced[], isWhole = true): Violation[] {
   const facts = new Facts();
   const checkers: Checker[] = CHECKERS.map((make) => make(plan));
   const violations: Violation[] = [];
@@ -87,12 +90,13 @@ export function checkTrace(plan: Plan, events: readonly Traced[]): Violation[] {
     for (const checker of checkers) checker.on(event, facts, report);
     facts.learn(event);
   }
-  for (const checker of checkers) checker.end?.(facts, report);
+  if (isWhole) for (const checker of checkers) checker.end?.(facts, report);
   return violations;
 }
 
-function endOf({ unfinished, ranAway, virtualMs }: Ended): Violation[] {
+function endOf({ unfinished, ranAway, virtualMs, crash }: Ended): Violation[] {
   const at = virtualMs;
+  if (crash !== undefined) return [{ invariant: "errors", message: crash, at }];
   if (ranAway) return [{ invariant: "runaway", message: "events without end", at }];
   return unfinished.map((name) => ({ invariant: "L4", message: `${name} did not close`, at }));
 }

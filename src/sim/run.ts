@@ -18,6 +18,9 @@ const LOADERS: Readonly<Record<string, () => Promise<Engine>>> = {
 /** The stores that there is a model of, by the name that `tenure sim --store` takes. */
 export const MODEL_NAMES: readonly string[] = Object.keys(LOADERS);
 
+/** Those of them that are in the npm package. */
+export const SHIPPED_MODELS: readonly string[] = ["memory", "sqlite"];
+
 const loaded = new Map<string, Engine>();
 
 /** Ready for a world. To be awaited before one is closed: from inside, nothing can be loaded. */
@@ -46,12 +49,18 @@ export async function runSeed(
 ): Promise<Outcome> {
   const engine = await loadEngine(store);
   const planned = changed(planOf(seed, store), changes);
-  const ended = await liveThrough(planned, engine, host);
+  const first = await liveThrough(planned, engine, host);
+  // The same again, to see where it came from.
+  const withStacks = first.crash !== undefined;
+  const again = withStacks ? await liveThrough(planned, engine, host, { withStacks }) : first;
+  const ended = again.crash === undefined ? first : again;
   const plan = asItWas(planned, ended);
   return { plan, ended, verdict: judge(plan, ended) };
 }
 
-/** With the instants that came about while it ran. */
-function asItWas(plan: Plan, { calmAt = plan.faultyMs, eveningAt }: Ended): Plan {
-  return { ...plan, faultyMs: calmAt, calmMs: (eveningAt ?? calmAt + plan.calmMs) - calmAt };
+/** With the instants that came about while it ran. A day that crashed may have been faulty for longer than planned. */
+function asItWas(plan: Plan, { crash, virtualMs, calmAt, eveningAt }: Ended): Plan {
+  const crashedAt = crash === undefined ? 0 : Math.ceil(virtualMs) + 1;
+  const faultyMs = calmAt ?? Math.max(plan.faultyMs, crashedAt);
+  return { ...plan, faultyMs, calmMs: (eveningAt ?? faultyMs + plan.calmMs) - faultyMs };
 }

@@ -3,7 +3,7 @@
 // timeline that one can read.
 
 import { type Changes, type FaultKind, planOf, UNCHANGED } from "./plan.ts";
-import { type Outcome, runSeed } from "./run.ts";
+import { type Outcome, runSeed, SHIPPED_MODELS } from "./run.ts";
 import type { Host } from "./world.ts";
 
 export interface Shrunk {
@@ -26,14 +26,17 @@ export async function shrink(found: Outcome, host: Host): Promise<Shrunk> {
 
 class Search {
   readonly #host: Host;
-  readonly #invariant: string | undefined;
+  readonly #invariant: string;
   readonly #seed: number;
   readonly #store: string;
   best: Shrunk;
 
   constructor(found: Outcome, host: Host) {
     this.#host = host;
-    this.#invariant = found.verdict.violations[0]?.invariant;
+    const [first] = found.verdict.violations;
+    // Every green day would be "the same": it would be shrunk to nothing at all.
+    if (first === undefined) throw new Error("A day without a violation cannot be shrunk.");
+    this.#invariant = first.invariant;
     this.#seed = found.plan.seed;
     this.#store = found.plan.store;
     // The calm stays where it was, though fewer faults would have put it off.
@@ -91,10 +94,15 @@ class Search {
 
 /** The command that shows it again. */
 export function replayCommand(seed: number, store: string, changes: Changes): string {
-  const words = [`tenure sim --seed ${seed} --store ${store}`];
+  const words = [`${programFor(store)} --seed ${seed} --store ${store}`];
   if (changes.without.length > 0) words.push(`--without "${changes.without.join(",")}"`);
   if (changes.keep !== undefined) words.push(`--keep "${changes.keep.join(",")}"`);
   if (changes.programs !== undefined) words.push(`--programs ${changes.programs}`);
   if (changes.calmAt !== undefined) words.push(`--calm-at ${changes.calmAt}`);
   return words.join(" ");
+}
+
+/** What the npm package does not have runs in the repository only. */
+function programFor(store: string): string {
+  return SHIPPED_MODELS.includes(store) ? "tenure sim" : "npm run sim --";
 }

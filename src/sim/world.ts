@@ -40,6 +40,13 @@ export interface Ended {
   readonly unfinished: readonly string[];
   /** More happened than can have had a reason. */
   readonly ranAway: boolean;
+  /** What nobody caught, with the first lines of its stack. It ended the day. */
+  readonly crash?: string | undefined;
+}
+
+export interface Living {
+  /** Costs as much as the rest of the day: for a second look at a day that crashed. */
+  readonly withStacks?: boolean;
 }
 
 /** A day has some thousand events; a loop without a wait would have no end. */
@@ -47,8 +54,14 @@ const STEPS_MAX = 400_000;
 const LOOK_MS = 200;
 /** Beyond the calm that liveness needs, for grants and an old token to come about. */
 const LONGEST_CALM_MS = 20_000;
+const STACK_LINES = 4;
 
-export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promise<Ended> {
+export async function liveThrough(
+  plan: Plan,
+  engine: Engine,
+  host: Host,
+  { withStacks = false }: Living = {},
+): Promise<Ended> {
   const schedule = new Schedule();
   const trace = new Trace(() => schedule.now);
   const chance = new Chance(`${plan.seed}`);
@@ -60,6 +73,8 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
     return new Program({ name, schedule, clocks, chance: own });
   };
   const reopen = host.closeWorld();
+  const { stackTraceLimit } = Error;
+  if (withStacks) Error.stackTraceLimit = 2 * STACK_LINES;
   let closing: StoreModel | undefined;
   try {
     const storeRate = plan.rates[0] ?? 1;
@@ -86,12 +101,20 @@ export async function liveThrough(plan: Plan, engine: Engine, host: Host): Promi
     };
     const day = new Course(parts, new Nemesis(parts));
     day.schedule();
-    await host.eachTurn(() => day.step());
-    return { trace, steps: schedule.steps, virtualMs: schedule.now, ...day.outcome() };
+    const crash = await host.eachTurn(() => day.step()).then(() => undefined, firstLines);
+    const { steps, now: virtualMs } = schedule;
+    return { trace, steps, virtualMs, ...day.outcome(), crash };
   } finally {
     closing?.close?.();
+    Error.stackTraceLimit = stackTraceLimit;
     reopen();
   }
+}
+
+function firstLines(error: unknown): string {
+  const { stack } = error instanceof Error ? error : { stack: undefined };
+  const lines = (stack ?? String(error)).split("\n").slice(0, STACK_LINES);
+  return lines.map((line) => line.trim()).join(" ");
 }
 
 /** Every program contends for both locks and the leadership, and has a session full of small leases besides. */

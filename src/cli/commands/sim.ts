@@ -4,15 +4,16 @@
 import { availableParallelism } from "node:os";
 import { simHost } from "../../runtime/sim-host.ts";
 import { systemParts } from "../../runtime/system.ts";
+import { differenceOf } from "../../sim/difference.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../../sim/plan.ts";
 import { MODEL_NAMES, type Outcome, runSeed } from "../../sim/run.ts";
-import { replayCommand, shrink } from "../../sim/shrink.ts";
 import type { Finding, Summary } from "../../sim/swarm.ts";
-import { excerpt, timeline } from "../../sim/timeline.ts";
+import { timeline } from "../../sim/timeline.ts";
 import { findCommand, type Options } from "../arguments.ts";
 import type { Command } from "../command.ts";
 import { SCENE_NAMES } from "../definitions.ts";
 import { EXIT } from "../exit-codes.ts";
+import { explain } from "../sim/explain.ts";
 import { loadModel } from "../sim/load-model.ts";
 import { runInThreads } from "../sim/threads.ts";
 import { UsageError } from "../usage-error.ts";
@@ -20,8 +21,6 @@ import type { Voice } from "../voice.ts";
 
 const DEFAULT_SEEDS = "1..1000";
 const PROGRESS_EVERY_MS = 250;
-/** How much of the day before a violation is told. */
-const EXCERPT_MS = 12_000;
 
 export const simCommand: Command = async ({ options, positionals }, voice) => {
   const [scene] = positionals;
@@ -39,8 +38,23 @@ export const simCommand: Command = async ({ options, positionals }, voice) => {
   const seed = options.count("seed");
   return seed === undefined
     ? simulateMany(options, store, voice)
-    : replay(await runSeed(seed, store, simHost, changesOf(options)), options, voice);
+    : simulateOne(seed, store, options, voice);
 };
+
+async function simulateOne(
+  seed: number,
+  store: string,
+  options: Options,
+  voice: Voice,
+): Promise<number> {
+  const changes = changesOf(options);
+  const outcome = await runSeed(seed, store, simHost, changes);
+  const again = options.has("twice") ? await runSeed(seed, store, simHost, changes) : undefined;
+  const differs = again && differenceOf(outcome.ended.trace, again.ended.trace);
+  const { verdict } = outcome;
+  const violations = [...(differs === undefined ? [] : [differs]), ...verdict.violations];
+  return replay({ ...outcome, verdict: { ...verdict, violations } }, options, voice);
+}
 
 /** An option that would be ignored is a mistake. */
 function refuseMixture(options: Options, scene: string | undefined): void {
@@ -77,14 +91,8 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
     () => describe(summary, store, seconds),
     () => ({ store, seconds, isGreen, ...summary, kinds: Object.fromEntries(summary.kinds) }),
   );
-  const [first] = summary.findings;
-  if (
-    first !== undefined &&
-    first.violations.length > 0 &&
-    !voice.json &&
-    !options.has("no-shrink")
-  )
-    await explain(first, store, voice);
+  if (!voice.json && !options.has("no-shrink"))
+    await explain(summary.findings, store, simHost, voice);
   return isGreen ? EXIT.ok : EXIT.no;
 }
 
@@ -110,25 +118,6 @@ function replay({ plan, ended, verdict }: Outcome, options: Options, voice: Voic
     () => ({ plan, hash, violations, invalid }),
   );
   return violations.length + invalid.length === 0 ? EXIT.ok : EXIT.no;
-}
-
-/** The smallest day that still shows it, as a command and a timeline. */
-async function explain({ seed }: Finding, store: string, voice: Voice): Promise<void> {
-  const found = await runSeed(seed, store, simHost);
-  const { changes, outcome, runs } = await shrink(found, simHost);
-  const { trace } = outcome.ended;
-  const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
-  voice.answer(
-    () =>
-      [
-        "",
-        `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
-        ...lines,
-        "",
-        `Replay: ${replayCommand(seed, store, changes)}`,
-      ].join("\n"),
-    () => ({ seed, changes }),
-  );
 }
 
 function describe(summary: Summary, store: string, took: number): string {

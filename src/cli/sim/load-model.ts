@@ -1,7 +1,7 @@
 // The model of a store, before the first seed and before any thread: whoever installed the package has no models of servers
 // (docs/adr/021-what-ships.md), and hears of that in a sentence.
 
-import { loadEngine } from "../../sim/run.ts";
+import { loadEngine, SHIPPED_MODELS } from "../../sim/run.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../exit-codes.ts";
 
@@ -11,7 +11,7 @@ export async function loadModel(store: string): Promise<void> {
   } catch (error) {
     if (!isMissing(error, store)) throw error;
     throw new CommandError(
-      `The model of ${store} is not in the npm package, which has those of memory and sqlite. Run it from a clone of Tenure's repository: npm run sim -- --store ${store}`,
+      `The model of ${store} is not in the npm package, which has those of ${SHIPPED_MODELS.join(" and ")}. Run it from a clone of Tenure's repository: npm run sim -- --store ${store}`,
       EXIT.usage,
       { code: "MODEL_NOT_SHIPPED", store },
     );

@@ -11,7 +11,11 @@ export const redisEngine: Engine = (site) => {
   const program = machine("store");
   const server = new RedisServer(program, trace);
   const callee = { program, isDown: false, onReturn: (): void => onReturn() };
-  const onReturn = site.outage?.(callee, server) ?? ((): void => server.restart());
+  const restart = (): void => {
+    trace.saw("a restart");
+    server.restart();
+  };
+  const onReturn = site.outage?.(callee, server) ?? restart;
   return {
     servers: [callee],
     open: (client) =>

@@ -115,6 +115,8 @@ export class Trace {
   readonly events: Traced[] = [];
   /** How often each fault was done, the small ones of the network included. */
   readonly faults: Map<string, number> = new Map();
+  /** How often something came about in a model that no event tells of. Nobody judges by it; a count of zero is a model that idles. */
+  readonly sights: Map<string, number> = new Map();
   readonly #now: () => number;
 
   constructor(now: () => number) {
@@ -139,7 +141,12 @@ export class Trace {
 
   /** A fault that hits one message: counted, not told. */
   count(fault: string): void {
-    this.faults.set(fault, (this.faults.get(fault) ?? 0) + 1);
+    addOne(this.faults, fault);
+  }
+
+  /** No fault, and not part of the hash. */
+  saw(sight: string): void {
+    addOne(this.sights, sight);
   }
 
   /** The same for the same events in the same order, and for nothing else. */
@@ -154,6 +161,10 @@ export class Trace {
     const hex = (part: number): string => (part >>> 0).toString(16).padStart(8, "0");
     return hex(one) + hex(other);
   }
+}
+
+function addOne(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
 function textOf(event: Traced): string {

@@ -154,6 +154,8 @@ export class Desk {
   #read(connection: Connection, request: Extract<Request, { kind: "read" }>): void {
     const { xid, opcode, path, watches } = request;
     const { tree, ensemble } = this.#member;
+    const { zxid: agreed = 0 } = ensemble.log.at(-1) ?? {};
+    if (tree.lastZxid < agreed) ensemble.witness.saw("a read from a server that is behind");
     const node = tree.nodes.get(path);
     if (watches) this.#watches.add(path, connection, opcode === OPCODE.addWatch);
     const asked = { connection, request };

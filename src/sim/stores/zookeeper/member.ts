@@ -121,6 +121,7 @@ export class Member implements Listener {
   /** A new leader knows of no one that was there: every session has its full time again. */
   #lead(): void {
     this.ensemble.elect(this);
+    if (this.ensemble.log.length > 0) this.ensemble.witness.saw("a new leader");
     this.role = "leading";
     this.sessions = this.#newSessions();
     for (const [id, timeoutMs] of this.tree.sessions) this.sessions.start(id, timeoutMs, undefined);

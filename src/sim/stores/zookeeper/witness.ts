@@ -33,6 +33,10 @@ export class Witness {
     this.#trace = trace;
   }
 
+  saw(sight: string): void {
+    this.#trace.saw(sight);
+  }
+
   /** A session was heard of where its clock runs. Only what a holder may count on is noted: that keeps the trace short. */
   kept({ id, expiresAt }: Session, clocks: HostClocks): void {
     const session = this.#sessions.get(id);
