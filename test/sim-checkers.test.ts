@@ -10,6 +10,7 @@ import { CONTENDED } from "../src/sim/world.ts";
 
 const plan = { ...planOf(1, "memory"), isBeyondBounds: false, roundTripMs: 100, ttlMs: 2_000 };
 const CALM = plan.faultyMs;
+const NEVER = Number.NEGATIVE_INFINITY;
 
 type Step = readonly [at: number, who: string, happening: Happening];
 
@@ -54,7 +55,25 @@ function freed(at: number, how: "released" | "withdrawn" | "revoked" | "sessionE
   return [at, "store", { kind: "storeFreed", ...r, how }];
 }
 
-const held: Step = [5, "p1", { kind: "held", ...r, now: 0, safeUntil: 1 }];
+const given = { kind: "held", ...r, withGuards: false, now: 0, safeUntil: 1 } as const;
+const held: Step = [5, "p1", given];
+
+/** Told at a time when nothing had come between the holder and its session. */
+function over(reason: string, of: { resource: string; token: bigint } = r): Happening {
+  return { kind: "over", ...of, reason, now: 0, steadySince: NEVER, jumpedAt: NEVER };
+}
+
+/** The answer to a renewal of session a, by a clock that is right. */
+function renewal(outcome: "renewed" | "gone" | "failed", sentAt: number, now: number): Step {
+  const ttlMs = outcome === "renewed" ? plan.ttlMs : 0;
+  const sent = { sentAt, sentAtTrue: sentAt, now };
+  return [now, "p1", { kind: "renewed", session: "a", ...sent, outcome, ttlMs }];
+}
+
+function asked(at: number, what: string, who = "p1"): Step {
+  return [at, who, { kind: "asked", what, session: "a", now: at }];
+}
+
 /** Session a holds r with token 1, and p1 has the lease. */
 const begin: Step[] = [kept(1, 2_000), grant(2, 1n), held];
 
@@ -135,22 +154,18 @@ describe("the holder's side", () => {
     const told = (...before: Step[]): string | undefined =>
       findings(...begin, ...before, [100, "p1", act()])[0];
     expect(findings(...begin, [10, "p1", act({ now: 1 })])[0]).toContain("behind its safeUntil");
-    const renewal = (outcome: "renewed" | "gone" | "failed", sentAt: number): Step => [
-      ...([50 + sentAt, "p1"] as const),
-      { kind: "renewed", session: "a", sentAt, sentAtTrue: sentAt, outcome },
-    ];
-    expect(told(renewal("failed", 1))).toContain("in doubt");
-    expect(told(renewal("failed", 1), renewal("renewed", 2))).toBeUndefined();
-    expect(told(renewal("renewed", 2), renewal("failed", 3))).toContain("in doubt");
-    expect(told(renewal("gone", 1))).toContain("the session is gone");
-    expect(told([50, "p1", { kind: "over", ...r, reason: "expired" }])).toContain("is over");
+    expect(told(renewal("failed", 1, 51))).toContain("in doubt");
+    expect(told(renewal("failed", 1, 51), renewal("renewed", 2, 52))).toBeUndefined();
+    expect(told(renewal("renewed", 2, 52), renewal("failed", 3, 53))).toContain("in doubt");
+    expect(told(renewal("gone", 1, 51))).toContain("the session is gone");
+    expect(told([50, "p1", over("expired")])).toContain("is over");
     expect(told([50, "p1", { kind: "gaveUp", ...r }])).toContain("after its release");
     const brave: Step = [100, "p1", act({ actsInDoubt: true })];
-    expect(findings(...begin, renewal("failed", 1), brave)).toEqual([]);
+    expect(findings(...begin, renewal("failed", 1, 51), brave)).toEqual([]);
   });
 
   test("S6: a lease that is handed out behind its end", () => {
-    const late: Step = [5, "p1", { kind: "held", ...r, now: 2, safeUntil: 1 }];
+    const late: Step = [5, "p1", { ...given, now: 2 }];
     expect(findings(kept(1, 2_000), grant(2, 1n), late)[0]).toContain("was given r 1");
   });
 
@@ -177,7 +192,7 @@ describe("the holder's side", () => {
       { kind: "storeGranted", ...lead, session: "a", attempt: "a.1" },
     ];
     const began: Step = [10, "p1", { kind: "workBegan", ...lead, actsInDoubt: false }];
-    const lost: Step = [20, "p1", { kind: "over", ...lead, reason: "expired" }];
+    const lost: Step = [20, "p1", over("expired", lead)];
     const ended: Step = [30, "p1", { kind: "workEnded", ...lead }];
     const evening = (at: number): Step => [at, "world", { kind: "evening" }];
     const late = evening(CALM + 1_000);
@@ -190,7 +205,7 @@ describe("the holder's side", () => {
     expect(findingsOf(beyond, [until, granted, began, lost, late])).toEqual([]);
     const later = evening(CALM + 2_000);
     expect(findingsOf(beyond, [until, granted, began, lost, later])).toHaveLength(1);
-    const lostLate: Step = [CALM + 500, "p1", { kind: "over", ...lead, reason: "revoked" }];
+    const lostLate: Step = [CALM + 500, "p1", over("revoked", lead)];
     expect(findings(until, granted, began, lostLate, evening(CALM + 1_400))).toEqual([]);
   });
 
@@ -214,6 +229,71 @@ describe("the resource's side", () => {
     expect(findings(wrote("refused", true))).toEqual([]);
     expect(findings(wrote("admitted", true, false))).toEqual([]);
   });
+
+  test("S2: a lease that is handed out before the guard is raised that it was to raise", () => {
+    const guarded: Step = [5, "p1", { ...given, withGuards: true }];
+    const raised = (at: number, token = 1n): Step => [at, "p1", { kind: "raised", ...r, token }];
+    const day = (...steps: Step[]): string[] =>
+      findings(kept(1, 2_000), grant(2, 1n), ...steps, guarded);
+    expect(day(raised(4))).toEqual([]);
+    const early = ["S2: p1 was given r 1 before its guard was raised"];
+    expect(day()).toEqual(early);
+    expect(day(raised(6))).toEqual(early);
+    expect(day(raised(4, 0n))).toEqual(early);
+    expect(findings(kept(1, 2_000), grant(2, 1n), held)).toEqual([]);
+  });
+});
+
+describe("L3: what loses a lease", () => {
+  const sent = { sentAt: 1, sentAtTrue: 1, ttlMs: plan.ttlMs };
+  const opened: Step = [2, "p1", { kind: "opened", session: "a", ...sent }];
+  /** Of a session that was opened at 1. */
+  const safeUntil = 1 + plan.ttlMs - plan.clockErrorMs - plan.roundTripMs;
+  type Over = Extract<Happening, { kind: "over" }>;
+  const lost = (at: number, more: Partial<Over> = {}): Step => [
+    ...([at, "p1"] as const),
+    { kind: "over", ...r, reason: "expired", now: at, steadySince: 0, jumpedAt: NEVER, ...more },
+  ];
+  const day = (...steps: Step[]): string[] =>
+    findings(kept(1, 9_000), opened, grant(2, 1n), held, ...steps);
+  const failed = (...sentAt: number[]): Step[] =>
+    sentAt.flatMap((at) => [asked(at, "renew"), renewal("failed", at, at + plan.roundTripMs)]);
+
+  test("two renewals that failed, by its end; one does not, nor does any before its end", () => {
+    expect(day(...failed(600, 1_200), lost(safeUntil))).toEqual([]);
+    expect(day(...failed(600), lost(safeUntil))).toEqual([
+      "L3: p1 lost r when 1 of its renewals were lost",
+    ]);
+    expect(day(...failed(600, 1_200), lost(1_500))[0]).toContain("before the end of its newest");
+    expect(day(...failed(600), lost(700))[0]).toContain("before the end of its newest");
+    expect(day(...failed(600, 1_200), lost(1_500, { reason: "revoked" }))).toEqual([]);
+  });
+
+  test("one that was sent too late to be answered does not count", () => {
+    expect(day(...failed(600, safeUntil - plan.roundTripMs + 1), lost(safeUntil))).toHaveLength(1);
+    expect(day(...failed(600, safeUntil - plan.roundTripMs), lost(safeUntil))).toEqual([]);
+  });
+
+  test("a confirmed one counts from when it was sent; one that took too long may count or not", () => {
+    const until = safeUntil + 599;
+    const confirmed = [asked(600, "renew"), renewal("renewed", 600, 650)];
+    expect(day(...confirmed, ...failed(1_200, 1_800), lost(until))).toEqual([]);
+    expect(day(...confirmed, ...failed(1_200, 1_800), lost(safeUntil))).toHaveLength(1);
+    expect(day(...confirmed, ...failed(1_200), lost(until))).toHaveLength(1);
+    const late = [asked(600, "renew"), renewal("renewed", 600, 720)];
+    expect(day(...late, ...failed(1_200), lost(safeUntil))).toEqual([]);
+    expect(day(...late, ...failed(1_200, 1_800), lost(until))).toEqual([]);
+  });
+
+  test("a session that is gone, a clock that jumped, a program that was stopped", () => {
+    expect(day(renewal("gone", 600, 650), lost(650))).toEqual([]);
+    expect(day([650, "p1", { kind: "toldGone", session: "a" }], lost(650))).toEqual([]);
+    expect(day(lost(650, { jumpedAt: 640 }))).toEqual([]);
+    expect(day(lost(650, { jumpedAt: 0 }))).toHaveLength(1);
+    expect(day(...failed(600), lost(safeUntil, { steadySince: 700 }))).toEqual([]);
+    // A stop is no reason to end before the time is over.
+    expect(day(...failed(600), lost(750, { steadySince: 700 }))).toHaveLength(1);
+  });
 });
 
 describe("liveness", () => {
@@ -225,10 +305,10 @@ describe("liveness", () => {
 
   test("L3: a loss or a doubt in the calm", () => {
     const late = CALM + 2 * plan.ttlMs;
-    expect(findings([late, "p1", { kind: "over", ...r, reason: "expired" }])).toHaveLength(1);
+    expect(findings([late, "p1", over("expired")])).toHaveLength(1);
     const doubt: Step = [late, "p1", { kind: "failed", what: "check", code: "LEASE_IN_DOUBT" }];
     expect(findings(doubt)).toHaveLength(1);
-    expect(findings([late, "p1", { kind: "over", ...r, reason: "released" }])).toEqual([]);
+    expect(findings([late, "p1", over("released")])).toEqual([]);
   });
 
   test("L4: a planned end that leaves a lease to its ttl", () => {
@@ -246,16 +326,12 @@ describe("liveness", () => {
     const overrun: Step = [evening - 8, "p1", { kind: "releasedAs", ...r, result: "overrun" }];
     expect(findings(...holds, drained, overrun, closed)).toEqual([]);
     // The session lived on when the work had ended: then it was to be given back.
-    const renewal = { kind: "renewed", session: "a", sentAt: 0, outcome: "failed" } as const;
-    const alive: Step = [evening - 6, "p1", { ...renewal, sentAtTrue: evening - 7 }];
+    const alive = renewal("failed", evening - 7, evening - 6);
     expect(findings(...holds, drained, overrun, alive, closed)).toHaveLength(1);
   });
 
   test("more requests in a second than there is reason for, and errors that nobody foresaw", () => {
-    const many = Array.from(
-      { length: 100 },
-      (): Step => [10, "p1", { kind: "asked", what: "grant" }],
-    );
+    const many = Array.from({ length: 100 }, () => asked(10, "grant"));
     expect(findings(...many)[0]).toContain("requests: p1 asked");
     expect(findings([10, "p1", { kind: "failed", what: "workload", code: "TypeError" }])).toEqual([
       "errors: p1: TypeError",
@@ -264,10 +340,7 @@ describe("liveness", () => {
 });
 
 describe("what a holder is told", () => {
-  const renewed = (at: number, sentAt: number): Step => [
-    ...([at, "p1"] as const),
-    { kind: "renewed", session: "a", sentAt, sentAtTrue: sentAt, outcome: "renewed" },
-  ];
+  const renewed = (at: number, sentAt: number): Step => renewal("renewed", sentAt, at);
 
   test("S6: acts after a renewal that was sent behind a revocation", () => {
     const gone: Step[] = [...begin, renewed(10, 9), freed(20, "revoked")];
@@ -282,14 +355,11 @@ describe("what a holder is told", () => {
   test("S6: a drain that goes on when its time is over", () => {
     const at = CALM + 1.5 * plan.ttlMs + 1;
     const drain: Step = [at, "p1", { kind: "drained", ...r, drainMs: 500 }];
-    const over = (afterMs: number): Step => [
-      ...([at + afterMs, "p1"] as const),
-      { kind: "over", ...r, reason: "released" },
-    ];
-    expect(findings(...begin, drain, over(600))).toEqual([]);
-    expect(findings(...begin, drain, over(2_000))[0]).toContain("long after its drain");
+    const ended = (afterMs: number): Step => [at + afterMs, "p1", over("released")];
+    expect(findings(...begin, drain, ended(600))).toEqual([]);
+    expect(findings(...begin, drain, ended(2_000))[0]).toContain("long after its drain");
     const patient: Step = [at, "p1", { kind: "drained", ...r }];
-    expect(findings(...begin, patient, over(2_000))).toEqual([]);
+    expect(findings(...begin, patient, ended(2_000))).toEqual([]);
   });
 });
 

@@ -10,8 +10,9 @@ import {
   lively,
   nothingLeftBehind,
 } from "./checkers/liveness.ts";
+import { oneLostRenewal } from "./checkers/lost-renewals.ts";
 import { everyFireRuns, oneRunAFire } from "./checkers/once.ts";
-import { guardedWrites } from "./checkers/resource-side.ts";
+import { guardedWrites, guardsAreRaised } from "./checkers/resource-side.ts";
 import {
   conditionalEndings,
   oneGrantAnAttempt,
@@ -34,6 +35,8 @@ const CHECKERS: readonly MakeChecker[] = [
   releaseBehindWork,
   lostReignsEnd(LEADER, 1.1 * LONGEST_STEP_MS),
   guardedWrites,
+  guardsAreRaised,
+  oneLostRenewal,
   lively(CONTENDED),
   calmKeepsLeases,
   nothingLeftBehind,

@@ -50,6 +50,7 @@ export class Resources {
         try {
           this.#guard.raise({ resource, token });
           this.#remember({ resource, token, guarded: true });
+          this.#trace.note(from.name, { kind: "raised", resource, token });
           answer(resolve);
         } catch (error) {
           answer(() => reject(error));

@@ -7,27 +7,37 @@ import type { Trace } from "../world/trace.ts";
 
 export function watchedStore(store: Store, program: Program, trace: Trace): Store {
   const who = program.name;
-  const asked = (what: string): void => trace.note(who, { kind: "asked", what });
+  const { clocks } = program;
+  /** Answers when it was: the instant that the request is sent at. */
+  const asked = (what: string, session = ""): { sentAt: number; sentAtTrue: number } => {
+    const now = clocks.now();
+    trace.note(who, { kind: "asked", what, session, now });
+    return { sentAt: now, sentAtTrue: clocks.trueInstant(now) };
+  };
   return {
     guarantees: store.guarantees,
     openSession: async (request) => {
-      asked("openSession");
-      return store.openSession(request);
+      const session = request.sessionId;
+      const sent = asked("openSession", session);
+      const opened = await store.openSession(request);
+      trace.note(who, { kind: "opened", session, ...sent, ttlMs: opened.ttlMs });
+      return opened;
     },
-    grant: (request) => {
-      asked("grant");
-      return store.grant(request);
+    grant: async (request) => {
+      const session = request.sessionId;
+      asked("grant", session);
+      const answer = await store.grant(request);
+      if (answer.kind === "gone") trace.note(who, { kind: "toldGone", session });
+      return answer;
     },
     renew: async (request) => {
-      asked("renew");
       const session = request.sessionId;
-      const sentAt = program.clocks.now();
-      const sentAtTrue = program.clocks.trueInstant(sentAt);
-      const note = (outcome: "renewed" | "gone" | "failed"): void =>
-        trace.note(who, { kind: "renewed", session, sentAt, sentAtTrue, outcome });
+      const sent = asked("renew", session);
+      const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void =>
+        trace.note(who, { kind: "renewed", session, ...sent, now: clocks.now(), outcome, ttlMs });
       try {
         const answer = await store.renew(request);
-        note(answer.kind);
+        note(answer.kind, answer.kind === "renewed" ? answer.ttlMs : 0);
         return answer;
       } catch (error) {
         note("failed");
@@ -36,25 +46,39 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
     },
     release: (request) => {
       const { resource, token } = request;
+      asked("release", request.sessionId);
       trace.note(who, { kind: "gaveUp", resource, token });
       return store.release(request);
     },
     withdraw: (request) => {
-      asked("withdraw");
+      asked("withdraw", request.sessionId);
       return store.withdraw(request);
     },
     endSession: (request) => {
+      asked("endSession", request.sessionId);
       trace.note(who, { kind: "endedSession", session: request.sessionId });
       return store.endSession(request);
     },
-    revoke: (request) => store.revoke(request),
+    revoke: (request) => {
+      asked("revoke");
+      return store.revoke(request);
+    },
     untilFree: (request) => {
-      asked("untilFree");
+      asked("untilFree", request.sessionId);
       return store.untilFree(request);
     },
-    read: (request) => store.read(request),
-    list: (request) => store.list(request),
-    watch: (request) => store.watch(request),
+    read: (request) => {
+      asked("read");
+      return store.read(request);
+    },
+    list: (request) => {
+      asked("list");
+      return store.list(request);
+    },
+    watch: (request) => {
+      asked("watch");
+      return store.watch(request);
+    },
     close: () => store.close(),
   };
 }

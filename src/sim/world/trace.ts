@@ -28,17 +28,34 @@ export type Happening =
   /** A program sends a request that gives something up. */
   | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
   | { readonly kind: "endedSession"; readonly session: string }
-  /** `sentAt` by the program's own clock, and as a true instant. */
+  /** `sentAt` by the program's own clock, and as a true instant; `ttlMs` is what the store granted. */
+  | {
+      readonly kind: "opened";
+      readonly session: string;
+      readonly sentAt: number;
+      readonly sentAtTrue: number;
+      readonly ttlMs: number;
+    }
+  /** The same, and when the answer came by the program's own clock. */
   | {
       readonly kind: "renewed";
       readonly session: string;
       readonly sentAt: number;
       readonly sentAtTrue: number;
+      readonly now: number;
       readonly outcome: "renewed" | "gone" | "failed";
+      /** 0 where it was not renewed. */
+      readonly ttlMs: number;
     }
-  /** acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. */
+  /** The answer to another request said that the store does not know the session. */
+  | { readonly kind: "toldGone"; readonly session: string }
+  /**
+   * acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. `withGuards`: it was to raise the
+   * resource's guard first.
+   */
   | {
       readonly kind: "held";
+      readonly withGuards: boolean;
       readonly now: number;
       readonly resource: string;
       readonly token: bigint;
@@ -72,11 +89,17 @@ export type Happening =
       readonly token: bigint;
       readonly drainMs?: number | undefined;
     }
+  /** The lease told of its end, by the program's own clock at `now`. */
   | {
       readonly kind: "over";
       readonly resource: string;
       readonly token: bigint;
       readonly reason: string;
+      readonly now: number;
+      /** Since this true instant the program ran without a stop, and its clock at one rate. */
+      readonly steadySince: number;
+      /** When its clock last jumped, as a true instant. */
+      readonly jumpedAt: number;
     }
   | {
       readonly kind: "releasedAs";
@@ -84,6 +107,8 @@ export type Happening =
       readonly token: bigint;
       readonly result: string;
     }
+  /** The guard of the resource was raised to the token. */
+  | { readonly kind: "raised"; readonly resource: string; readonly token: bigint }
   /** A write reached the resource. `stale`: a higher token had been there before. */
   | {
       readonly kind: "wrote";
@@ -102,7 +127,13 @@ export type Happening =
     }
   | { readonly kind: "election"; readonly event: string; readonly detail: string }
   | { readonly kind: "failed"; readonly what: string; readonly code: string }
-  | { readonly kind: "asked"; readonly what: string }
+  /** A request to the store leaves; `now` by the program's own clock. */
+  | {
+      readonly kind: "asked";
+      readonly what: string;
+      readonly session: string;
+      readonly now: number;
+    }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
   | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
 

@@ -1,0 +1,41 @@
+// What loses a lease for nothing, hands one out too early, or asks and waits more than there is reason to.
+
+import type { Mutant } from "../mutant.ts";
+
+const machine = "core/session-machine.ts";
+const raise = "holder/raise.ts";
+
+export const LIVENESS_MUTANTS: readonly Mutant[] = [
+  {
+    name: "the first failed renewal ends the session",
+    file: machine,
+    find: `const failures = state.kind === "doubt" ? state.failures + 1 : 1;`,
+    replace: `const failures = state.kind === "doubt" ? state.failures + 1 : 1;
+  if (failures === 1) return outOfTime();`,
+  },
+  {
+    name: "a renewal is not sent before the one before it is answered",
+    file: machine,
+    find: `{ do: "renewAfter", delayMs: timing.renewEveryMs },`,
+    replace: "",
+    test: "src/core/session-machine.test.ts",
+  },
+  {
+    name: "renewals ten times as often",
+    file: machine,
+    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
+    replace: 'event.sentAt + timing.renewEveryMs / 10 - event.now) },\n      { do: "lookAt"',
+  },
+  {
+    name: "guards are not raised",
+    file: raise,
+    find: "guards.map(async (guard) => guard.raise(lease));",
+    replace: "guards.map(async (guard) => guard);",
+  },
+  {
+    name: "raised guards are not waited for",
+    file: raise,
+    find: "await orAborted(Promise.all(raising), signal);",
+    replace: "void orAborted(Promise.all(raising), signal).catch(() => undefined);",
+  },
+];
