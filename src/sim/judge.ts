@@ -10,8 +10,8 @@ import {
   lively,
   nothingLeftBehind,
 } from "./checkers/liveness.ts";
-import { oneLostRenewal } from "./checkers/lost-renewals.ts";
 import { everyFireRuns, oneRunAFire } from "./checkers/once.ts";
+import { renewals } from "./checkers/renewals.ts";
 import { guardedWrites, guardsAreRaised } from "./checkers/resource-side.ts";
 import {
   conditionalEndings,
@@ -36,7 +36,7 @@ const CHECKERS: readonly MakeChecker[] = [
   lostReignsEnd(LEADER, 1.1 * LONGEST_STEP_MS),
   guardedWrites,
   guardsAreRaised,
-  oneLostRenewal,
+  renewals,
   lively(CONTENDED),
   calmKeepsLeases,
   nothingLeftBehind,

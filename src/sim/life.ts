@@ -6,7 +6,7 @@ import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions } from "../holder/leases.ts";
 import type { Store } from "../stores/store.ts";
 import { Tenure } from "../tenure.ts";
-import type { Plan } from "./plan.ts";
+import { type Plan, renewEveryMs } from "./plan.ts";
 import type { Resources } from "./resource.ts";
 import type { StoreModel } from "./stores/model.ts";
 import { watchedStore } from "./stores/watched-store.ts";
@@ -189,8 +189,7 @@ export class Life {
   }
 }
 
-function timingOf({ ttlMs, clockErrorMs, roundTripMs }: Plan): AcquireOptions {
-  // As often as the availability inequality allows for: a lost renewal must not lose the lease.
-  const renewEveryMs = (ttlMs - clockErrorMs - 2 * roundTripMs) / 2;
-  return { ttlMs, clockErrorMs, roundTripMs, renewEveryMs: Math.min(ttlMs / 3, renewEveryMs) };
+function timingOf(plan: Plan): AcquireOptions {
+  const { ttlMs, clockErrorMs, roundTripMs } = plan;
+  return { ttlMs, clockErrorMs, roundTripMs, renewEveryMs: renewEveryMs(plan) };
 }

@@ -79,6 +79,12 @@ export function settledMs({ ttlMs, storeLagMs }: Pick<Plan, "ttlMs" | "storeLagM
   return 1.5 * (ttlMs + storeLagMs);
 }
 
+/** As often as the availability inequality allows for, where that is more than usual: a lost renewal must not lose the lease. */
+export function renewEveryMs(plan: Pick<Plan, "ttlMs" | "clockErrorMs" | "roundTripMs">): number {
+  const { ttlMs, clockErrorMs, roundTripMs } = plan;
+  return Math.min(ttlMs / 3, (ttlMs - clockErrorMs - 2 * roundTripMs) / 2);
+}
+
 const KINDS_MIN = 8;
 const FAULTS_MIN = 100;
 /** Fewer prove nothing. */

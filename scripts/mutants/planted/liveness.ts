@@ -16,9 +16,15 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
   {
     name: "a renewal is not sent before the one before it is answered",
     file: machine,
-    find: `{ do: "renewAfter", delayMs: timing.renewEveryMs },`,
+    find: `{ do: "renewAfter", delayMs: untilNextMs(state.sentAt, event.now, timing) },`,
     replace: "",
     test: "src/core/session-machine.test.ts",
+  },
+  {
+    name: "an opening that is answered late makes the second renewal late",
+    file: machine,
+    find: "return secondDueInMs > 0 ? Math.min(renewEveryMs, secondDueInMs) : renewEveryMs;",
+    replace: "return renewEveryMs + 0 * secondDueInMs;",
   },
   {
     name: "renewals ten times as often",

@@ -1,8 +1,9 @@
 // One lost renewal loses nothing (L3), at any time of the day. What a session may count on follows from the numbers: it is
 // confirmed for sentAt + grantedTtl - margin, and before a round trip is missing from that, two more renewals were sent
 // (2 * renewEvery + roundTrip <= ttl - margin). So nothing runs out before that end, nor with fewer than two renewals lost.
+// And where none fails, none is sent before an interval is over.
 
-import type { Plan } from "../plan.ts";
+import { type Plan, renewEveryMs } from "../plan.ts";
 import type { Traced } from "../world/trace.ts";
 import type { MakeChecker } from "./checker.ts";
 
@@ -21,19 +22,27 @@ interface Renewals {
   confirmed: Confirmed;
   /** When the others were sent. */
   sent: number[];
+  /** One that was sent behind it failed. */
+  hasFailed: boolean;
   isGone: boolean;
 }
 
-export const oneLostRenewal: MakeChecker = (plan) => {
+export const renewals: MakeChecker = (plan) => {
+  const everyMs = renewEveryMs(plan);
   const sessions = new Map<string, Renewals>();
   return {
     on(event, facts, report) {
       if (event.kind === "opened") {
         const confirmed = confirmedBy(plan, event);
-        sessions.set(event.session, { confirmed, sent: [], isGone: false });
+        sessions.set(event.session, { confirmed, sent: [], hasFailed: false, isGone: false });
       }
-      if (event.kind === "asked" && event.what === "renew")
-        sessions.get(event.session)?.sent.push(event.now);
+      if (event.kind === "asked" && event.what === "renew") {
+        const session = sessions.get(event.session);
+        session?.sent.push(event.now);
+        const earlyMs = isQuiet(session) ? session.confirmed.sentAt + everyMs - event.now : 0;
+        if (earlyMs > ROUNDING_MS)
+          report("requests", `${event.who} renewed ${earlyMs.toFixed(2)} ms before it was due`);
+      }
       if (event.kind === "renewed") answered(plan, sessions.get(event.session), event);
       if (event.kind === "toldGone") {
         const known = sessions.get(event.session);
@@ -46,6 +55,10 @@ export const oneLostRenewal: MakeChecker = (plan) => {
     },
   };
 };
+
+function isQuiet(session: Renewals | undefined): session is Renewals {
+  return session !== undefined && !session.hasFailed;
+}
 
 /** Undefined: it had to end. */
 function whyTooEarly(
@@ -74,10 +87,12 @@ function answered(
   const { outcome, now, sentAt } = event;
   if (outcome === "gone") session.isGone = true;
   const { confirmed } = session;
+  if (outcome === "failed" && sentAt >= confirmed.sentAt) session.hasFailed = true;
   // One that took longer counts as failed, or just not: for the holder to say.
   const isInTime = now - sentAt <= plan.roundTripMs && now < confirmed.safeUntil;
   if (outcome !== "renewed" || !isInTime || sentAt <= confirmed.sentAt) return;
   session.confirmed = confirmedBy(plan, event);
+  session.hasFailed = false;
   session.sent = session.sent.filter((other) => other > sentAt);
 }
 
