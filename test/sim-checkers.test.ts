@@ -222,7 +222,7 @@ describe("the resource's side", () => {
   test("S2: a guard that admits what is stale, or refuses what is not", () => {
     const wrote = (outcome: "admitted" | "refused", stale: boolean, guarded = true): Step => [
       ...([10, "p1"] as const),
-      { kind: "wrote", ...r, guarded, outcome, stale },
+      { kind: "wrote", ...r, guarded, sent: "at once", outcome, stale },
     ];
     expect(findings(wrote("admitted", true))[0]).toContain("admitted 1 behind a higher");
     expect(findings(wrote("refused", false))[0]).toContain("refused 1 for no reason");

@@ -59,6 +59,8 @@ export interface Verdict {
   readonly acts: number;
   /** Writes with an overtaken token that reached a guard. */
   readonly staleWrites: number;
+  /** Of these, by a holder that was stopped between its check and its write; the others came once more, or late. */
+  readonly ownStaleWrites: number;
 }
 
 export function judge(plan: Plan, ended: Ended): Verdict {
@@ -66,12 +68,14 @@ export function judge(plan: Plan, ended: Ended): Verdict {
   const grants = count(ended, ({ kind }) => kind === "storeGranted");
   const acts = count(ended, ({ kind }) => kind === "acted");
   const staleWrites = count(ended, isStaleAtGuard);
+  const ownStaleWrites = count(ended, isOwnStaleWrite);
   const invalid: string[] = [];
   if (ended.trace.faultCount < plan.faultsMin)
     invalid.push(`only ${ended.trace.faultCount} faults`);
   if (grants < GRANTS_MIN) invalid.push(`only ${grants} grants`);
   if (staleWrites === 0) invalid.push("nobody tried a stale write at a guard");
-  return { violations: violations.slice(0, VIOLATIONS_MAX), invalid, grants, acts, staleWrites };
+  const counts = { grants, acts, staleWrites, ownStaleWrites };
+  return { violations: violations.slice(0, VIOLATIONS_MAX), invalid, ...counts };
 }
 
 export function checkTrace(plan: Plan, events: readonly Traced[]): Violation[] {
@@ -102,6 +106,10 @@ function endOf({ unfinished, ranAway, virtualMs }: Ended): Violation[] {
 
 function isStaleAtGuard(event: Traced): boolean {
   return event.kind === "wrote" && event.guarded && event.stale;
+}
+
+function isOwnStaleWrite(event: Traced): boolean {
+  return event.kind === "wrote" && event.sent === "after a stop" && isStaleAtGuard(event);
 }
 
 function count({ trace }: Ended, wanted: (event: Traced) => boolean): number {

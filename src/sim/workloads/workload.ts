@@ -35,7 +35,7 @@ export interface Habits {
 
 export function drawHabits(chance: Chance): Habits {
   return {
-    guarded: chance.isTrue(0.65),
+    guarded: chance.isTrue(0.85),
     inDoubt: chance.isTrue(0.25),
     deaf: chance.isTrue(0.15),
   };

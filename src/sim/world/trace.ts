@@ -6,6 +6,9 @@ import { digest } from "./chance.ts";
 /** How a grant ended at the store, where it did not simply expire. */
 export type Ending = "released" | "withdrawn" | "revoked" | "sessionEnded";
 
+/** How a write came to be sent. */
+export type Sent = "at once" | "after a stop" | "again";
+
 export type Happening =
   /** The store said yes. */
   | {
@@ -109,12 +112,16 @@ export type Happening =
     }
   /** The guard of the resource was raised to the token. */
   | { readonly kind: "raised"; readonly resource: string; readonly token: bigint }
-  /** A write reached the resource. `stale`: a higher token had been there before. */
+  /**
+   * A write reached the resource. `stale`: a higher token had been there before. `sent`: as soon as it was checked, when a stop
+   * between the two was over, or once more by the world.
+   */
   | {
       readonly kind: "wrote";
       readonly resource: string;
       readonly token: bigint;
       readonly guarded: boolean;
+      readonly sent: Sent;
       readonly outcome: "admitted" | "refused";
       readonly stale: boolean;
     }
