@@ -11,6 +11,7 @@ import {
   nothingLeftBehind,
 } from "./checkers/liveness.ts";
 import { everyFireRuns, oneRunAFire } from "./checkers/once.ts";
+import { firstComeFirstServed, keptForItsTtl, promptGrants } from "./checkers/queue.ts";
 import { renewals } from "./checkers/renewals.ts";
 import { guardedWrites, guardsAreRaised } from "./checkers/resource-side.ts";
 import {
@@ -37,6 +38,9 @@ const CHECKERS: readonly MakeChecker[] = [
   guardedWrites,
   guardsAreRaised,
   renewals,
+  firstComeFirstServed,
+  promptGrants,
+  keptForItsTtl,
   lively(CONTENDED),
   calmKeepsLeases,
   nothingLeftBehind,

@@ -79,6 +79,8 @@ function tell(event: Traced): string {
       return `is told that ${event.resource} ${event.token} is over (${event.reason})`;
     case "releasedAs":
       return `release() of ${event.resource} ${event.token}: ${event.result}`;
+    case "queued":
+      return `waits for ${event.resource}`;
     case "raised":
       return `raises the guard of ${event.resource} to ${event.token}`;
     case "wrote":

@@ -4,6 +4,7 @@ import type { Mutant } from "../mutant.ts";
 
 const machine = "core/session-machine.ts";
 const raise = "holder/raise.ts";
+const memory = "stores/memory.ts";
 
 export const LIVENESS_MUTANTS: readonly Mutant[] = [
   {
@@ -43,5 +44,29 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
     file: raise,
     find: "await orAborted(Promise.all(raising), signal);",
     replace: "void orAborted(Promise.all(raising), signal).catch(() => undefined);",
+  },
+  {
+    name: "nobody is woken by a release",
+    file: memory,
+    find: "    entry.freeSince = this.#clock.now();\n    this.#backend.changed();",
+    replace: "    entry.freeSince = this.#clock.now();",
+  },
+  {
+    name: "nobody has a head start",
+    file: memory,
+    find: "this.#clock.now() >= entry.freeSince + HEAD_START_MS\n    );",
+    replace: "this.#clock.now() >= entry.freeSince\n    );",
+  },
+  {
+    name: "last come, first served",
+    file: memory,
+    find: "    entry.queue.push({ session, attempt });",
+    replace: "    entry.queue.unshift({ session, attempt });",
+  },
+  {
+    name: "sessions are kept for two ttl",
+    file: memory,
+    find: "session.expiresAt = this.#clock.now() + session.ttlMs;",
+    replace: "session.expiresAt = this.#clock.now() + 2 * session.ttlMs;",
   },
 ];

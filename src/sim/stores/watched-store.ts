@@ -1,7 +1,7 @@
 // Between the holder and any store: notes what the holder asks and what it learns, as it sees it. The checkers compare that
 // with what it does afterwards.
 
-import type { Store } from "../../stores/store.ts";
+import type { AttemptRequest, Store } from "../../stores/store.ts";
 import type { Program } from "../world/program.ts";
 import type { Trace } from "../world/trace.ts";
 
@@ -9,30 +9,37 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
   const who = program.name;
   const { clocks } = program;
   /** Answers when it was: the instant that the request is sent at. */
-  const asked = (what: string, session = ""): { sentAt: number; sentAtTrue: number } => {
+  const asked = (
+    what: string,
+    of: Partial<AttemptRequest>,
+  ): { sentAt: number; sentAtTrue: number } => {
+    const { sessionId: session = "", resource, attempt } = of;
     const now = clocks.now();
-    trace.note(who, { kind: "asked", what, session, now });
+    const about = resource !== undefined && attempt !== undefined ? { resource, attempt } : {};
+    trace.note(who, { kind: "asked", what, session, now, ...about });
     return { sentAt: now, sentAtTrue: clocks.trueInstant(now) };
   };
   return {
     guarantees: store.guarantees,
     openSession: async (request) => {
       const session = request.sessionId;
-      const sent = asked("openSession", session);
+      const sent = asked("openSession", request);
       const opened = await store.openSession(request);
-      trace.note(who, { kind: "opened", session, ...sent, ttlMs: opened.ttlMs });
+      const { expiryLagMs } = store.guarantees;
+      trace.note(who, { kind: "opened", expiryLagMs, session, ...sent, ttlMs: opened.ttlMs });
       return opened;
     },
     grant: async (request) => {
-      const session = request.sessionId;
-      asked("grant", session);
+      const { sessionId: session, resource, attempt, queue } = request;
+      asked("grant", request);
       const answer = await store.grant(request);
       if (answer.kind === "gone") trace.note(who, { kind: "toldGone", session });
+      if (answer.kind === "busy" && queue) trace.note(who, { kind: "queued", resource, attempt });
       return answer;
     },
     renew: async (request) => {
       const session = request.sessionId;
-      const sent = asked("renew", session);
+      const sent = asked("renew", request);
       const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void =>
         trace.note(who, { kind: "renewed", session, ...sent, now: clocks.now(), outcome, ttlMs });
       try {
@@ -46,37 +53,37 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
     },
     release: (request) => {
       const { resource, token } = request;
-      asked("release", request.sessionId);
+      asked("release", request);
       trace.note(who, { kind: "gaveUp", resource, token });
       return store.release(request);
     },
     withdraw: (request) => {
-      asked("withdraw", request.sessionId);
+      asked("withdraw", request);
       return store.withdraw(request);
     },
     endSession: (request) => {
-      asked("endSession", request.sessionId);
+      asked("endSession", request);
       trace.note(who, { kind: "endedSession", session: request.sessionId });
       return store.endSession(request);
     },
     revoke: (request) => {
-      asked("revoke");
+      asked("revoke", {});
       return store.revoke(request);
     },
     untilFree: (request) => {
-      asked("untilFree", request.sessionId);
+      asked("untilFree", request);
       return store.untilFree(request);
     },
     read: (request) => {
-      asked("read");
+      asked("read", {});
       return store.read(request);
     },
     list: (request) => {
-      asked("list");
+      asked("list", {});
       return store.list(request);
     },
     watch: (request) => {
-      asked("watch");
+      asked("watch", {});
       return store.watch(request);
     },
     close: () => store.close(),

@@ -34,6 +34,8 @@ export type Happening =
   /** `sentAt` by the program's own clock, and as a true instant; `ttlMs` is what the store granted. */
   | {
       readonly kind: "opened";
+      /** By the store's own word: so much later than the ttl it may let go. */
+      readonly expiryLagMs: number;
       readonly session: string;
       readonly sentAt: number;
       readonly sentAtTrue: number;
@@ -140,7 +142,11 @@ export type Happening =
       readonly what: string;
       readonly session: string;
       readonly now: number;
+      readonly resource?: string;
+      readonly attempt?: string;
     }
+  /** The answer to a request for a grant that waits: busy, so that it has its place in the queue by now. */
+  | { readonly kind: "queued"; readonly resource: string; readonly attempt: string }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
   | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
 
