@@ -26,6 +26,7 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
     file: machine,
     find: "return secondDueInMs > 0 ? Math.min(renewEveryMs, secondDueInMs) : renewEveryMs;",
     replace: "return renewEveryMs + 0 * secondDueInMs;",
+    test: "src/core/lost-renewal.test.ts",
   },
   {
     name: "renewals ten times as often",

@@ -6,6 +6,8 @@ import type { MakeChecker } from "./checker.ts";
 
 /** What was held by the dead when the calm began ends with its ttl and the store's lag; what was killed starts again as late. */
 const AS_LATE = 1.1;
+/** On SQLite, after a reboot, the sessions of the boot before get their ttl once more when somebody first sees them. */
+const AS_LATE_ONCE_MORE: Readonly<Record<string, number>> = { sqlite: 2 * AS_LATE };
 /** Beyond that: a warm-up or a wait that lost its wake-up in the faults (1 s), the head start, and some round trips. */
 const GRACE_MS = 1_500;
 /**
@@ -37,7 +39,8 @@ export function lively(contended: readonly string[]): MakeChecker {
 }
 
 function livelyUntil(plan: Plan): number {
-  return plan.faultyMs + AS_LATE * (plan.ttlMs + plan.storeLagMs) + GRACE_MS;
+  const times = AS_LATE_ONCE_MORE[plan.store] ?? AS_LATE;
+  return plan.faultyMs + times * (plan.ttlMs + plan.storeLagMs) + GRACE_MS;
 }
 
 export const calmKeepsLeases: MakeChecker = (plan) => ({

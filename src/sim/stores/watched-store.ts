@@ -57,22 +57,35 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       trace.note(who, { kind: "gaveUp", resource, token });
       return store.release(request);
     },
-    withdraw: (request) => {
-      asked("withdraw", request);
-      return store.withdraw(request);
-    },
     endSession: (request) => {
       asked("endSession", request);
       trace.note(who, { kind: "endedSession", session: request.sessionId });
       return store.endSession(request);
     },
-    revoke: (request) => {
-      asked("revoke", {});
-      return store.revoke(request);
+    ...countedOnly(store, asked),
+    close: () => store.close(),
+  };
+}
+
+type Asked = (what: string, of: Partial<AttemptRequest>) => unknown;
+
+/** Requests of which it is enough that they were sent. */
+function countedOnly(
+  store: Store,
+  asked: Asked,
+): Pick<Store, "withdraw" | "untilFree" | "revoke" | "read" | "list" | "watch"> {
+  return {
+    withdraw: (request) => {
+      asked("withdraw", request);
+      return store.withdraw(request);
     },
     untilFree: (request) => {
       asked("untilFree", request);
       return store.untilFree(request);
+    },
+    revoke: (request) => {
+      asked("revoke", {});
+      return store.revoke(request);
     },
     read: (request) => {
       asked("read", {});
@@ -86,6 +99,5 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       asked("watch", {});
       return store.watch(request);
     },
-    close: () => store.close(),
   };
 }
