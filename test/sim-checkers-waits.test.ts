@@ -146,5 +146,12 @@ describe("who waits", () => {
     expect(findings(opened, asked(every - 1, "renew"))[0]).toContain("before it was due");
     const failed = [asked(1 + every, "renew"), renewal("failed", 1 + every, 20 + every)];
     expect(findings(opened, ...failed, asked(40 + every, "renew"))).toEqual([]);
+    // Two were under way: the first of them confirms, the second fails, and that is a reason to ask again soon.
+    const at = 40 + every;
+    const two = [...failed, asked(at, "renew"), asked(at + 40, "renew")];
+    const confirmed = [...two, renewal("renewed", at, at + 60)];
+    const again = asked(at + 100, "renew");
+    expect(findings(opened, ...confirmed, renewal("failed", at + 40, at + 70), again)).toEqual([]);
+    expect(findings(opened, ...confirmed, again)).toHaveLength(1);
   });
 });
