@@ -1,62 +1,29 @@
 // Goal: every checker finds what it is there for, and is silent on what is allowed. Method: small traces by hand, each once
-// with and once without the fault.
+// with and once without the fault; those of renewals and waiters are in sim-checkers-waits.test.ts.
 import { describe, expect, test } from "vitest";
 import { firesFrom } from "../src/sim/checkers/once.ts";
 import { checkTrace } from "../src/sim/judge.ts";
-import { type Plan, planOf } from "../src/sim/plan.ts";
 import { WINDOW_MS } from "../src/sim/workloads/once.ts";
-import type { Happening, Traced } from "../src/sim/world/trace.ts";
+import type { Happening } from "../src/sim/world/trace.ts";
 import { CONTENDED } from "../src/sim/world.ts";
-
-const plan = { ...planOf(1, "memory"), isBeyondBounds: false, roundTripMs: 100, ttlMs: 2_000 };
-const CALM = plan.faultyMs;
-
-type Step = readonly [at: number, who: string, happening: Happening];
-
-/** What the checkers say, the liveness of the usual resources apart. */
-function findings(...steps: readonly Step[]): string[] {
-  return findingsOf(plan, steps);
-}
-
-function findingsOf(of: Plan, steps: readonly Step[]): string[] {
-  const alive: Step[] = CONTENDED.map((resource) => [CALM + 1, "p9", act({ resource, token: 9n })]);
-  const grants: Step[] = CONTENDED.flatMap((resource): Step[] => [
-    [CALM, "store", { kind: "storeKept", session: "alive", until: CALM + 9_000 }],
-    [
-      CALM,
-      "store",
-      { kind: "storeGranted", resource, token: 9n, session: "alive", attempt: "alive.1" },
-    ],
-  ]);
-  const events = [...steps, ...grants, ...alive]
-    .map(([at, who, happening]): Traced => ({ at, who, ...happening }))
-    .sort((one, other) => one.at - other.at);
-  return checkTrace(of, events).map(({ invariant, message }) => `${invariant}: ${message}`);
-}
-
-const r = { resource: "r", token: 1n } as const;
-
-function act(over: Partial<Extract<Happening, { kind: "acted" }>> = {}): Happening {
-  const numbers = { now: 0, safeUntil: 1, safeUntilTrue: 0, actsInDoubt: false };
-  return { kind: "acted", ...r, ...numbers, ...over };
-}
-
-function grant(at: number, token: bigint, session = "a"): Step {
-  const attempt = `${session}.${token}`;
-  return [at, "store", { kind: "storeGranted", resource: "r", token, session, attempt }];
-}
-
-function kept(at: number, until: number, session = "a"): Step {
-  return [at, "store", { kind: "storeKept", session, until }];
-}
-
-function freed(at: number, how: "released" | "withdrawn" | "revoked" | "sessionEnded"): Step {
-  return [at, "store", { kind: "storeFreed", ...r, how }];
-}
-
-const held: Step = [5, "p1", { kind: "held", ...r, now: 0, safeUntil: 1 }];
-/** Session a holds r with token 1, and p1 has the lease. */
-const begin: Step[] = [kept(1, 2_000), grant(2, 1n), held];
+import {
+  act,
+  asked,
+  begin,
+  CALM,
+  findings,
+  findingsOf,
+  freed,
+  given,
+  grant,
+  held,
+  kept,
+  over,
+  plan,
+  r,
+  renewal,
+  type Step,
+} from "./support/sim-traces.ts";
 
 test("a clean term is clean", () => {
   expect(findings(...begin, [10, "p1", act()])).toEqual([]);
@@ -135,22 +102,18 @@ describe("the holder's side", () => {
     const told = (...before: Step[]): string | undefined =>
       findings(...begin, ...before, [100, "p1", act()])[0];
     expect(findings(...begin, [10, "p1", act({ now: 1 })])[0]).toContain("behind its safeUntil");
-    const renewal = (outcome: "renewed" | "gone" | "failed", sentAt: number): Step => [
-      ...([50 + sentAt, "p1"] as const),
-      { kind: "renewed", session: "a", sentAt, sentAtTrue: sentAt, outcome },
-    ];
-    expect(told(renewal("failed", 1))).toContain("in doubt");
-    expect(told(renewal("failed", 1), renewal("renewed", 2))).toBeUndefined();
-    expect(told(renewal("renewed", 2), renewal("failed", 3))).toContain("in doubt");
-    expect(told(renewal("gone", 1))).toContain("the session is gone");
-    expect(told([50, "p1", { kind: "over", ...r, reason: "expired" }])).toContain("is over");
+    expect(told(renewal("failed", 1, 51))).toContain("in doubt");
+    expect(told(renewal("failed", 1, 51), renewal("renewed", 2, 52))).toBeUndefined();
+    expect(told(renewal("renewed", 2, 52), renewal("failed", 3, 53))).toContain("in doubt");
+    expect(told(renewal("gone", 1, 51))).toContain("the session is gone");
+    expect(told([50, "p1", over("expired")])).toContain("is over");
     expect(told([50, "p1", { kind: "gaveUp", ...r }])).toContain("after its release");
     const brave: Step = [100, "p1", act({ actsInDoubt: true })];
-    expect(findings(...begin, renewal("failed", 1), brave)).toEqual([]);
+    expect(findings(...begin, renewal("failed", 1, 51), brave)).toEqual([]);
   });
 
   test("S6: a lease that is handed out behind its end", () => {
-    const late: Step = [5, "p1", { kind: "held", ...r, now: 2, safeUntil: 1 }];
+    const late: Step = [5, "p1", { ...given, now: 2 }];
     expect(findings(kept(1, 2_000), grant(2, 1n), late)[0]).toContain("was given r 1");
   });
 
@@ -177,7 +140,7 @@ describe("the holder's side", () => {
       { kind: "storeGranted", ...lead, session: "a", attempt: "a.1" },
     ];
     const began: Step = [10, "p1", { kind: "workBegan", ...lead, actsInDoubt: false }];
-    const lost: Step = [20, "p1", { kind: "over", ...lead, reason: "expired" }];
+    const lost: Step = [20, "p1", over("expired", lead)];
     const ended: Step = [30, "p1", { kind: "workEnded", ...lead }];
     const evening = (at: number): Step => [at, "world", { kind: "evening" }];
     const late = evening(CALM + 1_000);
@@ -190,7 +153,7 @@ describe("the holder's side", () => {
     expect(findingsOf(beyond, [until, granted, began, lost, late])).toEqual([]);
     const later = evening(CALM + 2_000);
     expect(findingsOf(beyond, [until, granted, began, lost, later])).toHaveLength(1);
-    const lostLate: Step = [CALM + 500, "p1", { kind: "over", ...lead, reason: "revoked" }];
+    const lostLate: Step = [CALM + 500, "p1", over("revoked", lead)];
     expect(findings(until, granted, began, lostLate, evening(CALM + 1_400))).toEqual([]);
   });
 
@@ -207,12 +170,25 @@ describe("the resource's side", () => {
   test("S2: a guard that admits what is stale, or refuses what is not", () => {
     const wrote = (outcome: "admitted" | "refused", stale: boolean, guarded = true): Step => [
       ...([10, "p1"] as const),
-      { kind: "wrote", ...r, guarded, outcome, stale },
+      { kind: "wrote", ...r, guarded, sent: "at once", outcome, stale },
     ];
     expect(findings(wrote("admitted", true))[0]).toContain("admitted 1 behind a higher");
     expect(findings(wrote("refused", false))[0]).toContain("refused 1 for no reason");
     expect(findings(wrote("refused", true))).toEqual([]);
     expect(findings(wrote("admitted", true, false))).toEqual([]);
+  });
+
+  test("S2: a lease that is handed out before the guard is raised that it was to raise", () => {
+    const guarded: Step = [5, "p1", { ...given, withGuards: true }];
+    const raised = (at: number, token = 1n): Step => [at, "p1", { kind: "raised", ...r, token }];
+    const day = (...steps: Step[]): string[] =>
+      findings(kept(1, 2_000), grant(2, 1n), ...steps, guarded);
+    expect(day(raised(4))).toEqual([]);
+    const early = ["S2: p1 was given r 1 before its guard was raised"];
+    expect(day()).toEqual(early);
+    expect(day(raised(6))).toEqual(early);
+    expect(day(raised(4, 0n))).toEqual(early);
+    expect(findings(kept(1, 2_000), grant(2, 1n), held)).toEqual([]);
   });
 });
 
@@ -225,10 +201,10 @@ describe("liveness", () => {
 
   test("L3: a loss or a doubt in the calm", () => {
     const late = CALM + 2 * plan.ttlMs;
-    expect(findings([late, "p1", { kind: "over", ...r, reason: "expired" }])).toHaveLength(1);
+    expect(findings([late, "p1", over("expired")])).toHaveLength(1);
     const doubt: Step = [late, "p1", { kind: "failed", what: "check", code: "LEASE_IN_DOUBT" }];
     expect(findings(doubt)).toHaveLength(1);
-    expect(findings([late, "p1", { kind: "over", ...r, reason: "released" }])).toEqual([]);
+    expect(findings([late, "p1", over("released")])).toEqual([]);
   });
 
   test("L4: a planned end that leaves a lease to its ttl", () => {
@@ -246,16 +222,12 @@ describe("liveness", () => {
     const overrun: Step = [evening - 8, "p1", { kind: "releasedAs", ...r, result: "overrun" }];
     expect(findings(...holds, drained, overrun, closed)).toEqual([]);
     // The session lived on when the work had ended: then it was to be given back.
-    const renewal = { kind: "renewed", session: "a", sentAt: 0, outcome: "failed" } as const;
-    const alive: Step = [evening - 6, "p1", { ...renewal, sentAtTrue: evening - 7 }];
+    const alive = renewal("failed", evening - 7, evening - 6);
     expect(findings(...holds, drained, overrun, alive, closed)).toHaveLength(1);
   });
 
   test("more requests in a second than there is reason for, and errors that nobody foresaw", () => {
-    const many = Array.from(
-      { length: 100 },
-      (): Step => [10, "p1", { kind: "asked", what: "grant" }],
-    );
+    const many = Array.from({ length: 100 }, () => asked(10, "grant"));
     expect(findings(...many)[0]).toContain("requests: p1 asked");
     expect(findings([10, "p1", { kind: "failed", what: "workload", code: "TypeError" }])).toEqual([
       "errors: p1: TypeError",
@@ -264,10 +236,7 @@ describe("liveness", () => {
 });
 
 describe("what a holder is told", () => {
-  const renewed = (at: number, sentAt: number): Step => [
-    ...([at, "p1"] as const),
-    { kind: "renewed", session: "a", sentAt, sentAtTrue: sentAt, outcome: "renewed" },
-  ];
+  const renewed = (at: number, sentAt: number): Step => renewal("renewed", sentAt, at);
 
   test("S6: acts after a renewal that was sent behind a revocation", () => {
     const gone: Step[] = [...begin, renewed(10, 9), freed(20, "revoked")];
@@ -282,14 +251,11 @@ describe("what a holder is told", () => {
   test("S6: a drain that goes on when its time is over", () => {
     const at = CALM + 1.5 * plan.ttlMs + 1;
     const drain: Step = [at, "p1", { kind: "drained", ...r, drainMs: 500 }];
-    const over = (afterMs: number): Step => [
-      ...([at + afterMs, "p1"] as const),
-      { kind: "over", ...r, reason: "released" },
-    ];
-    expect(findings(...begin, drain, over(600))).toEqual([]);
-    expect(findings(...begin, drain, over(2_000))[0]).toContain("long after its drain");
+    const ended = (afterMs: number): Step => [at + afterMs, "p1", over("released")];
+    expect(findings(...begin, drain, ended(600))).toEqual([]);
+    expect(findings(...begin, drain, ended(2_000))[0]).toContain("long after its drain");
     const patient: Step = [at, "p1", { kind: "drained", ...r }];
-    expect(findings(...begin, patient, over(2_000))).toEqual([]);
+    expect(findings(...begin, patient, ended(2_000))).toEqual([]);
   });
 });
 

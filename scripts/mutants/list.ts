@@ -4,6 +4,7 @@
 
 import type { Mutant } from "./mutant.ts";
 import { HOLDER_MUTANTS } from "./planted/holder.ts";
+import { LIVENESS_MUTANTS } from "./planted/liveness.ts";
 import { ONCE_MUTANTS } from "./planted/once.ts";
 import { POSTGRES_MUTANTS } from "./planted/postgres.ts";
 import { REDIS_MUTANTS } from "./planted/redis.ts";
@@ -21,6 +22,7 @@ const memory = "stores/memory.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...HOLDER_MUTANTS,
+  ...LIVENESS_MUTANTS,
   ...ONCE_MUTANTS,
   ...SQLITE_MUTANTS,
   ...POSTGRES_MUTANTS,

@@ -90,7 +90,7 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
           { do: "renew", limitMs: timing.roundTripMs },
           // The next one does not wait for the answer to this one: where a round trip may take longer than the interval,
           // that is what lets one renewal be lost (L3).
-          { do: "renewAfter", delayMs: timing.renewEveryMs },
+          { do: "renewAfter", delayMs: untilNextMs(state.sentAt, event.now, timing) },
         ],
       };
     case "renewed":
@@ -118,6 +118,15 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
     default:
       return assertNever(event);
   }
+}
+
+/**
+ * Two renewals leave within two intervals of the confirmed one: the availability inequality counts on the second (L3). The first
+ * is late where the answer that confirmed took longer than an interval, as that to an opening may; the second is then not.
+ */
+function untilNextMs(confirmedSentAt: number, now: number, { renewEveryMs }: Timing): number {
+  const secondDueInMs = confirmedSentAt + 2 * renewEveryMs - now;
+  return secondDueInMs > 0 ? Math.min(renewEveryMs, secondDueInMs) : renewEveryMs;
 }
 
 function confirm(

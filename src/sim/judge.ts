@@ -11,7 +11,9 @@ import {
   nothingLeftBehind,
 } from "./checkers/liveness.ts";
 import { everyFireRuns, oneRunAFire } from "./checkers/once.ts";
-import { guardedWrites } from "./checkers/resource-side.ts";
+import { firstComeFirstServed, keptForItsTtl, promptGrants } from "./checkers/queue.ts";
+import { renewals } from "./checkers/renewals.ts";
+import { guardedWrites, guardsAreRaised } from "./checkers/resource-side.ts";
 import {
   conditionalEndings,
   oneGrantAnAttempt,
@@ -34,6 +36,11 @@ const CHECKERS: readonly MakeChecker[] = [
   releaseBehindWork,
   lostReignsEnd(LEADER, 1.1 * LONGEST_STEP_MS),
   guardedWrites,
+  guardsAreRaised,
+  renewals,
+  firstComeFirstServed,
+  promptGrants,
+  keptForItsTtl,
   lively(CONTENDED),
   calmKeepsLeases,
   nothingLeftBehind,
@@ -56,6 +63,8 @@ export interface Verdict {
   readonly acts: number;
   /** Writes with an overtaken token that reached a guard. */
   readonly staleWrites: number;
+  /** Of these, by a holder that was stopped between its check and its write; the others came once more, or late. */
+  readonly ownStaleWrites: number;
 }
 
 export function judge(plan: Plan, ended: Ended): Verdict {
@@ -65,12 +74,14 @@ export function judge(plan: Plan, ended: Ended): Verdict {
   const grants = count(ended, ({ kind }) => kind === "storeGranted");
   const acts = count(ended, ({ kind }) => kind === "acted");
   const staleWrites = count(ended, isStaleAtGuard);
+  const ownStaleWrites = count(ended, isOwnStaleWrite);
   const invalid: string[] = [];
   if (ended.trace.faultCount < plan.faultsMin)
     invalid.push(`only ${ended.trace.faultCount} faults`);
   if (grants < GRANTS_MIN) invalid.push(`only ${grants} grants`);
   if (staleWrites === 0) invalid.push("nobody tried a stale write at a guard");
-  return { violations: violations.slice(0, VIOLATIONS_MAX), invalid, grants, acts, staleWrites };
+  const counts = { grants, acts, staleWrites, ownStaleWrites };
+  return { violations: violations.slice(0, VIOLATIONS_MAX), invalid, ...counts };
 }
 
 /** `isWhole`: false for a day that broke off, of which nothing can be asked that was still to come. */
@@ -103,6 +114,10 @@ function endOf({ unfinished, ranAway, virtualMs, crash }: Ended): Violation[] {
 
 function isStaleAtGuard(event: Traced): boolean {
   return event.kind === "wrote" && event.guarded && event.stale;
+}
+
+function isOwnStaleWrite(event: Traced): boolean {
+  return event.kind === "wrote" && event.sent === "after a stop" && isStaleAtGuard(event);
 }
 
 function count({ trace }: Ended, wanted: (event: Traced) => boolean): number {

@@ -6,8 +6,8 @@ import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions } from "../holder/leases.ts";
 import type { Store } from "../stores/store.ts";
 import { Tenure } from "../tenure.ts";
-import type { Plan } from "./plan.ts";
-import type { Resources } from "./resource.ts";
+import { type Plan, renewEveryMs } from "./plan.ts";
+import type { Resources, Write } from "./resource.ts";
 import type { StoreModel } from "./stores/model.ts";
 import { watchedStore } from "./stores/watched-store.ts";
 import type { Workload } from "./workloads/workload.ts";
@@ -29,6 +29,9 @@ export interface LifeParts {
   readonly workloads: readonly Workload[];
 }
 
+/** False: not at this write, but at a later one. */
+type Stall = (program: Program, write: Write) => boolean;
+
 const DRAIN_MS = 1_000;
 const LOOK_AGAIN_MS = 50;
 const OPEN_AGAIN_MS = 300;
@@ -40,7 +43,7 @@ export class Life {
   #program: Program | undefined;
   #tenure: Tenure | undefined;
   #stopping = new AbortController();
-  #stall: ((program: Program) => void) | undefined;
+  #stall: Stall | undefined;
   /** Nothing is started any more. */
   #isEvening = false;
 
@@ -96,8 +99,8 @@ export class Life {
     await this.#tenure?.revoke(resource).catch(() => undefined);
   }
 
-  /** Between its next check and the write behind it, this happens to the program. */
-  beforeWrite(stall: (program: Program) => void): void {
+  /** Between a check and the write behind it, at the next that it wants, this happens to the program. */
+  beforeWrite(stall: Stall): void {
     this.#stall = stall;
   }
 
@@ -159,10 +162,9 @@ export class Life {
       ...{ kind: "acted", resource, token, safeUntil, now: clocks.now() },
       ...{ safeUntilTrue: clocks.trueInstant(safeUntil), actsInDoubt: how.inDoubt },
     });
-    const stall = this.#stall;
-    this.#stall = undefined;
-    stall?.(program);
-    this.#parts.resources.send(program, { resource, token, guarded: how.guarded });
+    const write = { resource, token, guarded: how.guarded };
+    if (this.#stall?.(program, write)) this.#stall = undefined;
+    this.#parts.resources.send(program, write, program.isStopped ? "after a stop" : "at once");
     return true;
   }
 
@@ -189,8 +191,7 @@ export class Life {
   }
 }
 
-function timingOf({ ttlMs, clockErrorMs, roundTripMs }: Plan): AcquireOptions {
-  // As often as the availability inequality allows for: a lost renewal must not lose the lease.
-  const renewEveryMs = (ttlMs - clockErrorMs - 2 * roundTripMs) / 2;
-  return { ttlMs, clockErrorMs, roundTripMs, renewEveryMs: Math.min(ttlMs / 3, renewEveryMs) };
+function timingOf(plan: Plan): AcquireOptions {
+  const { ttlMs, clockErrorMs, roundTripMs } = plan;
+  return { ttlMs, clockErrorMs, roundTripMs, renewEveryMs: renewEveryMs(plan) };
 }

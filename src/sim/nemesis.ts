@@ -26,6 +26,8 @@ export interface NemesisParts {
   }[];
   /** Names that somebody may revoke. */
   readonly contended: readonly string[];
+  /** Names that more than one program wants. */
+  readonly rivalled: readonly string[];
 }
 
 /** Does it, and answers how it ends; undefined when it needs no end. */
@@ -89,11 +91,18 @@ export class Nemesis {
     },
     // Told when it comes to pass: at the program's next write.
     "pause before a write": (fault, { life }) => {
-      life.beforeWrite((program) => {
-        if (this.#isCalm) return;
+      const { plan, rivalled } = this.#parts;
+      // One that outlasts the ttl is there for the guard: so it waits for a guarded write where somebody else takes over.
+      const isForGuard = fault.ms > plan.ttlMs;
+      life.beforeWrite((program, { guarded, resource }) => {
+        if (this.#isCalm) return true;
+        const isSeen = guarded && rivalled.includes(resource) && this.#areUp(life);
+        if (isForGuard && !isSeen) return false;
         this.#tell(fault, life.name);
         program.stop();
         this.#endLater(fault, () => program.resume());
+        if (isForGuard) this.#revokeMeanwhile(fault, life, resource);
+        return true;
       });
       return undefined;
     },
@@ -183,6 +192,23 @@ export class Nemesis {
     },
   };
 
+  /** Whether all others are there to take over. */
+  #areUp(hanging: Life): boolean {
+    return this.#parts.lives.every(({ life }) => life === hanging || isUp(life));
+  }
+
+  /** An operator who does not wait until the store lets go of a holder that hangs. */
+  #revokeMeanwhile(fault: PlannedFault, hanging: Life, resource: string): void {
+    const { lives, chance, schedule, trace } = this.#parts;
+    if (chance.isTrue(0.2)) return;
+    schedule.after(fault.ms * chance.between(0.05, 0.3), () => {
+      const other = lives.find(({ life }) => life !== hanging && isUp(life));
+      if (this.#isCalm || other === undefined) return;
+      trace.fault(other.life.name, "revoke", resource);
+      void other.life.revoke(resource);
+    });
+  }
+
   #server(fault: PlannedFault): StoreModel["servers"][number] {
     const { servers } = this.#parts.model;
     const server = servers[fault.target % servers.length];
@@ -237,4 +263,8 @@ export class Nemesis {
       act();
     });
   }
+}
+
+function isUp({ program }: Life): boolean {
+  return program?.isStopped === false;
 }

@@ -26,6 +26,7 @@ const PLANNED_FAULTS = [
 ] as const;
 /** A store in a file of one machine has no network before it and no clock that differs; other things happen there. */
 const FILE_FAULTS = ["stopped while writing", "killed while writing", "reboot"] as const;
+const BEFORE_WRITE = "pause before a write";
 /** Outside of the bounds that a lease may count on: only the guard can help then. */
 const BEYOND_FAULTS = ["machine frozen", "clock far off"] as const;
 
@@ -79,6 +80,12 @@ export function settledMs({ ttlMs, storeLagMs }: Pick<Plan, "ttlMs" | "storeLagM
   return 1.5 * (ttlMs + storeLagMs);
 }
 
+/** As often as the availability inequality allows for, where that is more than usual: a lost renewal must not lose the lease. */
+export function renewEveryMs(plan: Pick<Plan, "ttlMs" | "clockErrorMs" | "roundTripMs">): number {
+  const { ttlMs, clockErrorMs, roundTripMs } = plan;
+  return Math.min(ttlMs / 3, (ttlMs - clockErrorMs - 2 * roundTripMs) / 2);
+}
+
 const KINDS_MIN = 8;
 const FAULTS_MIN = 100;
 /** Fewer prove nothing. */
@@ -121,7 +128,7 @@ export function planOf(seed: number, store: string): Plan {
     rates: drawRates(chance, programs + 1, drift).map((rate) => (isOneMachine ? 1 : rate)),
     ...{ kinds, isBeyondBounds },
     weather: drawWeather(chance, kinds, roundTripMs),
-    faults: drawFaults(chance, kinds, { ttlMs, programs, store }),
+    faults: drawFaults(chance, kinds, { ttlMs, storeLagMs, programs, store }),
   };
 }
 
@@ -161,7 +168,7 @@ export function changed(plan: Plan, changes: Changes): Plan {
 
 function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
   const all: FaultKind[] = [...MESSAGE_FAULTS, ...PLANNED_FAULTS];
-  const drawn = all.filter(() => chance.isTrue(0.65));
+  const drawn = all.filter((kind) => chance.isTrue(kind === BEFORE_WRITE ? 0.9 : 0.65));
   // Large faults come every few seconds; it takes the small ones for a hundred in a day.
   while (drawn.filter(hitsMessages).length < 2) {
     const kind = chance.pick(MESSAGE_FAULTS.slice(0, 3));
@@ -204,18 +211,30 @@ function drawWeather(chance: Chance, kinds: readonly FaultKind[], roundTripMs: n
 function drawFaults(
   chance: Chance,
   kinds: readonly FaultKind[],
-  sizes: Pick<Plan, "ttlMs" | "programs" | "store">,
+  sizes: Pick<Plan, "ttlMs" | "storeLagMs" | "programs" | "store">,
 ): PlannedFault[] {
-  const { ttlMs, programs, store } = sizes;
+  const { ttlMs, storeLagMs, programs, store } = sizes;
   const gapTtls = LONGEST_GAP_TTLS[store] ?? 0.35;
   const planned = kinds.filter((kind) => !hitsMessages(kind));
   const faults: PlannedFault[] = [];
   // The first grants happen before the first fault.
   let at = ttlMs / 4;
+  /** Long enough for the store to let go, for another to take over, and to write. */
+  const outlastingMs = (): number => storeLagMs + ttlMs * chance.between(1.05, 1.3);
+  // It waits for a write that fits, and until then nothing has happened: so it is there for everybody from the beginning.
+  if (kinds.includes(BEFORE_WRITE)) {
+    planned.push(BEFORE_WRITE, BEFORE_WRITE);
+    for (let target = 0; target < programs; target += 1)
+      faults.push({ at, kind: BEFORE_WRITE, target, ms: outlastingMs() });
+  }
   for (;;) {
     at += chance.between(0.02, gapTtls) * ttlMs;
     if (at >= LONGEST_DAY_TTLS * ttlMs) return faults;
-    const ms = ttlMs * (chance.isTrue(0.5) ? chance.between(0.05, 0.9) : chance.between(0.9, 2.2));
-    faults.push({ at, kind: chance.pick(planned), target: chance.below(programs), ms });
+    const kind = chance.pick(planned);
+    const target = chance.below(programs);
+    const isShort = chance.isTrue(kind === BEFORE_WRITE ? 0.2 : 0.5);
+    const usualMs = ttlMs * (isShort ? chance.between(0.05, 0.9) : chance.between(0.9, 2.2));
+    const ms = kind === BEFORE_WRITE && !isShort ? outlastingMs() : usualMs;
+    faults.push({ at, kind, target, ms });
   }
 }

@@ -5,7 +5,7 @@ import { StaleTokenError } from "../core/errors.ts";
 import { type MemoryGuard, memoryGuard } from "../guards/memory.ts";
 import type { Network } from "./world/network.ts";
 import type { Program } from "./world/program.ts";
-import type { Trace } from "./world/trace.ts";
+import type { Sent, Trace } from "./world/trace.ts";
 
 export interface Write {
   readonly resource: string;
@@ -34,8 +34,8 @@ export class Resources {
     this.#trace = trace;
   }
 
-  send(from: Program, write: Write): void {
-    this.#network.send(from, this.program, () => this.#write(from.name, write));
+  send(from: Program, write: Write, sent: Sent): void {
+    this.#network.send(from, this.program, () => this.#write(from.name, write, sent));
   }
 
   /** Raises the guard over the network, for acquire({ guards }). */
@@ -50,6 +50,7 @@ export class Resources {
         try {
           this.#guard.raise({ resource, token });
           this.#remember({ resource, token, guarded: true });
+          this.#trace.note(from.name, { kind: "raised", resource, token });
           answer(resolve);
         } catch (error) {
           answer(() => reject(error));
@@ -67,7 +68,7 @@ export class Resources {
     const old = guarded ?? this.#past.find(({ write }) => write.token < this.#highestOf(write));
     if (old === undefined) return false;
     const write = { ...old.write, guarded: guarded !== undefined };
-    this.program.receive(() => this.#write(old.from, write));
+    this.program.receive(() => this.#write(old.from, write, "again"));
     return true;
   }
 
@@ -82,11 +83,11 @@ export class Resources {
     );
   }
 
-  #write(from: string, write: Write): void {
+  #write(from: string, write: Write, sent: Sent): void {
     const { resource, token, guarded } = write;
     const stale = token < this.#highestOf(write);
     const outcome = guarded ? this.#admit(write) : "admitted";
-    this.#trace.note(from, { kind: "wrote", resource, token, guarded, outcome, stale });
+    this.#trace.note(from, { kind: "wrote", resource, token, guarded, sent, outcome, stale });
     if (outcome === "refused") return;
     this.#remember(write);
     if (this.#past.length < REMEMBERED) this.#past.push({ write, from });

@@ -33,6 +33,8 @@ export interface Summary {
   grants: number;
   acts: number;
   staleWrites: number;
+  /** Of these, by a holder that was stopped between its check and its write. */
+  ownStaleWrites: number;
   readonly findings: Finding[];
 }
 
@@ -63,7 +65,7 @@ async function runEach({ from, to, store, host, failFast, twice }: SwarmOptions)
 export function emptySummary(): Summary {
   return {
     ...{ seeds: 0, virtualMs: 0, events: 0, faults: 0, faultsMin: Number.POSITIVE_INFINITY },
-    ...{ kinds: new Map(), grants: 0, acts: 0, staleWrites: 0, findings: [] },
+    ...{ kinds: new Map(), grants: 0, acts: 0, staleWrites: 0, ownStaleWrites: 0, findings: [] },
   };
 }
 
@@ -79,15 +81,16 @@ export function sum(total: Summary, part: Summary): void {
   total.grants += part.grants;
   total.acts += part.acts;
   total.staleWrites += part.staleWrites;
+  total.ownStaleWrites += part.ownStaleWrites;
   total.findings.push(...part.findings);
 }
 
 function add(summary: Summary, seed: number, { ended, verdict }: Outcome): void {
-  const { violations, invalid, grants, acts, staleWrites } = verdict;
+  const { violations, invalid, grants, acts, staleWrites, ownStaleWrites } = verdict;
   const { steps: events, virtualMs, trace } = ended;
   const isGreen = violations.length === 0 && invalid.length === 0;
   sum(summary, {
-    ...{ seeds: 1, virtualMs, events, grants, acts, staleWrites },
+    ...{ seeds: 1, virtualMs, events, grants, acts, staleWrites, ownStaleWrites },
     ...{ faults: trace.faultCount, faultsMin: trace.faultCount, kinds: trace.faults },
     findings: isGreen ? [] : [{ seed, violations, invalid }],
   });

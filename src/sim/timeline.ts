@@ -59,6 +59,10 @@ function tell(event: Traced): string {
       return `sends the release of ${event.resource} ${event.token}`;
     case "endedSession":
       return `sends the end of session ${short(event.session)}`;
+    case "opened":
+      return `opened session ${short(event.session)}`;
+    case "toldGone":
+      return `is told that session ${short(event.session)} is gone`;
     case "renewed":
       return `renewal of session ${short(event.session)}: ${event.outcome}`;
     case "held":
@@ -75,6 +79,10 @@ function tell(event: Traced): string {
       return `is told that ${event.resource} ${event.token} is over (${event.reason})`;
     case "releasedAs":
       return `release() of ${event.resource} ${event.token}: ${event.result}`;
+    case "queued":
+      return `waits for ${event.resource}`;
+    case "raised":
+      return `raises the guard of ${event.resource} to ${event.token}`;
     case "wrote":
       return toldWrite(event);
     case "fire":

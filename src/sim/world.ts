@@ -97,6 +97,7 @@ export async function liveThrough(
     });
     const parts = {
       ...{ plan, schedule, network, trace, model, resources, lives, contended: CONTENDED },
+      rivalled: rivalled(plan),
       chance: chance.stream("nemesis"),
     };
     const day = new Course(parts, new Nemesis(parts));
@@ -122,6 +123,11 @@ function workloadsOf(index: number, plan: Plan): Workload[] {
   const loops: Workload[] = [lock(`lock/${index % 2}`), many, leader];
   if (hasSchedule(plan)) loops.push(once);
   return index === 2 ? [...loops, lock("lock/0"), lock("lock/1")] : loops;
+}
+
+/** With two programs, each has a lock of its own. */
+function rivalled({ programs }: Plan): readonly string[] {
+  return programs > 2 ? CONTENDED : [LEADER];
 }
 
 /** What happens when, apart from the faults. */

@@ -126,7 +126,7 @@ function describe(summary: Summary, store: string, took: number): string {
   const years = summary.virtualMs / 1_000 / 3_600;
   return [
     `${seeds} seeds on the model of ${store} in ${took.toFixed(1)} s (${perMinute} a minute), ${years.toFixed(1)} hours of virtual time.`,
-    `${summary.events} events, ${summary.grants} grants, ${summary.acts} acts, ${summary.staleWrites} stale writes at guards.`,
+    `${summary.events} events, ${summary.grants} grants, ${summary.acts} acts, ${summary.staleWrites} stale writes at guards, ${summary.ownStaleWrites} of them by a holder that was stopped before its write.`,
     `${faults} faults, ${Math.round(faults / seeds)} a seed and at least ${summary.faultsMin}, of ${summary.kinds.size} kinds: ${shownKinds(summary.kinds)}.`,
     ...findings.slice(0, 20).map(findingLine),
     findings.length === 0

@@ -35,6 +35,8 @@ interface SessionFacts {
   until: number;
   /** The holder asked to end it. */
   isEnded: boolean;
+  /** By the holder: a renewal of it was sent. */
+  isRenewed: boolean;
   /** By the holder: the newest confirmed renewal was sent then, by its own clock. */
   confirmedSentAt: number;
   inDoubt: boolean;
@@ -62,7 +64,7 @@ export class Facts {
     if (session === undefined) {
       session = {
         ...{ until: Number.NEGATIVE_INFINITY, confirmedSentAt: Number.NEGATIVE_INFINITY },
-        ...{ isEnded: false, inDoubt: false, isGone: false },
+        ...{ isEnded: false, isRenewed: false, inDoubt: false, isGone: false },
         aliveAt: Number.NEGATIVE_INFINITY,
       };
       this.#sessions.set(name, session);
@@ -90,6 +92,9 @@ export class Facts {
         return;
       case "endedSession":
         this.session(event.session).isEnded = true;
+        return;
+      case "asked":
+        if (event.what === "renew") this.session(event.session).isRenewed = true;
         return;
       case "renewed":
         this.#renewed(event);

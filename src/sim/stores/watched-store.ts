@@ -1,33 +1,50 @@
 // Between the holder and any store: notes what the holder asks and what it learns, as it sees it. The checkers compare that
 // with what it does afterwards.
 
-import type { Store } from "../../stores/store.ts";
+import type { AttemptRequest, Store } from "../../stores/store.ts";
 import type { Program } from "../world/program.ts";
 import type { Trace } from "../world/trace.ts";
 
 export function watchedStore(store: Store, program: Program, trace: Trace): Store {
   const who = program.name;
-  const asked = (what: string): void => trace.note(who, { kind: "asked", what });
+  const { clocks } = program;
+  /** Answers when it was: the instant that the request is sent at. */
+  const asked = (
+    what: string,
+    of: Partial<AttemptRequest>,
+  ): { sentAt: number; sentAtTrue: number } => {
+    const { sessionId: session = "", resource, attempt } = of;
+    const now = clocks.now();
+    const about = resource !== undefined && attempt !== undefined ? { resource, attempt } : {};
+    trace.note(who, { kind: "asked", what, session, now, ...about });
+    return { sentAt: now, sentAtTrue: clocks.trueInstant(now) };
+  };
   return {
     guarantees: store.guarantees,
     openSession: async (request) => {
-      asked("openSession");
-      return store.openSession(request);
+      const session = request.sessionId;
+      const sent = asked("openSession", request);
+      const opened = await store.openSession(request);
+      const { expiryLagMs } = store.guarantees;
+      trace.note(who, { kind: "opened", expiryLagMs, session, ...sent, ttlMs: opened.ttlMs });
+      return opened;
     },
-    grant: (request) => {
-      asked("grant");
-      return store.grant(request);
+    grant: async (request) => {
+      const { sessionId: session, resource, attempt, queue } = request;
+      asked("grant", request);
+      const answer = await store.grant(request);
+      if (answer.kind === "gone") trace.note(who, { kind: "toldGone", session });
+      if (answer.kind === "busy" && queue) trace.note(who, { kind: "queued", resource, attempt });
+      return answer;
     },
     renew: async (request) => {
-      asked("renew");
       const session = request.sessionId;
-      const sentAt = program.clocks.now();
-      const sentAtTrue = program.clocks.trueInstant(sentAt);
-      const note = (outcome: "renewed" | "gone" | "failed"): void =>
-        trace.note(who, { kind: "renewed", session, sentAt, sentAtTrue, outcome });
+      const sent = asked("renew", request);
+      const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void =>
+        trace.note(who, { kind: "renewed", session, ...sent, now: clocks.now(), outcome, ttlMs });
       try {
         const answer = await store.renew(request);
-        note(answer.kind);
+        note(answer.kind, answer.kind === "renewed" ? answer.ttlMs : 0);
         return answer;
       } catch (error) {
         note("failed");
@@ -36,25 +53,51 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
     },
     release: (request) => {
       const { resource, token } = request;
+      asked("release", request);
       trace.note(who, { kind: "gaveUp", resource, token });
       return store.release(request);
     },
-    withdraw: (request) => {
-      asked("withdraw");
-      return store.withdraw(request);
-    },
     endSession: (request) => {
+      asked("endSession", request);
       trace.note(who, { kind: "endedSession", session: request.sessionId });
       return store.endSession(request);
     },
-    revoke: (request) => store.revoke(request),
+    ...countedOnly(store, asked),
+    close: () => store.close(),
+  };
+}
+
+type Asked = (what: string, of: Partial<AttemptRequest>) => unknown;
+
+/** Requests of which it is enough that they were sent. */
+function countedOnly(
+  store: Store,
+  asked: Asked,
+): Pick<Store, "withdraw" | "untilFree" | "revoke" | "read" | "list" | "watch"> {
+  return {
+    withdraw: (request) => {
+      asked("withdraw", request);
+      return store.withdraw(request);
+    },
     untilFree: (request) => {
-      asked("untilFree");
+      asked("untilFree", request);
       return store.untilFree(request);
     },
-    read: (request) => store.read(request),
-    list: (request) => store.list(request),
-    watch: (request) => store.watch(request),
-    close: () => store.close(),
+    revoke: (request) => {
+      asked("revoke", {});
+      return store.revoke(request);
+    },
+    read: (request) => {
+      asked("read", {});
+      return store.read(request);
+    },
+    list: (request) => {
+      asked("list", {});
+      return store.list(request);
+    },
+    watch: (request) => {
+      asked("watch", {});
+      return store.watch(request);
+    },
   };
 }

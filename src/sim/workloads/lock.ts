@@ -17,13 +17,13 @@ export function lock(resource: string): Workload {
     const { tenure, chance, program, stopping, guard } = day;
     return untilStopped(day, async () => {
       const habits = drawHabits(chance);
+      const waitMs = chance.between(500, 30_000);
+      const guards = habits.guarded && chance.isTrue(0.5) ? [guard] : [];
       const lease = await tenure.acquire(resource, {
-        waitMs: chance.between(500, 30_000),
-        signal: stopping,
+        ...{ waitMs, guards, signal: stopping },
         whileInDoubt: habits.inDoubt ? "act" : "stop",
-        guards: habits.guarded && chance.isTrue(0.5) ? [guard] : [],
       });
-      welcome(day, lease);
+      welcome(day, lease, guards.length > 0);
       try {
         await pieces(day, lease, habits);
       } finally {

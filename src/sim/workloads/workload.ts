@@ -35,20 +35,24 @@ export interface Habits {
 
 export function drawHabits(chance: Chance): Habits {
   return {
-    guarded: chance.isTrue(0.65),
+    guarded: chance.isTrue(0.85),
     inDoubt: chance.isTrue(0.25),
     deaf: chance.isTrue(0.15),
   };
 }
 
 /** Notes that the lease is there, and its end when it comes. */
-export function welcome(day: Day, lease: Lease): void {
-  const { resource, token } = lease;
-  const now = day.program.clocks.now();
-  day.note({ kind: "held", resource, token, now, safeUntil: lease.safeUntil });
+export function welcome(day: Day, lease: Lease, withGuards = false): void {
+  const { resource, token, safeUntil } = lease;
+  const { program } = day;
+  const { clocks } = program;
+  day.note({ kind: "held", withGuards, resource, token, now: clocks.now(), safeUntil });
   const over = (): void => {
     const { reason } = lease.signal.reason as { readonly reason: string };
-    day.note({ kind: "over", resource, token, reason });
+    const { steadySince } = program;
+    const { jumpedAt } = clocks;
+    const now = clocks.now();
+    day.note({ kind: "over", resource, token, reason, now, steadySince, jumpedAt });
   };
   if (lease.signal.aborted) over();
   else lease.signal.addEventListener("abort", over, { once: true });

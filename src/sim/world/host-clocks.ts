@@ -20,6 +20,8 @@ export class HostClocks {
   #slept = 0;
   #wallOffset: number;
   #boots = 1;
+  #steadySince = Number.NEGATIVE_INFINITY;
+  #jumpedAt = Number.NEGATIVE_INFINITY;
   #running: "yes" | "suspended" | "frozen" = "yes";
 
   constructor(
@@ -67,7 +69,18 @@ export class HostClocks {
   /** Continuous: what it shows does not jump. */
   setRate(rate: number): void {
     this.#settle();
+    if (rate !== this.#rate) this.#steadySince = this.#schedule.now;
     this.#rate = rate;
+  }
+
+  /** The true instant since which the monotonic clock has run, at one rate. */
+  get steadySince(): number {
+    return this.#steadySince;
+  }
+
+  /** When the machine last woke up from a suspend, as a true instant. */
+  get jumpedAt(): number {
+    return this.#jumpedAt;
   }
 
   stop(how: "suspended" | "frozen"): void {
@@ -76,7 +89,11 @@ export class HostClocks {
   }
 
   run(): void {
-    if (this.#running === "suspended") this.#slept += this.#schedule.now - this.#since;
+    if (this.#running === "suspended") {
+      this.#slept += this.#schedule.now - this.#since;
+      this.#jumpedAt = this.#schedule.now;
+    }
+    this.#steadySince = this.#schedule.now;
     this.#since = this.#schedule.now;
     this.#running = "yes";
   }

@@ -32,6 +32,7 @@ export class Program {
   readonly #listeners = new Set<() => void>();
   #stops = 0;
   #isDead = false;
+  #runsSince = Number.NEGATIVE_INFINITY;
   #hasJumped = false;
   #heldIo: (() => void)[] = [];
   #heldTimers: Pending[] = [];
@@ -62,6 +63,12 @@ export class Program {
     return this.#stops > 0;
   }
 
+  /** Since this true instant it has run without a stop, and its clock at one rate. */
+  get steadySince(): number {
+    const runsSince = this.isStopped ? this.#schedule.now : this.#runsSince;
+    return Math.max(runsSince, this.clocks.steadySince);
+  }
+
   /** SIGSTOP, a freeze, a full garbage collection: nothing runs, and what is sent in this turn leaves afterwards. */
   stop(): void {
     this.#stops += 1;
@@ -70,6 +77,7 @@ export class Program {
   resume(): void {
     this.#stops -= 1;
     if (this.#stops > 0 || this.#isDead) return;
+    this.#runsSince = this.#schedule.now;
     const [io, timers, outbox] = [this.#heldIo, this.#heldTimers, this.#outbox];
     [this.#heldIo, this.#heldTimers, this.#outbox] = [[], [], []];
     for (const depart of outbox) depart();

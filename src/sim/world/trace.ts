@@ -6,6 +6,9 @@ import { digest } from "./chance.ts";
 /** How a grant ended at the store, where it did not simply expire. */
 export type Ending = "released" | "withdrawn" | "revoked" | "sessionEnded";
 
+/** How a write came to be sent. */
+export type Sent = "at once" | "after a stop" | "again";
+
 export type Happening =
   /** The store said yes. */
   | {
@@ -31,17 +34,36 @@ export type Happening =
   /** A program sends a request that gives something up. */
   | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
   | { readonly kind: "endedSession"; readonly session: string }
-  /** `sentAt` by the program's own clock, and as a true instant. */
+  /** `sentAt` by the program's own clock, and as a true instant; `ttlMs` is what the store granted. */
+  | {
+      readonly kind: "opened";
+      /** By the store's own word: so much later than the ttl it may let go. */
+      readonly expiryLagMs: number;
+      readonly session: string;
+      readonly sentAt: number;
+      readonly sentAtTrue: number;
+      readonly ttlMs: number;
+    }
+  /** The same, and when the answer came by the program's own clock. */
   | {
       readonly kind: "renewed";
       readonly session: string;
       readonly sentAt: number;
       readonly sentAtTrue: number;
+      readonly now: number;
       readonly outcome: "renewed" | "gone" | "failed";
+      /** 0 where it was not renewed. */
+      readonly ttlMs: number;
     }
-  /** acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. */
+  /** The answer to another request said that the store does not know the session. */
+  | { readonly kind: "toldGone"; readonly session: string }
+  /**
+   * acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. `withGuards`: it was to raise the
+   * resource's guard first.
+   */
   | {
       readonly kind: "held";
+      readonly withGuards: boolean;
       readonly now: number;
       readonly resource: string;
       readonly token: bigint;
@@ -75,11 +97,17 @@ export type Happening =
       readonly token: bigint;
       readonly drainMs?: number | undefined;
     }
+  /** The lease told of its end, by the program's own clock at `now`. */
   | {
       readonly kind: "over";
       readonly resource: string;
       readonly token: bigint;
       readonly reason: string;
+      readonly now: number;
+      /** Since this true instant the program ran without a stop, and its clock at one rate. */
+      readonly steadySince: number;
+      /** When its clock last jumped, as a true instant. */
+      readonly jumpedAt: number;
     }
   | {
       readonly kind: "releasedAs";
@@ -87,12 +115,18 @@ export type Happening =
       readonly token: bigint;
       readonly result: string;
     }
-  /** A write reached the resource. `stale`: a higher token had been there before. */
+  /** The guard of the resource was raised to the token. */
+  | { readonly kind: "raised"; readonly resource: string; readonly token: bigint }
+  /**
+   * A write reached the resource. `stale`: a higher token had been there before. `sent`: as soon as it was checked, when a stop
+   * between the two was over, or once more by the world.
+   */
   | {
       readonly kind: "wrote";
       readonly resource: string;
       readonly token: bigint;
       readonly guarded: boolean;
+      readonly sent: Sent;
       readonly outcome: "admitted" | "refused";
       readonly stale: boolean;
     }
@@ -105,7 +139,17 @@ export type Happening =
     }
   | { readonly kind: "election"; readonly event: string; readonly detail: string }
   | { readonly kind: "failed"; readonly what: string; readonly code: string }
-  | { readonly kind: "asked"; readonly what: string }
+  /** A request to the store leaves; `now` by the program's own clock. */
+  | {
+      readonly kind: "asked";
+      readonly what: string;
+      readonly session: string;
+      readonly now: number;
+      readonly resource?: string;
+      readonly attempt?: string;
+    }
+  /** The answer to a request for a grant that waits: busy, so that it has its place in the queue by now. */
+  | { readonly kind: "queued"; readonly resource: string; readonly attempt: string }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
   | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
 

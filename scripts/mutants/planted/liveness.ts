@@ -1,0 +1,73 @@
+// What loses a lease for nothing, hands one out too early, or asks and waits more than there is reason to.
+
+import type { Mutant } from "../mutant.ts";
+
+const machine = "core/session-machine.ts";
+const raise = "holder/raise.ts";
+const memory = "stores/memory.ts";
+
+export const LIVENESS_MUTANTS: readonly Mutant[] = [
+  {
+    name: "the first failed renewal ends the session",
+    file: machine,
+    find: `const failures = state.kind === "doubt" ? state.failures + 1 : 1;`,
+    replace: `const failures = state.kind === "doubt" ? state.failures + 1 : 1;
+  if (failures === 1) return outOfTime();`,
+  },
+  {
+    name: "a renewal is not sent before the one before it is answered",
+    file: machine,
+    find: `{ do: "renewAfter", delayMs: untilNextMs(state.sentAt, event.now, timing) },`,
+    replace: "",
+    test: "src/core/session-machine.test.ts",
+  },
+  {
+    name: "an opening that is answered late makes the second renewal late",
+    file: machine,
+    find: "return secondDueInMs > 0 ? Math.min(renewEveryMs, secondDueInMs) : renewEveryMs;",
+    replace: "return renewEveryMs + 0 * secondDueInMs;",
+    test: "src/core/lost-renewal.test.ts",
+  },
+  {
+    name: "renewals ten times as often",
+    file: machine,
+    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
+    replace: 'event.sentAt + timing.renewEveryMs / 10 - event.now) },\n      { do: "lookAt"',
+  },
+  {
+    name: "guards are not raised",
+    file: raise,
+    find: "guards.map(async (guard) => guard.raise(lease));",
+    replace: "guards.map(async (guard) => guard);",
+  },
+  {
+    name: "raised guards are not waited for",
+    file: raise,
+    find: "await orAborted(Promise.all(raising), signal);",
+    replace: "void orAborted(Promise.all(raising), signal).catch(() => undefined);",
+  },
+  {
+    name: "nobody is woken by a release",
+    file: memory,
+    find: "    entry.freeSince = this.#clock.now();\n    this.#backend.changed();",
+    replace: "    entry.freeSince = this.#clock.now();",
+  },
+  {
+    name: "nobody has a head start",
+    file: memory,
+    find: "this.#clock.now() >= entry.freeSince + HEAD_START_MS\n    );",
+    replace: "this.#clock.now() >= entry.freeSince\n    );",
+  },
+  {
+    name: "last come, first served",
+    file: memory,
+    find: "    entry.queue.push({ session, attempt });",
+    replace: "    entry.queue.unshift({ session, attempt });",
+  },
+  {
+    name: "sessions are kept for two ttl",
+    file: memory,
+    find: "session.expiresAt = this.#clock.now() + session.ttlMs;",
+    replace: "session.expiresAt = this.#clock.now() + 2 * session.ttlMs;",
+  },
+];

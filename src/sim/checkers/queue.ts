@@ -1,0 +1,128 @@
+// A free resource goes to whoever waited longest, and soon: first come, first served within the head start (at any time of the
+// day), in the calm after a release within two round trips (L2), and after an expiry within the lag that the store states (L1).
+
+import { HEAD_START_MS } from "../../stores/store.ts";
+import type { Traced } from "../world/trace.ts";
+import type { Checker, MakeChecker, Report } from "./checker.ts";
+import type { Facts, Grant } from "./facts.ts";
+import { type Waiter, Waiters } from "./waiters.ts";
+
+/** Clocks are up to five in a hundred off, on stores where those behind keep away by their own clock. */
+const CLOCKS = 0.06;
+/** In the calm a message takes up to 6 ms: the wake-up, the request behind it, and as much again where the store is asked why. */
+const TWO_ROUND_TRIPS_MS = 4 * 6;
+/** The kept time of a session goes through two rates and back. */
+const ROUNDING = 1.002;
+/** On stores that count in whole milliseconds, from one to the next. */
+const WHOLE_MS = 2;
+
+/**
+ * SQLite and ZooKeeper are not judged yet, nor on Redis who waits behind one that may be stuck: there are days on which they do not
+ * keep to it, each to be looked into (docs/simulator.md).
+ */
+const ORDERLY: ReadonlySet<string> = new Set(["memory", "etcd", "postgres", "redis"]);
+const PROMPT_BEHIND_OTHERS: ReadonlySet<string> = new Set(["memory", "etcd", "postgres"]);
+
+export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds, store }) =>
+  following((event, waiters, facts, report) => {
+    // There the clock of those behind may be half as fast again.
+    if (event.kind !== "storeGranted" || isBeyondBounds || !ORDERLY.has(store)) return;
+    const { resource, attempt, at, token } = event;
+    const before = facts.newest(resource);
+    const taker = waiters.get(resource, attempt);
+    if (before === undefined || before.token === token || taker === undefined) return;
+    const freeMs = at - waiters.freeSince(before, facts);
+    if (freeMs >= (1 - CLOCKS) * HEAD_START_MS) return;
+    for (const waiter of waiters.of(resource))
+      if (waiter.queuedAt < taker.askedAt && waits(waiter, facts, at))
+        report(
+          "FIFO",
+          `${resource}: ${token} went to ${taker.who}, though ${waiter.who} had waited longer`,
+        );
+  });
+
+export const promptGrants: MakeChecker = (plan) => {
+  let lagMs = 0;
+  const judge = (at: number, grant: Grant, { waiters, facts, report }: Known): void => {
+    const { resource } = grant;
+    const freeSince = waiters.freeSince(grant, facts);
+    const all = [...waiters.of(resource)];
+    // Whose wait began in the faults may have lost its wake-up.
+    const waiting = all.filter(
+      (waiter) =>
+        waiter.askedAt > plan.faultyMs && waiter.queuedAt < freeSince && waits(waiter, facts, at),
+    );
+    const [first] = waiting;
+    if (first === undefined) return;
+    const isBehind = all.some(
+      (other) => !waiting.includes(other) && facts.session(other.session).until > freeSince,
+    );
+    const hasExpired = grant.freedAs === undefined;
+    if (isBehind && !PROMPT_BEHIND_OTHERS.has(plan.store)) return;
+    const limitMs =
+      TWO_ROUND_TRIPS_MS +
+      (isBehind ? (1 + CLOCKS) * HEAD_START_MS : 0) +
+      (hasExpired ? lagMs + plan.clockErrorMs : 0);
+    const lateMs = at - freeSince - limitMs;
+    if (lateMs > 0)
+      report(
+        hasExpired ? "L1" : "L2",
+        `${first.who} waited for ${resource}, which was free, ${lateMs.toFixed(2)} ms too long`,
+      );
+  };
+  let isEvening = false;
+  return following((event, waiters, facts, report) => {
+    if (event.kind === "opened") lagMs = event.expiryLagMs;
+    if (plan.isBeyondBounds || isEvening || !ORDERLY.has(plan.store)) return;
+    const known = { waiters, facts, report };
+    if (event.kind === "storeGranted") {
+      const before = facts.newest(event.resource);
+      if (before !== undefined && before.token !== event.token) judge(event.at, before, known);
+    }
+    if (event.kind !== "evening") return;
+    isEvening = true;
+    for (const resource of waiters.resources()) {
+      const newest = facts.newest(resource);
+      if (newest !== undefined && !facts.isHeldAtStore(newest, event.at))
+        judge(event.at, newest, known);
+    }
+  });
+};
+
+/** No session is kept for longer than its ttl and what the store's own steps add to it. */
+export const keptForItsTtl: MakeChecker = ({ ttlMs, storeLagMs, isBeyondBounds }) => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeKept" || isBeyondBounds) return;
+    const keptMs = event.until - event.at;
+    // What once() leaves behind is kept for its own time.
+    if (!facts.session(event.session).isRenewed) return;
+    if (keptMs > ROUNDING * (ttlMs + storeLagMs) + WHOLE_MS)
+      report(
+        "L1",
+        `the store keeps a session for ${keptMs.toFixed(0)} ms, by a ttl of ${ttlMs} ms`,
+      );
+  },
+});
+
+interface Known {
+  readonly waiters: Waiters;
+  readonly facts: Facts;
+  readonly report: Report;
+}
+
+function following(
+  judge: (event: Traced, waiters: Waiters, facts: Facts, report: Report) => void,
+): Checker {
+  const waiters = new Waiters();
+  return {
+    on(event, facts, report) {
+      judge(event, waiters, facts, report);
+      waiters.learn(event);
+    },
+  };
+}
+
+/** Somebody is there to take the resource, and the store knows of it. */
+function waits({ hasLeft, session }: Waiter, facts: Facts, at: number): boolean {
+  return !hasLeft && facts.session(session).until > at;
+}

@@ -1,0 +1,157 @@
+// Goal: the checkers of renewals and of waiters find what they are there for, and are silent on what is allowed. Method: small
+// traces by hand, each once with and once without the fault.
+import { describe, expect, test } from "vitest";
+import { renewEveryMs } from "../src/sim/plan.ts";
+import type { Happening } from "../src/sim/world/trace.ts";
+import {
+  asked,
+  CALM,
+  findings,
+  freed,
+  grant,
+  held,
+  kept,
+  NEVER,
+  plan,
+  r,
+  renewal,
+  type Step,
+} from "./support/sim-traces.ts";
+
+describe("L3: what loses a lease", () => {
+  const sent = { sentAt: 1, sentAtTrue: 1, ttlMs: plan.ttlMs, expiryLagMs: 0 };
+  const opened: Step = [2, "p1", { kind: "opened", session: "a", ...sent }];
+  /** Of a session that was opened at 1. */
+  const safeUntil = 1 + plan.ttlMs - plan.clockErrorMs - plan.roundTripMs;
+  type Over = Extract<Happening, { kind: "over" }>;
+  const lost = (at: number, more: Partial<Over> = {}): Step => [
+    ...([at, "p1"] as const),
+    { kind: "over", ...r, reason: "expired", now: at, steadySince: 0, jumpedAt: NEVER, ...more },
+  ];
+  const day = (...steps: Step[]): string[] =>
+    findings(kept(1, 9_000), opened, grant(2, 1n), held, ...steps);
+  const failed = (...sentAt: number[]): Step[] =>
+    sentAt.flatMap((at) => [asked(at, "renew"), renewal("failed", at, at + plan.roundTripMs)]);
+
+  test("two renewals that failed, by its end; one does not, nor does any before its end", () => {
+    expect(day(...failed(670, 1_340), lost(safeUntil))).toEqual([]);
+    expect(day(...failed(670), lost(safeUntil))).toEqual([
+      "L3: p1 lost r when 1 of its renewals were lost",
+    ]);
+    expect(day(...failed(670, 1_340), lost(1_500))[0]).toContain("before the end of its newest");
+    expect(day(...failed(670), lost(770))[0]).toContain("before the end of its newest");
+    expect(day(...failed(670, 1_340), lost(1_500, { reason: "revoked" }))).toEqual([]);
+  });
+
+  test("one that was sent too late to be answered does not count", () => {
+    expect(day(...failed(670, safeUntil - plan.roundTripMs + 1), lost(safeUntil))).toHaveLength(1);
+    expect(day(...failed(670, safeUntil - plan.roundTripMs), lost(safeUntil))).toEqual([]);
+  });
+
+  test("a confirmed one counts from when it was sent; one that took too long may count or not", () => {
+    const until = safeUntil + 669;
+    const confirmed = [asked(670, "renew"), renewal("renewed", 670, 720)];
+    expect(day(...confirmed, ...failed(1_340, 2_010), lost(until))).toEqual([]);
+    expect(day(...confirmed, ...failed(1_340, 2_010), lost(safeUntil))).toHaveLength(1);
+    expect(day(...confirmed, ...failed(1_340), lost(until))).toHaveLength(1);
+    const late = [asked(670, "renew"), renewal("renewed", 670, 790)];
+    expect(day(...late, ...failed(1_340), lost(safeUntil))).toEqual([]);
+    expect(day(...late, ...failed(1_340, 2_010), lost(until))).toEqual([]);
+  });
+
+  test("a session that is gone, a clock that jumped, a program that was stopped", () => {
+    expect(day(renewal("gone", 670, 720), lost(720))).toEqual([]);
+    expect(day([720, "p1", { kind: "toldGone", session: "a" }], lost(720))).toEqual([]);
+    expect(day(lost(720, { jumpedAt: 710 }))).toEqual([]);
+    expect(day(lost(720, { jumpedAt: 0 }))).toHaveLength(1);
+    expect(day(...failed(670), lost(safeUntil, { steadySince: 770 }))).toEqual([]);
+    // A stop is no reason to end before the time is over.
+    expect(day(...failed(670), lost(820, { steadySince: 770 }))).toHaveLength(1);
+  });
+});
+
+describe("who waits", () => {
+  /** The attempt of the grant with this token. */
+  const seek = (at: number, who: string, session: string, token: bigint): Step => [
+    ...([at, who] as const),
+    {
+      ...({ kind: "asked", what: "grant", session, now: at, resource: "r" } as const),
+      attempt: `${session}.${token}`,
+    },
+  ];
+  const queue = (at: number, who: string, session: string, token: bigint): Step => [
+    ...([at, who] as const),
+    { kind: "queued", resource: "r", attempt: `${session}.${token}` },
+  ];
+  const [from, free] = [CALM + 100, CALM + 500];
+  const gaveUp: Step = [free - 5, "p1", { kind: "gaveUp", ...r }];
+  /** Session a holds r; b waits for it, and c after b; then a gives it back. */
+  const waiting: Step[] = [
+    ...[kept(from, CALM + 2_000), kept(from, CALM + 2_000, "b"), kept(from, CALM + 2_000, "c")],
+    grant(from, 1n),
+    ...[seek(from + 10, "p2", "b", 2n), queue(from + 20, "p2", "b", 2n)],
+    ...[seek(from + 30, "p3", "c", 2n), queue(from + 40, "p3", "c", 2n)],
+    ...[gaveUp, freed(free, "released")],
+  ];
+
+  test("FIFO: who came later is not served first while the first has its head start", () => {
+    expect(findings(...waiting, grant(free + 9, 2n, "b"))).toEqual([]);
+    const late = grant(free + 9, 2n, "c");
+    expect(findings(...waiting, late)).toEqual([
+      "FIFO: r: 2 went to p3, though p2 had waited longer",
+    ]);
+    expect(findings(...waiting, grant(free + 251, 2n, "c")).join()).not.toContain("FIFO");
+    // One who has gone waits no more, and of two whose requests crossed nobody knows who was first.
+    const gone: Step = [free, "p2", { kind: "crashed" }];
+    expect(findings(...waiting, gone, late)).toEqual([]);
+    const crossed = waiting.filter(([, who, { kind }]) => who !== "p2" || kind !== "queued");
+    const later = queue(from + 35, "p2", "b", 2n);
+    expect(findings(...crossed, later, late)).toEqual([]);
+  });
+
+  test("L2: in the calm a release is answered by a grant within two round trips, or a head start more", () => {
+    const late = grant(free + 40, 2n, "b");
+    expect(findings(...waiting, late)).toEqual([
+      "L2: p2 waited for r, which was free, 16.00 ms too long",
+    ]);
+    const evening: Step = [free + 40, "world", { kind: "evening" }];
+    expect(findings(...waiting, evening)).toHaveLength(1);
+    // Somebody of before the calm may be first, and stuck.
+    const stuck = [kept(1, CALM + 2_000, "d"), seek(2, "p4", "d", 2n)];
+    expect(findings(...stuck, ...waiting, late)).toEqual([]);
+    expect(findings(...stuck, ...waiting, grant(free + 300, 2n, "b"))).toHaveLength(1);
+  });
+
+  test("L1: behind an expiry it may take the store's lag longer", () => {
+    const until = CALM + 900;
+    const expiring = waiting.filter(([, , { kind }]) => kind !== "storeFreed" && kind !== "gaveUp");
+    const dead = kept(from + 50, until);
+    const inTime = until + plan.clockErrorMs + 20;
+    expect(findings(...expiring, dead, grant(inTime, 2n, "b"))).toEqual([]);
+    expect(findings(...expiring, dead, grant(inTime + 40, 2n, "b"))[0]).toContain("L1: p2 waited");
+  });
+
+  test("L1: a session that is kept for longer than its ttl", () => {
+    const renew = asked(5, "renew");
+    expect(findings(kept(10, 10 + plan.ttlMs))).toEqual([]);
+    expect(findings(renew, kept(10, 10 + plan.ttlMs))).toEqual([]);
+    expect(findings(renew, kept(10, 10 + 1.1 * plan.ttlMs))[0]).toContain("L1: the store keeps");
+  });
+
+  test("a renewal before it is due, where none has failed", () => {
+    const sent = { sentAt: 1, sentAtTrue: 1, ttlMs: plan.ttlMs, expiryLagMs: 0 };
+    const opened: Step = [2, "p1", { kind: "opened", session: "a", ...sent }];
+    const every = renewEveryMs(plan);
+    expect(findings(opened, asked(1 + every, "renew"))).toEqual([]);
+    expect(findings(opened, asked(every - 1, "renew"))[0]).toContain("before it was due");
+    const failed = [asked(1 + every, "renew"), renewal("failed", 1 + every, 20 + every)];
+    expect(findings(opened, ...failed, asked(40 + every, "renew"))).toEqual([]);
+    // Two were under way: the first of them confirms, the second fails, and that is a reason to ask again soon.
+    const at = 40 + every;
+    const two = [...failed, asked(at, "renew"), asked(at + 40, "renew")];
+    const confirmed = [...two, renewal("renewed", at, at + 60)];
+    const again = asked(at + 100, "renew");
+    expect(findings(opened, ...confirmed, renewal("failed", at + 40, at + 70), again)).toEqual([]);
+    expect(findings(opened, ...confirmed, again)).toHaveLength(1);
+  });
+});
