@@ -124,14 +124,14 @@ describe("the packed files", () => {
 
   test("contain every export and the pages a user reads first", () => {
     const wanted = entries.flatMap((entry) => [entry.default.slice(2), entry.types.slice(2)]);
-    for (const path of [...wanted, "package.json", "README.md", "CHANGELOG.md", "LICENSE"]) {
+    for (const path of [...wanted, "package.json", "README.md", "LICENSE"]) {
       expect(files).toContain(path);
     }
   });
 
   test("contain no test, no source map and nothing outside dist but the pages", () => {
     expect(files.filter((path) => /\.test\b|\.test-d\b|\.map$/.test(path))).toEqual([]);
-    const pages = ["package.json", "README.md", "CHANGELOG.md", "LICENSE", "man/tenure.1"];
+    const pages = ["package.json", "README.md", "LICENSE", "man/tenure.1"];
     const others = files.filter((path) => !/^dist\/.+\.(js|d\.ts)$/.test(path));
     expect(others.sort()).toEqual(pages.sort());
   });

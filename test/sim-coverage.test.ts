@@ -34,7 +34,7 @@ const EXPECTED = [
 const SEEDS_EACH = 50;
 const STORES = [
   { store: "memory", parts: 4 },
-  { store: "sqlite", parts: 2 },
+  { store: "sqlite", parts: 4 },
 ];
 
 describe.each(STORES)("on $store", ({ store, parts }) => {
