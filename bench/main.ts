@@ -1,9 +1,9 @@
 // `npm run bench`: every benchmark in turn. `npm run bench:peers`: the comparison with other libraries. Either writes its part
-// of results.json and RESULTS.md, with date and machine. Figures are ratios within one run; the exit code tells whether all
-// targets were reached. Where peers could not be installed, nothing is written and the exit code says so. With names as arguments only those are run: of the comparison these are parts of it (`peerBenchmarks` has
-// their names). With --quick it is measured only as long as it takes to see that it works. Either writes
-// nothing unless --write says so; of named ones it replaces only their tables. --redraw measures nothing: it makes the pictures
-// and docs/comparison.md again from results.json.
+// of results.json and RESULTS.md. Figures are ratios within one run; the exit code tells whether all targets were reached. Where
+// peers could not be installed nothing is written, and the exit code says so. With names as arguments only those are run: of the
+// comparison these are parts of it (`peerBenchmarks` has their names). With --quick it is measured only as long as it takes to
+// see that it works. Quick or named, it writes nothing unless --write says so, and of named ones it replaces only their tables.
+// --redraw measures nothing: it makes the tables, the pictures and docs/comparison.md again from results.json.
 
 import { checkCost } from "./check-cost.ts";
 import { peerBenchmarks } from "./compare/peers.ts";

@@ -62,7 +62,7 @@ export class Session {
   readonly #timers: { renewal?: Timer; look?: Timer } = {};
   #state: SessionState;
   /** What renewals told to be revoked while somebody acquires: it may be a grant whose lease is still being made. */
-  readonly #revoked = new Map<string, bigint>();
+  readonly #revoked = new Set<string>();
   #users = 0;
   #attempts = 0;
   readonly #withdrawn = new Map<
@@ -129,8 +129,8 @@ export class Session {
   }
 
   /** Whether a renewal has told that this grant is over, which it may have done before there was a lease to tell. */
-  wasRevoked({ resource, token }: LeaseRef): boolean {
-    return this.#revoked.get(resource) === token;
+  wasRevoked(ref: LeaseRef): boolean {
+    return this.#revoked.has(nameOf(ref));
   }
 
   join(member: SessionMember): void {
@@ -259,8 +259,7 @@ export class Session {
   #loseOne(ref: LeaseRef): void {
     const member = this.#members.get(ref.resource);
     if (member?.token === ref.token) member.lose("revoked", "a third party revoked it");
-    else if (this.#users > 0 && ref.token > (this.#revoked.get(ref.resource) ?? 0n))
-      this.#revoked.set(ref.resource, ref.token);
+    else if (this.#users > 0) this.#revoked.add(nameOf(ref));
   }
 
   #finish(command: {
@@ -290,6 +289,11 @@ export class Session {
 
   /** Settles when the store has been told of the end, where it had to be. Never rejects. */
   ending: Promise<void> = Promise.resolve();
+}
+
+/** One grant among all of a store. */
+function nameOf({ resource, token }: LeaseRef): string {
+  return `${token} ${resource}`;
 }
 
 /** What the wall clock showed at an instant of the monotonic clock. */

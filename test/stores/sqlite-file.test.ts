@@ -1,6 +1,6 @@
 // What is special about a store that is a file: strange files are refused untouched, a reboot neither frees a lease too
 // early nor keeps it for ever, requests share commits, and a waiter is woken even where the kernel reports nothing.
-// Method: real files in a temp folder; only the host clock (for the boot id) is a stand-in.
+// Method: real files in a temp folder; only the clocks are stand-ins where a reboot or a sleep is needed.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

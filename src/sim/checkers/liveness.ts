@@ -8,13 +8,11 @@ import type { MakeChecker } from "./checker.ts";
 const AS_LATE = 1.1;
 /**
  * Some stores give sessions their ttl once more: SQLite those of the boot before when somebody first sees them, etcd and ZooKeeper
- * all of them with a new leader, whose clocks start anew.
+ * all of them with a new leader, whose clocks start anew. That is as late again, and never more than was asked of every store
+ * before they were told apart.
  */
-const AS_LATE_ONCE_MORE: Readonly<Record<string, number>> = {
-  sqlite: 2 * AS_LATE,
-  etcd: 2 * AS_LATE,
-  zookeeper: 2 * AS_LATE,
-};
+const ONCE_MORE: ReadonlySet<string> = new Set(["sqlite", "etcd", "zookeeper"]);
+const LATEST_GRACE_MS = 3_000;
 /** Beyond that: a warm-up or a wait that lost its wake-up in the faults (1 s), the head start, and some round trips. */
 const GRACE_MS = 1_500;
 /**
@@ -46,8 +44,10 @@ export function lively(contended: readonly string[]): MakeChecker {
 }
 
 function livelyUntil(plan: Plan): number {
-  const times = AS_LATE_ONCE_MORE[plan.store] ?? AS_LATE;
-  return plan.faultyMs + times * (plan.ttlMs + plan.storeLagMs) + GRACE_MS;
+  const onceMs = AS_LATE * (plan.ttlMs + plan.storeLagMs) + GRACE_MS;
+  const againMs = onceMs + AS_LATE * (plan.ttlMs + plan.storeLagMs);
+  const latestMs = settledMs(plan) + LATEST_GRACE_MS;
+  return plan.faultyMs + (ONCE_MORE.has(plan.store) ? Math.min(againMs, latestMs) : onceMs);
 }
 
 export const calmKeepsLeases: MakeChecker = (plan) => ({

@@ -69,6 +69,13 @@ local function entry(session, attempt)
   return #session .. ':' .. session .. attempt
 end
 
+-- The session and the attempt of such an entry.
+local function parts(waiter)
+  local length = string.match(waiter, '^(%d+):')
+  local from = #length + 2
+  return string.sub(waiter, from, from + length - 1), string.sub(waiter, from + length)
+end
+
 -- The first waiter whose session lives; the dead before it are dropped.
 local function head(resource, lease)
   if not lease.queued then return nil end
@@ -79,10 +86,8 @@ local function head(resource, lease)
       lease.queued = false
       return nil
     end
-    local length = string.match(first, '^(%d+):')
-    local from = #length + 2
-    local behind = from + length
-    if lives(string.sub(first, from, behind - 1)) then return string.sub(first, behind) end
+    local session, attempt = parts(first)
+    if lives(session) then return attempt end
     redis.call('LPOP', queue)
   end
 end
@@ -93,10 +98,9 @@ local function tell(resource, message)
   redis.call('PUBLISH', base .. 'c:' .. resource, message)
   local told = 0
   for _, waiter in ipairs(redis.call('LRANGE', base .. 'q:' .. resource, 0, ${LOOKED_AT - 1})) do
-    local length = string.match(waiter, '^(%d+):')
-    local from = #length + 2
-    if lives(string.sub(waiter, from, from + length - 1)) then
-      redis.call('PUBLISH', base .. 't:' .. string.sub(waiter, from + length), message)
+    local session, attempt = parts(waiter)
+    if lives(session) then
+      redis.call('PUBLISH', base .. 't:' .. attempt, message)
       told = told + 1
       if told == ${TOLD} then return end
     end

@@ -23,9 +23,9 @@ export interface OpenedFile {
 /** How often a read is tried again while another process recovers the file. */
 const READ_TRIES = 200;
 
-/** So many of a line are woken by every write, so that the turn of the next is never missed. */
+/** Whoever has no more than so many before it in line looks at every write, so that its turn is not missed. */
 const ALERT = 1;
-/** A handover takes no less. */
+/** For each further one before it, a waiter may look so much later. Less, and a long line keeps the cores from whose turn it is. */
 const TURN_MS = 5;
 
 export class SqliteStore implements Store {
@@ -82,9 +82,10 @@ export class SqliteStore implements Store {
     return this.#writer.write(request.limitMs, () => {
       const at = this.#lately();
       const outcome = this.#grant(request, at);
+      if (outcome.kind !== "busy") return outcome;
       // A yes holds. A no may be the fault of a reading that is a step old.
-      const isFinal = outcome.kind !== "busy" || at.nowMs === this.#now().nowMs;
-      return isFinal ? outcome : this.#grant(request, this.#now());
+      const now = this.#now();
+      return at.nowMs === now.nowMs ? outcome : this.#grant(request, now);
     });
   }
 
@@ -175,7 +176,6 @@ export class SqliteStore implements Store {
     return lookAgainInMs(row, this.#tables.head(request.resource, at), request.attempt, at);
   }
 
-  /** The first few look at once at whatever is written. Each further one has so many turns to wait for. */
   #patienceOf({ resource, attempt }: contract.AttemptRequest): number {
     return Math.max(0, this.#tables.ahead(resource, attempt) - ALERT) * TURN_MS;
   }
