@@ -199,6 +199,35 @@ describe("liveness", () => {
       expect(messages.some((message) => message.includes(`acted on ${resource}`))).toBe(true);
   });
 
+  test("L1: a renewal that was sent in the faults and arrives in the calm is the last of them", () => {
+    const lock = { resource: "lock/0", token: 1n };
+    const until = CALM + 3_800;
+    const day = (actsAt: number, ...steps: Step[]): string[] => {
+      const others = CONTENDED.filter((resource) => resource !== lock.resource);
+      const all: Step[] = [
+        asked(1, "openSession"),
+        kept(2, CALM + 1_900),
+        [3, "store", { kind: "storeGranted", ...lock, session: "a", attempt: "a.1" }],
+        asked(CALM - 200, "renew"),
+        ...others.map((resource): Step => [CALM + 1, "p9", act({ resource, token: 9n })]),
+        ...steps,
+        [actsAt, "p2", act({ resource: lock.resource, token: 2n })],
+      ];
+      const events = all.map(([at, who, happening]) => ({ at, who, ...happening }));
+      const found = checkTrace(plan, events).filter(({ invariant }) => invariant === "L1");
+      return found.map(({ message }) => message);
+    };
+    const late = kept(CALM + 1_800, until);
+    const tooLate = until + 1_600;
+    expect(day(CALM + 3_600)).toEqual([]);
+    expect(day(until + 1_400)).toHaveLength(1);
+    expect(day(until + 1_400, late)).toEqual([]);
+    expect(day(tooLate, late)).toEqual(["nobody acted on lock/0 within 5300 ms of calm"]);
+    // Who renews in the calm has not left, and must act; and other sessions have nothing to do with it.
+    expect(day(until + 1_400, late, asked(CALM + 1_900, "renew"))).toHaveLength(1);
+    expect(day(until + 1_400, kept(CALM + 1_800, until, "b"))).toHaveLength(1);
+  });
+
   test("L3: a loss or a doubt in the calm", () => {
     const late = CALM + 2 * plan.ttlMs;
     expect(findings([late, "p1", over("expired")])).toHaveLength(1);

@@ -199,9 +199,9 @@ class Course {
       if (event.kind === "acted") waiting.delete(event.resource);
     const grants = events.filter(({ kind }) => kind === "storeGranted").length;
     const leftMs = (this.#calmAt ?? 0) + this.#plan.calmMs - this.#schedule.now;
-    const isLively = waiting.size === 0 || leftMs <= 0;
     const provesSomething = this.#resources.canTryGuard && grants >= GRANTS_MIN;
-    if (isLively && (provesSomething || leftMs <= -LONGEST_CALM_MS)) this.#evening();
+    const isDone = waiting.size === 0 && provesSomething;
+    if (isDone || leftMs <= -LONGEST_CALM_MS) this.#evening();
     else this.#schedule.after(LOOK_MS, () => this.#eveningWhenLively(calmFrom));
   }
 

@@ -3,6 +3,7 @@
 
 import { type Plan, settledMs } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
+import type { Facts } from "./facts.ts";
 
 /** What was held by the dead when the calm began ends with its ttl and the store's lag; what was killed starts again as late. */
 const AS_LATE = 1.1;
@@ -22,25 +23,59 @@ const GRACE_MS = 1_500;
  */
 const REQUESTS_MAX = 60;
 const SECOND_MS = 1_000;
+/** Requests with which a session lives for a ttl more. */
+const KEEPING: ReadonlySet<string> = new Set(["openSession", "renew"]);
 
 export function lively(contended: readonly string[]): MakeChecker {
   return (plan) => {
-    const until = livelyUntil(plan);
-    const waiting = new Set(contended);
+    const actedAt = new Map<string, number>();
+    const askedAt = new Map<string, number>();
+    const sentAt = ({ session }: { readonly session: string }): number => askedAt.get(session) ?? 0;
+    const late: Kept[] = [];
     return {
-      on(event) {
-        if (event.kind !== "acted" || event.at < plan.faultyMs || event.at > until) return;
-        waiting.delete(event.resource);
+      on(event, facts) {
+        if (event.kind === "asked" && KEEPING.has(event.what)) askedAt.set(event.session, event.at);
+        if (event.at < plan.faultyMs) return;
+        if (event.kind === "storeKept" && event.at - sentAt(event) > plan.roundTripMs)
+          for (const resource of contended)
+            if (isHeldBy(event.session, resource, facts, event.at))
+              late.push({ ...event, resource });
+        if (event.kind === "acted" && !actedAt.has(event.resource))
+          actedAt.set(event.resource, event.at);
       },
       end(_facts, report) {
-        for (const resource of waiting)
-          report(
-            "L1",
-            `nobody acted on ${resource} within ${Math.round(until - plan.faultyMs)} ms of calm`,
-          );
+        for (const resource of contended) {
+          let until = livelyUntil(plan);
+          for (const kept of late)
+            if (kept.resource === resource && sentAt(kept) < kept.at)
+              until = Math.max(until, livelyBehind(plan, kept.until));
+          if ((actedAt.get(resource) ?? Number.POSITIVE_INFINITY) <= until) continue;
+          const withinMs = Math.round(until - plan.faultyMs);
+          report("L1", `nobody acted on ${resource} within ${withinMs} ms of calm`);
+        }
       },
     };
   };
+}
+
+interface Kept {
+  readonly resource: string;
+  readonly session: string;
+  readonly at: number;
+  readonly until: number;
+}
+
+function isHeldBy(session: string, resource: string, facts: Facts, at: number): boolean {
+  const newest = facts.newest(resource);
+  return newest?.session === session && facts.isHeldAtStore(newest, at);
+}
+
+/**
+ * A renewal that was sent in the faults and arrives in the calm is the last of the faults. It is known by this: none was sent a
+ * round trip ago, and none is sent afterwards, because its holder has left the session. But to the store it lives on.
+ */
+function livelyBehind({ storeLagMs }: Plan, keptUntil: number): number {
+  return keptUntil + AS_LATE * storeLagMs + GRACE_MS;
 }
 
 function livelyUntil(plan: Plan): number {
