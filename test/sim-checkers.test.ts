@@ -255,6 +255,25 @@ describe("liveness", () => {
     expect(findings(...holds, drained, overrun, alive, closed)).toHaveLength(1);
   });
 
+  test("L4: work that outlasts its drain and then the session leaves its lease, whichever of the two is told", () => {
+    const evening = CALM + plan.calmMs;
+    const holds: Step[] = [kept(1, evening + 9_000), grant(2, 1n), held];
+    const began: Step = [evening - 10, "p1", { kind: "workBegan", ...r, actsInDoubt: false }];
+    const drained: Step = [evening - 9, "p1", { kind: "drained", ...r, drainMs: 1 }];
+    const limit: Step = [evening - 8, "p1", over("released")];
+    const lost: Step = [evening - 7, "p1", { kind: "releasedAs", ...r, result: "lost" }];
+    const ended: Step = [evening - 6, "p1", { kind: "workEnded", ...r }];
+    const closed: Step = [evening + 1, "p1", { kind: "closed" }];
+    const first: Step[] = [...holds, began, drained, limit];
+    expect(findings(...first, lost, ended, closed)).toEqual([]);
+    // The session was not lost, or only behind the work: then there was somebody to give it back.
+    const alive = renewal("failed", evening - 5, evening - 4);
+    expect(findings(...first, lost, ended, alive, closed)).toHaveLength(1);
+    const lostLater: Step = [evening - 5, "p1", { kind: "releasedAs", ...r, result: "lost" }];
+    expect(findings(...first, ended, lostLater, closed)).toHaveLength(1);
+    expect(findings(...first, ended, closed)).toHaveLength(1);
+  });
+
   test("more requests in a second than there is reason for, and errors that nobody foresaw", () => {
     const many = Array.from({ length: 100 }, () => asked(10, "grant"));
     expect(findings(...many)[0]).toContain("requests: p1 asked");

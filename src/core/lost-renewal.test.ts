@@ -1,5 +1,6 @@
 // Goal: L3, one lost renewal loses nothing; and what happens when more are lost. Method: a network in a loop that
-// carries out the machine's commands: answers take what the drawn trips say, a lost one shows by its time limit only.
+// carries out the machine's commands: answers take what the drawn trips say, a lost one shows when its connection breaks or,
+// where it does not, by its time limit.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { anyDraw, partOf, validTiming } from "../../test/support/holder-timings.ts";
@@ -17,6 +18,8 @@ interface Weather {
   /** How long the n-th request takes, as a part of roundTripMs; the opening is number 0. */
   readonly trips: readonly number[];
   readonly lost: ReadonlySet<number>;
+  /** After what part of the limit a lost one shows; 1: by the limit only. */
+  readonly shows: number;
   readonly draw: number;
 }
 
@@ -46,7 +49,7 @@ function run(timing: Timing, weather: Weather): Run {
   };
   const send = (request: number, limitMs: number): (typeof underWay)[number] => {
     const answered = !weather.lost.has(request) && trip(request) <= limitMs;
-    const at = now + (answered ? trip(request) : limitMs);
+    const at = now + (answered ? trip(request) : weather.shows * limitMs);
     return answered
       ? { at, event: { type: "renewed", now: at, sentAt: now, grantedTtlMs: timing.ttlMs } }
       : { at, event: { type: "renewalFailed", now: at, sentAt: now, draw: weather.draw } };
@@ -78,6 +81,7 @@ const healthy = fc.array(fc.oneof(partOf(0.99), fc.constantFrom(0, 0.99)), {
 const oneLost = fc.record({
   trips: healthy,
   lost: fc.integer({ min: 1, max: REQUESTS - 2 }).map((request) => new Set([request])),
+  shows: fc.oneof(fc.constant(1), partOf(1)),
   draw: anyDraw,
 });
 
@@ -126,14 +130,19 @@ describe("lost renewals", () => {
     // Request 6 is sent before the answer to 4 has moved the deadline, and answered after the deadline of its sending.
     const overtaken: [Timing, Weather] = [
       { ttlMs: 48, renewEveryMs: 3, clockErrorMs: 0, roundTripMs: 21, marginMs: 21 },
-      { trips: [0, 0, 0, 0, 0.296, 0, 0.858, 0.99], lost: new Set([5]), draw: 0 },
+      { trips: [0, 0, 0, 0, 0.296, 0, 0.858, 0.99], lost: new Set([5]), shows: 1, draw: 0 },
     ];
     const trips = Array.from({ length: REQUESTS }, () => 0.9);
-    const weather = { trips, lost: new Set([2]), draw: 0.5 };
+    const weather = { trips, lost: new Set([2]), shows: 1, draw: 0.5 };
     // The opening takes longer than an interval, and the first renewal, which leaves behind it, is lost.
     const lateStart: [Timing, Weather] = [
       { ttlMs: 1_741, renewEveryMs: 390, clockErrorMs: 22, roundTripMs: 469, marginMs: 491 },
-      { trips: [0.9, 0.9, 0.99, 0.99, 0, 0, 0, 0], lost: new Set([1]), draw: 0.5 },
+      { trips: [0.9, 0.9, 0.99, 0.99, 0, 0, 0, 0], lost: new Set([1]), shows: 1, draw: 0.5 },
+    ];
+    // The same, and its connection breaks: the pause before the retry is no reason to send it later than the second was due.
+    const brokenOff: [Timing, Weather] = [
+      { ttlMs: 1_497, renewEveryMs: 307, clockErrorMs: 75, roundTripMs: 404, marginMs: 479 },
+      { trips: [0.9, 0.9, 0.99, 0.99, 0, 0, 0, 0], lost: new Set([1]), shows: 0.6, draw: 0.9 },
     ];
     fc.assert(
       fc.property(validTiming, oneLost, (timing, lost) => {
@@ -144,14 +153,14 @@ describe("lost renewals", () => {
         // It may still be in doubt after the last request that this world sends, but it is not lost.
         expect(run(timing, { ...lost, trips }).state.kind).not.toBe("ended");
       }),
-      { numRuns: 1_000, examples: [[slow, weather], overtaken, lateStart] },
+      { numRuns: 1_000, examples: [[slow, weather], overtaken, lateStart, brokenOff] },
     );
   });
 
   test("without a loss there is no doubt, however slow the healthy answers are", () => {
     fc.assert(
       fc.property(validTiming.filter(retriesInStep), healthy, (timing, trips) => {
-        const weather = { trips, lost: new Set<number>(), draw: 0 };
+        const weather = { trips, lost: new Set<number>(), shows: 1, draw: 0 };
         expect(run(timing, weather)).toMatchObject({ state: { kind: "confirmed" }, doubts: 0 });
       }),
     );
@@ -166,7 +175,7 @@ describe("lost renewals", () => {
       clockErrorMs: 10,
       renewEveryMs: 500,
     });
-    const { state, doubts } = run(timing, { trips, lost, draw: 0.5 });
+    const { state, doubts } = run(timing, { trips, lost, shows: 1, draw: 0.5 });
     expect(state).toMatchObject({ kind: "ended", reason: "expired" });
     expect(doubts).toBe(1);
   });

@@ -124,8 +124,8 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
  * Two renewals leave within two intervals of the confirmed one: the availability inequality counts on the second (L3). The first
  * is late where the answer that confirmed took longer than an interval, as that to an opening may; the second is then not.
  */
-function untilNextMs(confirmedSentAt: number, now: number, { renewEveryMs }: Timing): number {
-  const secondDueInMs = confirmedSentAt + 2 * renewEveryMs - now;
+function untilNextMs(confirmedSentAt: number, sentAt: number, { renewEveryMs }: Timing): number {
+  const secondDueInMs = confirmedSentAt + 2 * renewEveryMs - sentAt;
   return secondDueInMs > 0 ? Math.min(renewEveryMs, secondDueInMs) : renewEveryMs;
 }
 
@@ -154,7 +154,8 @@ function doubt(
   if (event.now >= state.safeUntil) return outOfTime();
   const failures = state.kind === "doubt" ? state.failures + 1 : 1;
   // Never later than the renewal that was due next anyway: the availability inequality counts on that one (L3).
-  const dueInMs = Math.max(0, event.sentAt + timing.renewEveryMs - event.now);
+  const dueAt = event.sentAt + untilNextMs(state.sentAt, event.sentAt, timing);
+  const dueInMs = Math.max(0, dueAt - event.now);
   const delayMs = Math.min(dueInMs, backoffMs(renewalBackoff(timing), failures, event.draw));
   return {
     state: { kind: "doubt", sentAt: state.sentAt, safeUntil: state.safeUntil, failures },

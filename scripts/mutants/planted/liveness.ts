@@ -29,6 +29,13 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
     test: "src/core/lost-renewal.test.ts",
   },
   {
+    name: "a retry may be later than the second renewal was due",
+    file: machine,
+    find: "event.sentAt + untilNextMs(state.sentAt, event.sentAt, timing);",
+    replace: "event.sentAt + timing.renewEveryMs;",
+    test: "src/core/lost-renewal.test.ts",
+  },
+  {
     name: "renewals ten times as often",
     file: machine,
     find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',

@@ -17,7 +17,7 @@ export interface Grant {
   isGivenUp: boolean;
   /** release() was called. */
   isDraining: boolean;
-  /** release() gave up on the work: it goes on, and only where it ends in time is the lease given back. */
+  /** release() answered before the work had ended: it goes on, and only where it ends in time is the lease given back. */
   isOverrun: boolean;
   /** The holder knows that it is over. */
   isOver: boolean;
@@ -123,7 +123,9 @@ export class Facts {
     if (event.kind === "held") grant.holder = event.who;
     if (event.kind === "gaveUp") grant.isGivenUp = true;
     if (event.kind === "drained") grant.isDraining = true;
-    if (event.kind === "releasedAs" && event.result === "overrun") grant.isOverrun = true;
+    // Both are due at the same instant, the end of what was certain: it was overrun, or its session was lost.
+    if (event.kind === "releasedAs" && (event.result === "overrun" || isLostAtWork(event, grant)))
+      grant.isOverrun = true;
     if (event.kind === "over") {
       grant.isOver = true;
       if (event.reason !== "released") grant.lostAt ??= event.at;
@@ -171,4 +173,8 @@ export class Facts {
       session.inDoubt = false;
     }
   }
+}
+
+function isLostAtWork({ result }: { readonly result: string }, { work }: Grant): boolean {
+  return result === "lost" && work > 0;
 }
