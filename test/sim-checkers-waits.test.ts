@@ -7,6 +7,7 @@ import {
   asked,
   CALM,
   findings,
+  findingsOf,
   freed,
   grant,
   held,
@@ -120,6 +121,27 @@ describe("who waits", () => {
     const stuck = [kept(1, CALM + 2_000, "d"), seek(2, "p4", "d", 2n)];
     expect(findings(...stuck, ...waiting, late)).toEqual([]);
     expect(findings(...stuck, ...waiting, grant(free + 300, 2n, "b"))).toHaveLength(1);
+  });
+
+  test("L2: where wake-ups are messages, of those whom one has reached that was sent in the calm", () => {
+    const late = grant(free + 40, 2n, "b");
+    const day = (...steps: Step[]): string[] =>
+      findingsOf({ ...plan, store: "postgres" }, [...waiting, ...steps, late]);
+    const heard = (who: string, at: number, sentAt = at - 2): Step => [
+      ...([at, who] as const),
+      { kind: "heard", sentAt },
+    ];
+    const both = [heard("p2", from + 50), heard("p3", from + 50)];
+    expect(day(...both)).toHaveLength(1);
+    expect(day()).toEqual([]);
+    // Those of the faults come in order, and more of them may be on their way.
+    expect(day(heard("p2", from + 50, CALM - 900))).toEqual([]);
+    expect(day(...both, [from + 60, "p2", { kind: "deaf" }])).toEqual([]);
+    expect(day(...both, [from + 60, "p2", { kind: "deaf" }], heard("p2", from + 70))).toHaveLength(
+      1,
+    );
+    // The message that was missed is not the one that counts.
+    expect(day(heard("p2", free + 30), heard("p3", from + 50))).toEqual([]);
   });
 
   test("L1: behind an expiry it may take the store's lag longer", () => {

@@ -3,14 +3,16 @@
 import type { Violation } from "./checkers/checker.ts";
 import type { Traced } from "./world/trace.ts";
 
-/** Everything but the requests, or all of it. */
+const DETAILS: ReadonlySet<string> = new Set(["asked", "heard", "deaf"]);
+
+/** Everything but the messages, or all of it. */
 export function timeline(
   events: readonly Traced[],
   violations: readonly Violation[],
   options: { readonly all: boolean },
 ): string[] {
   const lines = events.flatMap((event) => {
-    const text = options.all || event.kind !== "asked" ? tell(event) : "";
+    const text = options.all || !DETAILS.has(event.kind) ? tell(event) : "";
     return text === "" ? [] : [{ at: event.at, line: lineOf(event.at, event.who, text) }];
   });
   const wrong = violations.map(({ at, invariant, message }) => ({
@@ -93,6 +95,10 @@ function tell(event: Traced): string {
       return `${event.what}: ${event.code}`;
     case "asked":
       return `asks: ${event.what}`;
+    case "heard":
+      return "hears from the store";
+    case "deaf":
+      return "has nothing to hear the store with";
     case "fault":
       return `FAULT ${event.fault} (${event.detail})`;
     case "calm":

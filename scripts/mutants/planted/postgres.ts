@@ -33,6 +33,13 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     store: "postgres",
   },
   {
+    name: "postgres: the first in line does not look when it is told",
+    file: "stores/postgres/waker.ts",
+    find: "if (place === 0) subscription.ring();",
+    replace: "if (place === 0) void subscription;",
+    store: "postgres",
+  },
+  {
     name: "postgres: what a failover lost is not looked for",
     file: "stores/postgres/survivors.ts",
     find: "held.epoch < epoch)",

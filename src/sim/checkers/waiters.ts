@@ -18,6 +18,12 @@ export interface Waiter {
 export class Waiters {
   readonly #of = new Map<string, Map<string, Waiter>>();
   readonly #freedAt = new Map<string, number>();
+  readonly #hearsSince = new Map<string, number>();
+  readonly #calmAt: number;
+
+  constructor(calmAt: number) {
+    this.#calmAt = calmAt;
+  }
 
   of(resource: string): Iterable<Waiter> {
     return this.#of.get(resource)?.values() ?? [];
@@ -37,6 +43,14 @@ export class Waiters {
     return freedAt ?? facts.session(grant.session).until;
   }
 
+  /**
+   * Since when the store's messages reach it; a true instant. They come in order: when one has come that was sent in the calm, none
+   * of the faults is in their way any more.
+   */
+  hearsSince(who: string): number {
+    return this.#hearsSince.get(who) ?? Number.POSITIVE_INFINITY;
+  }
+
   learn(event: Traced): void {
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
       this.#asked(event, event.resource, event.attempt);
@@ -49,6 +63,9 @@ export class Waiters {
       const name = `${event.resource} ${event.token}`;
       if (!this.#freedAt.has(name)) this.#freedAt.set(name, event.at);
     }
+    if (event.kind === "heard" && event.sentAt >= this.#calmAt && !this.#hearsSince.has(event.who))
+      this.#hearsSince.set(event.who, event.at);
+    if (event.kind === "deaf" || event.kind === "crashed") this.#hearsSince.delete(event.who);
     if (event.kind === "crashed" || event.kind === "closed")
       this.#leave(({ who }) => who === event.who);
     if (event.kind === "endedSession" || event.kind === "toldGone")

@@ -150,6 +150,12 @@ export type Happening =
     }
   /** The answer to a request for a grant that waits: busy, so that it has its place in the queue by now. */
   | { readonly kind: "queued"; readonly resource: string; readonly attempt: string }
+  /**
+   * A message reached the program that the store sent of its own accord, at this true instant, as wake-ups are; or the connection
+   * for such messages is gone.
+   */
+  | { readonly kind: "heard"; readonly sentAt: number }
+  | { readonly kind: "deaf" }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
   | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
 
