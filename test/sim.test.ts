@@ -145,6 +145,24 @@ describe("what nobody catches", () => {
     },
   );
 
+  test("what fails around a day, and not on it, ends the run with the day's number", async () => {
+    let closings = 0;
+    const host: Host = {
+      ...simHost,
+      // The first is for all days together, the others for one each.
+      closeWorld: () => {
+        closings += 1;
+        if (closings === 3) throw stray();
+        return simHost.closeWorld();
+      },
+    };
+    const swarm = { from: 4, to: 6, store: "memory", host, failFast: false, twice: false };
+    await expect(runSwarm(swarm)).rejects.toMatchObject({
+      message: "Seed 5 on memory could not be judged.",
+      cause: { message: "stray" },
+    });
+  });
+
   test("in the last turn of a day it is still that day's", async () => {
     const host = astray(() => void Promise.reject(stray()), Number.MAX_SAFE_INTEGER);
     const { verdict } = await runSeed(4, "memory", host);

@@ -77,6 +77,8 @@ async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
   );
   try {
     const seen = await simulate(folder, mutant.store ?? values.store, values.seeds);
+    // Nobody has said what is wrong with it.
+    if (seen === "hangs") return { mutant, where: "", how: `no end within ${LIMIT_MS / 1_000} s` };
     if (seen !== undefined) return { mutant, caughtBy: "seed", ...seen };
     const { test } = mutant;
     if (test !== undefined && (await failsTest(folder, test)))
@@ -87,11 +89,17 @@ async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
   }
 }
 
+interface ChildError {
+  readonly code?: number;
+  readonly killed?: boolean;
+  readonly stdout?: string;
+}
+
 async function simulate(
   folder: string,
   store: string,
   seeds: string,
-): Promise<{ readonly where: string; readonly how: string } | undefined> {
+): Promise<{ readonly where: string; readonly how: string } | "hangs" | undefined> {
   const main = join(folder, "src", "cli", "main.ts");
   const words = ["sim", "--seeds", seeds, "--store", store];
   // One job: the bugs have a core each, and the source cannot be run in threads (src/cli/sim/threads.ts).
@@ -101,7 +109,8 @@ async function simulate(
     await promisify(execFile)(process.execPath, args, { cwd: root, timeout: LIMIT_MS });
     return undefined;
   } catch (error) {
-    const { code, stdout = "" } = error as { code?: number; stdout?: string };
+    const { code, killed, stdout = "" } = error as ChildError;
+    if (killed === true) return "hangs";
     if (code !== 1) throw error;
     const { findings } = JSON.parse(stdout) as {
       findings: { seed: number; violations: { invariant: string; message: string }[] }[];
@@ -126,7 +135,7 @@ async function failsTest(folder: string, test: string): Promise<boolean> {
     await promisify(execFile)(process.execPath, args, { cwd: folder, timeout: LIMIT_MS });
     return false;
   } catch (error) {
-    const { stdout = "" } = error as { stdout?: string };
+    const { stdout = "" } = error as ChildError;
     // Only a test that failed counts: one that could not be run proves nothing.
     if (/[1-9]\d* failed/.test(stdout)) return true;
     throw error;

@@ -52,7 +52,10 @@ export async function runSwarm(options: SwarmOptions): Promise<Summary> {
 async function runEach({ from, to, store, host, failFast, twice }: SwarmOptions): Promise<Summary> {
   const summary = emptySummary();
   for (let seed = from; seed <= to; seed += 1) {
-    const outcome = await runSeed(seed, store, host);
+    const outcome = await runSeed(seed, store, host).catch((cause: unknown) => {
+      // A checker or a model that throws: nothing of the day itself does, but which day it was is worth knowing.
+      throw new Error(`Seed ${seed} on ${store} could not be judged.`, { cause });
+    });
     add(summary, seed, outcome);
     const again = twice ? await runSeed(seed, store, host) : undefined;
     const differs = again && differenceOf(outcome.ended.trace, again.ended.trace);
