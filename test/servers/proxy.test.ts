@@ -92,6 +92,18 @@ describe("forwarding", () => {
   });
 });
 
+test("strand: what is open is lost in silence, also its end, and a new connection works", async () => {
+  const client = await joined();
+  proxy.strand();
+  client.socket.end("lost");
+  expect((await joined()).received()).toBe("hello");
+  await sleep(SILENCE_MS);
+  expect(echo.received()).toBe("hellohello");
+  expect(client.received()).toBe("hello");
+  expect(client.socket.readyState).toBe("readOnly");
+  expect(echo.accepted[0]?.readyState).toBe("open");
+});
+
 describe("cut", () => {
   test("nothing passes and nobody is told", async () => {
     const client = await joined();

@@ -79,6 +79,13 @@ export class TcpProxy implements AsyncDisposable {
     });
   }
 
+  /** What is open now silently loses everything for ever, as when a router on the way has forgotten it. New ones are welcome. */
+  strand(): void {
+    this.cut();
+    this.#rules.requests = { ...passing };
+    this.#rules.replies = { ...passing };
+  }
+
   /** Resets every open connection, on both sides. New ones are welcome. */
   reset(): void {
     for (const link of this.#links) breakUp(link);

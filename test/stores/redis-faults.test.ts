@@ -89,6 +89,28 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     },
   );
 
+  test("L3: a connection that a router has forgotten costs one renewal, and not the lease", async () => {
+    const proxy = await proxied(redis());
+    const tenure = await connect(redisStore({ url: proxy.url, library, prefix: newPrefix() }), {
+      defaults: { ttlMs: 2_400, clockErrorMs: 20, roundTripMs: 200, renewEveryMs: 600 },
+    });
+    onTestFinished(() => tenure.close({ drainMs: 0 }));
+    const lease = await tenure.acquire("r");
+    proxy.strand();
+    const isInDoubt = async (): Promise<boolean> => {
+      try {
+        lease.check();
+        return false;
+      } catch (error) {
+        return isTenureError(error, "LEASE_IN_DOUBT");
+      }
+    };
+    await until("the lease is in doubt", isInDoubt, 2_000);
+    await lease.settled();
+    expect(proxy.counts().requests.droppedBytes).toBeGreaterThan(0);
+    expect(await lease.release()).toBe("released");
+  });
+
   test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
     const store = await opened({ url: redis().url, library, prefix: newPrefix() });
     const session = { sessionId: "one", limitMs: 200 };

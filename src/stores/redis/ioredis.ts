@@ -1,6 +1,6 @@
-// The seam over ioredis. Of its defaults we leave three behind on connections of our own: no queue while offline (the
-// caller is told at once that nothing was sent), no resending (a request is sent once, the caller decides), and retries
-// for ever, but only after the first connection has worked.
+// The seam over ioredis. Of its defaults we leave four behind on connections of our own: no queue while offline (the
+// caller is told at once that nothing was sent), no resending (a request is sent once, the caller decides), retries for
+// ever, but only after the first connection has worked, and no patience with one that is given up.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { HostPort } from "./url.ts";
@@ -9,6 +9,12 @@ import type { ChannelEvents, ChannelWire, IoredisClient, Library, Target, Wire }
 /** How long to wait before the next try to connect again. */
 const RETRY_MAX_MS = 1_000;
 
+/**
+ * A connection that is given up because nothing comes over it answers no goodbye either. By default ioredis waits 2 s for one before
+ * it connects anew, which is most of a short ttl. Nothing is lost: whoever gives it up has every answer, or has stopped waiting.
+ */
+const GOODBYE_MS = 20;
+
 const ownSettings = {
   lazyConnect: true,
   enableOfflineQueue: false,
@@ -16,6 +22,7 @@ const ownSettings = {
   autoResubscribe: false,
   maxRetriesPerRequest: 0,
   commandTimeout: undefined,
+  disconnectTimeout: GOODBYE_MS,
 } as const;
 
 interface Ioredis {
