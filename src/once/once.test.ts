@@ -106,6 +106,80 @@ describe("a fire", () => {
     }
   });
 
+  test("waits for the run before it without losing its place in line", async () => {
+    const world = makeWorld();
+    const [one, two, three] = [
+      await world.join("one"),
+      await world.join("two"),
+      await world.join("three"),
+    ];
+    const begin = world.clock.wallNow();
+    const gate = new Gate();
+    const running = one.tenure.once("job", { atMs: begin }, () => gate.opened);
+    await world.clock.advance(10);
+    const second = two.tenure.once("job", { atMs: begin + 1 }, () => "two");
+    await world.clock.advance(10);
+    const third = three.tenure.acquire("job");
+    // Several looks at the marks later.
+    await world.clock.advance(800);
+    expect(two.store.calls).toMatchObject({ grant: 2, untilFree: 1, withdraw: 0 });
+    expect(two.store.calls.read).toBeGreaterThan(4);
+    gate.open();
+    await world.clock.advance(50);
+    expect(await running).toMatchObject({ ran: true, token: 1n });
+    expect(await second).toMatchObject({ ran: true, value: "two", token: 2n });
+    await (await third).release();
+  });
+
+  test("is not waited for any more when another has run it, nor longer than asked, and the place in line is left", async () => {
+    const world = makeWorld();
+    const [one, two] = [await world.join("one"), await world.join("two")];
+    const begin = world.clock.wallNow();
+    const held = await one.tenure.acquire("job");
+    const never = (): never => expect.unreachable();
+    const options = { atMs: begin, waitMs: 1_000 };
+    const first = two.tenure.once("job", options, never);
+    await world.clock.advance(999);
+    expect(await outcome(first)).toBe("pending");
+    await world.clock.advance(2);
+    expect(await outcome(first)).toEqual({ value: { ran: false, reason: "running", by: "one" } });
+    const second = two.tenure.once("job", options, never);
+    await world.clock.advance(60);
+    // Another has made the mark and holds the key on.
+    const marked = await one.tenure.acquire("job@once", { value: { atMs: begin } });
+    await world.clock.advance(110);
+    expect(await outcome(second)).toEqual({ value: { ran: false, reason: "taken", by: "one" } });
+    await marked.release();
+    // Behind the last look while it waited: it is looked once more when the time is over.
+    const third = two.tenure.once("job", options, never);
+    await world.clock.advance(900);
+    const late = await one.tenure.acquire("job@once", { value: { atMs: begin } });
+    await world.clock.advance(110);
+    expect(await outcome(third)).toEqual({ value: { ran: false, reason: "taken", by: "one" } });
+    await late.release();
+    await held.release();
+    expect(await two.tenure.tryAcquire("job")).toBeDefined();
+  });
+
+  test("a look that fails ends the wait with its error, and the place in line is left", async () => {
+    const world = makeWorld();
+    const [one, two] = [await world.join("one"), await world.join("two")];
+    const held = await one.tenure.acquire("job");
+    let reads = 0;
+    two.store.hooks.read = (_, forward) => {
+      reads += 1;
+      return reads > 2 ? down() : forward();
+    };
+    const atMs = world.clock.wallNow();
+    const failed = two.tenure.once("job", { atMs }, () => expect.unreachable());
+    failed.catch(() => undefined);
+    await world.clock.advance(100);
+    expect(await outcome(failed)).toMatchObject({ error: { code: "STORE_UNAVAILABLE" } });
+    expect(two.store.calls.withdraw).toBe(1);
+    await held.release();
+    expect(await one.tenure.tryAcquire("job")).toBeDefined();
+  });
+
   test("that is older than one remembered is not run: also while marks are being replaced", async () => {
     const world = makeWorld();
     const one = await world.join("one");

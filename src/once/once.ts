@@ -2,12 +2,13 @@
 // that the fire was had is a mark (once/marks.ts) which outlives the work, so that a machine whose clock is late finds it.
 
 import type { Clock } from "../core/clock.ts";
-import { AcquireTimeoutError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
+import { type AcquireTimeoutError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions, Leases } from "../holder/leases.ts";
 import type { UnrenewedParts } from "../holder/unrenewed.ts";
 import { badDelay, isDelay } from "../holder/waits.ts";
 import { checkFire, type Due, type Fire, isLate } from "./fire.ts";
+import { busy, waitInLine } from "./line.ts";
 import { type Marked, markFire, type Taken, whoRan } from "./marks.ts";
 
 export interface OnceOptions extends AcquireOptions, Fire {
@@ -40,8 +41,6 @@ export interface OnceParts extends Omit<UnrenewedParts, "limitMs"> {
 }
 
 const DEFAULT_WAIT_MS = 1_000;
-/** Whoever holds the key has marked its fire a few round trips later: then there is nothing to wait for. */
-const FIRST_WAIT_MS = 50;
 const LATE: Skipped = { ran: false, reason: "late" };
 const CLOSING: Skipped = { ran: false, reason: "closing" };
 
@@ -105,20 +104,22 @@ class Once {
     }
   }
 
-  /** The lease on the key, or why there is none. Looks at the marks in between, in order not to wait for nothing. */
+  /** The lease on the key, or why there is none. */
   async #acquire(waitMs: number): Promise<Lease | Skipped> {
-    const { leases } = this.#parts;
-    const { key } = this.#due;
-    const until = this.#clock.now() + waitMs;
-    for (let nextMs = 0; ; nextMs = Math.max(FIRST_WAIT_MS, nextMs * 2)) {
-      const leftMs = until - this.#clock.now();
-      const options = { ...this.#options, waitMs: Math.max(0, Math.min(nextMs, leftMs)) };
-      const lease = await leases.acquire(key, options).catch(busy);
-      if ("token" in lease) return lease;
-      const taken = await whoRan(this.#parts, this.#due);
-      if (taken !== undefined) return skippedFor(taken);
-      if (leftMs <= 0) return { ran: false, reason: "running", by: lease.heldBy };
-    }
+    const { leases, clock } = this.#parts;
+    const acquire = (options: AcquireOptions): Promise<Lease> =>
+      leases.acquire(this.#due.key, options);
+    const look = (): Promise<Taken | undefined> => whoRan(this.#parts, this.#due);
+    const until = clock.now() + waitMs;
+    const first = await acquire({ ...this.#options, waitMs: 0 }).catch(busy);
+    if ("token" in first) return first;
+    const taken = await look();
+    if (taken !== undefined) return skippedFor(taken);
+    const leftMs = until - clock.now();
+    if (leftMs <= 0) return runningBy(first);
+    const answer = await waitInLine({ clock, acquire, look }, { ...this.#options, waitMs: leftMs });
+    if ("token" in answer) return answer;
+    return "by" in answer ? skippedFor(answer) : runningBy(answer);
   }
 
   /** Under the lease on the key, so that nobody else makes marks. */
@@ -132,11 +133,10 @@ class Once {
   }
 }
 
-function busy(error: unknown): AcquireTimeoutError {
-  if (error instanceof AcquireTimeoutError) return error;
-  throw error;
-}
-
 function skippedFor({ by }: Taken): Skipped {
   return { ran: false, reason: "taken", by };
+}
+
+function runningBy({ heldBy }: AcquireTimeoutError): Skipped {
+  return { ran: false, reason: "running", by: heldBy };
 }

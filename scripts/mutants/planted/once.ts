@@ -61,4 +61,11 @@ export const ONCE_MUTANTS: readonly Mutant[] = [
     replace: "",
     test: "src/once/once.test.ts",
   },
+  {
+    name: "once: whoever waits does not look whether the fire is taken",
+    file: "once/line.ts",
+    find: "if (taken !== undefined) return taken;",
+    replace: "",
+    test: "src/once/once.test.ts",
+  },
 ];
