@@ -173,6 +173,38 @@ describe("waiting", () => {
     expect(transport.sent.filter((name) => name === "Txn")).toHaveLength(2);
   });
 
+  test("who was allowed to overtake once may not when the resource was held since, and nobody lost a place by it", async () => {
+    const { store } = await counted(newPrefix());
+    const ask = (name: string): ReturnType<Store["grant"]> =>
+      store.grant({
+        ...{ sessionId: name, holderId: name, attempt: `${name}.1` },
+        ...{ resource: "r", queue: true, limitMs: LIMIT_MS },
+      });
+    const release = (name: string, token: bigint): Promise<unknown> =>
+      store.release({ sessionId: name, resource: "r", token, limitMs: LIMIT_MS });
+    for (const name of ["holder", "stuck", "second", "third"]) await open(store, name);
+    const held = await ask("holder");
+    for (const name of ["stuck", "second", "third"]) expect((await ask(name)).kind).toBe("busy");
+    const { signal } = new AbortController();
+    const turns = ["second", "third"].map((name) =>
+      store.untilFree({
+        ...{ sessionId: name, attempt: `${name}.1`, resource: "r" },
+        ...{ limitMs: LIMIT_MS, signal },
+      }),
+    );
+    await release("holder", held.kind === "granted" ? held.token : 0n);
+    // The first in line lets its head start go by: both of the others may now.
+    await Promise.all(turns);
+    const overtaking = await ask("second");
+    expect(overtaking.kind).toBe("granted");
+    await release("second", overtaking.kind === "granted" ? overtaking.token : 0n);
+    expect((await ask("third")).kind).toBe("busy");
+    expect((await ask("stuck")).kind).toBe("granted");
+    // The place that was touched went with its grant: the third is the first now.
+    await store.endSession({ sessionId: "stuck", limitMs: LIMIT_MS });
+    expect((await ask("third")).kind).toBe("granted");
+  });
+
   test("twenty waiters of twenty processes are served one after the other, and only the next one asks", async () => {
     const prefix = newPrefix();
     const WAITERS = 20;

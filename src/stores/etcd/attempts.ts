@@ -6,10 +6,19 @@ export interface Attempt {
   /** Since which revision it waits, where it does. */
   since: bigint | undefined;
   /** The resource has been free for so long that those before it need not be waited for. */
-  mayOvertake: boolean;
+  overtakes: FirstInLine | undefined;
   /** Requests that were sent and whose fate is unknown: each may yet be carried out. */
   underWay: number;
   wasGranted: boolean;
+}
+
+/**
+ * Who was the first in line when the resource had been free for so long. Whoever takes the resource removes that key, its own, or
+ * changes it, as one who overtakes does: as long as it is as it was, nobody has held the resource since.
+ */
+export interface FirstInLine {
+  readonly key: Buffer;
+  readonly modRevision: bigint;
 }
 
 /** Per session; the oldest that are over go first. */
@@ -33,7 +42,7 @@ export class Attempts {
     }
     let known = attempts.get(attempt);
     if (known === undefined) {
-      known = { since: undefined, mayOvertake: false, underWay: 0, wasGranted: false };
+      known = { since: undefined, overtakes: undefined, underWay: 0, wasGranted: false };
       attempts.set(attempt, known);
       if (attempts.size > REMEMBERED_MAX) forgetOldest(attempts);
     }

@@ -3,6 +3,9 @@
 //   session there, nobody holds, nobody waits before us, no mark?  -> the holder's key is put, our place in line removed
 //   else  -> our place in line is put, if wanted and not there yet; who holds is read
 //
+// Who may overtake says so of the first in line as it was then, and touches its key: what was written in one time that the
+// resource was free (a second copy, one that comes late, one of another waiter) is no reason to overtake in the next.
+//
 // A mark says that an attempt is settled, so that a copy of its request that comes late changes nothing. Copies exist only
 // where an answer did not come in time or a second member was asked, and only then is a mark put: before such a grant
 // is answered, and before a refusal that ends the attempt. All of it is on the session's lease and goes with it.
@@ -96,7 +99,10 @@ function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt)
   const isUnmarked = isAbsent(mark);
   const take: Op[] = [{ put: { key: holder, value: record, lease } }];
   if (state.underWay > 0) take.push(...markOps(parts, request));
-  if (state.since !== undefined) take.push({ remove: { key: waiter } });
+  if (state.since !== undefined) {
+    take.push({ remove: { key: waiter } });
+    if (state.overtakes !== undefined) take.push({ touch: { key: state.overtakes.key } });
+  }
   const look: Op[] = [
     { get: { key: session.key, keysOnly: true } },
     { get: { key: mark, keysOnly: true } },
@@ -121,7 +127,9 @@ function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt)
 /** Nobody waits; or, for one who waits, nobody does since before; or it was free for so long that anyone may. */
 function turn(queue: { readonly key: Buffer; readonly end: Buffer }, state: Attempt): Compare[] {
   if (state.since === undefined) return [{ ...queue, target: "create", is: "=", than: 0n }];
-  if (state.mayOvertake) return [];
+  const { overtakes } = state;
+  if (overtakes !== undefined)
+    return [{ key: overtakes.key, target: "mod", is: "=", than: overtakes.modRevision }];
   return [{ ...queue, target: "create", is: ">", than: state.since - 1n }];
 }
 
@@ -154,7 +162,7 @@ function outcomeOf(
 function placed(state: Attempt, waiter: KeyValue | undefined): { readonly isNewPlace: boolean } {
   const isNewPlace = waiter !== undefined && state.since === undefined;
   state.since = waiter?.createRevision;
-  state.mayOvertake = false;
+  state.overtakes = undefined;
   return { isNewPlace };
 }
 

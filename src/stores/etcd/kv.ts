@@ -42,7 +42,7 @@ export type Compare = {
   readonly end?: Uint8Array | undefined;
 } & (
   | { readonly target: "create"; readonly is: "=" | ">"; readonly than: bigint }
-  | { readonly target: "lease"; readonly is: "="; readonly than: bigint }
+  | { readonly target: "mod" | "lease"; readonly is: "="; readonly than: bigint }
   | { readonly target: "value"; readonly is: "="; readonly than: Uint8Array }
 );
 
@@ -55,6 +55,8 @@ export type Op =
         readonly lease: bigint;
       };
     }
+  /** Puts what is there already: nothing but its revision is new. */
+  | { readonly touch: { readonly key: Uint8Array } }
   | { readonly remove: { readonly key: Uint8Array; readonly end?: Uint8Array } }
   | { readonly txn: Txn };
 
@@ -78,7 +80,7 @@ interface OpAnswer {
 }
 
 const NO_HEADER: Header = { revision: 0n, term: 0n };
-const TARGET_FIELDS = { create: [1, 5], lease: [4, 8], value: [3, 7] } as const;
+const TARGET_FIELDS = { create: [1, 5], mod: [2, 6], lease: [4, 8], value: [3, 7] } as const;
 
 export function encodeRange(range: Range): Buffer {
   const writer = new Writer();
@@ -172,6 +174,12 @@ function writeOp(writer: Writer, op: Op): void {
       writer.bytes(1, op.put.key);
       writer.bytes(2, op.put.value);
       writer.int64(3, op.put.lease);
+    });
+  } else if ("touch" in op) {
+    writer.message(2, () => {
+      writer.bytes(1, op.touch.key);
+      writer.flag(5, true);
+      writer.flag(6, true);
     });
   } else if ("remove" in op) {
     writer.message(3, () => {

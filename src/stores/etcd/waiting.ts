@@ -7,7 +7,7 @@
 import type { Clock, Timer } from "../../core/clock.ts";
 import { decodeRecord } from "../../core/record.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
-import type { Attempts } from "./attempts.ts";
+import type { Attempts, FirstInLine } from "./attempts.ts";
 import { isOwn } from "./grants.ts";
 import type { KeyValue } from "./kv.ts";
 import type { Members } from "./members.ts";
@@ -38,8 +38,8 @@ interface Sight {
   isHeld: boolean;
   /** By this very attempt: a copy of its request came late, and nobody has been told yet. */
   isOurs: boolean;
-  /** The keys of those who wait before us. */
-  readonly ahead: Set<string>;
+  /** Those who wait before us, by their keys, the one who waits longest first. */
+  readonly ahead: Map<string, FirstInLine>;
   /** Since when we wait ourselves, where we do. */
   readonly ours: bigint | undefined;
 }
@@ -166,7 +166,9 @@ class Wait {
     const sight = this.#sight;
     if (sight === undefined || kv.modRevision <= sight.revision) return;
     if (part === "queue") {
-      if (isDelete) sight.ahead.delete(nameOf(kv.key));
+      const name = nameOf(kv.key);
+      if (isDelete) sight.ahead.delete(name);
+      else if (sight.ahead.has(name)) sight.ahead.set(name, kv);
       return;
     }
     sight.isHeld = !isDelete;
@@ -180,7 +182,7 @@ class Wait {
     const { clock } = this.#parts;
     this.#timer?.cancel();
     if (sight.isOurs || (!sight.isHeld && sight.ahead.size === 0)) {
-      this.#go(sight, false);
+      this.#go(sight, undefined);
       return;
     }
     const isWatched = this.#begun > 0 && this.#begun === this.#closers.length;
@@ -190,7 +192,8 @@ class Wait {
         ? Number.POSITIVE_INFINITY
         : this.#freeSince + HEAD_START_MS - clock.now();
     if (headStartMs <= 0) {
-      this.#go(sight, true);
+      const [first] = sight.ahead.values();
+      this.#go(sight, first);
       return;
     }
     const next = headStartMs < lookMs ? (): void => this.#judge() : (): void => this.#look();
@@ -199,11 +202,10 @@ class Wait {
   }
 
   /** Now is the time to ask. */
-  #go({ ours }: Sight, mayOvertake: boolean): void {
+  #go({ ours }: Sight, overtakes: FirstInLine | undefined): void {
     const { sessionId, attempt } = this.#request;
     const state = this.#parts.attempts.find(sessionId, attempt);
-    if (state !== undefined && ours !== undefined)
-      Object.assign(state, { since: ours, mayOvertake });
+    if (state !== undefined && ours !== undefined) Object.assign(state, { since: ours, overtakes });
     this.#finish(this.#resolve);
   }
 }
@@ -222,14 +224,17 @@ async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
   const ours =
     waiters.find(({ key }) => key.equals(own))?.createRevision ??
     attempts.find(sessionId, attempt)?.since;
-  const ahead = waiters.filter(
-    ({ key, createRevision }) => !key.equals(own) && (ours === undefined || createRevision < ours),
-  );
+  const ahead = waiters
+    .filter(
+      ({ key, createRevision }) =>
+        !key.equals(own) && (ours === undefined || createRevision < ours),
+    )
+    .sort((a, b) => Number(a.createRevision - b.createRevision));
   const holder = answers[0]?.kvs[0];
   const isOurs = holder !== undefined && isHolder(request, holder);
   return {
     ...{ revision: header.revision, isHeld: holder !== undefined, isOurs },
-    ...{ ahead: new Set(ahead.map(({ key }) => nameOf(key))), ours },
+    ...{ ahead: new Map(ahead.map((waiter) => [nameOf(waiter.key), waiter])), ours },
   };
 }
 

@@ -30,6 +30,7 @@ export interface Commit {
 
 /** By default an election takes a second at most, and no lease is shorter than one and a half of it, rounded up. */
 const TTL_MIN_S = 2;
+const INVALID_ARGUMENT = 3;
 const NOT_FOUND = 5;
 const FAILED_PRECONDITION = 9;
 
@@ -123,6 +124,7 @@ export class KeySpace {
     if ("get" in op) return this.range(op.get);
     if ("txn" in op) return { txn: this.#apply(op.txn) };
     if ("put" in op) this.#put(op.put);
+    else if ("touch" in op) this.#put(this.#there(op.touch.key));
     else
       for (const { key } of this.#between(op.remove.key, op.remove.end)) this.#remove(nameOf(key));
     return "done";
@@ -140,6 +142,12 @@ export class KeySpace {
     this.#keys.set(name, kv);
     this.#leases.get(lease)?.keys.add(name);
     this.#pending.push({ isDelete: false, kv });
+  }
+
+  #there(key: Uint8Array): KeyValue {
+    const kv = this.#keys.get(nameOf(key));
+    if (kv === undefined) throw new EtcdStatusError(INVALID_ARGUMENT, "etcdserver: key not found");
+    return kv;
   }
 
   #remove(name: string): void {
@@ -165,7 +173,7 @@ export class KeySpace {
     if (found.length === 0) return compare.target !== "value" && compares(0n, compare);
     return found.every((kv) => {
       if (compare.target === "value") return kv.value.equals(compare.than);
-      return compares(compare.target === "create" ? kv.createRevision : kv.lease, compare);
+      return compares(numberOf(kv, compare.target), compare);
     });
   }
 
@@ -196,6 +204,11 @@ export type Why = "txn" | "revoked" | "expired";
 function compares(actual: bigint, compare: Compare): boolean {
   if (compare.target === "value") return false;
   return compare.is === ">" ? actual > compare.than : actual === compare.than;
+}
+
+function numberOf(kv: KeyValue, target: "create" | "mod" | "lease"): bigint {
+  if (target === "lease") return kv.lease;
+  return target === "mod" ? kv.modRevision : kv.createRevision;
 }
 
 /** One character for each byte: the order of such texts is the order of the bytes. */

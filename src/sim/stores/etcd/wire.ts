@@ -37,11 +37,12 @@ function readCompare(reader: Reader): Compare {
     if (reader.field === 1) result = reader.int64();
     else if (reader.field === 2) target = reader.int64();
     else if (reader.field === 3) key = reader.bytes();
-    else if (reader.field === 5 || reader.field === 8) than = reader.int64();
+    else if ([5, 6, 8].includes(reader.field)) than = reader.int64();
     else if (reader.field === 7) value = reader.bytes();
     else if (reader.field === 64) end = reader.bytes();
   }
   if (target === 3n) return { key, end, target: "value", is: "=", than: value };
+  if (target === 2n) return { key, end, target: "mod", is: "=", than };
   if (target === 4n) return { key, end, target: "lease", is: "=", than };
   return { key, end, target: "create", is: result === 1n ? ">" : "=", than };
 }
@@ -49,7 +50,7 @@ function readCompare(reader: Reader): Compare {
 function readOp(reader: Reader): Op {
   while (reader.next()) {
     if (reader.field === 1) return { get: readRange(reader.message()) };
-    if (reader.field === 2) return { put: readPut(reader.message()) };
+    if (reader.field === 2) return readPut(reader.message());
     if (reader.field === 4) return { txn: readTxn(reader.message()) };
     const { key, end } = readRange(reader.message());
     return { remove: end === undefined ? { key } : { key, end } };
@@ -57,16 +58,18 @@ function readOp(reader: Reader): Op {
   throw new Error("An operation says nothing.");
 }
 
-function readPut(reader: Reader): { key: Buffer; value: Buffer; lease: bigint } {
+function readPut(reader: Reader): Op {
   const put: { key: Buffer; value: Buffer; lease: bigint } = {
     ...{ key: Buffer.alloc(0), value: Buffer.alloc(0), lease: 0n },
   };
+  let isTouch = false;
   while (reader.next()) {
     if (reader.field === 1) put.key = reader.bytes();
     else if (reader.field === 2) put.value = reader.bytes();
     else if (reader.field === 3) put.lease = reader.int64();
+    else if (reader.field === 5) isTouch = reader.flag();
   }
-  return put;
+  return isTouch ? { touch: { key: put.key } } : { put };
 }
 
 /** Field 1 and field 2, as the requests about leases have them. */
