@@ -16,6 +16,7 @@ export const SCHEMA: string = `
   CREATE TABLE session (
     id TEXT PRIMARY KEY,
     holder_id TEXT NOT NULL,
+    -- 0 when it was ended; the row is then only there to tell since when.
     ttl_ms INTEGER NOT NULL,
     boot_id TEXT NOT NULL,
     -- By the clock of that boot.

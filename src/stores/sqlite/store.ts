@@ -105,7 +105,7 @@ export class SqliteStore implements Store {
       };
     }
     // Taking from a session that is over begins with its death: its next renewal must fail (S4).
-    if (row?.session != null) this.#tables.endSession(row.session);
+    if (row?.session != null) this.#tables.endSession(row.session, at.nowMs);
     const record = encodeRecord({ holderId, sessionId: session, attempt, value });
     const token = this.#tables.grant({ resource, session, attempt, record });
     if (head !== undefined) this.#tables.leaveQueue(attempt);
@@ -146,7 +146,9 @@ export class SqliteStore implements Store {
   }
 
   endSession(request: contract.SessionRequest): Promise<void> {
-    return this.#writer.write(request.limitMs, () => this.#tables.endSession(request.sessionId));
+    return this.#writer.write(request.limitMs, () =>
+      this.#tables.endSession(request.sessionId, this.#host.now()),
+    );
   }
 
   async untilFree(

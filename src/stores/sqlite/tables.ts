@@ -36,7 +36,7 @@ export interface Asked {
 /** Whoever has more before it need not know how many. */
 const AHEAD_MAX = 50;
 
-const LIVE = "session.boot_id = ? AND session.expires_ms > ?";
+const LIVE = "session.boot_id = ? AND session.expires_ms > ? AND session.ttl_ms > 0";
 const LEASE =
   "CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms";
 const HEAD = `
@@ -47,10 +47,14 @@ const SQL = {
   addSession:
     "INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)",
   prolong: `UPDATE session SET expires_ms = ? + ttl_ms + ? WHERE id = ? AND ${LIVE} RETURNING ttl_ms`,
-  endSession: "DELETE FROM session WHERE id = ?",
+  // Its row stays for a while, to tell since when its leases are free; one that had expired keeps that instant.
+  endSession:
+    "UPDATE session SET ttl_ms = 0, expires_ms = min(expires_ms, ?) WHERE id = ? AND ttl_ms > 0",
   endWaiters: "DELETE FROM waiter WHERE session = ?",
   endRevocations: "DELETE FROM revocation WHERE session = ?",
-  adopt: "UPDATE session SET boot_id = ?, expires_ms = ? + ttl_ms + ? WHERE boot_id <> ?",
+  adopt: `
+    UPDATE session SET boot_id = ?, expires_ms = ? + iif(ttl_ms > 0, ttl_ms + ?, 0)
+    WHERE boot_id <> ?`,
   sweepSessions: "DELETE FROM session WHERE boot_id = ? AND expires_ms <= ?",
   sweepWaiters: "DELETE FROM waiter WHERE session NOT IN (SELECT id FROM session)",
   sweepRevocations: "DELETE FROM revocation WHERE session NOT IN (SELECT id FROM session)",
@@ -117,8 +121,8 @@ export class Tables {
     return row === undefined ? undefined : Number(row.ttl_ms);
   }
 
-  endSession(id: string): void {
-    this.#sql.endSession.run(id);
+  endSession(id: string, nowMs: number): void {
+    this.#sql.endSession.run(nowMs, id);
     this.#sql.endWaiters.run(id);
     this.#sql.endRevocations.run(id);
   }
@@ -131,9 +135,12 @@ export class Tables {
     this.#sql.adopt.run(at.bootId, at.nowMs, stepMs, at.bootId);
   }
 
-  /** Forgets sessions that are over, with all that hangs on them. Leases are free by that already. */
+  /**
+   * Forgets sessions that are over, with all that hangs on them. Leases are free by that already, and for longer than a
+   * head start: from then on nobody has to know since when.
+   */
   sweep(at: Moment): void {
-    this.#sql.sweepSessions.run(at.bootId, at.nowMs);
+    this.#sql.sweepSessions.run(at.bootId, at.nowMs - HEAD_START_MS);
     this.#sql.sweepWaiters.run();
     this.#sql.sweepRevocations.run();
   }

@@ -21,10 +21,13 @@ const TRIGGERS = `
   CREATE TEMP TRIGGER told_new_session AFTER INSERT ON session BEGIN
     SELECT told_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
   END;
-  CREATE TEMP TRIGGER told_session AFTER UPDATE OF expires_ms ON session BEGIN
+  CREATE TEMP TRIGGER told_session AFTER UPDATE OF expires_ms ON session WHEN NEW.ttl_ms > 0 BEGIN
     SELECT told_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
   END;
-  CREATE TEMP TRIGGER told_end AFTER DELETE ON session BEGIN SELECT told_ended(OLD.id); END;
+  CREATE TEMP TRIGGER told_end AFTER UPDATE OF ttl_ms ON session WHEN NEW.ttl_ms = 0 BEGIN
+    SELECT told_ended(NEW.id);
+  END;
+  CREATE TEMP TRIGGER told_swept AFTER DELETE ON session BEGIN SELECT told_ended(OLD.id); END;
 `;
 
 interface SessionRow {
