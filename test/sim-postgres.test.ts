@@ -216,13 +216,15 @@ describe("a day", () => {
   });
 
   test.each([
-    ["S1 where the store keeps it", ["S1"], 1],
-    ["nothing but the guard where it keeps nothing", [], 0],
-  ])("on which the store forgot is judged by %s", (_, keeps, found) => {
+    ["S1 where the store keeps it", [["S1"]], 1],
+    ["nothing but the guard where it keeps nothing", [[]], 0],
+    ["what it has kept each time", [["S1"], []], 0],
+    ["what it has kept each time, whichever was first", [[], ["S1"]], 0],
+  ])("on which the store forgot is judged by %s", (_, times, found) => {
     const granted = { kind: "storeGranted", resource: "r", token: 1n } as const;
     const events: Traced[] = [
       { at: 1, who: "store", ...granted, session: "s", attempt: "one" },
-      { at: 2, who: "store", kind: "storeForgot", keeps },
+      ...times.map((keeps) => ({ at: 2, who: "store", kind: "storeForgot", keeps }) as const),
       { at: 3, who: "store", ...granted, session: "t", attempt: "two" },
     ];
     const broken = checkTrace(planOf(1, "postgres"), events).map(({ invariant }) => invariant);

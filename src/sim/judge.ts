@@ -97,7 +97,11 @@ export function checkTrace(plan: Plan, events: readonly Traced[], isWhole = true
   };
   for (const event of events) {
     at = event.at;
-    if (event.kind === "storeForgot") judged = new Set(["S2", ...(event.keeps ?? [])]);
+    if (event.kind === "storeForgot") {
+      const promised = ["S2", ...(event.keeps ?? [])];
+      const before = judged;
+      judged = new Set(before === undefined ? promised : promised.filter((one) => before.has(one)));
+    }
     for (const checker of checkers) checker.on(event, facts, report);
     facts.learn(event);
   }

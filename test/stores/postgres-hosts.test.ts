@@ -106,6 +106,47 @@ test.each(libraries)(
   90_000,
 );
 
+test.each(libraries)(
+  "L1: what the standby had missed to be given back is given back once more with the next renewal (%s)",
+  async (library) => {
+    await using pair = await startPostgresPair();
+    const url = together(pair.primary.url, pair.standby.url);
+    const defaults = { ttlMs: 30_000, renewEveryMs: 500 };
+    const [tenure, other] = [
+      await connect(postgresStore({ url, library }), { defaults }),
+      await connect(postgresStore({ url, library }), { defaults }),
+    ];
+    onTestFinished(() => tenure.close({ drainMs: 0 }));
+    onTestFinished(() => other.close({ drainMs: 0 }));
+    // The session goes on with this one.
+    const kept = await tenure.acquire("kept");
+    const released = await tenure.acquire("released");
+    const revoked = await tenure.acquire("revoked");
+    const held = "SELECT count(*) FROM tenure.lease WHERE session IS NOT NULL";
+    const copied = async (): Promise<string> => pair.standby.sql(held).catch(() => "");
+    while ((await copied()) !== "3") await sleep(50);
+    await pair.standby.stop();
+    expect(await released.release()).toBe("released");
+    const lost = new Promise((told) => revoked.signal.addEventListener("abort", told));
+    expect(await other.revoke("revoked")).toMatchObject({ token: revoked.token });
+    await lost;
+    await pair.primary.kill();
+    await pair.standby.start();
+    await pair.promote();
+    expect(await pair.standby.sql(held)).toBe("3");
+    for (const name of ["released", "revoked"]) {
+      // Less than the session's ttl: it has not simply ended.
+      const next = await other.acquire(name, { waitMs: 20_000 });
+      expect(next.token).toBeGreaterThan(2n ** 64n);
+      await next.release();
+    }
+    await kept.settled();
+    expect(kept.check()).toBe(1n);
+    await kept.release();
+  },
+  90_000,
+);
+
 test.each([
   ["postgres://a,,b/x", /names each of them/],
   ["postgres://a,b/x?target_session_attrs=any", /only the primary can grant leases/],

@@ -48,6 +48,14 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     test: hostsTest,
   },
   {
+    name: "postgres: what a failover has undone is not given back again",
+    file: "stores/postgres/store.ts",
+    find: "this.#givenBack.doubt(this.#parts.clock.now());",
+    replace: "",
+    store: "postgres",
+    test: hostsTest,
+  },
+  {
     name: "postgres, SQL: tokens without the timeline",
     file: sql,
     find: "18446744073709551616::numeric",

@@ -7,8 +7,8 @@ import type { Trace } from "../world/trace.ts";
 
 /** A server that can lose what it has answered. */
 export interface Forgetful<Copy> {
-  /** The invariants that the store promises even so. */
-  readonly keeps: readonly string[];
+  /** The invariants that the store promises even so, by what happened. */
+  readonly keeps: Readonly<Record<"failover" | "clock", readonly string[]>>;
   /** What a replica has that is in step now. */
   copy(): Copy;
   /** A replica takes over that missed what came behind this. */
@@ -36,7 +36,7 @@ export function outage<Copy>(trace: Trace, callee: Callee, server: Forgetful<Cop
       server.restart();
       return;
     }
-    trace.note("store", { kind: "storeForgot", keeps: server.keeps });
+    trace.note("store", { kind: "storeForgot", keeps: server.keeps[how] });
     if (how === "failover") {
       const lostMs = Math.round(replica.takeOver());
       trace.fault("store", "failover", `the last ${lostMs} ms of writes are lost`);

@@ -11,6 +11,7 @@ import { changes } from "../shared/changes.ts";
 import { Holdings } from "../shared/holdings.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
+import { RecentlyGivenBack } from "./given-back.ts";
 import type { PgLink, SqlValue } from "./link.ts";
 import { listOf } from "./lists.ts";
 import type { Requests } from "./requests.ts";
@@ -43,6 +44,7 @@ export class PostgresStore implements Store {
   readonly #parts: StoreParts;
   readonly #waker: Waker;
   readonly #holdings = new Holdings<Held>();
+  readonly #givenBack = new RecentlyGivenBack();
   /** epoch() of the newest timeline that a renewal was answered from. */
   #epoch = 0n;
   readonly #closing = new AbortController();
@@ -148,6 +150,7 @@ export class PostgresStore implements Store {
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
     const giveUpAt = this.#parts.clock.now() + limitMs;
     const { answer, epoch } = await this.#requests.row(CALL.renew, values, limitMs);
+    this.#noteTimeline(BigInt(epoch ?? 0), limitMs);
     if (answer === "gone") {
       this.#holdings.take(sessionId);
       return { kind: "gone" };
@@ -159,9 +162,9 @@ export class PostgresStore implements Store {
     };
     for (const resource of free) this.#waker.ring(resource);
     const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
+    for (const ref of lost) this.#noteReleased({ sessionId, ...ref });
     // Where this cannot be asked the renewal has failed: nobody acts on a lease that a failover may have lost.
     const timeline = { epoch: BigInt(epoch ?? 0), limitMs: giveUpAt - this.#parts.clock.now() };
-    if (timeline.epoch > this.#epoch) this.#epoch = timeline.epoch;
     const missed = await missedBy(timeline, sessionId, {
       holdings: this.#holdings,
       requests: this.#requests,
@@ -169,11 +172,27 @@ export class PostgresStore implements Store {
     return { kind: "renewed", ttlMs: Number(ttlMs), gone: [...lost, ...missed] };
   }
 
+  /** Nobody waits for what may be to give back once more: the renewal has been answered. */
+  #noteTimeline(epoch: bigint, limitMs: number): void {
+    if (epoch > this.#epoch) {
+      this.#epoch = epoch;
+      this.#givenBack.doubt(this.#parts.clock.now());
+    }
+    void this.#givenBack.giveBackAgain(limitMs);
+  }
+
+  #noteReleased(ref: contract.LeaseRef & { readonly sessionId: string }): void {
+    const again = (limitMs: number): Promise<unknown> =>
+      this.#releases.ask({ ...ref, limitMs }, limitMs);
+    this.#givenBack.add(`${ref.token} ${ref.resource}`, again, this.#parts.clock.now());
+  }
+
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const answer = await this.#releases.ask(request, request.limitMs);
     const { sessionId, resource, token } = request;
     if (this.#holdings.get(sessionId, resource)?.token === token)
       this.#holdings.remove(sessionId, resource);
+    this.#noteReleased({ sessionId, resource, token });
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
 
@@ -194,8 +213,11 @@ export class PostgresStore implements Store {
   }
 
   async withdraw(request: contract.AttemptRequest): Promise<void> {
-    const { resource, sessionId, attempt, limitMs } = request;
-    await this.#ask(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
+    const { resource, sessionId, attempt } = request;
+    const withdraw = (limitMs: number): Promise<unknown> =>
+      this.#ask(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
+    await withdraw(request.limitMs);
+    this.#givenBack.add(attempt, withdraw, this.#parts.clock.now());
   }
 
   async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {

@@ -22,13 +22,14 @@ const LOCKED = 0.05;
 
 /**
  * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The timeline keeps tokens rising, and
- * holders learn with their renewals what is gone. Not that a fire runs once: its claim may be among what was lost. Nor L1: if a release
- * was, the lease is held again, and nobody knows of it for as long as its session lives.
+ * holders learn with their renewals what is gone, and give back what is held again. Not that a fire runs once: its claim may be among
+ * what was lost. Nor L1 where the clock was set: back, it gives every session as much more.
  */
-const KEEPS = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
+const KEPT = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
+const KEEPS = { failover: [...KEPT, "L1"], clock: KEPT };
 
 export class PgServer implements Forgetful<Copy> {
-  readonly keeps: readonly string[] = KEEPS;
+  readonly keeps: Forgetful<Copy>["keeps"] = KEEPS;
   readonly #program: Program;
   readonly #trace: Trace;
   readonly #db: Database;

@@ -37,7 +37,7 @@ const CONFIG: Readonly<Record<string, string>> = {
 
 export class RedisServer implements Forgetful<Copy> {
   /** A counter that lost its newest steps takes them again, so not even tokens rise. */
-  readonly keeps: readonly string[] = [];
+  readonly keeps: Forgetful<Copy>["keeps"] = { failover: [], clock: [] };
   readonly #links = new Set<Link>();
   /** Who listens to which channel, and to all that begin like this. */
   readonly #channels = new Map<string, Set<Link>>();
