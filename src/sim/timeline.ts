@@ -53,6 +53,10 @@ function tell(event: Traced): string {
       return `frees ${event.resource} ${event.token} (${event.how})`;
     case "storeKept":
       return `session ${short(event.session)} lives until ${(event.until / 1_000).toFixed(3)} s`;
+    case "storeExpired":
+      return `ends session ${short(event.session)}, which lived until ${(event.until / 1_000).toFixed(3)} s`;
+    case "storePassedOver":
+      return `takes a place in line for ${event.resource} away, which was passed over`;
     case "storeForgot":
       return "does not hold to what it said before";
     case "gaveUp":
