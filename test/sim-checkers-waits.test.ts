@@ -7,7 +7,6 @@ import {
   asked,
   CALM,
   findings,
-  findingsOf,
   freed,
   grant,
   held,
@@ -82,7 +81,7 @@ describe("who waits", () => {
   ];
   const queue = (at: number, who: string, session: string, token: bigint): Step => [
     ...([at, who] as const),
-    { kind: "queued", resource: "r", attempt: `${session}.${token}` },
+    { kind: "queued", resource: "r", attempt: `${session}.${token}`, sentAtTrue: at - 9 },
   ];
   const [from, free] = [CALM + 100, CALM + 500];
   const gaveUp: Step = [free - 5, "p1", { kind: "gaveUp", ...r }];
@@ -110,6 +109,51 @@ describe("who waits", () => {
     expect(findings(...crossed, later, late)).toEqual([]);
   });
 
+  test("FIFO: on a store that takes the place of one that is stuck, it has waited since it asked again", () => {
+    const passed = (at: number, session: string): Step => [
+      ...([at, "store"] as const),
+      { kind: "storePassedOver", resource: "r", attempt: `${session}.2` },
+    ];
+    // Session c takes its turn, and gives it back; d had come behind it, and b comes again or has not yet.
+    const order = (...again: Step[]): string[] =>
+      findings(
+        ...waiting,
+        ...[passed(free + 251, "b"), grant(free + 260, 2n, "c")],
+        ...[kept(from, CALM + 2_000, "d"), seek(free + 265, "p4", "d", 3n)],
+        ...again,
+        [free + 290, "p3", { kind: "gaveUp", resource: "r", token: 2n }],
+        [free + 300, "store", { kind: "storeFreed", resource: "r", token: 2n, how: "released" }],
+        grant(free + 309, 3n, "d"),
+      ).filter((message) => message.startsWith("FIFO"));
+    expect(order()).toEqual([]);
+    expect(order(queue(free + 264, "p2", "b", 2n))).toHaveLength(1);
+    // An answer from before says nothing of the place that it has now.
+    expect(order(queue(free + 259, "p2", "b", 2n))).toEqual([]);
+    expect(order(queue(free + 275, "p2", "b", 2n))).toEqual([]);
+    // Each has its head start, from when it is the first.
+    const soon = "FIFO: r: p2 lost its place before its head start was over";
+    expect(findings(...waiting, passed(free + 200, "b"))).toContain(soon);
+    const second = findings(...waiting, passed(free + 251, "b"), passed(free + 400, "c"));
+    expect(second.join()).toContain("p3 lost its place");
+    const both = findings(...waiting, passed(free + 251, "b"), passed(free + 502, "c"));
+    expect(both.join()).not.toContain("lost its place");
+  });
+
+  test("FIFO: a session that the store heard of by other requests ends when it says so", () => {
+    const expiring = waiting.filter(([, , { kind }]) => kind !== "storeFreed" && kind !== "gaveUp");
+    const dead = kept(from + 50, CALM + 700);
+    const ended: Step = [
+      CALM + 1_000,
+      "store",
+      { kind: "storeExpired", session: "a", until: CALM + 990 },
+    ];
+    const late = grant(CALM + 1_009, 2n, "c");
+    const fifo = (...steps: Step[]): string[] =>
+      findings(...expiring, dead, ...steps).filter((message) => message.startsWith("FIFO"));
+    expect(fifo(ended, late)).toHaveLength(1);
+    expect(fifo(late)).toEqual([]);
+  });
+
   test("L2: in the calm a release is answered by a grant within two round trips, or a head start more", () => {
     const late = grant(free + 40, 2n, "b");
     expect(findings(...waiting, late)).toEqual([
@@ -121,27 +165,6 @@ describe("who waits", () => {
     const stuck = [kept(1, CALM + 2_000, "d"), seek(2, "p4", "d", 2n)];
     expect(findings(...stuck, ...waiting, late)).toEqual([]);
     expect(findings(...stuck, ...waiting, grant(free + 300, 2n, "b"))).toHaveLength(1);
-  });
-
-  test("L2: where wake-ups are messages, of those whom one has reached that was sent in the calm", () => {
-    const late = grant(free + 40, 2n, "b");
-    const day = (...steps: Step[]): string[] =>
-      findingsOf({ ...plan, store: "postgres" }, [...waiting, ...steps, late]);
-    const heard = (who: string, at: number, sentAt = at - 2): Step => [
-      ...([at, who] as const),
-      { kind: "heard", sentAt },
-    ];
-    const both = [heard("p2", from + 50), heard("p3", from + 50)];
-    expect(day(...both)).toHaveLength(1);
-    expect(day()).toEqual([]);
-    // Those of the faults come in order, and more of them may be on their way.
-    expect(day(heard("p2", from + 50, CALM - 900))).toEqual([]);
-    expect(day(...both, [from + 60, "p2", { kind: "deaf" }])).toEqual([]);
-    expect(day(...both, [from + 60, "p2", { kind: "deaf" }], heard("p2", from + 70))).toHaveLength(
-      1,
-    );
-    // The message that was missed is not the one that counts.
-    expect(day(heard("p2", free + 30), heard("p3", from + 50))).toEqual([]);
   });
 
   test("L1: behind an expiry it may take the store's lag longer", () => {

@@ -3,16 +3,14 @@
 import type { Violation } from "./checkers/checker.ts";
 import type { Traced } from "./world/trace.ts";
 
-const DETAILS: ReadonlySet<string> = new Set(["asked", "heard", "deaf"]);
-
-/** Everything but the messages, or all of it. */
+/** Everything but the requests, or all of it. */
 export function timeline(
   events: readonly Traced[],
   violations: readonly Violation[],
   options: { readonly all: boolean },
 ): string[] {
   const lines = events.flatMap((event) => {
-    const text = options.all || !DETAILS.has(event.kind) ? tell(event) : "";
+    const text = options.all || event.kind !== "asked" ? tell(event) : "";
     return text === "" ? [] : [{ at: event.at, line: lineOf(event.at, event.who, text) }];
   });
   const wrong = violations.map(({ at, invariant, message }) => ({
@@ -55,6 +53,10 @@ function tell(event: Traced): string {
       return `frees ${event.resource} ${event.token} (${event.how})`;
     case "storeKept":
       return `session ${short(event.session)} lives until ${(event.until / 1_000).toFixed(3)} s`;
+    case "storeExpired":
+      return `ends session ${short(event.session)}, which lived until ${(event.until / 1_000).toFixed(3)} s`;
+    case "storePassedOver":
+      return `takes a place in line for ${event.resource} away, which was passed over`;
     case "storeForgot":
       return "does not hold to what it said before";
     case "gaveUp":
@@ -95,10 +97,6 @@ function tell(event: Traced): string {
       return `${event.what}: ${event.code}`;
     case "asked":
       return `asks: ${event.what}`;
-    case "heard":
-      return "hears from the store";
-    case "deaf":
-      return "has nothing to hear the store with";
     case "fault":
       return `FAULT ${event.fault} (${event.detail})`;
     case "calm":

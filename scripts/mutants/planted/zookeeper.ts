@@ -32,6 +32,13 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     store: "zookeeper",
   },
   {
+    name: "zookeeper: who comes to be the first is passed over at once",
+    file: "stores/zookeeper/waiting.ts",
+    find: "patience.since + HEAD_START_MS - now",
+    replace: "0 * (patience.since + HEAD_START_MS - now)",
+    store: "zookeeper",
+  },
+  {
     name: "zookeeper: a release of an older token counts",
     file: "stores/zookeeper/lease-session.ts",
     find: "if (held?.entry.token !== ref.token) return",

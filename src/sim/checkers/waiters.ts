@@ -11,6 +11,8 @@ export interface Waiter {
   /** When its first request left; true instants, as the one when it was told that it is in the queue. */
   readonly askedAt: number;
   queuedAt: number;
+  /** When its place was last taken away from it: what was asked before says nothing of where it stands now. */
+  passedAt: number;
   /** It has gone, or its program: it may still have its place at the store, but nobody is there to take the resource. */
   hasLeft: boolean;
 }
@@ -18,12 +20,7 @@ export interface Waiter {
 export class Waiters {
   readonly #of = new Map<string, Map<string, Waiter>>();
   readonly #freedAt = new Map<string, number>();
-  readonly #hearsSince = new Map<string, number>();
-  readonly #calmAt: number;
-
-  constructor(calmAt: number) {
-    this.#calmAt = calmAt;
-  }
+  readonly #expired = new Map<string, number>();
 
   of(resource: string): Iterable<Waiter> {
     return this.#of.get(resource)?.values() ?? [];
@@ -33,6 +30,11 @@ export class Waiters {
     return this.#of.keys();
   }
 
+  /** When one was last passed over. */
+  lastPassedAt(resource: string): number {
+    return Math.max(...[...this.of(resource)].map(({ passedAt }) => passedAt));
+  }
+
   get(resource: string, attempt: string): Waiter | undefined {
     return this.#of.get(resource)?.get(attempt);
   }
@@ -40,15 +42,7 @@ export class Waiters {
   /** Since when the resource is free that the grant was of; a true instant. */
   freeSince(grant: Grant, facts: Facts): number {
     const freedAt = this.#freedAt.get(`${grant.resource} ${grant.token}`);
-    return freedAt ?? facts.session(grant.session).until;
-  }
-
-  /**
-   * Since when the store's messages reach it; a true instant. They come in order: when one has come that was sent in the calm, none
-   * of the faults is in their way any more.
-   */
-  hearsSince(who: string): number {
-    return this.#hearsSince.get(who) ?? Number.POSITIVE_INFINITY;
+    return freedAt ?? this.#expired.get(grant.session) ?? facts.session(grant.session).until;
   }
 
   learn(event: Traced): void {
@@ -56,16 +50,20 @@ export class Waiters {
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {
       const waiter = this.get(event.resource, event.attempt);
-      if (waiter !== undefined) waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
+      if (waiter !== undefined && event.sentAtTrue >= waiter.passedAt)
+        waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
     }
+    if (event.kind === "storePassedOver") {
+      const waiter = this.get(event.resource, event.attempt);
+      if (waiter !== undefined)
+        Object.assign(waiter, { queuedAt: Number.POSITIVE_INFINITY, passedAt: event.at });
+    }
+    if (event.kind === "storeExpired") this.#expired.set(event.session, event.until);
     if (event.kind === "storeGranted") this.#of.get(event.resource)?.delete(event.attempt);
     if (event.kind === "storeFreed") {
       const name = `${event.resource} ${event.token}`;
       if (!this.#freedAt.has(name)) this.#freedAt.set(name, event.at);
     }
-    if (event.kind === "heard" && event.sentAt >= this.#calmAt && !this.#hearsSince.has(event.who))
-      this.#hearsSince.set(event.who, event.at);
-    if (event.kind === "deaf" || event.kind === "crashed") this.#hearsSince.delete(event.who);
     if (event.kind === "crashed" || event.kind === "closed")
       this.#leave(({ who }) => who === event.who);
     if (event.kind === "endedSession" || event.kind === "toldGone")
@@ -79,7 +77,8 @@ export class Waiters {
     if (what === "withdraw" && known !== undefined) known.hasLeft = true;
     if (what !== "grant" || known !== undefined) return;
     const queuedAt = Number.POSITIVE_INFINITY;
-    of.set(attempt, { who, session, attempt, askedAt: at, queuedAt, hasLeft: false });
+    const passedAt = Number.NEGATIVE_INFINITY;
+    of.set(attempt, { who, session, attempt, askedAt: at, queuedAt, passedAt, hasLeft: false });
   }
 
   #leave(isIt: (waiter: Waiter) => boolean): void {

@@ -31,10 +31,11 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
     },
     grant: async (request) => {
       const { sessionId: session, resource, attempt, queue } = request;
-      asked("grant", request);
+      const { sentAtTrue } = asked("grant", request);
       const answer = await store.grant(request);
       if (answer.kind === "gone") trace.note(who, { kind: "toldGone", session });
-      if (answer.kind === "busy" && queue) trace.note(who, { kind: "queued", resource, attempt });
+      if (answer.kind === "busy" && queue)
+        trace.note(who, { kind: "queued", resource, attempt, sentAtTrue });
       return answer;
     },
     renew: async (request) => {

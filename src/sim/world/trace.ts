@@ -27,6 +27,13 @@ export type Happening =
   /** Opened or renewed: the session lives until this true instant, by the store's clock as it runs now. */
   | { readonly kind: "storeKept"; readonly session: string; readonly until: number }
   /**
+   * A session has run out at the store. It lived until this true instant, by the last request of any kind that the store heard of
+   * it: a holder may count on its renewals only, and that is what `storeKept` tells.
+   */
+  | { readonly kind: "storeExpired"; readonly session: string; readonly until: number }
+  /** On a store with places in a queue: one was taken away by whoever stands behind it. */
+  | { readonly kind: "storePassedOver"; readonly resource: string; readonly attempt: string }
+  /**
    * The store lost writes that it had answered, or its clock was set: what it said before does not hold any more. `keeps`: the
    * invariants that it promises even so.
    */
@@ -149,13 +156,12 @@ export type Happening =
       readonly attempt?: string;
     }
   /** The answer to a request for a grant that waits: busy, so that it has its place in the queue by now. */
-  | { readonly kind: "queued"; readonly resource: string; readonly attempt: string }
-  /**
-   * A message reached the program that the store sent of its own accord, at this true instant, as wake-ups are; or the connection
-   * for such messages is gone.
-   */
-  | { readonly kind: "heard"; readonly sentAt: number }
-  | { readonly kind: "deaf" }
+  | {
+      readonly kind: "queued";
+      readonly resource: string;
+      readonly attempt: string;
+      readonly sentAtTrue: number;
+    }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
   | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
 

@@ -38,7 +38,6 @@ export class Connection implements Backend {
   #asked: Asked[] = [];
   #isOver = false;
   #isServed = false;
-  #listens = false;
 
   constructor(route: Route) {
     const { network, client, callee } = route;
@@ -78,7 +77,6 @@ export class Connection implements Backend {
 
   query({ text, values = [] }: Statement): Promise<{ rows: object[] }> {
     const { callee, server } = this.#route;
-    this.#listens ||= text.startsWith("LISTEN ");
     return this.#ask(() => {
       if (this.#isServed && !callee.isDown) return server.execute(this, text, values);
       this.#reset(broken());
@@ -99,12 +97,8 @@ export class Connection implements Backend {
   }
 
   tell(payload: string): void {
-    const { server } = this.#route;
-    const sentAt = server.now;
     this.#down(() => {
-      if (this.#isOver) return;
-      server.note(this.client, { kind: "heard", sentAt });
-      this.#emit("notification", { payload });
+      if (!this.#isOver) this.#emit("notification", { payload });
     });
   }
 
@@ -144,7 +138,6 @@ export class Connection implements Backend {
 
   #finish(error: Error): void {
     this.#isOver = true;
-    if (this.#listens) this.#route.server.note(this.client, { kind: "deaf" });
     const asked = this.#asked;
     this.#asked = [];
     for (const { reject } of asked) reject(error);

@@ -3,7 +3,7 @@
 
 import type { Row, SqlValue } from "../../../stores/postgres/link.ts";
 import type { Program } from "../../world/program.ts";
-import type { Ending, Happening, Trace } from "../../world/trace.ts";
+import type { Ending, Trace } from "../../world/trace.ts";
 import type { Forgetful } from "../outage.ts";
 import { type Copy, Database, type LeaseRow, type SessionRow } from "./database.ts";
 import { runStatement } from "./statements.ts";
@@ -48,16 +48,6 @@ export class PgServer implements Forgetful<Copy> {
       notify: (payload) => this.#notes.add(payload),
       isLocked: () => chance.isTrue(LOCKED),
     });
-  }
-
-  /** A true instant. */
-  get now(): number {
-    const { clocks } = this.#program;
-    return clocks.trueInstant(clocks.now());
-  }
-
-  note({ name }: Program, happening: Happening): void {
-    this.#trace.note(name, happening);
   }
 
   open(backend: Backend): void {

@@ -8,7 +8,7 @@ import { Deciding } from "./deciding.ts";
 import { Desk } from "./desk.ts";
 import { type Ensemble, SYNC_LIMIT_MS, TICK_MS } from "./ensemble.ts";
 import { Following } from "./following.ts";
-import { Sessions } from "./sessions.ts";
+import { type Session, Sessions } from "./sessions.ts";
 import { type Entry, Tree } from "./tree.ts";
 
 /** An election takes about this long, and so does joining a leader. */
@@ -156,7 +156,7 @@ export class Member implements Listener {
     }
     this.lastBeatAt = ensemble.schedule.now;
     this.#beats += 1;
-    for (const { id } of this.sessions.due()) this.end(id);
+    for (const session of this.sessions.due()) this.end(session);
     if (this.#beats % CONTAINERS_EVERY === 0) this.#removeContainers();
     const now = program.clock.now();
     for (const follower of this.followers) {
@@ -168,10 +168,11 @@ export class Member implements Listener {
   }
 
   /** The session has run out. */
-  end(session: number): void {
-    const paths = this.tree.ownedBy(session);
+  end(session: Session): void {
+    const paths = this.tree.ownedBy(session.id);
     const changes = paths.map((path) => ({ kind: "delete", path }) as const);
-    this.ensemble.commit(this, { changes, closed: { session, isExpired: true } });
+    this.ensemble.witness.expired(session, this.program.clocks);
+    this.ensemble.commit(this, { changes, closed: { session: session.id, isExpired: true } });
   }
 
   /** Those that had children and have none. */

@@ -45,13 +45,21 @@ export class Witness {
     this.#trace.note("store", { kind: "storeKept", session, until });
   }
 
+  /** It has run out: told by what the leader last heard of it, a renewal or not. */
+  expired({ id, expiresAt }: Session, clocks: HostClocks): void {
+    const session = this.#sessions.get(id);
+    if (session === undefined) return;
+    const until = clocks.trueInstant(expiresAt);
+    this.#trace.note("store", { kind: "storeExpired", session, until });
+  }
+
   /** Whether a write to this node is a renewal. */
   isRenewal(path: string): boolean {
     return path.startsWith(BELOW_SESSIONS);
   }
 
   /** Before an entry is applied to the data of the leader: what it takes away is still there. */
-  before({ changes, closed }: Entry, tree: Tree): void {
+  before({ changes, closed, asked }: Entry, tree: Tree): void {
     const isRevocation = changes.some(
       ({ kind, path }) => kind === "set" && path.startsWith(BELOW_SESSIONS),
     );
@@ -67,7 +75,9 @@ export class Witness {
       // Whoever revoked it took it for the holder; its owner may come to the same belief from an older listing.
       if (how === "revoked" && node.version === 0 && firstOf(tree, path) === node)
         this.#granted(place);
-      const { resource, token } = place;
+      const { resource, token, attempt } = place;
+      if (!place.isGranted && closed === undefined && asked?.connection.session !== node.owner)
+        this.#trace.note("store", { kind: "storePassedOver", resource, attempt });
       if (place.isGranted) this.#trace.note("store", { kind: "storeFreed", resource, token, how });
     }
   }
