@@ -229,6 +229,24 @@ test("S3: a renewal counts from a reading of its own, not from the one that a gr
   expect((await store.read(request)).holder?.expiresInMs).toBe(1_010);
 });
 
+test("a head start is 250 ms also when the release made do with a reading of the clock that is a step old", async () => {
+  const clock = host("boot one", 20_000);
+  const asleep = { monotonicMs: () => 0, wallMs: () => 0, hostClock: clock };
+  const store = await open(clock, new SystemClock(asleep));
+  const waiter = { queue: true, attempt: "first in line" };
+  expect(await hold(store, "two", "other", 9_000)).toBe(1n);
+  expect(await hold(store, "three", "another", 9_000)).toBe(1n);
+  expect(await hold(store, "one", "r", 9_000)).toBe(1n);
+  expect(await ask(store, "two", "r", waiter)).toBe("busy");
+  // A step has begun since the last reading, and is nearly over: it is 20,019 by a finer clock.
+  clock.at += 10;
+  await store.release({ sessionId: "one", resource: "r", token: 1n, limitMs: LIMIT_MS });
+  clock.at += 250;
+  expect(await ask(store, "three", "r")).toBe("busy");
+  clock.at += 10;
+  expect(await ask(store, "three", "r")).toBe(2n);
+});
+
 describe("a session that is over", () => {
   const first = { queue: true, attempt: "first in line" };
 
@@ -259,14 +277,14 @@ describe("a session that is over", () => {
     expect(await ask(store, "two", "r", first)).toBe(2n);
   });
 
-  test("has no head start left to give after 250 ms, and its row goes with the next session", async () => {
+  test("has no head start left to give after 250 ms and two steps of the clock, and its row goes with the next session", async () => {
     const clock = host("boot one", 20_000);
     const store = await open(clock);
     expect(await hold(store, "one", "r", 1_000)).toBe(1n);
     expect(await hold(store, "two", "other", 9_000)).toBe(1n);
     expect(await ask(store, "two", "r", first)).toBe("busy");
     await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
-    clock.at += 250;
+    clock.at += 270;
     expect(await hold(store, "three", "r", 9_000)).toBe(2n);
     const ids = withConsole((connection) => connection.prepare("SELECT id FROM session").all());
     expect(ids.map(({ id }) => id).sort()).toEqual(["three", "two"]);
@@ -312,6 +330,17 @@ describe("a reboot", () => {
     expect(await ask(after, "two", "r")).toBe("busy");
     clock.at += 20;
     expect(await ask(after, "two", "r")).toBe(2n);
+  });
+
+  test("L2: what was freed in another boot is free, whoever of that boot is first in line", async () => {
+    const before = await open(host("boot one", 5_000_000));
+    expect(await hold(before, "one", "r", 1_000)).toBe(1n);
+    expect(await hold(before, "dead", "other", 1_000)).toBe(1n);
+    expect(await ask(before, "dead", "r", { queue: true })).toBe("busy");
+    await before.release({ sessionId: "one", resource: "r", token: 1n, limitMs: LIMIT_MS });
+    // By the numbers alone its head start would end in over an hour.
+    const after = await open(host("boot two", 20_000));
+    expect(await hold(after, "two", "r", 1_000)).toBe(2n);
   });
 
   test("a reader sees the leases of the boot before without anyone asking for them", async () => {

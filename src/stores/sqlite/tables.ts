@@ -21,6 +21,8 @@ export interface LeaseRow {
 
 export interface Moment {
   readonly bootId: string;
+  /** The clock is read in such steps. */
+  readonly stepMs: number;
   readonly nowMs: number;
 }
 
@@ -116,8 +118,8 @@ export class Tables {
   }
 
   /** Prolongs a live session to its own ttl from now. Answers that ttl, or undefined for a dead one. */
-  prolong(id: string, at: Moment, stepMs: number): number | undefined {
-    const row = this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, at.nowMs);
+  prolong(id: string, at: Moment): number | undefined {
+    const row = this.#sql.prolong.get(at.nowMs, at.stepMs, id, at.bootId, at.nowMs);
     return row === undefined ? undefined : Number(row.ttl_ms);
   }
 
@@ -131,8 +133,8 @@ export class Tables {
    * Sessions of another boot get one whole ttl more, by this boot's clock: nobody can tell how much of it is left, and
    * should the file be shared between hosts after all, the other holder has stopped by then.
    */
-  adoptForeignSessions(at: Moment, stepMs: number): void {
-    this.#sql.adopt.run(at.bootId, at.nowMs, stepMs, at.bootId);
+  adoptForeignSessions(at: Moment): void {
+    this.#sql.adopt.run(at.bootId, at.nowMs, at.stepMs, at.bootId);
   }
 
   /**
@@ -140,7 +142,7 @@ export class Tables {
    * head start: from then on nobody has to know since when.
    */
   sweep(at: Moment): void {
-    this.#sql.sweepSessions.run(at.bootId, at.nowMs - HEAD_START_MS);
+    this.#sql.sweepSessions.run(at.bootId, at.nowMs - headStartMs(at));
     this.#sql.sweepWaiters.run();
     this.#sql.sweepRevocations.run();
   }
@@ -233,8 +235,14 @@ export function lookAgainInMs(
   if (end !== undefined && end.bootId === at.bootId && end.expiresMs > at.nowMs)
     return end.expiresMs - at.nowMs;
   if (head === undefined || head === attempt) return 0;
-  const freedMs = end === undefined ? row.freedMs : end.expiresMs;
-  return Math.max(0, freedMs + HEAD_START_MS - at.nowMs);
+  const aheadMs = (end === undefined ? row.freedMs : end.expiresMs) - at.nowMs;
+  // Nothing is freed so far in the future: it was by the clock of another boot, and whoever was first then has had its time.
+  return aheadMs > headStartMs(at) ? 0 : Math.max(0, aheadMs + headStartMs(at));
+}
+
+/** The reading that it counts from may have been two steps low: a head start may be longer than promised, not shorter. */
+function headStartMs({ stepMs }: Moment): number {
+  return HEAD_START_MS + 2 * stepMs;
 }
 
 /** Undefined when there is no row of the lease. */
