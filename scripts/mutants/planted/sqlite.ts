@@ -30,8 +30,8 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   {
     name: "sqlite: renewal revives an expired session",
     file: tables,
-    find: "this.#sql.prolong.get(at.nowMs, at.stepMs, id, at.bootId, at.nowMs)",
-    replace: "this.#sql.prolong.get(at.nowMs, at.stepMs, id, at.bootId, 0)",
+    find: "this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, at.nowMs)",
+    replace: "this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, 0)",
     test: "test/sim-models.test.ts",
     store: "sqlite",
   },
@@ -69,8 +69,8 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   {
     name: "sqlite: the store lets go early",
     file: store,
-    find: "const expiresMs = at.nowMs + ttlMs + at.stepMs;",
-    replace: "const expiresMs = at.nowMs + Math.round(0.8 * ttlMs) + at.stepMs;",
+    find: "const expiresMs = at.nowMs + ttlMs + this.#host.stepMs;",
+    replace: "const expiresMs = at.nowMs + Math.round(0.8 * ttlMs) + this.#host.stepMs;",
     store: "sqlite",
   },
   {
@@ -83,16 +83,16 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   {
     name: "sqlite: sessions are forgotten as soon as they are over",
     file: tables,
-    find: "at.nowMs - headStartMs(at));",
+    find: "at.nowMs - HEAD_START_MS);",
     replace: "at.nowMs);",
     store: "sqlite",
   },
   {
-    name: "sqlite: a head start that a reading of the clock makes shorter",
-    file: tables,
-    find: "HEAD_START_MS + 2 * stepMs",
-    replace: "HEAD_START_MS",
-    test: "test/stores/sqlite-file.test.ts",
+    name: "sqlite: a head start that an old reading of the clock cuts short",
+    file: store,
+    find: "Math.round(at.nowMs + this.#parts.clock.now() - this.#readAt)",
+    replace: "at.nowMs",
+    test: "test/stores/sqlite-order.test.ts",
     store: "sqlite",
   },
   {
@@ -100,7 +100,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     file: tables,
     find: "iif(ttl_ms > 0, ttl_ms + ?, 0)",
     replace: "iif(ttl_ms > 0, ttl_ms + ?, 1000)",
-    test: "test/stores/sqlite-file.test.ts",
+    test: "test/stores/sqlite-order.test.ts",
     store: "sqlite",
   },
   {

@@ -69,10 +69,10 @@ export class SqliteStore implements Store {
     const ttlMs = Math.ceil(request.ttlMs);
     return this.#writer.write(request.limitMs, () => {
       const at = this.#now();
-      this.#tables.adoptForeignSessions(at);
+      this.#tables.adoptForeignSessions(at, this.#host.stepMs);
       this.#tables.sweep(at);
       // One step more than the ttl: the clock may have read up to a step too low, and the store may be late, not early.
-      const expiresMs = at.nowMs + ttlMs + at.stepMs;
+      const expiresMs = at.nowMs + ttlMs + this.#host.stepMs;
       this.#tables.addSession({ id, holderId, ttlMs, bootId: at.bootId, expiresMs });
       return { ttlMs };
     });
@@ -117,7 +117,7 @@ export class SqliteStore implements Store {
     const asked = this.#tables.asked(sessionId, resource, at);
     const end = asked.row?.sessionEnd;
     if (!asked.lives || end === undefined || end.bootId === at.bootId) return asked;
-    this.#tables.adoptForeignSessions(at);
+    this.#tables.adoptForeignSessions(at, this.#host.stepMs);
     return this.#tables.asked(sessionId, resource, at);
   }
 
@@ -125,7 +125,7 @@ export class SqliteStore implements Store {
     const { sessionId: id } = request;
     return this.#writer.write(request.limitMs, () => {
       const at = this.#now();
-      const ttlMs = this.#tables.prolong(id, at);
+      const ttlMs = this.#tables.prolong(id, at, this.#host.stepMs);
       if (ttlMs === undefined) return { kind: "gone" };
       for (const attempt of request.withdrawn) this.#tables.withdraw(attempt, id, at.nowMs);
       return { kind: "renewed", ttlMs, gone: this.#tables.revoked(id) };
@@ -134,7 +134,10 @@ export class SqliteStore implements Store {
 
   release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     return this.#writer.write(request.limitMs, () => {
-      const released = this.#tables.release(request, request.sessionId, this.#lately());
+      const at = this.#lately();
+      // Since when it is free, a reading that is a step old does not tell: the first in line would have its head start cut short.
+      const freedMs = Math.round(at.nowMs + this.#parts.clock.now() - this.#readAt);
+      const released = this.#tables.release(request, request.sessionId, at, freedMs);
       return { kind: released ? "released" : "notHeld" };
     });
   }
@@ -234,8 +237,7 @@ export class SqliteStore implements Store {
 
   #now(): Moment {
     this.#readAt = this.#parts.clock.now();
-    const { bootId, stepMs } = this.#host;
-    this.#latest = { bootId, stepMs, nowMs: this.#host.now() };
+    this.#latest = { bootId: this.#host.bootId, nowMs: this.#host.now() };
     return this.#latest;
   }
 

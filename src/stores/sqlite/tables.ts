@@ -21,8 +21,6 @@ export interface LeaseRow {
 
 export interface Moment {
   readonly bootId: string;
-  /** The clock is read in such steps. */
-  readonly stepMs: number;
   readonly nowMs: number;
 }
 
@@ -118,8 +116,8 @@ export class Tables {
   }
 
   /** Prolongs a live session to its own ttl from now. Answers that ttl, or undefined for a dead one. */
-  prolong(id: string, at: Moment): number | undefined {
-    const row = this.#sql.prolong.get(at.nowMs, at.stepMs, id, at.bootId, at.nowMs);
+  prolong(id: string, at: Moment, stepMs: number): number | undefined {
+    const row = this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, at.nowMs);
     return row === undefined ? undefined : Number(row.ttl_ms);
   }
 
@@ -133,8 +131,8 @@ export class Tables {
    * Sessions of another boot get one whole ttl more, by this boot's clock: nobody can tell how much of it is left, and
    * should the file be shared between hosts after all, the other holder has stopped by then.
    */
-  adoptForeignSessions(at: Moment): void {
-    this.#sql.adopt.run(at.bootId, at.nowMs, at.stepMs, at.bootId);
+  adoptForeignSessions(at: Moment, stepMs: number): void {
+    this.#sql.adopt.run(at.bootId, at.nowMs, stepMs, at.bootId);
   }
 
   /**
@@ -142,7 +140,7 @@ export class Tables {
    * head start: from then on nobody has to know since when.
    */
   sweep(at: Moment): void {
-    this.#sql.sweepSessions.run(at.bootId, at.nowMs - headStartMs(at));
+    this.#sql.sweepSessions.run(at.bootId, at.nowMs - HEAD_START_MS);
     this.#sql.sweepWaiters.run();
     this.#sql.sweepRevocations.run();
   }
@@ -167,8 +165,13 @@ export class Tables {
   }
 
   /** Whether it was held by this session, which lives, under this token. */
-  release({ resource, token }: LeaseRef, session: string, { bootId, nowMs }: Moment): boolean {
-    const done = this.#sql.release.run(nowMs, resource, session, token, bootId, nowMs);
+  release(
+    { resource, token }: LeaseRef,
+    session: string,
+    { bootId, nowMs }: Moment,
+    freedMs: number = nowMs,
+  ): boolean {
+    const done = this.#sql.release.run(freedMs, resource, session, token, bootId, nowMs);
     return Number(done.changes) > 0;
   }
 
@@ -237,12 +240,7 @@ export function lookAgainInMs(
   if (head === undefined || head === attempt) return 0;
   const aheadMs = (end === undefined ? row.freedMs : end.expiresMs) - at.nowMs;
   // Nothing is freed so far in the future: it was by the clock of another boot, and whoever was first then has had its time.
-  return aheadMs > headStartMs(at) ? 0 : Math.max(0, aheadMs + headStartMs(at));
-}
-
-/** The reading that it counts from may have been two steps low: a head start may be longer than promised, not shorter. */
-function headStartMs({ stepMs }: Moment): number {
-  return HEAD_START_MS + 2 * stepMs;
+  return aheadMs > HEAD_START_MS ? 0 : Math.max(0, aheadMs + HEAD_START_MS);
 }
 
 /** Undefined when there is no row of the lease. */
