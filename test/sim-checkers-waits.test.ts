@@ -154,6 +154,40 @@ describe("who waits", () => {
     expect(fifo(late)).toEqual([]);
   });
 
+  test("FIFO: the head start counts from the store's reading of its clock, also where others saw it later only", () => {
+    const upTo = waiting.slice(0, -1);
+    const stopped = (readAt: number): Step => freed(free, "released", readAt);
+    const after = grant(free + 9, 2n, "c");
+    expect(findings(...upTo, stopped(free - 230), after)).toEqual([]);
+    expect(findings(...upTo, stopped(free - 220), after)).toHaveLength(1);
+    // How soon somebody has it counts from when it could be seen.
+    const late = grant(free + 40, 2n, "b");
+    expect(findings(...upTo, stopped(free - 230), grant(free + 9, 2n, "b"))).toEqual([]);
+    expect(findings(...upTo, stopped(free - 230), late)[0]).toContain("16.00 ms too long");
+  });
+
+  test("L2: whose store was not told looks by itself, as soon as it says; that of another is no excuse", () => {
+    const lost = (at: number, who: string): Step => [
+      ...([at, who] as const),
+      { kind: "reportLost", looksWithinMs: 200 },
+    ];
+    const [soon, late] = [grant(free + 220, 2n, "b"), grant(free + 230, 2n, "b")];
+    expect(findings(...waiting, lost(free, "p2"), soon)).toEqual([]);
+    expect(findings(...waiting, lost(free, "p2"), late)).toHaveLength(1);
+    expect(findings(...waiting, lost(free, "p3"), soon)).toHaveLength(1);
+    expect(findings(...waiting, lost(free - 1, "p2"), soon)).toHaveLength(1);
+    expect(findings(...waiting, lost(free + 1, "p2"), soon)).toHaveLength(1);
+    // Of two whose requests crossed either may be first at the store.
+    const crossed = waiting.filter(([, who, { kind }]) => who !== "p2" || kind !== "queued");
+    const places = [queue(from + 35, "p2", "b", 2n), lost(free, "p3")];
+    expect(findings(...crossed, ...places, soon)).toEqual([]);
+    // A head start runs meanwhile, not afterwards.
+    const stuck = [kept(1, CALM + 2_000, "d"), seek(2, "p4", "d", 2n)];
+    expect(
+      findings(...stuck, ...waiting, lost(free, "p2"), grant(free + 300, 2n, "b")),
+    ).toHaveLength(1);
+  });
+
   test("L2: in the calm a release is answered by a grant within two round trips, or a head start more", () => {
     const late = grant(free + 40, 2n, "b");
     expect(findings(...waiting, late)).toEqual([

@@ -43,7 +43,7 @@ async function makeWorld() {
     await pass(1);
     return { program: own, store };
   };
-  return { model, trace, clocks, pass, join };
+  return { model, schedule, trace, clocks, pass, join };
 }
 
 function grant(store: Store, sessionId: string, attempt = `${sessionId}.1`): Promise<GrantOutcome> {
@@ -87,6 +87,21 @@ describe("a program in its write transaction", () => {
     await pass(1);
     expect(asked.value).toEqual({ kind: "granted", token: 1n });
     expect(await holderOf(two.store, pass)).toBe("one");
+  });
+
+  test("stopped while it gives back: the record says when the clock was read and when others could see it", async () => {
+    const { model, schedule, pass, join, trace } = await makeWorld();
+    const one = await join("one");
+    void grant(one.store, "one");
+    await pass(10);
+    const readAt = schedule.now;
+    model.beforeCommit?.(one.program, () => one.program.stop());
+    void one.store.release({ sessionId: "one", resource: "r", token: 1n, limitMs: LIMIT_MS });
+    await pass(100);
+    one.program.resume();
+    await pass(1);
+    const freed = trace.events.find(({ kind }) => kind === "storeFreed");
+    expect(freed).toMatchObject({ at: readAt + 100, readAt });
   });
 
   test("killed: nothing was written, nothing is answered, and the lock is free", async () => {

@@ -10,7 +10,8 @@ export function timeline(
   options: { readonly all: boolean },
 ): string[] {
   const lines = events.flatMap((event) => {
-    const text = options.all || event.kind !== "asked" ? tell(event) : "";
+    const isSmall = event.kind === "asked" || event.kind === "reportLost";
+    const text = options.all || !isSmall ? tell(event) : "";
     return text === "" ? [] : [{ at: event.at, line: lineOf(event.at, event.who, text) }];
   });
   const wrong = violations.map(({ at, invariant, message }) => ({
@@ -51,6 +52,8 @@ function tell(event: Traced): string {
       return `grants ${event.resource} with ${event.token} to session ${short(event.session)}`;
     case "storeFreed":
       return `frees ${event.resource} ${event.token} (${event.how})`;
+    case "reportLost":
+      return "is not told of a change";
     case "storeKept":
       return `session ${short(event.session)} lives until ${(event.until / 1_000).toFixed(3)} s`;
     case "storeExpired":

@@ -74,20 +74,15 @@ async function hold(
   return ask(store, sessionId, resource);
 }
 
-async function ask(
-  store: Store,
-  sessionId: string,
-  resource: string,
-  waits: { readonly queue: boolean; readonly attempt?: string } = { queue: false },
-): Promise<bigint | string> {
+async function ask(store: Store, sessionId: string, resource: string): Promise<bigint | string> {
   const attempt = `${sessionId}.${Math.random()}`;
   const request = {
     sessionId,
     resource,
     attempt,
     holderId: sessionId,
+    queue: false,
     limitMs: LIMIT_MS,
-    ...waits,
   };
   const outcome = await store.grant(request);
   return outcome.kind === "granted" ? outcome.token : outcome.kind;
@@ -227,70 +222,6 @@ test("S3: a renewal counts from a reading of its own, not from the one that a gr
   await store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
   const request = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
   expect((await store.read(request)).holder?.expiresInMs).toBe(1_010);
-});
-
-describe("a session that is over", () => {
-  const first = { queue: true, attempt: "first in line" };
-
-  /** One holds r and s, two waits for r, three is about to ask for it; the ways in which one's session goes. */
-  const ways: Record<string, (store: Store, clock: { at: number }) => Promise<unknown>> = {
-    "was ended": (store) => store.endSession({ sessionId: "one", limitMs: LIMIT_MS }),
-    "has expired and is swept": async (store, clock) => {
-      clock.at += 1_010;
-      await store.openSession({ sessionId: "4", holderId: "4", ttlMs: 9, limitMs: LIMIT_MS });
-    },
-    "has expired and lost another lease": async (store, clock) => {
-      clock.at += 1_010;
-      expect(await ask(store, "three", "s")).toBe(2n);
-    },
-  };
-
-  test.each(Object.entries(ways))("%s: the first in line has its head start", async (_, way) => {
-    const clock = host("boot one", 20_000);
-    const store = await open(clock);
-    expect(await hold(store, "one", "r", 1_000)).toBe(1n);
-    expect(await ask(store, "one", "s")).toBe(1n);
-    expect(await hold(store, "two", "other", 9_000)).toBe(1n);
-    expect(await hold(store, "three", "another", 9_000)).toBe(1n);
-    expect(await ask(store, "two", "r", first)).toBe("busy");
-    await way(store, clock);
-    clock.at += 200;
-    expect(await ask(store, "three", "r")).toBe("busy");
-    expect(await ask(store, "two", "r", first)).toBe(2n);
-  });
-
-  test("has no head start left to give after 250 ms, and its row goes with the next session", async () => {
-    const clock = host("boot one", 20_000);
-    const store = await open(clock);
-    expect(await hold(store, "one", "r", 1_000)).toBe(1n);
-    expect(await hold(store, "two", "other", 9_000)).toBe(1n);
-    expect(await ask(store, "two", "r", first)).toBe("busy");
-    await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
-    clock.at += 250;
-    expect(await hold(store, "three", "r", 9_000)).toBe(2n);
-    const ids = withConsole((connection) => connection.prepare("SELECT id FROM session").all());
-    expect(ids.map(({ id }) => id).sort()).toEqual(["three", "two"]);
-  });
-
-  test("S4: is granted nothing, also by a reading of the clock from before its end", async () => {
-    const clock = host("boot one", 20_000);
-    const asleep = { monotonicMs: () => 0, wallMs: () => 0, hostClock: clock };
-    const store = await open(clock, new SystemClock(asleep));
-    expect(await hold(store, "one", "r", 1_000)).toBe(1n);
-    clock.at += 10;
-    await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
-    expect(await ask(store, "one", "other")).toBe("gone");
-    const ref = { sessionId: "one", resource: "r", token: 1n, limitMs: LIMIT_MS };
-    expect((await store.release(ref)).kind).toBe("notHeld");
-  });
-
-  test("L4: does not come back with the next boot", async () => {
-    const before = await open(host("boot one", 5_000_000));
-    expect(await hold(before, "one", "r", 1_000)).toBe(1n);
-    await before.endSession({ sessionId: "one", limitMs: LIMIT_MS });
-    const after = await open(host("boot two", 20_000));
-    expect(await hold(after, "two", "r", 1_000)).toBe(2n);
-  });
 });
 
 describe("a reboot", () => {

@@ -55,8 +55,9 @@ export function kept(at: number, until: number, session = "a"): Step {
 export function freed(
   at: number,
   how: "released" | "withdrawn" | "revoked" | "sessionEnded",
+  readAt: number = at,
 ): Step {
-  return [at, "store", { kind: "storeFreed", ...r, how }];
+  return [at, "store", { kind: "storeFreed", ...r, how, readAt }];
 }
 
 export const given: Extract<Happening, { kind: "held" }> = {

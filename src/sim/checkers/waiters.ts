@@ -19,8 +19,9 @@ export interface Waiter {
 
 export class Waiters {
   readonly #of = new Map<string, Map<string, Waiter>>();
-  readonly #freedAt = new Map<string, number>();
+  readonly #freed = new Map<string, Freed>();
   readonly #expired = new Map<string, number>();
+  readonly #unheard = new Map<string, Unheard>();
 
   of(resource: string): Iterable<Waiter> {
     return this.#of.get(resource)?.values() ?? [];
@@ -41,8 +42,19 @@ export class Waiters {
 
   /** Since when the resource is free that the grant was of; a true instant. */
   freeSince(grant: Grant, facts: Facts): number {
-    const freedAt = this.#freedAt.get(`${grant.resource} ${grant.token}`);
-    return freedAt ?? this.#expired.get(grant.session) ?? facts.session(grant.session).until;
+    const { session } = grant;
+    const freedAt = this.#freed.get(nameOf(grant))?.at;
+    return freedAt ?? this.#expired.get(session) ?? facts.session(session).until;
+  }
+
+  /** When the first in line began to have its head start: it may have been before anybody could see it. */
+  headStartSince(grant: Grant, facts: Facts): number {
+    return this.#freed.get(nameOf(grant))?.readAt ?? this.freeSince(grant, facts);
+  }
+
+  /** How much later the program may notice what happened then: 0 where it was told. */
+  unheardMs(who: string, then: number): number {
+    return this.#unheard.get(`${who} ${then}`)?.looksWithinMs ?? 0;
   }
 
   learn(event: Traced): void {
@@ -61,9 +73,10 @@ export class Waiters {
     if (event.kind === "storeExpired") this.#expired.set(event.session, event.until);
     if (event.kind === "storeGranted") this.#of.get(event.resource)?.delete(event.attempt);
     if (event.kind === "storeFreed") {
-      const name = `${event.resource} ${event.token}`;
-      if (!this.#freedAt.has(name)) this.#freedAt.set(name, event.at);
+      const name = nameOf(event);
+      if (!this.#freed.has(name)) this.#freed.set(name, event);
     }
+    if (event.kind === "reportLost") this.#unheard.set(`${event.who} ${event.at}`, event);
     if (event.kind === "crashed" || event.kind === "closed")
       this.#leave(({ who }) => who === event.who);
     if (event.kind === "endedSession" || event.kind === "toldGone")
@@ -87,4 +100,10 @@ export class Waiters {
   }
 }
 
+function nameOf({ resource, token }: Pick<Grant, "resource" | "token">): string {
+  return `${resource} ${token}`;
+}
+
+type Freed = Extract<Traced, { kind: "storeFreed" }>;
+type Unheard = Extract<Traced, { kind: "reportLost" }>;
 type Asked = Extract<Traced, { kind: "asked" }>;

@@ -23,7 +23,11 @@ export type Happening =
       readonly resource: string;
       readonly token: bigint;
       readonly how: Ending;
+      /** When the store read its clock for it, where others could see it later only: a head start counts from that reading. */
+      readonly readAt?: number;
     }
+  /** A program's store was not told of a change that happened now; by its own word it looks by itself after so long at most. */
+  | { readonly kind: "reportLost"; readonly looksWithinMs: number }
   /** Opened or renewed: the session lives until this true instant, by the store's clock as it runs now. */
   | { readonly kind: "storeKept"; readonly session: string; readonly until: number }
   /**

@@ -134,7 +134,10 @@ export class SqliteStore implements Store {
 
   release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     return this.#writer.write(request.limitMs, () => {
-      const released = this.#tables.release(request, request.sessionId, this.#lately());
+      const at = this.#lately();
+      // Since when it is free, a reading that is a step old does not tell: the first in line would have its head start cut short.
+      const freedMs = Math.round(at.nowMs + this.#parts.clock.now() - this.#readAt);
+      const released = this.#tables.release(request, request.sessionId, at, freedMs);
       return { kind: released ? "released" : "notHeld" };
     });
   }

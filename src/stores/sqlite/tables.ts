@@ -165,8 +165,13 @@ export class Tables {
   }
 
   /** Whether it was held by this session, which lives, under this token. */
-  release({ resource, token }: LeaseRef, session: string, { bootId, nowMs }: Moment): boolean {
-    const done = this.#sql.release.run(nowMs, resource, session, token, bootId, nowMs);
+  release(
+    { resource, token }: LeaseRef,
+    session: string,
+    { bootId, nowMs }: Moment,
+    freedMs: number = nowMs,
+  ): boolean {
+    const done = this.#sql.release.run(freedMs, resource, session, token, bootId, nowMs);
     return Number(done.changes) > 0;
   }
 
@@ -233,8 +238,9 @@ export function lookAgainInMs(
   if (end !== undefined && end.bootId === at.bootId && end.expiresMs > at.nowMs)
     return end.expiresMs - at.nowMs;
   if (head === undefined || head === attempt) return 0;
-  const freedMs = end === undefined ? row.freedMs : end.expiresMs;
-  return Math.max(0, freedMs + HEAD_START_MS - at.nowMs);
+  const aheadMs = (end === undefined ? row.freedMs : end.expiresMs) - at.nowMs;
+  // Nothing is freed so far in the future: it was by the clock of another boot, and whoever was first then has had its time.
+  return aheadMs > HEAD_START_MS ? 0 : Math.max(0, aheadMs + HEAD_START_MS);
 }
 
 /** Undefined when there is no row of the lease. */

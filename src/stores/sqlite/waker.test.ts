@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import type { Disk } from "./disk.ts";
 import type { Connection, Statement } from "./driver.ts";
-import { Waker } from "./waker.ts";
+import { IDLE_LOOK_MS, Waker } from "./waker.ts";
 
 class MadeUpFile {
   readonly clock = new ManualClock();
@@ -88,6 +88,15 @@ test("L2: the next in line is told of a commit at once", async () => {
   file.commit();
   await file.clock.advance(0);
   expect(next.told()).toBe(1);
+});
+
+test("L2: a commit that the kernel does not report is noticed as soon as is said", async () => {
+  const file = new MadeUpFile();
+  const first = file.join(0);
+  await file.clock.advance(1_000);
+  file.show();
+  await file.clock.advance(IDLE_LOOK_MS);
+  expect(first.told()).toBe(1);
 });
 
 test("one far behind looks once for many commits, and stops listening meanwhile", async () => {

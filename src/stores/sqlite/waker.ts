@@ -11,7 +11,7 @@ import type { Connection, Statement } from "./driver.ts";
 /** After a report from the kernel: when to look, in milliseconds after the look before. */
 const LOOKS_MS = [0, 2, 4, 10, 25, 80];
 /** How often to look when the kernel reports nothing. */
-const IDLE_LOOK_MS = 250;
+export const IDLE_LOOK_MS = 250;
 /** The same where the kernel cannot report at all. */
 const BLIND_LOOK_MS = 10;
 

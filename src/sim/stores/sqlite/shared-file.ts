@@ -4,6 +4,7 @@
 
 import type { Disk } from "../../../stores/sqlite/disk.ts";
 import type { Connection, Statement } from "../../../stores/sqlite/driver.ts";
+import { IDLE_LOOK_MS } from "../../../stores/sqlite/waker.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Program } from "../../world/program.ts";
 import type { Ending } from "../../world/trace.ts";
@@ -155,8 +156,10 @@ export class SharedFile {
   #report(program: Program, onReport: () => void): void {
     const { schedule, network, trace, other } = this.#parts;
     if (program.isDead) return;
-    if (other.program.chance.isTrue(REPORTS_LOST)) trace.count("report lost");
-    else schedule.after(network.nearMs(), () => program.receive(onReport));
+    if (other.program.chance.isTrue(REPORTS_LOST)) {
+      trace.count("report lost");
+      trace.note(program.name, { kind: "reportLost", looksWithinMs: IDLE_LOOK_MS });
+    } else schedule.after(network.nearMs(), () => program.receive(onReport));
   }
 
   #rollBack(): void {
@@ -169,14 +172,15 @@ export class SharedFile {
   #statement(sql: string): Statement {
     const known = this.#statements.get(sql);
     if (known !== undefined) return known;
-    const { database, truth } = this.#parts;
+    const { database, truth, schedule } = this.#parts;
     const real = database.prepare(sql);
     const ending: Ending = sql.includes("attempt = ?") ? "withdrawn" : "released";
     const statement: Statement = {
       run: (...values) => {
-        truth.ending = ending;
+        const { now } = schedule;
+        truth.expect(ending, now);
         this.#log?.push(() => {
-          truth.ending = ending;
+          truth.expect(ending, now);
           real.run(...values);
         });
         return real.run(...values);

@@ -44,6 +44,7 @@ interface Freed {
   readonly resource: string;
   readonly token: bigint;
   how: Ending;
+  readonly readAt: number;
 }
 
 export class Truth {
@@ -54,8 +55,8 @@ export class Truth {
   /** Of the transaction that is open. */
   #reports: (() => void)[] = [];
   #newestFreed: Freed | undefined;
-  /** How the statement that runs lets go of a lease, where it does. */
-  ending: Ending = "released";
+  #ending: Ending = "released";
+  #statementAt = 0;
 
   constructor(database: SimulatedDatabase, trace: Trace, host: HostClocks) {
     this.#trace = trace;
@@ -69,7 +70,10 @@ export class Truth {
       this.#later(() => this.#granted(resource, BigInt(token), session, attempt)),
     );
     on("told_freed", (resource: string, token: string) => {
-      const freed = { resource, token: BigInt(token), how: this.ending };
+      const freed = {
+        ...{ resource, token: BigInt(token) },
+        ...{ how: this.#ending, readAt: this.#statementAt },
+      };
       this.#newestFreed = freed;
       this.#later(() => this.#freed(freed));
     });
@@ -80,8 +84,17 @@ export class Truth {
     on("told_kept", (id: string, bootId: string, expiresMs: number) =>
       this.#later(() => this.#kept(id, { bootId, expiresMs })),
     );
-    on("told_ended", (id: string) => this.#later(() => this.#ended(id)));
+    on("told_ended", (id: string) => {
+      const readAt = this.#statementAt;
+      this.#later(() => this.#ended(id, readAt));
+    });
     database.exec(TRIGGERS);
+  }
+
+  /** A statement comes that lets go of leases in this way, where it does, by a reading of the clock of that instant. */
+  expect(ending: Ending, at: number): void {
+    this.#ending = ending;
+    this.#statementAt = at;
   }
 
   committed(): void {
@@ -104,11 +117,11 @@ export class Truth {
     this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
   }
 
-  #freed({ resource, token, how }: Freed): void {
+  #freed({ resource, ...freed }: Freed): void {
     const lease = this.#leases.get(resource);
     this.#leases.delete(resource);
     if (lease === undefined) return;
-    this.#trace.note("store", { kind: "storeFreed", resource, token, how });
+    this.#trace.note("store", { kind: "storeFreed", resource, ...freed });
   }
 
   #kept(session: string, row: SessionRow): void {
@@ -116,13 +129,14 @@ export class Truth {
     this.#trace.note("store", { kind: "storeKept", session, until: this.#end(row) });
   }
 
-  #ended(session: string): void {
+  #ended(session: string, readAt: number): void {
     if (this.#lives(session)) {
       for (const [resource, lease] of this.#leases) {
         if (lease.session !== session) continue;
         this.#leases.delete(resource);
         const { token } = lease;
-        this.#trace.note("store", { kind: "storeFreed", resource, token, how: "sessionEnded" });
+        const how = "sessionEnded";
+        this.#trace.note("store", { kind: "storeFreed", resource, token, how, readAt });
       }
     }
     this.#sessions.delete(session);
