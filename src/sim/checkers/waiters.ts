@@ -18,6 +18,8 @@ export interface Waiter {
 export class Waiters {
   readonly #of = new Map<string, Map<string, Waiter>>();
   readonly #freedAt = new Map<string, number>();
+  /** By program. */
+  readonly #listensFrom = new Map<string, number>();
 
   of(resource: string): Iterable<Waiter> {
     return this.#of.get(resource)?.values() ?? [];
@@ -37,7 +39,17 @@ export class Waiters {
     return freedAt ?? facts.session(grant.session).until;
   }
 
+  /**
+   * From when on this waiter hears of every change, a true instant: when it has begun to listen, behind its place in the queue and
+   * behind the last trouble of the connection that it listens on.
+   */
+  hearsFrom({ who, queuedAt }: Waiter, beginMs: number): number {
+    const from = this.#listensFrom.get(who) ?? queuedAt;
+    return Math.max(queuedAt, from) + beginMs;
+  }
+
   learn(event: Traced): void {
+    if (event.kind === "listens") this.#listensFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {
