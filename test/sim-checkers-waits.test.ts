@@ -7,6 +7,7 @@ import {
   asked,
   CALM,
   findings,
+  findingsOf,
   freed,
   grant,
   held,
@@ -199,6 +200,50 @@ describe("who waits", () => {
     const stuck = [kept(1, CALM + 2_000, "d"), seek(2, "p4", "d", 2n)];
     expect(findings(...stuck, ...waiting, late)).toEqual([]);
     expect(findings(...stuck, ...waiting, grant(free + 300, 2n, "b"))).toHaveLength(1);
+  });
+
+  test("L2: one who has run out may be first for as long as the store's lag, and stuck", () => {
+    const lag = { sentAt: 1, sentAtTrue: 1, ttlMs: plan.ttlMs, expiryLagMs: 500 };
+    const opened: Step = [from, "p1", { kind: "opened", session: "a", ...lag }];
+    const dead = (until: number): Step[] => [kept(1, until, "d"), seek(2, "p4", "d", 2n)];
+    const late = grant(free + 40, 2n, "b");
+    expect(findings(opened, ...dead(free - 499), ...waiting, late)).toEqual([]);
+    expect(findings(opened, ...dead(free - 501), ...waiting, late)).toHaveLength(1);
+    expect(findings(...dead(free - 1), ...waiting, late)).toHaveLength(1);
+  });
+
+  test("L2: who listens by itself is woken once its connection is in order, and keeps others waiting until then", () => {
+    const listens = (at: number, who: string, since: number): Step => [
+      ...([at, who] as const),
+      { kind: "listens", from: since },
+    ];
+    const judged = (...steps: readonly Step[]): string[] =>
+      findingsOf({ ...plan, store: "redis" }, [...waiting, ...steps]);
+    const never = Number.POSITIVE_INFINITY;
+    const [deaf, fine] = [listens(from, "p2", never), listens(from, "p3", from)];
+    const late = grant(free + 40, 2n, "b");
+    expect(judged(late)).toEqual(["L2: p2 waited for r, which was free, 16.00 ms too long"]);
+    expect(judged(listens(from, "p2", from), fine, late)).toHaveLength(1);
+    // The other may overtake it behind its head start, and must.
+    expect(judged(deaf, fine, grant(free + 285, 2n, "c"))).toEqual([]);
+    expect(judged(deaf, fine, grant(free + 295, 2n, "c"))).toHaveLength(1);
+    expect(judged(deaf, listens(from, "p3", never), grant(free + 900, 2n, "c"))).toEqual([]);
+    // From when it is in order, a message and two round trips.
+    const back = listens(free + 50, "p2", free + 100);
+    expect(judged(deaf, fine, back, grant(free + 130, 2n, "b"))).toEqual([]);
+    expect(judged(deaf, fine, back, grant(free + 131, 2n, "b"))).toHaveLength(1);
+  });
+
+  test("L2: where the first three are told, who is behind them need not know", () => {
+    const stuck = ["d", "e"].flatMap((name) => [
+      ...[kept(1, CALM + 2_000, name), seek(2, `p-${name}`, name, 2n)],
+    ]);
+    const deaf: Step = [from, "p2", { kind: "listens", from: Number.POSITIVE_INFINITY }];
+    const judged = (store: "etcd" | "redis", ...steps: readonly Step[]): string[] =>
+      findingsOf({ ...plan, store }, [...waiting, ...steps, deaf, grant(free + 900, 2n, "c")]);
+    expect(judged("redis", ...stuck)).toEqual([]);
+    expect(judged("redis", ...stuck.slice(2))).toHaveLength(1);
+    expect(judged("etcd", ...stuck)).toHaveLength(1);
   });
 
   test("L1: behind an expiry it may take the store's lag longer", () => {

@@ -43,7 +43,7 @@ function world() {
   let backs = 0;
   const heard: string[] = [];
   const connection = new Connection(
-    { schedule, network, client, callee, server },
+    { schedule, network, trace, client, callee, server },
     {
       onMessage: (channel, message) => heard.push(`${channel} ${message}`),
       onBack: () => {

@@ -271,6 +271,21 @@ export const MUTANTS: readonly Mutant[] = [
     store: "etcd",
   },
   {
+    name: "etcd: who waits does not hear that nobody holds",
+    file: "stores/etcd/waiting.ts",
+    find: "sight.isHeld = !isDelete;",
+    replace: "sight.isHeld = true;",
+    store: "etcd",
+  },
+  {
+    name: "etcd: an old reason to overtake counts",
+    file: "stores/etcd/grants.ts",
+    find: 'return [{ key: overtakes.key, target: "mod", is: "=", than: overtakes.modRevision }];',
+    replace: "return [];",
+    store: "etcd",
+    test: "test/stores/etcd-trips.test.ts",
+  },
+  {
     name: "the margin does not grow with a longer ttl",
     file: "core/deadline.ts",
     find: "return marginMs + clockErrorMs * Math.max(0, grantedTtlMs / ttlMs - 1);",

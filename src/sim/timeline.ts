@@ -86,6 +86,10 @@ function tell(event: Traced): string {
       return `is told that ${event.resource} ${event.token} is over (${event.reason})`;
     case "releasedAs":
       return `release() of ${event.resource} ${event.token}: ${event.result}`;
+    case "listens":
+      return event.from > event.at
+        ? "its connection for messages is down or late"
+        : "its connection for messages is in order";
     case "queued":
       return `waits for ${event.resource}`;
     case "raised":

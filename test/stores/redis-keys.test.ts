@@ -309,7 +309,8 @@ describe("waking", () => {
         close: () => undefined,
       }),
     } as unknown as Wire;
-    const wait = untilFree(new Channels(mock, "mock"), systemParts().clock, {
+    const { clock } = systemParts();
+    const wait = untilFree(new Channels(mock, "mock", clock), clock, {
       ...{ channels: { turn: "t", resource: "c" }, attempt: "a" },
       signal: new AbortController().signal,
       look: async () => {

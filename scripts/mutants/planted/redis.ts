@@ -77,4 +77,19 @@ export const REDIS_MUTANTS: readonly Mutant[] = [
     replace: "if (line.heard < heard) this.#silent(line);",
     store: "redis",
   },
+  {
+    name: "redis: a release tells nobody",
+    file: redisLibrary,
+    find: "tell(resource, first and ('free ' .. first) or 'free')",
+    replace: "return",
+    store: "redis",
+  },
+  {
+    name: "redis: who could not listen at first never does",
+    file: "stores/redis/channels.ts",
+    find: "else if (this.#hasFailed) this.#back();",
+    replace: "",
+    store: "redis",
+    test: "src/stores/redis/channels.test.ts",
+  },
 ];

@@ -22,6 +22,8 @@ export class Waiters {
   readonly #freed = new Map<string, Freed>();
   readonly #expired = new Map<string, number>();
   readonly #unheard = new Map<string, Unheard>();
+  /** By program. */
+  readonly #listensFrom = new Map<string, number>();
 
   of(resource: string): Iterable<Waiter> {
     return this.#of.get(resource)?.values() ?? [];
@@ -57,7 +59,17 @@ export class Waiters {
     return this.#unheard.get(`${who} ${then}`)?.looksWithinMs ?? 0;
   }
 
+  /**
+   * From when on this waiter hears of every change, a true instant: when it has begun to listen, behind its place in the queue and
+   * behind the last trouble of the connection that it listens on.
+   */
+  hearsFrom({ who, queuedAt }: Waiter, beginMs: number): number {
+    const from = this.#listensFrom.get(who) ?? queuedAt;
+    return Math.max(queuedAt, from) + beginMs;
+  }
+
   learn(event: Traced): void {
+    if (event.kind === "listens") this.#listensFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {

@@ -5,7 +5,7 @@ import { EtcdServer } from "./etcd/server.ts";
 import { SimulatedTransport } from "./etcd/transport.ts";
 import type { Engine } from "./model.ts";
 
-export const etcdEngine: Engine = ({ network, trace, machine }) => {
+export const etcdEngine: Engine = ({ schedule, network, trace, machine }) => {
   const program = machine("store");
   const server = new EtcdServer(program, trace);
   const streams = new Set<() => void>();
@@ -21,7 +21,15 @@ export const etcdEngine: Engine = ({ network, trace, machine }) => {
     servers: [callee],
     open: (client) =>
       etcdStore({
-        transport: new SimulatedTransport({ network, client, callee, server, streams }),
+        transport: new SimulatedTransport({
+          schedule,
+          network,
+          trace,
+          client,
+          callee,
+          server,
+          streams,
+        }),
         connectMs: 2_000,
       }),
   };

@@ -12,7 +12,7 @@ const CONNECT_LIMIT_MS = 2_000;
 const URL = "postgres://model/postgres";
 
 export const postgresEngine: Engine = (site) => {
-  const { network, trace, machine } = site;
+  const { schedule, network, trace, machine } = site;
   const program = machine("store");
   const server = new PgServer(program, trace);
   const callee = { program, isDown: false, onReturn: (): void => onReturn() };
@@ -21,7 +21,7 @@ export const postgresEngine: Engine = (site) => {
     servers: [callee],
     open: (client) => (parts) => {
       const giveUpAt = parts.clock.now() + CONNECT_LIMIT_MS;
-      const link = linkFromUrl(simulatedPg({ network, client, callee, server }), {
+      const link = linkFromUrl(simulatedPg({ schedule, network, trace, client, callee, server }), {
         ...{ url: URL, address: "the model of PostgreSQL" },
         ...{ connectLimitMs: CONNECT_LIMIT_MS, listenUrl: undefined },
       });

@@ -20,7 +20,7 @@ export const redisEngine: Engine = (site) => {
     servers: [callee],
     open: (client) =>
       redisStore({
-        wire: () => simulatedWire({ schedule, network, client, callee, server }),
+        wire: () => simulatedWire({ schedule, network, trace, client, callee, server }),
         connectMs: 2_000,
       }),
   };

@@ -48,12 +48,13 @@ export class Network {
 
   /**
    * A connection's one direction: everything arrives, once and in order, sent again where it got lost. `mostMs`: no message alone
-   * takes longer.
+   * takes longer. `onWay` hears when what has just left will arrive.
    */
   orderly(
     from: Program,
     to: Program,
     mostMs: number = Number.POSITIVE_INFINITY,
+    onWay?: (arrivesAt: number) => void,
   ): (arrive: () => void) => void {
     let lastAt = 0;
     const travel = (arrive: () => void): void => {
@@ -66,6 +67,7 @@ export class Network {
       const againMs = this.#happens(this.#weather.loss, "loss") ? SENT_AGAIN_MS : 0;
       const takesMs = Math.min(mostMs, this.#delayMs() + againMs);
       lastAt = Math.max(lastAt, this.#schedule.now + takesMs);
+      onWay?.(lastAt);
       this.#schedule.at(lastAt, () => to.receive(arrive));
     };
     return (arrive) => from.send(() => travel(arrive));

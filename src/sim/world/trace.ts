@@ -166,6 +166,11 @@ export type Happening =
       readonly attempt: string;
       readonly sentAtTrue: number;
     }
+  /**
+   * Of stores whose waiters are woken over a connection of its own: from this true instant on that of the program is in order, as
+   * far as is known now. Never, while it is not there; later, where something on it is late that all behind it waits for.
+   */
+  | { readonly kind: "listens"; readonly from: number }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
   | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
 

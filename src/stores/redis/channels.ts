@@ -1,7 +1,8 @@
-// Who listens to which channel, over one connection for messages that is made when the first one listens. After an
-// interruption everything is subscribed anew, and then everyone is told to look, because messages were missed.
+// Who listens to which channel, over one connection for messages that is made when the first one listens, and tried again as long
+// as somebody does. After an interruption everything is subscribed anew, and then everyone is told to look, because messages
+// were missed.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock, Timer } from "../../core/clock.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { Bell } from "../shared/bell.ts";
 import { failure } from "./failures.ts";
@@ -14,18 +15,27 @@ interface Channel {
   readonly isPattern: boolean;
   readonly listeners: Set<Listener>;
   subscribed: Promise<void>;
+  isSubscribed: boolean;
 }
+
+/** So long after a connection could not be made; later interruptions are mended by the wire. */
+const RETRY_MS = 1_000;
 
 export class Channels {
   readonly #wire: Wire;
   readonly #place: string;
+  readonly #clock: Clock;
   readonly #channels = new Map<string, Channel>();
   #connection: Promise<ChannelWire> | undefined;
+  /** Those who listened before got nothing from the one that failed. */
+  #hasFailed = false;
+  #retryTimer: Timer | undefined;
   #closed = false;
 
-  constructor(wire: Wire, place: string) {
+  constructor(wire: Wire, place: string, clock: Clock) {
     this.#wire = wire;
     this.#place = place;
+    this.#clock = clock;
   }
 
   /**
@@ -35,10 +45,10 @@ export class Channels {
   async listen(name: string, listener: Listener, isPattern = false): Promise<() => void> {
     let channel = this.#channels.get(name);
     if (channel === undefined) {
-      channel = { isPattern, listeners: new Set(), subscribed: Promise.resolve() };
+      const subscribed = Promise.resolve();
+      channel = { isPattern, listeners: new Set(), subscribed, isSubscribed: false };
       this.#channels.set(name, channel);
-      channel.subscribed = this.#subscribe(name, isPattern);
-      channel.subscribed.catch(() => undefined);
+      this.#subscribe(name, channel);
     }
     channel.listeners.add(listener);
     const leave = (): void => this.#leave(name, listener);
@@ -54,6 +64,11 @@ export class Channels {
     return leave;
   }
 
+  /** Whether the server has confirmed it. */
+  hears(name: string): boolean {
+    return this.#channels.get(name)?.isSubscribed ?? false;
+  }
+
   /** The server was found silent on another connection. */
   reset(): void {
     void this.#connection?.then(
@@ -64,6 +79,7 @@ export class Channels {
 
   close(): void {
     this.#closed = true;
+    this.#retryTimer?.cancel();
     this.#channels.clear();
     void this.#connection?.then(
       (connection) => connection.close(),
@@ -71,25 +87,36 @@ export class Channels {
     );
   }
 
-  async #subscribe(name: string, isPattern: boolean): Promise<void> {
-    const connection = await this.#connected();
-    await connection.subscribe(name, isPattern);
+  #subscribe(name: string, channel: Channel): void {
+    const subscribe = async (): Promise<void> => {
+      const connection = await this.#connected();
+      await connection.subscribe(name, channel.isPattern);
+      channel.isSubscribed = true;
+    };
+    channel.isSubscribed = false;
+    channel.subscribed = subscribe();
+    channel.subscribed.catch(() => undefined);
   }
 
   #connected(): Promise<ChannelWire> {
     if (this.#connection === undefined) {
       const opening = this.#wire.openChannels({
         onMessage: (channel, message) => this.#deliver(channel, message),
-        onBack: () => void this.#back(),
+        onBack: () => this.#back(),
       });
       this.#connection = opening;
       opening.then(
         (connection) => {
           if (this.#closed) connection.close();
+          else if (this.#hasFailed) this.#back();
+          this.#hasFailed = false;
         },
         () => {
-          // The next one to listen tries again.
+          // The next one to listen tries again, and if nobody does, those who do already.
           this.#connection = undefined;
+          this.#hasFailed = true;
+          this.#retryTimer?.cancel();
+          this.#retryTimer = this.#clock.setTimer(() => this.#retry(), RETRY_MS);
         },
       );
     }
@@ -103,9 +130,13 @@ export class Channels {
     }
   }
 
-  async #back(): Promise<void> {
+  #retry(): void {
+    if (!this.#closed && this.#channels.size > 0) this.#connected().catch(() => undefined);
+  }
+
+  #back(): void {
     for (const [name, channel] of this.#channels) {
-      channel.subscribed = this.#subscribe(name, channel.isPattern);
+      this.#subscribe(name, channel);
       channel.subscribed.then(
         () => {
           for (const listener of [...channel.listeners]) listener(undefined, name);

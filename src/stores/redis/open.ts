@@ -87,7 +87,7 @@ async function prepare(
       `\`replicas: ${replicas}\` asks for more than the ${facts.replicas} replicas that follow Redis at ${place}.`,
     );
   }
-  const channels = new Channels(wire, place);
+  const channels = new Channels(wire, place, clock);
   const onSilence = (): void => channels.reset();
   const requests = await Requests.open({
     wire,

@@ -13,9 +13,13 @@ function waiter(looks: readonly number[]): {
   const clock = new ManualClock();
   const state = { woken: false, looked: 0 };
   let confirm = (): void => undefined;
+  let isConfirmed = false;
   const listen = (): Promise<() => void> =>
     new Promise((resolve) => {
-      confirm = () => resolve(() => undefined);
+      confirm = () => {
+        isConfirmed = true;
+        resolve(() => undefined);
+      };
     });
   const look = async (): Promise<Look> => {
     state.looked += 1;
@@ -23,7 +27,8 @@ function waiter(looks: readonly number[]): {
   };
   const { signal } = new AbortController();
   const wait = { channels: { turn: "t", resource: "c" }, attempt: "mine", signal, look };
-  void untilFree({ listen } as unknown as Channels, clock, wait).then(() => {
+  const channels = { listen, hears: () => isConfirmed } as unknown as Channels;
+  void untilFree(channels, clock, wait).then(() => {
     state.woken = true;
   });
   return { clock, state, confirm: () => confirm() };
@@ -49,4 +54,19 @@ test("one that is confirmed late: it looks at once, and then rarely", async () =
   expect(state).toEqual({ looked: 2, woken: false });
   await clock.advance(200);
   expect(state).toEqual({ looked: 3, woken: true });
+});
+
+test("one that cannot be had now: it looks every second", async () => {
+  const clock = new ManualClock();
+  let looked = 0;
+  const look = async (): Promise<Look> => {
+    looked += 1;
+    return { waitMs: 60_000, isQueued: true };
+  };
+  const channels = { listen: async () => () => undefined, hears: () => false };
+  const { signal } = new AbortController();
+  const wait = { channels: { turn: "t", resource: "c" }, attempt: "mine", signal, look };
+  void untilFree(channels as unknown as Channels, clock, wait);
+  await clock.advance(2_500);
+  expect(looked).toBe(3);
 });

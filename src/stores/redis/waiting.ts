@@ -72,7 +72,6 @@ class Ears {
   readonly #channels: Channels;
   readonly #clock: Clock;
   readonly #open = new Map<string, Promise<() => void>>();
-  #unheard = 0;
 
   constructor(channels: Channels, clock: Clock) {
     this.#channels = channels;
@@ -82,7 +81,7 @@ class Ears {
 
   /** Whether all of them are confirmed. */
   get areHeard(): boolean {
-    return this.#unheard === 0;
+    return [...this.#open.keys()].every((channel) => this.#channels.hears(channel));
   }
 
   /** False: it was open before. What was said on a new one before is missed, so it is time to look. */
@@ -90,14 +89,9 @@ class Ears {
     if (this.#open.has(channel)) return false;
     const listening = this.#channels.listen(channel, this.mailbox.put);
     this.#open.set(channel, listening);
-    this.#unheard += 1;
-    if (await inTime(listening, this.#clock)) this.#unheard -= 1;
-    else
+    if (!(await inTime(listening, this.#clock)))
       listening.then(
-        () => {
-          this.#unheard -= 1;
-          this.mailbox.put(undefined);
-        },
+        () => this.mailbox.put(undefined),
         () => undefined,
       );
     return true;

@@ -1,6 +1,7 @@
 // A client's connection to the model of etcd. Calls can get lost as requests do; a stream is a TCP connection: what is sent
 // on it arrives in order and once, late if need be, or the stream ends.
 
+import { watch } from "../../../stores/etcd/rpc.ts";
 import {
   type EtcdCall,
   EtcdLinkError,
@@ -11,9 +12,13 @@ import {
 import type { Callee } from "../../world/call.ts";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";
+import type { Schedule } from "../../world/schedule.ts";
+import type { Trace } from "../../world/trace.ts";
 import type { EtcdServer, Session } from "./server.ts";
 
 export interface TransportParts {
+  readonly schedule: Schedule;
+  readonly trace: Trace;
   readonly network: Network;
   readonly client: Program;
   readonly callee: Callee;
@@ -27,6 +32,8 @@ export interface TransportParts {
  * and the store drops it; here calls go their own way, so a stream does not stand still for so long by itself.
  */
 const SILENT_MS = 1_000;
+/** In the calm nothing takes longer. */
+const USUAL_MS = 6;
 
 export class SimulatedTransport implements EtcdTransport {
   readonly place = "the model of etcd";
@@ -68,7 +75,7 @@ export class SimulatedTransport implements EtcdTransport {
   }
 
   stream(path: string, _metadata: unknown, events: StreamEvents): EtcdStream {
-    const { network, client, callee, server, streams } = this.#parts;
+    const { schedule, network, trace, client, callee, server, streams } = this.#parts;
     let isOpen = true;
     let session: Session | undefined;
     const finish = (reason: unknown): void => {
@@ -82,10 +89,23 @@ export class SimulatedTransport implements EtcdTransport {
       this.#own.delete(broken);
       streams.delete(broken);
     };
-    const broken = (): void =>
+    const listens = (from: number): void => {
+      if (path === watch.path && isOpen && !client.isDead)
+        trace.note(client.name, { kind: "listens", from });
+    };
+    const broken = (): void => {
+      listens(Number.POSITIVE_INFINITY);
       client.receive(() => finish(new EtcdLinkError("the connection broke", { sent: true })));
-    const down = network.orderly(callee.program, client, SILENT_MS);
-    const up = network.orderly(client, callee.program, SILENT_MS);
+    };
+    let inOrderFrom = schedule.now;
+    const onWay = (arrivesAt: number): void => {
+      if (arrivesAt <= Math.max(inOrderFrom, schedule.now + USUAL_MS)) return;
+      inOrderFrom = arrivesAt;
+      listens(arrivesAt);
+    };
+    listens(inOrderFrom);
+    const down = network.orderly(callee.program, client, SILENT_MS, onWay);
+    const up = network.orderly(client, callee.program, SILENT_MS, onWay);
     this.#own.add(broken);
     streams.add(broken);
     return {

@@ -6,9 +6,13 @@ import type { Row, SqlValue } from "../../../stores/postgres/link.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";
+import type { Schedule } from "../../world/schedule.ts";
+import type { Trace } from "../../world/trace.ts";
 import type { Backend, PgServer } from "./server.ts";
 
 export interface Route {
+  readonly schedule: Schedule;
+  readonly trace: Trace;
   readonly network: Network;
   readonly client: Program;
   readonly callee: Callee;
@@ -28,6 +32,10 @@ interface Asked {
 
 type Listener = (what: never) => void;
 
+/** In the calm nothing takes longer. */
+const USUAL_MS = 6;
+const NEVER = Number.POSITIVE_INFINITY;
+
 export class Connection implements Backend {
   readonly client: Program;
   readonly #route: Route;
@@ -38,13 +46,19 @@ export class Connection implements Backend {
   #asked: Asked[] = [];
   #isOver = false;
   #isServed = false;
+  #listens = false;
+  /** What is on its way, and so all behind it, has arrived then; a true instant. */
+  #inOrderFrom = 0;
 
   constructor(route: Route) {
-    const { network, client, callee } = route;
+    const { schedule, network, client, callee } = route;
     this.#route = route;
     this.client = client;
-    this.#up = network.orderly(client, callee.program);
-    this.#down = network.orderly(callee.program, client);
+    const onWay = (arrivesAt: number): void => {
+      if (arrivesAt > schedule.now + USUAL_MS) this.#late(arrivesAt);
+    };
+    this.#up = network.orderly(client, callee.program, NEVER, onWay);
+    this.#down = network.orderly(callee.program, client, NEVER, onWay);
   }
 
   get isOver(): boolean {
@@ -78,7 +92,10 @@ export class Connection implements Backend {
   query({ text, values = [] }: Statement): Promise<{ rows: object[] }> {
     const { callee, server } = this.#route;
     return this.#ask(() => {
-      if (this.#isServed && !callee.isDown) return server.execute(this, text, values);
+      if (this.#isServed && !callee.isDown) {
+        if (text.startsWith("LISTEN ")) this.#begin();
+        return server.execute(this, text, values);
+      }
       this.#reset(broken());
       return undefined;
     });
@@ -104,6 +121,7 @@ export class Connection implements Backend {
 
   drop(abruptly: boolean): void {
     this.#isServed = false;
+    this.#late(NEVER);
     if (abruptly) this.#reset(broken());
     else this.#down(() => this.#break(broken()));
   }
@@ -132,11 +150,29 @@ export class Connection implements Backend {
     this.#emit("end", undefined);
   }
 
+  #begin(): void {
+    this.#listens = true;
+    this.#note(Math.max(this.#inOrderFrom, this.#route.schedule.now));
+  }
+
+  #late(until: number): void {
+    if (until <= this.#inOrderFrom) return;
+    this.#inOrderFrom = until;
+    if (this.#listens) this.#note(until);
+  }
+
+  #note(from: number): void {
+    const { trace, client } = this.#route;
+    // One of an earlier life may still be told of.
+    if (!this.#isOver && !client.isDead) trace.note(client.name, { kind: "listens", from });
+  }
+
   #emit(event: string, what: unknown): void {
     for (const listener of [...(this.#listeners[event] ?? [])]) listener(what as never);
   }
 
   #finish(error: Error): void {
+    this.#late(NEVER);
     this.#isOver = true;
     const asked = this.#asked;
     this.#asked = [];

@@ -24,9 +24,12 @@ export function simulatedPg(route: Route): PgLibrary {
         super(route, settings);
       }
     },
+    // The store uses it to listen, and for nothing else.
     Client: class extends Connection {
       constructor() {
         super(route);
+        const { trace, client } = route;
+        trace.note(client.name, { kind: "listens", from: Number.POSITIVE_INFINITY });
       }
     },
   };

@@ -7,11 +7,13 @@ import type { Callee } from "../../world/call.ts";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";
 import type { Schedule } from "../../world/schedule.ts";
+import type { Trace } from "../../world/trace.ts";
 import type { Answer, Link, RedisServer } from "./server.ts";
 
 export interface ConnectionParts {
   readonly schedule: Schedule;
   readonly network: Network;
+  readonly trace: Trace;
   readonly client: Program;
   readonly callee: Callee;
   readonly server: RedisServer;
@@ -21,10 +23,15 @@ export interface ConnectionEvents {
   onMessage?(channel: string, message: string): void;
   /** Ready once more, after an interruption. */
   onBack?(): void;
+  /** From this true instant on it is in order, as far as is known now. */
+  onOrder?(from: number): void;
 }
 
 const CONNECT_MS = 2_000;
 const RETRY_MAX_MS = 1_000;
+/** In the calm nothing takes longer. */
+const USUAL_MS = 6;
+const NEVER = Number.POSITIVE_INFINITY;
 
 export class Connection {
   readonly #parts: ConnectionParts;
@@ -40,6 +47,7 @@ export class Connection {
 
   /** Rejects when the first try fails; later ones are repeated until one works. */
   connect(): Promise<void> {
+    this.#events.onOrder?.(NEVER);
     return new Promise((resolve, reject) => this.#try(resolve, reject));
   }
 
@@ -69,14 +77,17 @@ export class Connection {
           return;
         }
         this.#line = line;
+        this.#events.onOrder?.(line.inOrderFrom);
         ready();
       },
       onFailed: failed,
       onEnd: () => {
         this.#line = undefined;
+        this.#events.onOrder?.(NEVER);
         this.#again(1);
       },
       onMessage: (channel, message) => this.#events.onMessage?.(channel, message),
+      onLate: (until) => this.#events.onOrder?.(until),
     });
   }
 
@@ -108,6 +119,8 @@ interface LineEvents {
   /** It was ready. */
   onEnd(): void;
   onMessage(channel: string, message: string): void;
+  /** It is ready, but what is on its way, and so all behind it, arrives only then; never, when the server has ended it. */
+  onLate(until: number): void;
 }
 
 /** What leaves in one turn leaves together. */
@@ -128,13 +141,19 @@ class Line implements Link {
   /** Sent and not answered, in their order. */
   #waiting: Command[] = [];
   #packet: Packet | undefined;
+  #inOrderFrom: number;
 
   constructor(parts: ConnectionParts, events: LineEvents) {
     const { network, client, callee, server } = parts;
     this.#parts = parts;
     this.#events = events;
-    this.#up = network.orderly(client, callee.program);
-    this.#down = network.orderly(callee.program, client);
+    const { schedule } = parts;
+    this.#inOrderFrom = schedule.now;
+    const onWay = (arrivesAt: number): void => {
+      if (arrivesAt > schedule.now + USUAL_MS) this.#late(arrivesAt);
+    };
+    this.#up = network.orderly(client, callee.program, NEVER, onWay);
+    this.#down = network.orderly(callee.program, client, NEVER, onWay);
     const fail = (code: string): void => {
       if (this.#state !== "connecting") return;
       this.#state = "over";
@@ -150,6 +169,10 @@ class Line implements Link {
       server.accept(this);
       this.#down(() => this.#ready());
     });
+  }
+
+  get inOrderFrom(): number {
+    return Math.max(this.#inOrderFrom, this.#parts.schedule.now);
   }
 
   get isDead(): boolean {
@@ -177,6 +200,7 @@ class Line implements Link {
 
   /** By the server. */
   end(): void {
+    this.#late(NEVER);
     this.#down(() => this.#over());
   }
 
@@ -184,6 +208,12 @@ class Line implements Link {
   hangUp(): void {
     this.#up(() => this.#parts.server.drop(this));
     this.#over();
+  }
+
+  #late(until: number): void {
+    if (until <= this.#inOrderFrom) return;
+    this.#inOrderFrom = until;
+    if (this.#state === "ready") this.#events.onLate(until);
   }
 
   #ready(): void {

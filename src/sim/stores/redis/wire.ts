@@ -21,7 +21,12 @@ async function simulatedChannels(
   parts: ConnectionParts,
   events: ChannelEvents,
 ): Promise<ChannelWire> {
-  const connection = new Connection(parts, events);
+  const { trace, client } = parts;
+  const onOrder = (from: number): void => {
+    // One of an earlier life may still be told of.
+    if (!client.isDead) trace.note(client.name, { kind: "listens", from });
+  };
+  const connection = new Connection(parts, { ...events, onOrder });
   await connection.connect();
   const send = async (command: string, channel: string, isPattern: boolean): Promise<void> => {
     await connection.send([isPattern ? `p${command}` : command, channel]);
