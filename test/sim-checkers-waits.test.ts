@@ -111,9 +111,9 @@ describe("who waits", () => {
   });
 
   test("FIFO: on a store that takes the place of one that is stuck, it has waited since it asked again", () => {
-    const passed = (at: number, session: string): Step => [
+    const passed = (at: number, session: string, isRevocation = false): Step => [
       ...([at, "store"] as const),
-      { kind: "storePassedOver", resource: "r", attempt: `${session}.2` },
+      { kind: "storePassedOver", resource: "r", attempt: `${session}.2`, isRevocation },
     ];
     // Session c takes its turn, and gives it back; d had come behind it, and b comes again or has not yet.
     const order = (...again: Step[]): string[] =>
@@ -134,6 +134,7 @@ describe("who waits", () => {
     // Each has its head start, from when it is the first.
     const soon = "FIFO: r: p2 lost its place before its head start was over";
     expect(findings(...waiting, passed(free + 200, "b"))).toContain(soon);
+    expect(findings(...waiting, passed(free + 200, "b", true))).not.toContain(soon);
     const second = findings(...waiting, passed(free + 251, "b"), passed(free + 400, "c"));
     expect(second.join()).toContain("p3 lost its place");
     const both = findings(...waiting, passed(free + 251, "b"), passed(free + 502, "c"));

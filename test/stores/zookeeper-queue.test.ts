@@ -1,20 +1,28 @@
 // Goal: of those who have a place in the queue, one holds, whatever they do at the same moment and whichever answer gets
 // lost; and whoever is revoked is told. Method: a real server, and connections that go deaf on command.
 
-import { connect as dial } from "node:net";
-import { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import { type GrantOutcome, HEAD_START_MS, type Store } from "../../src/stores/store.ts";
+import { HEAD_START_MS, type Store } from "../../src/stores/store.ts";
 import { zookeeperStore } from "../../src/stores/zookeeper.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
+import {
+  ask,
+  Deafening,
+  LIMIT_MS,
+  opcodeOf,
+  open,
+  opened,
+  release,
+  TICK_MS,
+  take,
+  untilFree,
+} from "../support/zookeeper-line.ts";
 import { Console } from "../support/zookeeper-nodes.ts";
 
-const TICK_MS = 200;
 const zookeeper = useServer(startZooKeeper, { tickTimeMs: TICK_MS });
-const LIMIT_MS = 5_000;
 let roots = 0;
 
 function newRoot(): string {
@@ -22,49 +30,8 @@ function newRoot(): string {
   return `/queue${roots}`;
 }
 
-type Dial = (host: string, port: number) => Duplex;
-
-async function opened(root: string, connect?: Dial): Promise<Store> {
-  const hosts = `${zookeeper().host}:${zookeeper().port}`;
-  const store = await zookeeperStore({ hosts, root, tickMs: TICK_MS, connect })(systemParts());
-  onTestFinished(() => store.close());
-  return store;
-}
-
-async function open(store: Store, ...sessionIds: string[]): Promise<void> {
-  for (const sessionId of sessionIds)
-    await store.openSession({ sessionId, holderId: sessionId, ttlMs: 30_000, limitMs: LIMIT_MS });
-}
-
-interface Asked {
-  readonly attempt?: string;
-  readonly resource?: string;
-  readonly queue?: boolean;
-  readonly limitMs?: number;
-}
-
-function ask(store: Store, sessionId: string, asked: Asked = {}): Promise<GrantOutcome> {
-  const { attempt = `${sessionId}.1`, resource = "r", queue = true, limitMs = LIMIT_MS } = asked;
-  return store.grant({ sessionId, resource, attempt, holderId: sessionId, queue, limitMs });
-}
-
-async function take(store: Store, sessionId: string, asked: Asked = {}): Promise<bigint> {
-  const outcome = await ask(store, sessionId, asked);
-  if (outcome.kind !== "granted") throw new Error(`${sessionId} got ${outcome.kind}`);
-  return outcome.token;
-}
-
-function release(store: Store, sessionId: string, token: bigint, resource = "r"): Promise<unknown> {
-  return store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
-}
-
-function untilFree(store: Store, sessionId: string, attempt = `${sessionId}.1`): Promise<void> {
-  const { signal } = new AbortController();
-  return store.untilFree({ sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
-}
-
 test("S4: a waiter that was passed over and wakes up late holds nothing, and queues again", async () => {
-  const store = await opened(newRoot());
+  const store = await opened(zookeeper(), newRoot());
   await open(store, "one", "stuck", "next");
   const first = await take(store, "one");
   await ask(store, "stuck");
@@ -80,7 +47,7 @@ test("S4: a waiter that was passed over and wakes up late holds nothing, and que
 });
 
 test("S4: whoever takes at the very moment at which it is passed over: exactly one holds, 25 rounds", async () => {
-  const store = await opened(newRoot());
+  const store = await opened(zookeeper(), newRoot());
   const outcomes = { kept: 0, passed: 0 };
   await Promise.all(
     Array.from({ length: 25 }, async (_, round) => {
@@ -112,7 +79,7 @@ test("S4: whoever takes at the very moment at which it is passed over: exactly o
 });
 
 test("S4: a holder is never passed over, whether it was granted at once or after a wait", async () => {
-  const store = await opened(newRoot());
+  const store = await opened(zookeeper(), newRoot());
   await open(store, "one", "two", "three");
   const first = await take(store, "one");
   await ask(store, "two");
@@ -137,7 +104,7 @@ test("S4: a holder is never passed over, whether it was granted at once or after
 });
 
 test("nobody is shown as holder who only has the next turn", async () => {
-  const store = await opened(newRoot());
+  const store = await opened(zookeeper(), newRoot());
   await open(store, "one", "two");
   const first = await take(store, "one");
   await ask(store, "two");
@@ -154,46 +121,14 @@ test("nobody is shown as holder who only has the next turn", async () => {
   expect((await list()).leases).toHaveLength(1);
 });
 
-/** Forwards to the server, and fails on command. */
-class Deafening {
-  /** Called with everything that is sent; true makes the connection deaf before it is sent: nothing more comes back. */
-  goesDeafAt: (chunk: Buffer) => boolean = () => false;
-  /** What is sent waits for this. */
-  waitAt: (chunk: Buffer) => Promise<void> | undefined = () => undefined;
-
-  readonly dial: Dial = (host, port) => {
-    const socket = dial({ host, port, noDelay: true });
-    let isDeaf = false;
-    const stream = new Duplex({
-      read: () => undefined,
-      write: (chunk: Buffer, _encoding, done) => {
-        isDeaf ||= this.goesDeafAt(chunk);
-        const send = (): unknown => socket.write(chunk, (error) => done(error));
-        const waiting = this.waitAt(chunk);
-        if (waiting === undefined) send();
-        else waiting.then(send, done);
-      },
-      destroy: (error, done) => {
-        socket.destroy();
-        done(error);
-      },
-    });
-    socket.on("data", (chunk: Buffer) => isDeaf || stream.push(chunk));
-    socket.on("close", () => stream.destroy());
-    socket.on("error", () => undefined);
-    return stream;
-  };
-}
-
 const DELETE = 2;
 const SET_DATA = 5;
-const opcodeOf = (chunk: Buffer): number => chunk.readInt32BE(8);
 
 test("S4: the request that passes a waiter over does nothing when it arrives after the waiter has taken", async () => {
   const root = newRoot();
   const link = new Deafening();
-  const store = await opened(root, link.dial);
-  const other = await opened(root);
+  const store = await opened(zookeeper(), root, link.dial);
+  const other = await opened(zookeeper(), root);
   await open(other, "one", "late");
   await open(store, "next");
   const first = await take(other, "one");
@@ -228,8 +163,8 @@ test("S4: the request that passes a waiter over does nothing when it arrives aft
 test("S4: a waiter whose mark was not answered knows that it waits, and takes its turn by a write", async () => {
   const root = newRoot();
   const link = new Deafening();
-  const store = await opened(root, link.dial);
-  const other = await opened(root);
+  const store = await opened(zookeeper(), root, link.dial);
+  const other = await opened(zookeeper(), root);
   await open(store, "one");
   await open(other, "two");
   const first = await take(other, "two");
@@ -249,8 +184,8 @@ test("S4: a waiter whose mark was not answered knows that it waits, and takes it
 test("S1: a waiter whose taking was not answered holds, with the same token", async () => {
   const root = newRoot();
   const link = new Deafening();
-  const store = await opened(root, link.dial);
-  const other = await opened(root);
+  const store = await opened(zookeeper(), root, link.dial);
+  const other = await opened(zookeeper(), root);
   await open(store, "one");
   await open(other, "two");
   const first = await take(other, "two");
@@ -270,7 +205,11 @@ test("S1: a waiter whose taking was not answered holds, with the same token", as
 
 test("S5: revocations by several at once, during renewals: each is told, and none is lost", async () => {
   const root = newRoot();
-  const [store, ...revokers] = [await opened(root), await opened(root), await opened(root)];
+  const [store, ...revokers] = [
+    await opened(zookeeper(), root),
+    await opened(zookeeper(), root),
+    await opened(zookeeper(), root),
+  ];
   await open(store, "one");
   const names = Array.from({ length: 20 }, (_, index) => `r${index}`);
   const leases = await Promise.all(

@@ -32,6 +32,23 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     store: "zookeeper",
   },
   {
+    name: "zookeeper: who was not alone holds without a write",
+    file: "stores/zookeeper/place.ts",
+    find: "      this.#version === TAKEN ||\n",
+    replace:
+      "      this.#version === TAKEN || (this.#version === UNMARKED && !this.#wasInDoubt) ||\n",
+    store: "zookeeper",
+    test: "test/stores/zookeeper-unmarked.test.ts",
+  },
+  {
+    name: "zookeeper: what was known is believed when the own place is gone",
+    file: "stores/zookeeper/waiting.ts",
+    find: "multi([check(own, WAITING), remove(path, UNMARKED)])",
+    replace: "multi([remove(path, UNMARKED)])",
+    store: "zookeeper",
+    test: "test/stores/zookeeper-unmarked.test.ts",
+  },
+  {
     name: "zookeeper: who comes to be the first is passed over at once",
     file: "stores/zookeeper/waiting.ts",
     find: "patience.since + HEAD_START_MS - now",

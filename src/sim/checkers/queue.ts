@@ -53,10 +53,10 @@ export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds }) =>
 
 /** Where places are taken away, each that comes to be the first has its head start. */
 function passedOver(event: PassedOver, waiters: Waiters, facts: Facts, report: Report): void {
-  const { resource, attempt, at } = event;
+  const { resource, attempt, at, isRevocation } = event;
   const before = facts.newest(resource);
   const waiter = waiters.get(resource, attempt);
-  if (before === undefined || waiter === undefined) return;
+  if (before === undefined || waiter === undefined || isRevocation) return;
   const firstSince = Math.max(waiters.freeSince(before, facts), waiters.lastPassedAt(resource));
   if (at - firstSince < (1 - CLOCKS) * HEAD_START_MS)
     report("FIFO", `${resource}: ${waiter.who} lost its place before its head start was over`);

@@ -35,8 +35,13 @@ export type Happening =
    * it: a holder may count on its renewals only, and that is what `storeKept` tells.
    */
   | { readonly kind: "storeExpired"; readonly session: string; readonly until: number }
-  /** On a store with places in a queue: one was taken away by whoever stands behind it. */
-  | { readonly kind: "storePassedOver"; readonly resource: string; readonly attempt: string }
+  /** On a store with places in a queue: one was taken away by whoever stands behind it, or a third party took it for the holder. */
+  | {
+      readonly kind: "storePassedOver";
+      readonly resource: string;
+      readonly attempt: string;
+      readonly isRevocation: boolean;
+    }
   /**
    * The store lost writes that it had answered, or its clock was set: what it said before does not hold any more. `keeps`: the
    * invariants that it promises even so.

@@ -130,9 +130,9 @@ export class LeaseSession {
     );
   }
 
-  /** The path of the place that an attempt has, where it is known. */
-  placeOf(attempt: string): string | undefined {
-    return this.#entries.get(attempt)?.place.path;
+  /** The place that an attempt has, or may get. */
+  placeOf(attempt: string): Place | undefined {
+    return this.#entries.get(attempt)?.place;
   }
 
   within<T>(limitMs: number, work: (call: Call) => Promise<T>): Promise<T> {

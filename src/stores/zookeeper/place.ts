@@ -1,12 +1,13 @@
 // A place in the queue for one resource, as its owner takes it, looks at it and leaves it. The first place holds.
 //
 // The number of times that its data were written says what a place is, and only its owner writes:
-//   0  just taken. If nobody was before it, it holds from its creation on.
+//   0  just taken. If nobody was before it, it holds from its creation on; if someone was, it holds nothing.
 //   1  someone was before it when it was taken: it waits, and holds nothing even when it becomes the first.
 //   2  it became the first, and its owner has taken the resource.
 // Whoever is passed over (a waiter that is first and does not take) is deleted on the condition that the number is still 1,
-// and takes on the same condition, so that only one of the two happens. Nobody can come before a place any more, so "I am
-// the first" stays true, however old the listing is that says so (ADR 012).
+// and takes on the same condition, so that only one of the two happens. One that is at 0 is passed over by those only who have
+// seen someone before it. Nobody can come before a place any more, so "I am the first" stays true, however old the listing is
+// that says so (ADR 012).
 
 import { assert } from "../../core/assert.ts";
 import type { Call } from "./call.ts";
@@ -19,7 +20,9 @@ import {
   exists,
   getChildren2,
   getData,
+  multi,
   readDataAndStat,
+  readMulti,
   readStat,
   remove,
   setData,
@@ -30,6 +33,7 @@ import type { KnownParents } from "./parents.ts";
 import { decodePlace } from "./record.ts";
 import type { Steps } from "./steps.ts";
 
+export const UNMARKED = 0;
 export const WAITING = 1;
 const TAKEN = 2;
 /** It is created again each time; only a server that removes it at once every time would get this far. */
@@ -55,11 +59,16 @@ export class Place {
   /** Undefined while it is not known whether it was created. */
   #name: string | undefined;
   #token: bigint | undefined;
-  #version = 0;
+  #version: number = UNMARKED;
   /** False from the sending of a write to its answer: if that never comes, the node itself must be asked. */
   #isSure = true;
   /** An answer never came: the request may even arrive late, so nothing is taken for granted that it could change. */
   #wasInDoubt = false;
+  /**
+   * Who was the first when this place was first listed: whoever stands between the two came when it was there, and so was not alone.
+   * Forgotten with this place, since another parent may follow, in which the same names are others'.
+   */
+  #firstSeen: string | undefined;
 
   constructor(parts: PlaceParts) {
     this.#parts = parts;
@@ -101,8 +110,9 @@ export class Place {
       assert(created?.path && written?.stat, "both parts of a transaction are answered");
       this.#name = created.path.slice(parent.length + 1);
       this.#token = written.stat.mzxid;
-      this.#version = 0;
+      this.#version = UNMARKED;
       this.#isSure = true;
+      this.#firstSeen = undefined;
       // Nobody else had a place at that very transaction, so nobody is before this one.
       if (written.stat.childCount === 1) return { kind: "held", token: this.#token };
       return (await this.lookAgain(call, queue)) ?? { kind: "busy", holderId: undefined };
@@ -116,7 +126,19 @@ export class Place {
     expectOk(listing, call);
     const places = placesIn(listing);
     if (!(await this.#recognise(call, places))) return undefined;
+    this.see(places);
     return this.#judge(call, places, queue);
+  }
+
+  /** To be told of every listing. */
+  see(places: readonly Listed[]): void {
+    if (places.some(({ name }) => name === this.#name)) this.#firstSeen ??= places[0]?.name;
+    else this.#firstSeen = undefined;
+  }
+
+  /** Of one before this place: whether someone was there when it came. Then it does not hold unless it was written since. */
+  wasNotAlone({ name }: Listed): boolean {
+    return this.#firstSeen !== undefined && this.#firstSeen !== name;
   }
 
   /** Whether it is still there. */
@@ -161,6 +183,7 @@ export class Place {
     this.#wasInDoubt ||= !this.#isSure;
     const own = places.filter((place) => this.#isOwn(place));
     const [first, ...others] = own;
+    if (first?.name !== this.#name) this.#firstSeen = undefined;
     if (first === undefined) return false;
     // The same attempt twice, from a request that was thought to be lost: one is enough.
     await Promise.all(others.map((place) => deleted(call, remove(this.#pathOf(place.name)))));
@@ -188,8 +211,7 @@ export class Place {
     if (index > 0) return { kind: "busy", holderId: await this.#giveWay(call, first, queue) };
     const holds =
       this.#version === TAKEN ||
-      (this.#version === 0 && !this.#wasInDoubt) ||
-      ((await this.#mark(call)) && (await this.#confirm(call)));
+      (this.#version === UNMARKED ? await this.#takeUnmarked(call) : await this.#confirm(call));
     return holds ? { kind: "held", token: this.#token } : { kind: "busy", holderId: undefined };
   }
 
@@ -201,8 +223,8 @@ export class Place {
     const [moved, holder] = await Promise.all([
       !queue
         ? call.send(remove(own))
-        : this.#version === 0
-          ? call.send(setData(own, data, 0))
+        : this.#version === UNMARKED
+          ? call.send(setData(own, data, UNMARKED))
           : undefined,
       call.send(getData(this.#pathOf(first.name))),
     ]);
@@ -217,17 +239,23 @@ export class Place {
   }
 
   /**
-   * Says that it waits, where that has not been said: a mark that was thought to be lost could otherwise arrive while it
-   * holds, and others would pass it over. False when it is gone.
+   * Says that it waits and takes, in one step, where neither has been said: those behind it may have seen someone before it and
+   * pass it over, and a mark that was thought to be lost could arrive while it holds. False when it is gone.
    */
-  async #mark(call: Call): Promise<boolean> {
-    if (this.#version !== 0) return true;
+  async #takeUnmarked(call: Call): Promise<boolean> {
+    const path = this.path as string;
+    const { data } = this.#parts;
     this.#isSure = false;
-    const reply = await call.send(setData(this.path as string, this.#parts.data, 0));
-    if (reply.error === ERROR.noNode) return false;
-    if (reply.error !== ERROR.badVersion) expectOk(reply, call);
+    const reply = await call.send(
+      multi([setData(path, data, UNMARKED), setData(path, data, WAITING)]),
+    );
+    const error = reply.error === 0 ? readMulti(reply.body).error : reply.error;
+    if (error === ERROR.noNode) return false;
+    // Such a mark has arrived.
+    if (error === ERROR.badVersion) return this.#confirm(call);
+    if (error !== 0) throw refusalOf(error, call.place);
+    this.#version = TAKEN;
     this.#isSure = true;
-    this.#version = WAITING;
     return true;
   }
 

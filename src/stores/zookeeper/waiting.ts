@@ -8,10 +8,20 @@ import { Bell } from "../shared/bell.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
 import type { Bells } from "./bells.ts";
 import type { Call } from "./call.ts";
+import { refusalOf } from "./failures.ts";
 import type { LeaseSession } from "./lease-session.ts";
-import { ERROR, exists, getChildren2, readStat, remove } from "./messages.ts";
+import {
+  check,
+  ERROR,
+  exists,
+  getChildren2,
+  multi,
+  readMulti,
+  readStat,
+  remove,
+} from "./messages.ts";
 import { deleted, expectOk, placesIn } from "./nodes.ts";
-import { WAITING } from "./place.ts";
+import { UNMARKED, WAITING } from "./place.ts";
 
 /** A connection can die without a sound: this often is looked even if nothing was heard. */
 const LOOK_MAX_MS = 5_000;
@@ -62,13 +72,15 @@ interface Patience {
 /** In how many milliseconds to look again; 0: now is the time to ask. The reads that decide are those that watch. */
 async function lookOnce(wait: Wait, call: Call, alarm: Alarm, patience: Patience): Promise<number> {
   const { session, parent, request, clock } = wait;
-  const own = session.placeOf(request.attempt);
+  const place = session.placeOf(request.attempt);
+  const own = place?.path;
   for (;;) {
     call.throwIfOver();
     const listing = await call.send(getChildren2(parent));
     if (listing.error === ERROR.noNode) return 0;
     expectOk(listing, call);
     const places = placesIn(listing);
+    place?.see(places);
     const index = places.findIndex(({ name }) => `${parent}/${name}` === own);
     // Without a place of its own (nobody asked for one), it waits behind the first.
     const before = own === undefined ? places.slice(0, 1) : places.slice(0, Math.max(index, 0));
@@ -85,7 +97,9 @@ async function lookOnce(wait: Wait, call: Call, alarm: Alarm, patience: Patience
     if (head.error === ERROR.noNode || previous?.error === ERROR.noNode) continue;
     expectOk(head, call);
     if (previous !== undefined) expectOk(previous, call);
-    if (readStat(head.body).version !== WAITING) {
+    const { version } = readStat(head.body);
+    const isUnmarked = version === UNMARKED && own !== undefined && place?.wasNotAlone(first);
+    if (version !== WAITING && isUnmarked !== true) {
       patience.name = undefined;
       return watchesFirst ? LOOK_MAX_MS : FAR_LOOK_MS;
     }
@@ -94,8 +108,21 @@ async function lookOnce(wait: Wait, call: Call, alarm: Alarm, patience: Patience
     const leftMs = patience.since + HEAD_START_MS - now;
     if (leftMs > 0) return leftMs;
     // On the condition that it still only waits: then it cannot have taken, and never will.
-    await deleted(call, remove(paths[0], WAITING));
+    if (isUnmarked !== true) await deleted(call, remove(paths[0], WAITING));
+    else if (!(await deletedUnmarked(call, paths[0], own as string))) return HEAD_START_MS;
   }
+}
+
+/**
+ * Its owner has not come to say that it waits, and may be gone. What is known of it holds as long as the place stands that was
+ * there when it was seen: otherwise the parent may be another, and the name another's, who was alone.
+ */
+async function deletedUnmarked(call: Call, path: string, own: string): Promise<boolean> {
+  const reply = await call.send(multi([check(own, WAITING), remove(path, UNMARKED)]));
+  const error = reply.error === 0 ? readMulti(reply.body).error : reply.error;
+  if (error === ERROR.noNode || error === ERROR.badVersion) return false;
+  if (error !== 0) throw refusalOf(error, call.place);
+  return true;
 }
 
 /** The bells that this wait has hung, all ringing one. */

@@ -170,7 +170,6 @@ export class Desk {
     const body = head(xid, tree.lastZxid);
     if (opcode === OPCODE.getData) body.buffer(node.data);
     if (opcode === OPCODE.getChildren2) {
-      ensemble.witness.listed(path, connection.session, tree);
       body.int(node.children.size);
       for (const name of node.children) body.text(name);
     }

@@ -1,9 +1,8 @@
 // What became of our leases and sessions, by what the ensemble has agreed on: noted in the trace for the checkers. Who holds
-// a resource is told by its places (src/stores/zookeeper/place.ts): one that was alone when it was created, one that its
-// owner has taken, and one that is first, was never marked as waiting, and has been shown so to its owner.
+// a resource is told by its places (src/stores/zookeeper/place.ts): one that was alone when it was created, and one that
+// its owner has taken.
 
 import { decodeName, namesOf } from "../../../stores/zookeeper/names.ts";
-import { WAITING } from "../../../stores/zookeeper/place.ts";
 import { decodePlace } from "../../../stores/zookeeper/record.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
@@ -72,12 +71,9 @@ export class Witness {
       if (place === undefined || node === undefined) continue;
       this.#places.delete(path);
       if (closed?.isExpired === true) continue;
-      // Whoever revoked it took it for the holder; its owner may come to the same belief from an older listing.
-      if (how === "revoked" && node.version === 0 && firstOf(tree, path) === node)
-        this.#granted(place);
       const { resource, token, attempt } = place;
       if (!place.isGranted && closed === undefined && asked?.connection.session !== node.owner)
-        this.#trace.note("store", { kind: "storePassedOver", resource, attempt });
+        this.#trace.note("store", { kind: "storePassedOver", resource, attempt, isRevocation });
       if (place.isGranted) this.#trace.note("store", { kind: "storeFreed", resource, token, how });
     }
   }
@@ -95,15 +91,6 @@ export class Witness {
       const isAlone = kind === "create" && tree.nodes.get(parentOf(path))?.children.size === 1;
       if (isAlone || node.version === TAKEN) this.#granted(place);
     }
-  }
-
-  /** A session was shown the children of a node, by a server with these data. */
-  listed(parent: string, session: number, tree: Tree): void {
-    if (!parent.startsWith(BELOW_LEASES)) return;
-    const first = firstOf(tree, `${parent}/`);
-    if (first?.owner !== session || first.version >= WAITING) return;
-    const place = this.#places.get(first.path);
-    if (place !== undefined) this.#granted(place);
   }
 
   #placed(node: Node, sessions: Sessions, clocks: HostClocks): void {
@@ -125,11 +112,4 @@ export class Witness {
     const { resource, token, session, attempt } = place;
     this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
   }
-}
-
-/** The first of the places beside this path: children come in the order of their numbers. */
-function firstOf(tree: Tree, path: string): Node | undefined {
-  const parent = parentOf(path);
-  const [name] = tree.nodes.get(parent)?.children ?? [];
-  return name === undefined ? undefined : tree.nodes.get(`${parent}/${name}`);
 }
