@@ -163,8 +163,9 @@ export class SqliteStore implements Store {
       for (;;) {
         const waitMs = await this.#read(() => this.#waitFor(request));
         if (waitMs === 0) return;
-        subscription.patienceMs = await this.#read(() => this.#patienceOf(request));
-        await subscription.next(waitMs, signal);
+        const { patienceMs, sureMs } = await this.#read(() => this.#patienceOf(request));
+        subscription.patienceMs = patienceMs;
+        await subscription.next(Math.min(waitMs, sureMs), signal);
       }
     } finally {
       subscription.close();
@@ -181,8 +182,14 @@ export class SqliteStore implements Store {
     return lookAgainInMs(row, this.#tables.head(request.resource, at), request.attempt, at);
   }
 
-  #patienceOf({ resource, attempt }: contract.AttemptRequest): number {
-    return Math.max(0, this.#tables.ahead(resource, attempt) - ALERT) * TURN_MS;
+  /** How many writes may pass, so to say, and for how long that is sure: those before it may die, and it be the next. */
+  #patienceOf({ resource, attempt }: contract.AttemptRequest): {
+    readonly patienceMs: number;
+    readonly sureMs: number;
+  } {
+    const { count, sureMs } = this.#tables.ahead(resource, attempt, this.#now());
+    const patienceMs = Math.max(0, count - ALERT) * TURN_MS;
+    return { patienceMs, sureMs: patienceMs === 0 ? Number.POSITIVE_INFINITY : sureMs };
   }
 
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {

@@ -84,9 +84,10 @@ const SQL = {
   leaveQueue: "DELETE FROM waiter WHERE attempt = ?",
   head: HEAD,
   ahead: `
-    SELECT count(*) AS count FROM (
-      SELECT 1 FROM waiter
-      WHERE resource = ? AND place < (SELECT place FROM waiter WHERE attempt = ?) LIMIT ${AHEAD_MAX})`,
+    SELECT count(*) AS count, min(expires_ms) AS ends_ms FROM (
+      SELECT session.expires_ms FROM waiter JOIN session ON session.id = waiter.session
+      WHERE waiter.resource = ? AND waiter.place < (SELECT place FROM waiter WHERE attempt = ?) AND ${LIVE}
+      LIMIT ${AHEAD_MAX})`,
   addRevocation: "INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)",
   revoked: "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
   held: `
@@ -194,9 +195,14 @@ export class Tables {
     return row === undefined ? undefined : String(row.attempt);
   }
 
-  /** How many stand in line before this attempt, the dead among them. */
-  ahead(resource: string, attempt: string): number {
-    return Number(this.#sql.ahead.get(resource, attempt)?.count);
+  /** How many stand in line before this attempt whose sessions live, and in how many milliseconds the first of these may not. */
+  ahead(resource: string, attempt: string, at: Moment): { count: number; sureMs: number } {
+    const row = this.#sql.ahead.get(resource, attempt, at.bootId, at.nowMs);
+    const count = Number(row?.count);
+    return {
+      count,
+      sureMs: count === 0 ? Number.POSITIVE_INFINITY : Number(row?.ends_ms) - at.nowMs,
+    };
   }
 
   revoke(ref: LeaseRef, session: string, at: Moment): boolean {
