@@ -11,6 +11,8 @@ export interface Waiter {
   /** When its first request left; true instants, as the one when it was told that it is in the queue. */
   readonly askedAt: number;
   queuedAt: number;
+  /** Its requests that nobody has answered yet: each may still come, also when it was granted, and take a place in the queue. */
+  underWay: number;
   /** It has gone, or its program: it may still have its place at the store, but nobody is there to take the resource. */
   hasLeft: boolean;
 }
@@ -54,9 +56,12 @@ export class Waiters {
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {
       const waiter = this.get(event.resource, event.attempt);
-      if (waiter !== undefined) waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
+      if (waiter !== undefined) {
+        waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
+        waiter.underWay -= 1;
+      }
     }
-    if (event.kind === "storeGranted") this.#of.get(event.resource)?.delete(event.attempt);
+    if (event.kind === "storeGranted") this.#granted(event.resource, event.attempt);
     if (event.kind === "storeFreed") {
       const name = `${event.resource} ${event.token}`;
       if (!this.#freedAt.has(name)) this.#freedAt.set(name, event.at);
@@ -72,9 +77,21 @@ export class Waiters {
     this.#of.set(resource, of);
     const known = of.get(attempt);
     if (what === "withdraw" && known !== undefined) known.hasLeft = true;
-    if (what !== "grant" || known !== undefined) return;
+    if (what !== "grant") return;
+    if (known !== undefined) {
+      known.underWay += 1;
+      return;
+    }
     const queuedAt = Number.POSITIVE_INFINITY;
-    of.set(attempt, { who, session, attempt, askedAt: at, queuedAt, hasLeft: false });
+    of.set(attempt, { who, session, attempt, askedAt: at, queuedAt, underWay: 1, hasLeft: false });
+  }
+
+  #granted(resource: string, attempt: string): void {
+    const waiter = this.get(resource, attempt);
+    if (waiter === undefined) return;
+    waiter.underWay -= 1;
+    if (waiter.underWay > 0) waiter.hasLeft = true;
+    else this.#of.get(resource)?.delete(attempt);
   }
 
   #leave(isIt: (waiter: Waiter) => boolean): void {
