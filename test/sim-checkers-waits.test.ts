@@ -235,6 +235,15 @@ describe("who waits", () => {
     expect(judged(deaf, fine, back, grant(free + 131, 2n, "b"))).toHaveLength(1);
   });
 
+  test("L2: one that was granted may be first again, and stuck, where a request of it is still under way", () => {
+    const late = grant(free + 40, 2n, "b");
+    const asks = [seek(from - 20, "p1", "a", 1n), seek(from - 10, "p1", "a", 1n)];
+    expect(findings(...asks, ...waiting, late)).toEqual([]);
+    expect(findings(...asks.slice(1), ...waiting, late)).toHaveLength(1);
+    const answered = [asks[0] as Step, queue(from - 15, "p1", "a", 1n), asks[1] as Step];
+    expect(findings(...answered, ...waiting, late)).toHaveLength(1);
+  });
+
   test("L2: where the first three are told, who is behind them need not know", () => {
     const stuck = ["d", "e"].flatMap((name) => [
       ...[kept(1, CALM + 2_000, name), seek(2, `p-${name}`, name, 2n)],

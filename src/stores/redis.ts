@@ -67,7 +67,19 @@ class RedisStore implements Store {
     const act = request.queue ? "q" : "g";
     const granting = this.#bundles.ask(act, request, grantClaim, this.#grantMeant);
     if (this.#bundles.confirms) this.#withdrawUnconfirmed(granting, request);
+    granting.catch(() => this.#mayHold(request));
     return granting;
+  }
+
+  /** An answer that did not come may have been a yes, and then the end of the session has to wake who waits. */
+  #mayHold({ sessionId, resource, attempt }: contract.GrantRequest): void {
+    if (this.#holdings.get(sessionId, resource) === undefined)
+      this.#holdings.add(sessionId, resource, attempt);
+  }
+
+  #wasWithdrawn(sessionId: string, resource: string, attempt: string): void {
+    if (this.#holdings.get(sessionId, resource) === attempt)
+      this.#holdings.remove(sessionId, resource);
   }
 
   /** Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain. */
@@ -104,6 +116,7 @@ class RedisStore implements Store {
       this.#holdings.take(sessionId);
       return { kind: "gone" };
     }
+    for (const { resource, attempt } of withdrawn) this.#wasWithdrawn(sessionId, resource, attempt);
     const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
       resource,
       token: parseToken(token),
@@ -134,13 +147,16 @@ class RedisStore implements Store {
     const keys = [this.#names.lease(resource)];
     const args = [sessionId, resource, attempt];
     await this.#run({ script: scripts.withdraw, keys, args, limitMs });
+    this.#wasWithdrawn(sessionId, resource, attempt);
   }
 
   async endSession(request: contract.SessionRequest): Promise<void> {
     const { sessionId, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    const args = [sessionId, ...this.#holdings.take(sessionId)];
+    const args = [sessionId, ...this.#holdings.of(sessionId).map(([resource]) => resource)];
     await this.#run({ script: scripts.end, keys, args, limitMs });
+    // Not before: one that fails is asked again.
+    this.#holdings.take(sessionId);
   }
 
   async untilFree(

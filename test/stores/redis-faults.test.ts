@@ -111,6 +111,30 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     expect(await lease.release()).toBe("released");
   });
 
+  test("L2: the end of a session frees also what it was granted without hearing of it, so that who waits is told", async () => {
+    const proxy = await proxied(redis());
+    const prefix = newPrefix();
+    const store = await opened({ url: proxy.url, library, prefix });
+    const session = { sessionId: "one", limitMs: 5_000 };
+    await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: true };
+    proxy.cut("replies");
+    expect(await reasonOf(store.grant({ ...ask, limitMs: 200 }))).toMatchObject({
+      applied: "unknown",
+    });
+    await proxy.heal();
+    const isHeld = async (): Promise<boolean> =>
+      String(await redis().command("GET", `{${prefix}}:r:r`)).startsWith("H");
+    expect(await isHeld()).toBe(true);
+    const hasEnded = (): Promise<boolean> =>
+      store.endSession(session).then(
+        () => true,
+        () => false,
+      );
+    await until("the session is ended over a new connection", hasEnded, 10_000);
+    expect(await isHeld()).toBe(false);
+  });
+
   test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
     const store = await opened({ url: redis().url, library, prefix: newPrefix() });
     const session = { sessionId: "one", limitMs: 200 };

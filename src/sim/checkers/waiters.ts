@@ -13,6 +13,8 @@ export interface Waiter {
   queuedAt: number;
   /** When its place was last taken away from it: what was asked before says nothing of where it stands now. */
   passedAt: number;
+  /** Its requests that nobody has answered yet: each may still come, also when it was granted, and take a place in the queue. */
+  underWay: number;
   /** It has gone, or its program: it may still have its place at the store, but nobody is there to take the resource. */
   hasLeft: boolean;
 }
@@ -74,8 +76,11 @@ export class Waiters {
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {
       const waiter = this.get(event.resource, event.attempt);
-      if (waiter !== undefined && event.sentAtTrue >= waiter.passedAt)
-        waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
+      if (waiter !== undefined) {
+        waiter.underWay -= 1;
+        if (event.sentAtTrue >= waiter.passedAt)
+          waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
+      }
     }
     if (event.kind === "storePassedOver") {
       const waiter = this.get(event.resource, event.attempt);
@@ -83,7 +88,7 @@ export class Waiters {
         Object.assign(waiter, { queuedAt: Number.POSITIVE_INFINITY, passedAt: event.at });
     }
     if (event.kind === "storeExpired") this.#expired.set(event.session, event.until);
-    if (event.kind === "storeGranted") this.#of.get(event.resource)?.delete(event.attempt);
+    if (event.kind === "storeGranted") this.#granted(event.resource, event.attempt);
     if (event.kind === "storeFreed") {
       const name = nameOf(event);
       if (!this.#freed.has(name)) this.#freed.set(name, event);
@@ -100,10 +105,23 @@ export class Waiters {
     this.#of.set(resource, of);
     const known = of.get(attempt);
     if (what === "withdraw" && known !== undefined) known.hasLeft = true;
-    if (what !== "grant" || known !== undefined) return;
+    if (what !== "grant") return;
+    if (known !== undefined) {
+      known.underWay += 1;
+      return;
+    }
     const queuedAt = Number.POSITIVE_INFINITY;
     const passedAt = Number.NEGATIVE_INFINITY;
-    of.set(attempt, { who, session, attempt, askedAt: at, queuedAt, passedAt, hasLeft: false });
+    const place = { askedAt: at, queuedAt, passedAt };
+    of.set(attempt, { who, session, attempt, ...place, underWay: 1, hasLeft: false });
+  }
+
+  #granted(resource: string, attempt: string): void {
+    const waiter = this.get(resource, attempt);
+    if (waiter === undefined) return;
+    waiter.underWay -= 1;
+    if (waiter.underWay > 0) waiter.hasLeft = true;
+    else this.#of.get(resource)?.delete(attempt);
   }
 
   #leave(isIt: (waiter: Waiter) => boolean): void {
