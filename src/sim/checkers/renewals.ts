@@ -72,7 +72,7 @@ function whyTooEarly(
   const earlyMs = safeUntil - now;
   if (earlyMs > ROUNDING_MS)
     return `${earlyMs.toFixed(2)} ms before the end of its newest confirmed renewal`;
-  // Who was stopped may have missed any of its renewals; a timer that was set before the clock's rate changed is late.
+  // Who was stopped may have missed any of its renewals.
   if (steadySince > sentAtTrue) return undefined;
   const lost = session.sent.filter((sentAt) => sentAt <= safeUntil - roundTripMs + ROUNDING_MS);
   return lost.length < LOST_MIN ? `when ${lost.length} of its renewals were lost` : undefined;

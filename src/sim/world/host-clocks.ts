@@ -23,6 +23,7 @@ export class HostClocks {
   #steadySince = Number.NEGATIVE_INFINITY;
   #jumpedAt = Number.NEGATIVE_INFINITY;
   #running: "yes" | "suspended" | "frozen" = "yes";
+  readonly #onRate = new Set<() => void>();
 
   constructor(
     schedule: Schedule,
@@ -69,11 +70,18 @@ export class HostClocks {
   /** Continuous: what it shows does not jump. */
   setRate(rate: number): void {
     this.#settle();
-    if (rate !== this.#rate) this.#steadySince = this.#schedule.now;
+    if (rate === this.#rate) return;
     this.#rate = rate;
+    for (const listener of [...this.#onRate]) listener();
   }
 
-  /** The true instant since which the monotonic clock has run, at one rate. */
+  /** Tells when what is due by this clock is due at another true instant. */
+  onRate(listener: () => void): () => void {
+    this.#onRate.add(listener);
+    return () => this.#onRate.delete(listener);
+  }
+
+  /** The true instant since which the monotonic clock has run. */
   get steadySince(): number {
     return this.#steadySince;
   }

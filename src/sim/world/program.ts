@@ -36,6 +36,8 @@ export class Program {
   #hasJumped = false;
   #heldIo: (() => void)[] = [];
   #heldTimers: Pending[] = [];
+  readonly #timers = new Set<Pending>();
+  readonly #forgetRate: () => void;
   #outbox: (() => void)[] = [];
 
   constructor(parts: ProgramParts) {
@@ -43,6 +45,7 @@ export class Program {
     this.#schedule = parts.schedule;
     this.clocks = parts.clocks;
     this.chance = parts.chance;
+    this.#forgetRate = parts.clocks.onRate(() => this.#armAgain());
     this.clock = {
       now: () => this.#now(),
       wallNow: () => this.clocks.wallNow(),
@@ -63,7 +66,7 @@ export class Program {
     return this.#stops > 0;
   }
 
-  /** Since this true instant it has run without a stop, and its clock at one rate. */
+  /** Since this true instant it and its clock have run without a stop. */
   get steadySince(): number {
     const runsSince = this.isStopped ? this.#schedule.now : this.#runsSince;
     return Math.max(runsSince, this.clocks.steadySince);
@@ -92,6 +95,7 @@ export class Program {
   /** SIGKILL: no line of it runs again. */
   kill(): void {
     this.#isDead = true;
+    this.#forgetRate();
     [this.#heldIo, this.#heldTimers, this.#outbox] = [[], [], []];
   }
 
@@ -141,6 +145,7 @@ export class Program {
       cancel: () => {
         timer.callback = undefined;
         timer.armed?.cancel();
+        this.#timers.delete(timer);
       },
       keepAlive: () => undefined,
     };
@@ -149,10 +154,20 @@ export class Program {
   #arm(timer: Pending): void {
     const at = this.clocks.trueInstant(timer.due) + NEVER_EARLY_MS;
     timer.armed = this.#schedule.at(at, () => this.#fire(timer));
+    this.#timers.add(timer);
+  }
+
+  /** The clock has another rate: what is due by it comes sooner or later than it seemed. */
+  #armAgain(): void {
+    for (const timer of [...this.#timers]) {
+      timer.armed?.cancel();
+      this.#arm(timer);
+    }
   }
 
   #fire(timer: Pending): void {
     const { callback } = timer;
+    this.#timers.delete(timer);
     if (callback === undefined || this.#isDead) return;
     if (this.isStopped) {
       this.#heldTimers.push(timer);

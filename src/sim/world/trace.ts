@@ -120,7 +120,7 @@ export type Happening =
       readonly token: bigint;
       readonly reason: string;
       readonly now: number;
-      /** Since this true instant the program ran without a stop, and its clock at one rate. */
+      /** Since this true instant the program and its clock ran without a stop. */
       readonly steadySince: number;
       /** When its clock last jumped, as a true instant. */
       readonly jumpedAt: number;
