@@ -27,6 +27,7 @@ import { badDelay, isDelay } from "./waits.ts";
 export interface LeaseParts {
   readonly store: Store;
   readonly clock: Clock;
+  /** @internal */
   readonly session: Session;
   readonly resource: string;
   readonly token: bigint;
