@@ -2,6 +2,7 @@
 // is one script and one round trip (redis/scripts.ts); expiry is judged by the server's clock alone, and the answers are
 // durations. What the server's settings mean for tokens is found out at connect and told in `guarantees`.
 
+import { StoreUnavailableError } from "../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { utf8Length } from "../core/text.ts";
@@ -67,12 +68,14 @@ class RedisStore implements Store {
     const act = request.queue ? "q" : "g";
     const granting = this.#bundles.ask(act, request, grantClaim, this.#grantMeant);
     if (this.#bundles.confirms) this.#withdrawUnconfirmed(granting, request);
-    granting.catch(() => this.#mayHold(request));
+    granting.catch((error: unknown) => this.#mayHold(request, error));
     return granting;
   }
 
   /** An answer that did not come may have been a yes, and then the end of the session has to wake who waits. */
-  #mayHold({ sessionId, resource, attempt }: contract.GrantRequest): void {
+  #mayHold({ sessionId, resource, attempt }: contract.GrantRequest, error: unknown): void {
+    const isUnknown = error instanceof StoreUnavailableError && error.applied === "unknown";
+    if (!isUnknown) return;
     if (this.#holdings.get(sessionId, resource) === undefined)
       this.#holdings.add(sessionId, resource, attempt);
   }
