@@ -18,8 +18,9 @@ export class RecentlyGivenBack {
   add(what: string, giveBack: GiveBack, now: number): void {
     this.#recent.delete(what);
     this.#recent.set(what, { giveBack, at: now });
-    const [oldest] = this.#recent.keys();
-    if (this.#recent.size > REMEMBERED_MAX && oldest !== undefined) this.#recent.delete(oldest);
+    if (this.#recent.size <= REMEMBERED_MAX) return;
+    const [oldest = what] = this.#recent.keys();
+    this.#recent.delete(oldest);
   }
 
   /** A failover: the new primary may not know of any of them. */
