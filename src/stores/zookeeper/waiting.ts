@@ -3,6 +3,7 @@
 // over. Those behind look from time to time, for the case that everyone before them is stuck.
 
 import type { Clock } from "../../core/clock.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
 import { orAborted } from "../../core/signals.ts";
 import { Bell } from "../shared/bell.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
@@ -28,6 +29,13 @@ const LOOK_MAX_MS = 5_000;
 /** The same for those further behind: what they watch is told, and their renewals find a dead connection. */
 const FAR_LOOK_MS = 30_000;
 
+/**
+ * After a look that failed, likely because the connection broke: so long, twice as long, and again, the next is likely there. To ask
+ * for the grant instead would be a write, or two, of every waiter, at each time that a connection breaks and is back at once.
+ */
+const LOOK_AGAIN_MS = 25;
+const FAILURES_MAX = 3;
+
 export interface Wait {
   readonly session: LeaseSession;
   readonly clock: Clock;
@@ -40,6 +48,7 @@ export async function untilTurn(wait: Wait): Promise<void> {
   const { session, signal, request } = wait;
   const alarm = new Alarm(wait.clock, session.bells);
   const patience: Patience = { name: undefined, since: 0 };
+  let failures = 0;
   try {
     for (;;) {
       signal.throwIfAborted();
@@ -50,10 +59,14 @@ export async function untilTurn(wait: Wait): Promise<void> {
           lookOnce(wait, call, alarm, patience),
         );
         waitMs = await orAborted(look, signal);
-      } catch {
+        failures = 0;
+      } catch (error) {
         signal.throwIfAborted();
+        failures += 1;
         // Asking for the grant will fail too, and its caller knows when to try again.
-        return;
+        if (!(error instanceof StoreUnavailableError) || failures > FAILURES_MAX) return;
+        waitMs = LOOK_AGAIN_MS * 2 ** (failures - 1);
+        alarm.reset();
       }
       if (waitMs <= 0) return;
       await alarm.next(waitMs, signal);
