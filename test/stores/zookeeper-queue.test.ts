@@ -6,6 +6,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
 import { HEAD_START_MS, type Store } from "../../src/stores/store.ts";
 import { zookeeperStore } from "../../src/stores/zookeeper.ts";
+import { until } from "../servers/ask.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
 import {
@@ -201,6 +202,36 @@ test("S1: a waiter whose taking was not answered holds, with the same token", as
   });
   expect(await take(store, "one")).toBe(holder?.token);
   expect((await ask(other, "two", { attempt: "two.2", queue: false })).kind).toBe("busy");
+});
+
+test("who waits goes on waiting when its connection breaks, and the next two with it, and asks nobody again", async () => {
+  const root = newRoot();
+  const link = new Deafening();
+  const store = await opened(zookeeper(), root, link.dial);
+  const other = await opened(zookeeper(), root);
+  await open(store, "two");
+  await open(other, "one");
+  const first = await take(other, "one");
+  expect((await ask(store, "two")).kind).toBe("busy");
+  const wait = untilFree(store, "two");
+  let isOver = false;
+  void wait.then(() => {
+    isOver = true;
+  });
+  // The renewal finds the first broken, the looks behind it the others.
+  let broken = 0;
+  link.waitAt = () => {
+    broken += 1;
+    return broken <= 3 ? Promise.reject(new Error("broken")) : undefined;
+  };
+  const renewal = { sessionId: "two", withdrawn: [], limitMs: 200 };
+  await store.renew(renewal).catch(() => undefined);
+  await until("it has connected again", async () => broken > 3, LIMIT_MS);
+  await sleep(HEAD_START_MS);
+  expect(isOver).toBe(false);
+  await release(other, "one", first);
+  await wait;
+  expect(await take(store, "two")).toBeGreaterThan(first);
 });
 
 test("S5: revocations by several at once, during renewals: each is told, and none is lost", async () => {

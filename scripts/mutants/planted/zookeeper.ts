@@ -49,6 +49,14 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     test: "test/stores/zookeeper-unmarked.test.ts",
   },
   {
+    name: "zookeeper: a look that fails asks for the grant",
+    file: "stores/zookeeper/waiting.ts",
+    find: "failures > FAILURES_MAX",
+    replace: "failures > 0 * FAILURES_MAX",
+    store: "zookeeper",
+    test: "test/stores/zookeeper-queue.test.ts",
+  },
+  {
     name: "zookeeper: who comes to be the first is passed over at once",
     file: "stores/zookeeper/waiting.ts",
     find: "patience.since + HEAD_START_MS - now",
