@@ -287,5 +287,11 @@ describe("who waits", () => {
     const again = asked(at + 100, "renew");
     expect(findings(opened, ...confirmed, renewal("failed", at + 40, at + 70), again)).toEqual([]);
     expect(findings(opened, ...confirmed, again)).toHaveLength(1);
+    // So is one whose answer came behind its limit, and only then.
+    const answer = (afterMs: number): Step => renewal("renewed", at + 40, at + 40 + afterMs);
+    const { roundTripMs } = plan;
+    const soon = asked(at + 50 + roundTripMs, "renew");
+    expect(findings(opened, ...confirmed, answer(roundTripMs + 1), soon)).toEqual([]);
+    expect(findings(opened, ...confirmed, answer(roundTripMs - 1), soon)).toHaveLength(1);
   });
 });

@@ -87,10 +87,13 @@ function answered(
   const { outcome, now, sentAt } = event;
   if (outcome === "gone") session.isGone = true;
   const { confirmed } = session;
-  if (outcome === "failed" && sentAt >= confirmed.sentAt) session.hasFailed = true;
   // One that took longer counts as failed, or just not: for the holder to say.
   const isInTime = now - sentAt <= plan.roundTripMs && now < confirmed.safeUntil;
-  if (outcome !== "renewed" || !isInTime || sentAt <= confirmed.sentAt) return;
+  if (outcome !== "renewed" || !isInTime) {
+    if (sentAt >= confirmed.sentAt) session.hasFailed = true;
+    return;
+  }
+  if (sentAt <= confirmed.sentAt) return;
   session.confirmed = confirmedBy(plan, event);
   session.hasFailed = false;
   session.sent = session.sent.filter((other) => other > sentAt);
