@@ -34,8 +34,9 @@ export async function waitInLine(
   if (lease.status === "fulfilled") return lease.value;
   if (taken.status === "rejected") throw taken.reason;
   if (taken.value !== undefined) return taken.value;
-  const timedOut = busy(lease.reason);
-  return (await look()) ?? timedOut;
+  busy(lease.reason);
+  // Whoever is woken late, or not at all, has waited in vain if it does not ask once more.
+  return (await look()) ?? (await acquire({ ...options, waitMs: 0 }).catch(busy));
 }
 
 /** Undefined when `signal` aborts first. */

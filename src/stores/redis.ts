@@ -2,7 +2,6 @@
 // is one script and one round trip (redis/scripts.ts); expiry is judged by the server's clock alone, and the answers are
 // durations. What the server's settings mean for tokens is found out at connect and told in `guarantees`.
 
-import { StoreUnavailableError } from "../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { utf8Length } from "../core/text.ts";
@@ -19,6 +18,7 @@ import { watch } from "./redis/watching.ts";
 import type { IoredisClient, NodeRedisClient } from "./redis/wire.ts";
 import { Holdings } from "./shared/holdings.ts";
 import { firstBehind } from "./shared/prefix.ts";
+import { Unheard } from "./shared/unheard.ts";
 import type * as contract from "./store.ts";
 import type { OpenStore, Store, StoreParts } from "./store.ts";
 
@@ -39,6 +39,7 @@ class RedisStore implements Store {
   readonly #channels: Channels;
   /** The attempt, so that a release can say exactly what it gives back. */
   readonly #holdings = new Holdings<string>();
+  readonly #unheard = new Unheard();
   readonly #closing = new AbortController();
 
   constructor(names: Names, parts: StoreParts, opened: Opened) {
@@ -68,21 +69,8 @@ class RedisStore implements Store {
     const act = request.queue ? "q" : "g";
     const granting = this.#bundles.ask(act, request, grantClaim, this.#grantMeant);
     if (this.#bundles.confirms) this.#withdrawUnconfirmed(granting, request);
-    granting.catch((error: unknown) => this.#mayHold(request, error));
+    granting.catch((error: unknown) => this.#unheard.note(request, error));
     return granting;
-  }
-
-  /** An answer that did not come may have been a yes, and then the end of the session has to wake who waits. */
-  #mayHold({ sessionId, resource, attempt }: contract.GrantRequest, error: unknown): void {
-    const isUnknown = error instanceof StoreUnavailableError && error.applied === "unknown";
-    if (!isUnknown) return;
-    if (this.#holdings.get(sessionId, resource) === undefined)
-      this.#holdings.add(sessionId, resource, attempt);
-  }
-
-  #wasWithdrawn(sessionId: string, resource: string, attempt: string): void {
-    if (this.#holdings.get(sessionId, resource) === attempt)
-      this.#holdings.remove(sessionId, resource);
   }
 
   /** Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain. */
@@ -119,7 +107,6 @@ class RedisStore implements Store {
       this.#holdings.take(sessionId);
       return { kind: "gone" };
     }
-    for (const { resource, attempt } of withdrawn) this.#wasWithdrawn(sessionId, resource, attempt);
     const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
       resource,
       token: parseToken(token),
@@ -150,16 +137,17 @@ class RedisStore implements Store {
     const keys = [this.#names.lease(resource)];
     const args = [sessionId, resource, attempt];
     await this.#run({ script: scripts.withdraw, keys, args, limitMs });
-    this.#wasWithdrawn(sessionId, resource, attempt);
   }
 
   async endSession(request: contract.SessionRequest): Promise<void> {
     const { sessionId, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    const args = [sessionId, ...this.#holdings.of(sessionId).map(([resource]) => resource)];
+    const held = this.#holdings.of(sessionId).map(([resource]) => resource);
+    const args = [sessionId, ...new Set([...held, ...this.#unheard.resourcesOf(sessionId)])];
     await this.#run({ script: scripts.end, keys, args, limitMs });
     // Not before: one that fails is asked again.
     this.#holdings.take(sessionId);
+    this.#unheard.forget(sessionId);
   }
 
   async untilFree(

@@ -2,6 +2,7 @@
 // day), in the calm after a release within two round trips (L2), and after an expiry within the lag that the store states (L1).
 
 import { HEAD_START_MS } from "../../stores/store.ts";
+import { renewEveryMs } from "../plan.ts";
 import type { Traced } from "../world/trace.ts";
 import type { Checker, MakeChecker, Report } from "./checker.ts";
 import type { Facts, Grant } from "./facts.ts";
@@ -30,6 +31,8 @@ const BEGIN_MS: ReadonlyMap<string, number> = new Map([
 ]);
 /** Where only so many of a queue are told of a change: were all of them stuck, the next would look by the clock. */
 const TOLD: ReadonlyMap<string, number> = new Map([["redis", 3]]);
+/** Where so many look out for the end of the holder's session; who came behind as many hears of it with its next renewal. */
+const LOOK_OUT: ReadonlyMap<string, number> = new Map([["postgres", 2]]);
 
 export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds }) =>
   following((event, waiters, facts, report) => {
@@ -64,6 +67,7 @@ function passedOver(event: PassedOver, waiters: Waiters, facts: Facts, report: R
 
 export const promptGrants: MakeChecker = (plan) => {
   const told = TOLD.get(plan.store) ?? Number.POSITIVE_INFINITY;
+  const lookOut = LOOK_OUT.get(plan.store) ?? Number.POSITIVE_INFINITY;
   const beginMs = BEGIN_MS.get(plan.store) ?? 0;
   let lagMs = 0;
   const judge = (at: number, grant: Grant, { waiters, facts, report }: Known): void => {
@@ -94,7 +98,10 @@ export const promptGrants: MakeChecker = (plan) => {
       const limitMs =
         TWO_ROUND_TRIPS_MS +
         (ahead.every(isReady) ? 0 : (1 + CLOCKS) * HEAD_START_MS) +
-        (hasExpired ? lagMs + plan.clockErrorMs : 0);
+        (hasExpired ? lagMs + plan.clockErrorMs : 0) +
+        (hasExpired && waiters.whenItCame(waiter, resource, facts) >= lookOut
+          ? (1 + CLOCKS) * renewEveryMs(plan)
+          : 0);
       const lateMs = at - since - limitMs;
       if (lateMs <= 0) continue;
       const wait = `${waiter.who} waited for ${resource}, which was free,`;

@@ -24,6 +24,8 @@ export class Waiters {
   readonly #freed = new Map<string, Freed>();
   readonly #expired = new Map<string, number>();
   readonly #unheard = new Map<string, Unheard>();
+  /** By attempt. */
+  readonly #firstAskedAt = new Map<string, number>();
   /** By program. */
   readonly #listensFrom = new Map<string, number>();
 
@@ -70,6 +72,15 @@ export class Waiters {
     return Math.max(queuedAt, from) + beginMs;
   }
 
+  /** How many may have been before this one when it came. */
+  whenItCame(waiter: Waiter, resource: string, facts: Facts): number {
+    let count = 0;
+    for (const other of this.of(resource))
+      if (other !== waiter && other.askedAt <= waiter.queuedAt)
+        count += facts.session(other.session).until > waiter.queuedAt ? 1 : 0;
+    return count;
+  }
+
   learn(event: Traced): void {
     if (event.kind === "listens") this.#listensFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
@@ -110,9 +121,12 @@ export class Waiters {
       known.underWay += 1;
       return;
     }
+    // One that was granted, and ended before anybody heard of it, is asked for on: it is the same wait.
+    const askedAt = this.#firstAskedAt.get(attempt) ?? at;
+    this.#firstAskedAt.set(attempt, askedAt);
     const queuedAt = Number.POSITIVE_INFINITY;
     const passedAt = Number.NEGATIVE_INFINITY;
-    const place = { askedAt: at, queuedAt, passedAt };
+    const place = { askedAt, queuedAt, passedAt };
     of.set(attempt, { who, session, attempt, ...place, underWay: 1, hasLeft: false });
   }
 

@@ -9,6 +9,7 @@ import { formatToken, parseToken } from "../../core/token.ts";
 import { Batches } from "../shared/batches.ts";
 import { changes } from "../shared/changes.ts";
 import { Holdings } from "../shared/holdings.ts";
+import { Unheard } from "../shared/unheard.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
 import { RecentlyGivenBack } from "./given-back.ts";
@@ -45,6 +46,7 @@ export class PostgresStore implements Store {
   readonly #waker: Waker;
   readonly #holdings = new Holdings<Held>();
   readonly #givenBack = new RecentlyGivenBack();
+  readonly #unheard = new Unheard();
   /** epoch() of the newest timeline that a renewal was answered from. */
   #epoch = 0n;
   readonly #closing = new AbortController();
@@ -102,7 +104,12 @@ export class PostgresStore implements Store {
     const { sessionId, attempt, holderId, value } = request;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
     const giveUpAt = this.#parts.clock.now() + request.limitMs;
-    const answer = await this.#grants.ask({ request, record }, request.limitMs);
+    const answer = await this.#grants
+      .ask({ request, record }, request.limitMs)
+      .catch((error: unknown) => {
+        this.#unheard.note(request, error);
+        throw error;
+      });
     if (answer === "gone" || answer === "ended") return { kind: answer };
     if (answer.startsWith("busy ")) {
       const held = answer.slice("busy ".length);
@@ -153,6 +160,7 @@ export class PostgresStore implements Store {
     this.#noteTimeline(BigInt(epoch ?? 0), limitMs);
     if (answer === "gone") {
       this.#holdings.take(sessionId);
+      this.#unheard.forget(sessionId);
       return { kind: "gone" };
     }
     const { ttlMs, gone, free } = JSON.parse(String(answer)) as {
@@ -221,8 +229,12 @@ export class PostgresStore implements Store {
   }
 
   async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
-    const held = JSON.stringify(this.#holdings.take(sessionId));
+    const known = this.#holdings.of(sessionId).map(([resource]) => resource);
+    const held = JSON.stringify([...known, ...this.#unheard.resourcesOf(sessionId)]);
     await this.#ask(CALL.endSession, [sessionId, held, lockLimit(limitMs)], limitMs);
+    // Not before: one that fails is asked again.
+    this.#holdings.take(sessionId);
+    this.#unheard.forget(sessionId);
   }
 
   async revoke({
