@@ -77,6 +77,9 @@ describe("the store's side", () => {
     expect(findings(...begin, freed(20, "withdrawn"))).toHaveLength(1);
     expect(findings(...begin, freed(20, "sessionEnded"))).toHaveLength(1);
     expect(findings(...begin, freed(20, "revoked"))).toEqual([]);
+    // What was revoked before, and is held again behind a failover, is given back by who was told.
+    expect(findings(...begin, freed(20, "revoked"), freed(30, "released"))).toEqual([]);
+    expect(findings(...begin, freed(20, "revoked"), freed(30, "sessionEnded"))).toHaveLength(1);
     const gaveUp: Step = [10, "p1", { kind: "gaveUp", ...r }];
     expect(findings(...begin, gaveUp, freed(20, "released"))).toEqual([]);
     expect(findings(kept(1, 2_000), grant(2, 1n), freed(20, "withdrawn"))).toEqual([]);

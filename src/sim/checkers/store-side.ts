@@ -100,7 +100,8 @@ export const conditionalEndings: MakeChecker = () => ({
     const grant = facts.grant(resource, token);
     if (grant === undefined) return;
     const why = {
-      released: grant.isGivenUp,
+      // A failover may undo a revocation, and then its holder, who was told, gives it back.
+      released: grant.isGivenUp || grant.freedAs === "revoked",
       withdrawn: grant.isGivenUp || !isInUse(grant),
       sessionEnded: facts.session(grant.session).isEnded,
       revoked: true,
