@@ -11,6 +11,7 @@ import {
   outcome,
   TIMING,
 } from "../../test/support/holder-world.ts";
+import { orAborted } from "../core/signals.ts";
 import type { OnceOptions } from "./once.ts";
 
 const WINDOW_MS = 30_000;
@@ -159,6 +160,21 @@ describe("a fire", () => {
     await late.release();
     await held.release();
     expect(await two.tenure.tryAcquire("job")).toBeDefined();
+  });
+
+  test("is run also where nobody was woken: whoever has waited in vain asks a last time", async () => {
+    const world = makeWorld();
+    const [one, two] = [await world.join("one"), await world.join("two")];
+    two.store.hooks.untilFree = ({ signal }) => orAborted(new Promise(() => undefined), signal);
+    const held = await one.tenure.acquire("job");
+    const atMs = world.clock.wallNow();
+    const waits = two.tenure.once("job", { atMs, waitMs: 1_000 }, () => "two");
+    await world.clock.advance(200);
+    await held.release();
+    await world.clock.advance(750);
+    expect(await outcome(waits)).toBe("pending");
+    await world.clock.advance(100);
+    expect(await waits).toMatchObject({ ran: true, value: "two" });
   });
 
   test("a look that fails ends the wait with its error, and the place in line is left", async () => {
