@@ -295,6 +295,9 @@ describe("what a holder is told", () => {
     const underWay = [renewed(21, 17), renewed(22, 18), renewed(23, 19)];
     expect(findings(...gone, ...underWay, [30, "p1", act()])).toEqual([]);
     expect(findings(...gone, renewed(25, 21), [30, "p1", act()])[0]).toContain("it was revoked");
+    // Unless a failover has undone it.
+    const restored: Step = [22, "store", { kind: "storeRestored", ...r }];
+    expect(findings(...gone, restored, renewed(25, 23), [30, "p1", act()])).toEqual([]);
     // A late answer to an older renewal takes nothing back.
     expect(findings(...gone, renewed(25, 21), renewed(26, 8), [30, "p1", act()])).toHaveLength(1);
   });

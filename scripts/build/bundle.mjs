@@ -34,7 +34,7 @@ export async function bundle({ from, to, exported }) {
     packages: "external",
     minify: true,
     // Long enough to be small, short enough that a line number in a stack trace still says something.
-    lineLimit: 160,
+    lineLimit: 200,
     chunkNames: "parts/[name]-[hash]",
     write: false,
     logLevel: "silent",

@@ -60,6 +60,8 @@ function tell(event: Traced): string {
       return `ends session ${short(event.session)}, which lived until ${(event.until / 1_000).toFixed(3)} s`;
     case "storePassedOver":
       return `takes a place in line for ${event.resource} away, which was passed over`;
+    case "storeRestored":
+      return `has ${event.resource} ${event.token} held again, and forgot how it ended`;
     case "storeForgot":
       return "does not hold to what it said before";
     case "gaveUp":
@@ -87,9 +89,7 @@ function tell(event: Traced): string {
     case "releasedAs":
       return `release() of ${event.resource} ${event.token}: ${event.result}`;
     case "listens":
-      return event.from > event.at
-        ? "its connection for messages is down or late"
-        : "its connection for messages is in order";
+      return `its connection for messages is ${event.from > event.at ? "down or late" : "in order"}`;
     case "queued":
       return `waits for ${event.resource}`;
     case "raised":

@@ -22,6 +22,8 @@ export const revocationsAreTold: MakeChecker = () => {
         );
       if (event.kind === "storeFreed" && event.how === "revoked")
         revoked.set(nameOf(event), event.at);
+      // There is nothing to tell any more: it is held.
+      if (event.kind === "storeRestored") revoked.delete(nameOf(event));
       if (event.kind !== "acted") return;
       const revokedAt = revoked.get(nameOf(event)) ?? Number.POSITIVE_INFINITY;
       const session = facts.grant(event.resource, event.token)?.session ?? "";

@@ -47,6 +47,8 @@ export type Happening =
    * invariants that it promises even so.
    */
   | { readonly kind: "storeForgot"; readonly keeps?: readonly string[] }
+  /** A grant that had been ended is there again, because the store forgot how it ended. */
+  | { readonly kind: "storeRestored"; readonly resource: string; readonly token: bigint }
   /** A program sends a request that gives something up. */
   | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
   | { readonly kind: "endedSession"; readonly session: string }

@@ -87,6 +87,9 @@ export class PgServer implements Forgetful<Copy> {
     // Ended by none of those who use it: as a revocation is, and to be told as one is.
     for (const lease of leases.values())
       if (lease.session !== undefined && !this.#has(lease)) this.freed(lease, "revoked");
+    for (const { resource, token, session } of this.#db.leases.values())
+      if (session !== undefined && leases.get(resource)?.session !== session)
+        this.#trace.note("store", { kind: "storeRestored", resource, token });
     for (const session of sessions.values())
       if (!this.#db.sessions.has(session.id))
         this.kept({ ...session, expires: this.#db.parts.now() });
