@@ -265,6 +265,45 @@ describe("who waits", () => {
     expect(findings(...expiring, dead, grant(inTime + 40, 2n, "b"))[0]).toContain("L1: p2 waited");
   });
 
+  test("L1: where two look out for an expiry, who came behind two hears of it with its next renewal", () => {
+    const until = CALM + 900;
+    const expiring = waiting.filter(([, , { kind }]) => kind !== "storeFreed" && kind !== "gaveUp");
+    const dead = kept(from + 50, until);
+    // Both were there when b came, and have died since.
+    const gone = (name: string): Step[] => [
+      kept(from, until - 100, name),
+      seek(from + 1, `p-${name}`, name, 2n),
+    ];
+    const late = grant(until + plan.clockErrorMs + 0.9 * renewEveryMs(plan), 2n, "b");
+    const judged = (store: string, ...steps: Step[]): string[] =>
+      findingsOf({ ...plan, store }, [...expiring, dead, ...steps, late]);
+    const ofB = (found: string[]): string[] => found.filter((text) => text.includes("p2 waited"));
+    expect(ofB(judged("postgres", ...gone("d"), ...gone("e")))).toEqual([]);
+    expect(ofB(judged("postgres", ...gone("d")))).toHaveLength(1);
+    expect(ofB(judged("memory", ...gone("d"), ...gone("e")))).toHaveLength(1);
+  });
+
+  test("FIFO: what was granted, and ended before anybody heard of it, is asked for on in the same wait", () => {
+    const lock = { resource: "r", token: 2n } as const;
+    // Session b is granted it, and somebody revokes that; b asks on, and has waited longer than c.
+    const revoked: Step[] = [
+      ...[...waiting, grant(free + 5, 2n, "b")],
+      [free + 10, "store", { kind: "storeFreed", ...lock, how: "revoked" }],
+    ];
+    const granted = (session: string): Step => [
+      ...([free + 20, "store"] as const),
+      { kind: "storeGranted", resource: "r", token: 3n, session, attempt: `${session}.2` },
+    ];
+    expect(findings(...revoked, seek(free + 15, "p2", "b", 2n), granted("b"))).toEqual([]);
+    // Another wait of the same session begins behind c.
+    const other: Step = [
+      ...([free + 20, "store"] as const),
+      { kind: "storeGranted", resource: "r", token: 3n, session: "b", attempt: "b.3" },
+    ];
+    const found = findings(...revoked, seek(free + 15, "p2", "b", 3n), other);
+    expect(found).toContain("FIFO: r: 3 went to p2, though p3 had waited longer");
+  });
+
   test("L1: a session that is kept for longer than its ttl", () => {
     const renew = asked(5, "renew");
     expect(findings(kept(10, 10 + plan.ttlMs))).toEqual([]);

@@ -66,7 +66,7 @@ export interface Plan {
   readonly faultyMs: number;
   /** So many faults make a day; 0 for one that was cut short to be looked at. */
   readonly faultsMin: number;
-  /** At most; the evening comes when everybody has got on again. */
+  /** The evening comes when everybody has got on again; where scheduled runs are judged, not before this. */
   readonly calmMs: number;
   readonly kinds: readonly FaultKind[];
   /** The bounds are broken on purpose: S3 and acts without a guard are not judged. */

@@ -93,9 +93,14 @@ class RedisStore implements Store {
       return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
     }
     if (answer === "ended") return { kind: answer };
-    this.#holdings.take(sessionId);
+    this.#forget(sessionId);
     return { kind: "gone" };
   };
+
+  #forget(sessionId: string): void {
+    this.#holdings.take(sessionId);
+    this.#unheard.forget(sessionId);
+  }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
@@ -104,7 +109,7 @@ class RedisStore implements Store {
     const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
     const [kind, ttl, ...revoked] = await this.#run(call);
     if (kind !== "renewed") {
-      this.#holdings.take(sessionId);
+      this.#forget(sessionId);
       return { kind: "gone" };
     }
     const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
@@ -146,8 +151,7 @@ class RedisStore implements Store {
     const args = [sessionId, ...new Set([...held, ...this.#unheard.resourcesOf(sessionId)])];
     await this.#run({ script: scripts.end, keys, args, limitMs });
     // Not before: one that fails is asked again.
-    this.#holdings.take(sessionId);
-    this.#unheard.forget(sessionId);
+    this.#forget(sessionId);
   }
 
   async untilFree(

@@ -3,6 +3,7 @@
 
 import { HEAD_START_MS } from "../../stores/store.ts";
 import { renewEveryMs } from "../plan.ts";
+import { CALM_MAX_MS } from "../world/network.ts";
 import type { Traced } from "../world/trace.ts";
 import type { Checker, MakeChecker, Report } from "./checker.ts";
 import type { Facts, Grant } from "./facts.ts";
@@ -10,24 +11,22 @@ import { type Waiter, Waiters } from "./waiters.ts";
 
 /** Clocks are up to five in a hundred off, on stores where those behind keep away by their own clock. */
 const CLOCKS = 0.06;
-/** In the calm a message takes up to 6 ms: the wake-up, the request behind it, and as much again where the store is asked why. */
-const TWO_ROUND_TRIPS_MS = 4 * 6;
+/** In the calm: the wake-up, the request behind it, and as much again where the store is asked why. */
+const TWO_ROUND_TRIPS_MS = 4 * CALM_MAX_MS;
 /** The kept time of a session goes through two rates and back. */
 const ROUNDING = 1.002;
 /** On stores that count in whole milliseconds, from one to the next. */
 const WHOLE_MS = 2;
 
-/**
- * ZooKeeper is not judged yet but for the order: there are days on which it does not keep to the rest (docs/simulator.md).
- */
+/** ZooKeeper is not judged yet but for the order: there are days on which it does not keep to the rest (docs/simulator.md). */
 const PROMPT: ReadonlySet<string> = new Set(["memory", "sqlite", "etcd", "redis", "postgres"]);
 /**
  * Where a waiter listens by itself, so long it takes at most until the server knows of it: on Redis a message; on etcd a look, and
  * then a message. It looks once more behind that, which is one of the two round trips.
  */
 const BEGIN_MS: ReadonlyMap<string, number> = new Map([
-  ["redis", 6],
-  ["etcd", 3 * 6],
+  ["redis", CALM_MAX_MS],
+  ["etcd", 3 * CALM_MAX_MS],
 ]);
 /** Where only so many of a queue are told of a change: were all of them stuck, the next would look by the clock. */
 const TOLD: ReadonlyMap<string, number> = new Map([["redis", 3]]);

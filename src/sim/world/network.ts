@@ -25,6 +25,8 @@ export const FINE: Weather = { loss: 0, duplicate: 0, slow: 0, veryLate: 0, slow
 /** TCP sends again after this long at first. */
 const SENT_AGAIN_MS = 200;
 const VERY_LATE_MS = 12_000;
+/** In the calm no message takes longer. */
+export const CALM_MAX_MS = 6;
 
 export class Network {
   readonly #schedule: Schedule;
@@ -48,13 +50,13 @@ export class Network {
 
   /**
    * A connection's one direction: everything arrives, once and in order, sent again where it got lost. `mostMs`: no message alone
-   * takes longer. `onWay` hears when what has just left will arrive.
+   * takes longer. `onLate` hears when what has just left will arrive, where that is later than any in the calm: so is all behind it.
    */
   orderly(
     from: Program,
     to: Program,
     mostMs: number = Number.POSITIVE_INFINITY,
-    onWay?: (arrivesAt: number) => void,
+    onLate?: (arrivesAt: number) => void,
   ): (arrive: () => void) => void {
     let lastAt = 0;
     const travel = (arrive: () => void): void => {
@@ -67,7 +69,7 @@ export class Network {
       const againMs = this.#happens(this.#weather.loss, "loss") ? SENT_AGAIN_MS : 0;
       const takesMs = Math.min(mostMs, this.#delayMs() + againMs);
       lastAt = Math.max(lastAt, this.#schedule.now + takesMs);
-      onWay?.(lastAt);
+      if (lastAt > this.#schedule.now + CALM_MAX_MS) onLate?.(lastAt);
       this.#schedule.at(lastAt, () => to.receive(arrive));
     };
     return (arrive) => from.send(() => travel(arrive));

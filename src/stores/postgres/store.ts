@@ -159,8 +159,7 @@ export class PostgresStore implements Store {
     const { answer, epoch } = await this.#requests.row(CALL.renew, values, limitMs);
     this.#noteTimeline(BigInt(epoch ?? 0), limitMs);
     if (answer === "gone") {
-      this.#holdings.take(sessionId);
-      this.#unheard.forget(sessionId);
+      this.#forget(sessionId);
       return { kind: "gone" };
     }
     const { ttlMs, gone, free } = JSON.parse(String(answer)) as {
@@ -233,6 +232,10 @@ export class PostgresStore implements Store {
     const held = JSON.stringify([...known, ...this.#unheard.resourcesOf(sessionId)]);
     await this.#ask(CALL.endSession, [sessionId, held, lockLimit(limitMs)], limitMs);
     // Not before: one that fails is asked again.
+    this.#forget(sessionId);
+  }
+
+  #forget(sessionId: string): void {
     this.#holdings.take(sessionId);
     this.#unheard.forget(sessionId);
   }

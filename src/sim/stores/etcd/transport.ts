@@ -32,8 +32,6 @@ export interface TransportParts {
  * and the store drops it; here calls go their own way, so a stream does not stand still for so long by itself.
  */
 const SILENT_MS = 1_000;
-/** In the calm nothing takes longer. */
-const USUAL_MS = 6;
 
 export class SimulatedTransport implements EtcdTransport {
   readonly place = "the model of etcd";
@@ -98,14 +96,14 @@ export class SimulatedTransport implements EtcdTransport {
       client.receive(() => finish(new EtcdLinkError("the connection broke", { sent: true })));
     };
     let inOrderFrom = schedule.now;
-    const onWay = (arrivesAt: number): void => {
-      if (arrivesAt <= Math.max(inOrderFrom, schedule.now + USUAL_MS)) return;
+    const onLate = (arrivesAt: number): void => {
+      if (arrivesAt <= inOrderFrom) return;
       inOrderFrom = arrivesAt;
       listens(arrivesAt);
     };
     listens(inOrderFrom);
-    const down = network.orderly(callee.program, client, SILENT_MS, onWay);
-    const up = network.orderly(client, callee.program, SILENT_MS, onWay);
+    const down = network.orderly(callee.program, client, SILENT_MS, onLate);
+    const up = network.orderly(client, callee.program, SILENT_MS, onLate);
     this.#own.add(broken);
     streams.add(broken);
     return {

@@ -32,8 +32,6 @@ interface Asked {
 
 type Listener = (what: never) => void;
 
-/** In the calm nothing takes longer. */
-const USUAL_MS = 6;
 const NEVER = Number.POSITIVE_INFINITY;
 
 export class Connection implements Backend {
@@ -51,14 +49,12 @@ export class Connection implements Backend {
   #inOrderFrom = 0;
 
   constructor(route: Route) {
-    const { schedule, network, client, callee } = route;
+    const { network, client, callee } = route;
     this.#route = route;
     this.client = client;
-    const onWay = (arrivesAt: number): void => {
-      if (arrivesAt > schedule.now + USUAL_MS) this.#late(arrivesAt);
-    };
-    this.#up = network.orderly(client, callee.program, NEVER, onWay);
-    this.#down = network.orderly(callee.program, client, NEVER, onWay);
+    const onLate = (arrivesAt: number): void => this.#late(arrivesAt);
+    this.#up = network.orderly(client, callee.program, NEVER, onLate);
+    this.#down = network.orderly(callee.program, client, NEVER, onLate);
   }
 
   get isOver(): boolean {

@@ -86,10 +86,10 @@ export class PgServer implements Forgetful<Copy> {
     this.#db.promote(copy);
     // Ended by none of those who use it: as a revocation is, and to be told as one is.
     for (const lease of leases.values())
-      if (lease.session !== undefined && !this.#has(lease)) this.freed(lease, "revoked");
-    for (const { resource, token, session } of this.#db.leases.values())
-      if (session !== undefined && leases.get(resource)?.session !== session)
-        this.#trace.note("store", { kind: "storeRestored", resource, token });
+      if (lease.session !== undefined && !isIn(this.#db.leases, lease))
+        this.freed(lease, "revoked");
+    for (const lease of this.#db.leases.values())
+      if (lease.session !== undefined && !isIn(leases, lease)) this.#restored(lease);
     for (const session of sessions.values())
       if (!this.#db.sessions.has(session.id))
         this.kept({ ...session, expires: this.#db.parts.now() });
@@ -118,10 +118,8 @@ export class PgServer implements Forgetful<Copy> {
     this.#trace.note("store", { kind: "storeKept", session, until });
   }
 
-  /** Whether a standby that took over knows of this grant. */
-  #has({ resource, token, session }: LeaseRow): boolean {
-    const known = this.#db.leases.get(resource);
-    return known?.token === token && known.session === session;
+  #restored({ resource, token }: LeaseRow): void {
+    this.#trace.note("store", { kind: "storeRestored", resource, token });
   }
 
   /** No connection outlives the server. */
@@ -141,4 +139,13 @@ export class PgServer implements Forgetful<Copy> {
     }
     this.#notes.clear();
   }
+}
+
+/** Whether these know of this grant. */
+function isIn(
+  leases: ReadonlyMap<string, LeaseRow>,
+  { resource, token, session }: LeaseRow,
+): boolean {
+  const known = leases.get(resource);
+  return known?.token === token && known.session === session;
 }

@@ -29,8 +29,6 @@ export interface ConnectionEvents {
 
 const CONNECT_MS = 2_000;
 const RETRY_MAX_MS = 1_000;
-/** In the calm nothing takes longer. */
-const USUAL_MS = 6;
 const NEVER = Number.POSITIVE_INFINITY;
 
 export class Connection {
@@ -149,11 +147,9 @@ class Line implements Link {
     this.#events = events;
     const { schedule } = parts;
     this.#inOrderFrom = schedule.now;
-    const onWay = (arrivesAt: number): void => {
-      if (arrivesAt > schedule.now + USUAL_MS) this.#late(arrivesAt);
-    };
-    this.#up = network.orderly(client, callee.program, NEVER, onWay);
-    this.#down = network.orderly(callee.program, client, NEVER, onWay);
+    const onLate = (arrivesAt: number): void => this.#late(arrivesAt);
+    this.#up = network.orderly(client, callee.program, NEVER, onLate);
+    this.#down = network.orderly(callee.program, client, NEVER, onLate);
     const fail = (code: string): void => {
       if (this.#state !== "connecting") return;
       this.#state = "over";
