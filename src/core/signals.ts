@@ -75,3 +75,23 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
     promise.finally(() => signal.removeEventListener("abort", stop)).then(resolve, reject);
   });
 }
+
+/** What the source tells, until the signal aborts: then at once, whatever answer the source still waits for. */
+export async function* untilAborted<T>(
+  source: AsyncIterable<T>,
+  signal: AbortSignal,
+): AsyncGenerator<T, void, undefined> {
+  const iterator = source[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await orAborted(iterator.next(), signal);
+      if (done === true) return;
+      yield value;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    // Not waited for: a generator that waits itself ends only behind that.
+    iterator.return?.().catch(() => undefined);
+  }
+}

@@ -2,6 +2,7 @@
 // resource was nobody's, so that a deploy can show its own gap.
 
 import type { Clock } from "../core/clock.ts";
+import { untilAborted } from "../core/signals.ts";
 import type { LeaseRef, Store } from "../stores/store.ts";
 import type { ReleaseOptions, ReleaseResult } from "./lease.ts";
 import { badDelay, isDelay } from "./waits.ts";
@@ -34,9 +35,11 @@ export async function untilSucceeded(parts: Parts, options: HandoverOptions): Pr
   const startedAt = clock.now();
   let successor: Handover["successor"];
   const giveUp = new AbortController();
+  const { signal } = giveUp;
   const timer = clock.setTimer(() => giveUp.abort(), options.waitMs, { keepAlive: true });
   try {
-    for await (const view of store.watch({ prefix: lease.resource, signal: giveUp.signal })) {
+    const views = store.watch({ prefix: lease.resource, signal });
+    for await (const view of untilAborted(views, signal)) {
       if (view.resource !== lease.resource || view.holder === undefined) continue;
       const { holderId, token } = view.holder;
       if (token <= lease.token) continue;

@@ -95,6 +95,27 @@ describe("watch", () => {
     await one.tenure.close();
   });
 
+  test("it ends with its signal although the store does not answer", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    store.watch = deaf;
+    const controller = new AbortController();
+    const next = tenure.watch("", { signal: controller.signal }).next();
+    expect(await outcome(next)).toBe("pending");
+    controller.abort();
+    expect(await outcome(next)).toEqual({ value: { done: true, value: undefined } });
+  });
+
+  test("what the store refuses is told, and ends it", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const refusal = new Error("not with me (by the test)");
+    store.watch = () => ({
+      [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(refusal) }),
+    });
+    expect(await outcome(tenure.watch("").next())).toEqual({ error: refusal });
+  });
+
   test("leaving the loop ends it and leaves no timer", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
@@ -172,6 +193,16 @@ describe("handover", () => {
     expect(clock.timers).toBe(0);
   });
 
+  test("L1: it ends when waitMs is over although the store does not answer", async () => {
+    const { clock, join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const lease = await tenure.acquire("settlement");
+    store.watch = deaf;
+    const handing = lease.handover({ waitMs: 1_000 });
+    await clock.advance(1_000);
+    expect(await outcome(handing)).toEqual({ value: { release: "released", waitedMs: 1_000 } });
+  });
+
   test.each([-1, Number.NaN, "5", undefined])(
     "a waitMs of %s is refused and releases nothing",
     async (waitMs) => {
@@ -217,3 +248,8 @@ describe("options", () => {
     expect(tenure.guarantees).toMatchObject({ store: "memory", fifo: true, durable: false });
   });
 });
+
+/** A watch that waits for an answer and hears nothing meanwhile, not even its signal. */
+function deaf(): AsyncIterable<LeaseView> {
+  return { [Symbol.asyncIterator]: () => ({ next: () => hang() }) };
+}

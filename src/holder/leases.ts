@@ -5,7 +5,7 @@ import type { Clock, Random } from "../core/clock.ts";
 import { AcquireTimeoutError, ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import { checkHolderId, encodeValue } from "../core/record.ts";
 import { checkPrefix, checkResource } from "../core/resource.ts";
-import { linkSignals } from "../core/signals.ts";
+import { linkSignals, untilAborted } from "../core/signals.ts";
 import { planTiming, type Timing, type TimingOptions } from "../core/timing.ts";
 import type {
   Consistency,
@@ -189,7 +189,8 @@ export class Leases implements AsyncDisposable {
     this.#refuseWhenClosed();
     const { signal, unlink } = linkSignals(this.#closing.signal, options.signal);
     try {
-      yield* this.#parts.store.watch({ prefix, signal, onCaughtUp: options.onCaughtUp });
+      const views = this.#parts.store.watch({ prefix, signal, onCaughtUp: options.onCaughtUp });
+      yield* untilAborted(views, signal);
     } finally {
       unlink();
     }

@@ -3,6 +3,7 @@
 // cannot keep that order, so there those who saw a higher token refuse the lower one.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
+import { connect } from "../../src/connect.ts";
 import type { RunningServer } from "../servers/server.ts";
 import {
   ACTS,
@@ -13,6 +14,9 @@ import {
   type Trial,
 } from "../support/fault-arena.ts";
 import { type FaultEngine, type FaultTests, usually } from "../support/fault-engine.ts";
+
+/** Far below the limit of any request. */
+const WATCH_END_MAX_MS = 1_000;
 
 interface Setting {
   readonly trial: Trial;
@@ -67,6 +71,28 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       await second.release(trial);
       expect(next.token).toBeGreaterThan(held.token);
       expectSound(trial, usually(engine));
+    },
+  );
+
+  tests.own(
+    "a watch that waits for a frozen store ends with its signal",
+    engine.start,
+    async (_, server) => {
+      const tenure = await connect(server.url);
+      const stop = new AbortController();
+      await server.pause();
+      try {
+        const next = tenure.watch("", { signal: stop.signal }).next();
+        // By then its first request is under way.
+        await sleep(300);
+        const abortedAt = performance.now();
+        stop.abort();
+        expect(await next).toEqual({ done: true, value: undefined });
+        expect(performance.now() - abortedAt).toBeLessThan(WATCH_END_MAX_MS);
+      } finally {
+        await server.resume();
+        await tenure.close();
+      }
     },
   );
 

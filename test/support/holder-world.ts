@@ -49,7 +49,7 @@ class WrappedStore implements Store {
   };
   closed = 0;
   readonly guarantees: Store["guarantees"];
-  readonly watch: Store["watch"];
+  watch: Store["watch"];
   readonly #inner: Store;
 
   constructor(inner: Store) {

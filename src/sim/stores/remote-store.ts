@@ -2,7 +2,7 @@
 // network. For backends without a client library of their own to put in between.
 
 import { StoreUnavailableError } from "../../core/errors.ts";
-import { linkSignals, orAborted } from "../../core/signals.ts";
+import { linkSignals } from "../../core/signals.ts";
 import { Bell } from "../../stores/shared/bell.ts";
 import { changes } from "../../stores/shared/changes.ts";
 import type {
@@ -91,7 +91,7 @@ export class RemoteStore implements Store {
     try {
       while (!signal.aborted) {
         const listing = this.list({ prefix, limit: PAGE, limitMs: LIMIT_MS });
-        const page = await orAborted(listing, signal).catch(() => undefined);
+        const page = await listing.catch(() => undefined);
         if (page !== undefined) {
           yield* changes(seen, page.leases);
           request.onCaughtUp?.();
