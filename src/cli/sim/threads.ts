@@ -36,7 +36,8 @@ export async function runInThreads(options: ThreadsOptions): Promise<Summary> {
   const parts = Math.ceil((to - from + 1) / SEEDS_A_PART);
   // A handful is through before a thread would have started; and one thread needs no other. Run from the source, with tsx, it
   // is the only one that there can be: on Node 20 a thread cannot read TypeScript.
-  if (jobs === 1 || parts === 1) await runHere(nextPart, add);
+  const isSource = extname(import.meta.url) === ".ts";
+  if (jobs === 1 || parts === 1 || isSource) await runHere(nextPart, add);
   else
     await Promise.all(
       Array.from({ length: Math.min(jobs, parts) }, () => runThread(nextPart, add)),
