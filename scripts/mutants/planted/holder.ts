@@ -127,6 +127,14 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     const result = await this.release(options);`,
   },
   {
+    name: "a watch ends behind the answer that it waits for",
+    file: "core/signals.ts",
+    find: "await orAborted(iterator.next(), signal)",
+    replace: "await iterator.next()",
+    store: "postgres",
+    test: "src/holder/leases.test.ts",
+  },
+  {
     name: "the warm-up counts as leading",
     file: "election/election.ts",
     find: `      await this.#becomeReady(candidacy.signal);
