@@ -129,5 +129,6 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     find: `if (row === undefined || !rowIsLive(db, row)) return "gone";`,
     replace: `if (row === undefined || row.ended !== undefined) return "gone";`,
     store: "postgres",
+    test: "test/sim-models.test.ts",
   },
 ];
