@@ -116,6 +116,25 @@ describe("watch", () => {
     expect(await outcome(tenure.watch("").next())).toEqual({ error: refusal });
   });
 
+  test("leaving the loop ends the watch of the store too", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    let isOver = false;
+    store.watch = async function* () {
+      try {
+        for (;;) yield { resource: "a" };
+      } finally {
+        isOver = true;
+      }
+    };
+    for await (const view of tenure.watch("")) {
+      expect(view).toEqual({ resource: "a" });
+      break;
+    }
+    await flush();
+    expect(isOver).toBe(true);
+  });
+
   test("leaving the loop ends it and leaves no timer", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];

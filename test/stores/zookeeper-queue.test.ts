@@ -11,11 +11,11 @@ import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
 import {
   ask,
-  Deafening,
   LIMIT_MS,
   opcodeOf,
   open,
   opened,
+  openedPair,
   release,
   TICK_MS,
   take,
@@ -127,9 +127,7 @@ const SET_DATA = 5;
 
 test("S4: the request that passes a waiter over does nothing when it arrives after the waiter has taken", async () => {
   const root = newRoot();
-  const link = new Deafening();
-  const store = await opened(zookeeper(), root, link.dial);
-  const other = await opened(zookeeper(), root);
+  const { link, store, other } = await openedPair(zookeeper(), root);
   await open(other, "one", "late");
   await open(store, "next");
   const first = await take(other, "one");
@@ -163,9 +161,7 @@ test("S4: the request that passes a waiter over does nothing when it arrives aft
 
 test("S4: a waiter whose mark was not answered knows that it waits, and takes its turn by a write", async () => {
   const root = newRoot();
-  const link = new Deafening();
-  const store = await opened(zookeeper(), root, link.dial);
-  const other = await opened(zookeeper(), root);
+  const { link, store, other } = await openedPair(zookeeper(), root);
   await open(store, "one");
   await open(other, "two");
   const first = await take(other, "two");
@@ -184,9 +180,7 @@ test("S4: a waiter whose mark was not answered knows that it waits, and takes it
 
 test("S1: a waiter whose taking was not answered holds, with the same token", async () => {
   const root = newRoot();
-  const link = new Deafening();
-  const store = await opened(zookeeper(), root, link.dial);
-  const other = await opened(zookeeper(), root);
+  const { link, store, other } = await openedPair(zookeeper(), root);
   await open(store, "one");
   await open(other, "two");
   const first = await take(other, "two");
@@ -206,9 +200,7 @@ test("S1: a waiter whose taking was not answered holds, with the same token", as
 
 test("who waits goes on waiting when its connection breaks, and the next two with it, and asks nobody again", async () => {
   const root = newRoot();
-  const link = new Deafening();
-  const store = await opened(zookeeper(), root, link.dial);
-  const other = await opened(zookeeper(), root);
+  const { link, store, other } = await openedPair(zookeeper(), root);
   await open(store, "two");
   await open(other, "one");
   const first = await take(other, "one");

@@ -13,6 +13,7 @@ import {
   opcodeOf,
   open,
   opened,
+  openedPair,
   release,
   TICK_MS,
   take,
@@ -58,9 +59,7 @@ async function leaveUnmarked(link: Deafening, store: Store, sessionId: string): 
 
 test("a waiter that was cut off before it could say that it waits is passed over, and holds nothing when it is back", async () => {
   const root = newRoot();
-  const link = new Deafening();
-  const store = await opened(zookeeper(), root, link.dial);
-  const other = await opened(zookeeper(), root);
+  const { link, store, other } = await openedPair(zookeeper(), root);
   await open(store, "stuck");
   await open(other, "one", "next", "last");
   const first = await take(other, "one");
@@ -79,9 +78,7 @@ test("a waiter that was cut off before it could say that it waits is passed over
 
 test("S4: who was not alone when it came is not passed over once it holds, though it never waited", async () => {
   const root = newRoot();
-  const link = new Deafening();
-  const store = await opened(zookeeper(), root, link.dial);
-  const other = await opened(zookeeper(), root);
+  const { link, store, other } = await openedPair(zookeeper(), root);
   await open(store, "two");
   await open(other, "one", "next");
   const first = await take(other, "one");

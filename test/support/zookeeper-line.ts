@@ -23,6 +23,20 @@ export async function opened(server: Address, root: string, connect?: Dial): Pro
   return store;
 }
 
+interface Pair {
+  /** What `store` sends and hears goes over it. */
+  readonly link: Deafening;
+  readonly store: Store;
+  readonly other: Store;
+}
+
+/** Two stores with the same root, one of them on a connection that fails on command. */
+export async function openedPair(server: Address, root: string): Promise<Pair> {
+  const link = new Deafening();
+  const store = await opened(server, root, link.dial);
+  return { link, store, other: await opened(server, root) };
+}
+
 export async function open(store: Store, ...sessionIds: string[]): Promise<void> {
   for (const sessionId of sessionIds)
     await store.openSession({ sessionId, holderId: sessionId, ttlMs: 30_000, limitMs: LIMIT_MS });
