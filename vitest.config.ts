@@ -1,13 +1,19 @@
-// Three test projects: unit (no server, no waiting), stores (the conformance suite on each store) and
-// process (real processes, real time). process runs last and one file at a time, because it measures time. The
-// global set-up of the latter two installs the engines that their files ask for.
-// Coverage is asked of src/core only: it is pure, so an unreached branch there is a missing test.
+// Four test projects. `unit` needs no server and computes all the time, so it gets one worker per core. `stores` and
+// `process` run against real servers and processes and mostly wait, so many of their files run at once. `timed`
+// measures durations; its files run last, one at a time. `npm test` runs the first group next to the second.
+// Coverage is measured for src/core only: it is pure, so an unreached branch there is a missing test.
+import { availableParallelism } from "node:os";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
-import { ClosingLine } from "./scripts/closing-line.ts";
+import { LongestFirst } from "./scripts/longest-first.ts";
+import { TestReporter } from "./scripts/reporter.ts";
+
+/** Files that wait at the same time. More use up the idle time of the cores; too many make every file slow. */
+const WAITING_FILES = 2 * availableParallelism() + 1;
 
 const config: ViteUserConfig = defineConfig({
   test: {
-    reporters: [new ClosingLine()],
+    reporters: [new TestReporter()],
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         extends: true,
@@ -24,6 +30,8 @@ const config: ViteUserConfig = defineConfig({
           include: ["test/stores/**/*.test.ts"],
           globalSetup: ["test/servers/global-setup.ts"],
           testTimeout: 30_000,
+          maxWorkers: WAITING_FILES,
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -33,8 +41,18 @@ const config: ViteUserConfig = defineConfig({
           include: ["test/{process,faults,servers}/**/*.test.ts"],
           globalSetup: ["test/servers/global-setup.ts"],
           testTimeout: 120_000,
-          fileParallelism: false,
+          maxWorkers: WAITING_FILES,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "timed",
+          include: ["test/timed/**/*.test.ts"],
+          testTimeout: 120_000,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -22,7 +22,7 @@ const { setUp, SetupError } = await import("./setup.mjs");
 const jobs = {
   start: { build: "if-needed", command: () => ["dist/cli/demo.js"] },
   test: { build: "if-needed", command: () => ["scripts/test.mjs"] },
-  "test:long": { build: "if-needed", command: () => ["scripts/test.mjs", "--long"] },
+  "test:long": { build: "if-needed", command: () => ["scripts/test-long.mjs"] },
   check: { build: "if-needed", command: () => ["scripts/checks.mjs"] },
   bench: { build: "if-needed", command: () => ["--expose-gc", "--import", "tsx", "bench/main.ts"] },
   "bench:peers": {

@@ -4,18 +4,17 @@
 // code then uses node:sqlite, which is what this run is for.
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { npm, root, run } from "./run.mjs";
 import { runVitest } from "./vitest-run.mjs";
 
 /** Gives back one summary per version, in order. */
-export async function testOnNode(majors, env = {}) {
+async function testOnNode(majors) {
   const summaries = [];
   for (const major of majors) {
     const node = await nodeBinary(major);
     const version = (await run(node, ["--version"], { capture: true })).output.trim();
     console.log(`\nNode ${version}: projects unit and stores`);
-    const summary = await runVitest(["--project", "unit", "--project", "stores"], { node, env });
+    const summary = await runVitest(["--project", "unit", "--project", "stores"], { node });
     const { passed, failed, skipped } = summary;
     console.log(`Node ${version}: ${passed} passed, ${failed} failed, ${skipped.length} skipped`);
     if (passed === 0) summary.failed = Math.max(1, failed);
@@ -58,9 +57,7 @@ async function nodeBinary(major) {
   throw new Error(`${name}@${major} could not be installed; npm's words are above.`);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  const majors = process.argv.slice(2);
-  if (majors.length === 0) throw new Error("Expected Node major versions, for example: 22 24");
-  const summaries = await testOnNode(majors);
-  process.exitCode = summaries.every((summary) => summary.failed === 0) ? 0 : 1;
-}
+const majors = process.argv.slice(2);
+if (majors.length === 0) throw new Error("Expected Node major versions, for example: 22 24");
+const summaries = await testOnNode(majors);
+process.exitCode = summaries.every((summary) => summary.failed === 0) ? 0 : 1;

@@ -1,42 +1,64 @@
-// The test job: static checks, then the three test projects, then one closing line that sums up all of it.
+// The test job: static checks and unit tests next to the tests that mostly wait, then the tests that measure time, then
+// the slowest files, the checks per engine and one closing line that sums up all of it.
 // With arguments it becomes a focused run: only vitest, no static checks and no coverage.
-// --long adds the newer Node versions, and TENURE_LONG=1 tells tests that they may take their time.
 import { runChecks } from "./checks.mjs";
-import { testOnNode } from "./test-on-node.mjs";
+import { seconds } from "./run.mjs";
 import { runVitest } from "./vitest-run.mjs";
 
-const projects = ["unit", "stores", "process"];
-const long = process.argv.includes("--long");
-const args = process.argv.slice(2).filter((arg) => arg !== "--long");
-const env = long ? { TENURE_LONG: "1" } : {};
+const projects = ["unit", "stores", "process", "timed"];
+const SLOWEST = 12;
 
-const summaries = [];
-let failedElsewhere = 0;
+const startedAt = performance.now();
+const args = process.argv.slice(2);
+const summaries = args.length > 0 ? await runFocused(args) : await runAll();
+printSummary(summaries);
 
-if (args.length > 0) {
-  // A project's bare name selects it: `npm test -- unit token.test.ts`.
-  const chosen = args.flatMap((arg) => (projects.includes(arg) ? ["--project", arg] : [arg]));
-  summaries.push(await runVitest(chosen, { env }));
+async function runFocused(words) {
+  // The bare name of a project selects it: `npm test -- unit token.test.ts`.
+  const chosen = words.flatMap((word) => (projects.includes(word) ? ["--project", word] : [word]));
+  const summary = await runVitest(chosen);
   console.log("\nfocused run: static checks and coverage were left out");
-} else {
-  failedElsewhere += (await runChecks()).length;
-  // unit apart, because only it is measured for coverage: that would slow down what measures time.
-  summaries.push(await runVitest(["--project", "unit", "--coverage"], { env }));
-  summaries.push(await runVitest(["--project", "stores", "--project", "process"], { env }));
-  for (const project of projects) {
-    if (summaries.some((summary) => (summary.projects[project] ?? 0) > 0)) continue;
-    console.log(`FAIL  no test ran in project ${project}`);
-    failedElsewhere += 1;
-  }
-  if (long) summaries.push(...(await testOnNode([22, 24], env)));
+  return [summary];
 }
 
-const sum = (pick) => summaries.reduce((total, summary) => total + pick(summary), 0);
-const passed = sum((summary) => summary.passed);
-const failed = sum((summary) => summary.failed) + failedElsewhere;
-const skipped = summaries.flatMap((summary) => summary.skipped);
-if (passed + failed === 0) console.log("FAIL  no test ran");
-console.log();
-for (const { name, reason } of skipped) console.log(`skipped: ${name}: ${reason}`);
-console.log(`${passed} passed, ${failed} failed, ${skipped.length} skipped`);
-process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
+async function runAll() {
+  const computing = async () => {
+    const failed = (await runChecks()).length;
+    // One worker: the other core is for the tests that wait. Only these files are measured for coverage.
+    const unit = await runVitest(["--project", "unit", "--coverage", "--maxWorkers", "1"]);
+    return { ...unit, failed: unit.failed + failed };
+  };
+  const waiting = () => runVitest(["--project", "stores", "--project", "process"]);
+  const found = await Promise.all([computing(), waiting()]);
+  // Alone, because other tests would disturb what these measure.
+  found.push(await runVitest(["--project", "timed"]));
+  for (const project of projects) {
+    if (found.some((summary) => (summary.projects[project] ?? 0) > 0)) continue;
+    console.log(`FAIL  no test ran in project ${project}`);
+    found[0].failed += 1;
+  }
+  return found;
+}
+
+function printSummary(all) {
+  const sum = (pick) => all.reduce((total, summary) => total + pick(summary), 0);
+  const passed = sum((summary) => summary.passed);
+  const failed = sum((summary) => summary.failed);
+  const skipped = all.flatMap((summary) => summary.skipped);
+  const files = all.flatMap((summary) => summary.files);
+  const perEngine = new Map();
+  for (const [engine, count] of all.flatMap((summary) => Object.entries(summary.perEngine)))
+    perEngine.set(engine, (perEngine.get(engine) ?? 0) + count);
+
+  console.log(`\nslowest of ${files.length} files:`);
+  files.sort((a, b) => b.durationMs - a.durationMs);
+  for (const { name, durationMs } of files.slice(0, SLOWEST))
+    console.log(`${(durationMs / 1000).toFixed(1).padStart(8)} s  ${name}`);
+  const counts = [...perEngine].map(([engine, count]) => `${engine} ${count}`);
+  console.log(`passed per engine: ${counts.join(", ")}`);
+  for (const { name, reason } of skipped) console.log(`skipped: ${name}: ${reason}`);
+  if (passed + failed === 0) console.log("FAIL  no test ran");
+  console.log(`finished in ${seconds(startedAt)}`);
+  console.log(`${passed} passed, ${failed} failed, ${skipped.length} skipped`);
+  process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
+}

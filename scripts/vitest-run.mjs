@@ -1,11 +1,11 @@
 // Runs vitest once and reads back what it counted. The counts travel in a file written by the reporter
-// (closing-line.ts), since vitest prints more (coverage) after the reporter has spoken.
+// (reporter.ts), since vitest prints more (coverage) after the reporter has spoken.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run, tool } from "./run.mjs";
 
-/** @typedef {{ passed: number, failed: number, skipped: { name: string, reason: string }[], projects: Record<string, number> }} Summary */
+/** @typedef {{ passed: number, failed: number, skipped: { name: string, reason: string }[], projects: Record<string, number>, perEngine: Record<string, number>, files: { name: string, durationMs: number }[] }} Summary */
 
 /**
  * @param {string[]} args for `vitest run`
@@ -38,6 +38,6 @@ function readSummary(file) {
     return JSON.parse(readFileSync(file, "utf8"));
   } catch (error) {
     if (error.code !== "ENOENT") throw error;
-    return { passed: 0, failed: 0, skipped: [], projects: {} };
+    return { passed: 0, failed: 0, skipped: [], projects: {}, perEngine: {}, files: [] };
   }
 }

@@ -1,9 +1,11 @@
-// Where a server comes from: from the environment (TENURE_TEST_REDIS=redis://... and so on) when it names one,
-// else from this machine's own engine, installed if need be. A given server is used as it is.
+// Where a server comes from. The environment may name one (TENURE_TEST_REDIS=redis://... and so on), which is used as
+// it is. Otherwise a test without options gets the server that the test run shares, and a test with options starts its
+// own. Engines that are missing on this machine are installed first.
 import { until } from "./ask.ts";
 import { CannotRunError, type Engine, type EngineName, MissingEngineError } from "./engine.ts";
 import { installEngine } from "./install.ts";
 import type { RunningServer } from "./server.ts";
+import { sharedUrl } from "./shared.ts";
 
 /** Options common to all engines. Any option at all asks for a server of our own, started with it. */
 export interface OwnOptions {
@@ -18,26 +20,64 @@ export function variableOf(name: EngineName): string {
   return `TENURE_TEST_${name.toUpperCase()}`;
 }
 
-/** The server that the environment names, or undefined. With options, none will do: CannotRunError. */
+/**
+ * A server that this process did not start: the one that the environment names, or else the one that the test run shares.
+ * Undefined when this process has to start its own, which it always does for a test with options. A server that the
+ * environment names cannot have those options: CannotRunError.
+ */
 export async function givenServer(
   name: EngineName,
   options: object,
   answersAt: (url: string, limitMs: number) => Promise<boolean>,
 ): Promise<RunningServer | undefined> {
   const variable = variableOf(name);
-  const url = process.env[variable];
-  if (url === undefined || url === "") return undefined;
-  if (Object.keys(options).length > 0) throw new CannotRunError(refusal(variable));
-  const answers = (limitMs = 1_000): Promise<boolean> => answersAt(url, limitMs);
-  await until(`${variable}=${withoutPassword(url)} answers`, answers, GIVEN_MAX_MS);
+  const named = process.env[variable];
+  const needsOwn = Object.keys(options).length > 0;
+  if (!named) {
+    const url = needsOwn ? undefined : await sharedUrl(name);
+    if (url === undefined) return undefined;
+    const refusal = `The whole test run shares this ${name}. A test that stops it asks for { own: true }.`;
+    return remoteServer({ name, url, givenBy: undefined, refusal, answersAt });
+  }
+  const refusal = `${variable} names a server, and this test needs one of its own to stop or to set up`;
+  if (needsOwn) throw new CannotRunError(refusal);
+  const server = remoteServer({ name, url: named, givenBy: variable, refusal, answersAt });
+  const what = `${variable}=${withoutPassword(named)} answers`;
+  await until(what, () => server.answers(), GIVEN_MAX_MS);
+  return server;
+}
+
+interface Remote {
+  readonly name: EngineName;
+  readonly url: string;
+  readonly givenBy: string | undefined;
+  /** Why it cannot be stopped, killed or paused. */
+  readonly refusal: string;
+  readonly answersAt: (url: string, limitMs: number) => Promise<boolean>;
+}
+
+function remoteServer({ name, url, givenBy, refusal, answersAt }: Remote): RunningServer {
   const { hostname: host, port } = new URL(url);
   const refuse = async (): Promise<never> => {
-    throw new CannotRunError(refusal(variable));
+    throw new CannotRunError(refusal);
   };
   return {
-    ...{ name, url, host, port: Number(port), folder: "", pid: Number.NaN, readyMs: 0 },
-    ...{ givenBy: variable, answers, stop: refuse, kill: refuse, pause: refuse, resume: refuse },
-    ...{ start: refuse, cpuSeconds: () => Number.NaN, log: () => "" },
+    name,
+    url,
+    host,
+    port: Number(port),
+    givenBy,
+    folder: "",
+    pid: Number.NaN,
+    readyMs: 0,
+    answers: (limitMs = 1_000) => answersAt(url, limitMs),
+    stop: refuse,
+    kill: refuse,
+    pause: refuse,
+    resume: refuse,
+    start: refuse,
+    cpuSeconds: () => Number.NaN,
+    log: () => "",
     [Symbol.asyncDispose]: async () => undefined,
   };
 }
@@ -58,10 +98,6 @@ export function rememberMissing(reasons: Readonly<Record<string, string>>): void
     missing.catch(() => undefined);
     known.set(name as EngineName, missing);
   }
-}
-
-function refusal(variable: string): string {
-  return `${variable} names a server, and this test needs one of its own to stop or to set up`;
 }
 
 function withoutPassword(url: string): string {

@@ -1,14 +1,29 @@
-// Before the first test: installs the engines that the files about to run ask for, so that no test waits for
-// apt-get, and tells the files which engines there are not, so that none of them tries again.
+// Before the first test: installs the engines that the files about to run ask for, so that no test waits for apt-get,
+// and tells the files which engines are missing, so that none of them tries again. Then offers one server per engine
+// to all files of the run.
 import { readFileSync } from "node:fs";
 import type { TestProject } from "vitest/node";
 import { type EngineName, MissingEngineError } from "./engine.ts";
-import { variableOf } from "./given.ts";
+import { startEtcd } from "./etcd.ts";
+import { rememberMissing, variableOf } from "./given.ts";
 import { installEngine } from "./install.ts";
+import { startPostgres } from "./postgres.ts";
+import { startRedis } from "./redis.ts";
+import { type SharedStarters, shareServers } from "./shared.ts";
+import { startZooKeeper } from "./zookeeper.ts";
 
 const engines: readonly EngineName[] = ["redis", "etcd", "postgres", "zookeeper", "pgbouncer"];
 
-export async function setup(project: TestProject): Promise<void> {
+/** Started when the first file asks. `own`, because this process is the one that shares them. */
+const shared: SharedStarters = {
+  redis: () => startRedis({ own: true }),
+  etcd: () => startEtcd({ fastElections: true }),
+  postgres: () => startPostgres({ settings: { max_connections: "500" } }),
+  zookeeper: () => startZooKeeper({ own: true }),
+};
+
+/** Returns what runs after the last test. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const files = project.vitest.state.getPaths().map((path) => readFileSync(path, "utf8"));
   // Each project has its own set-up, and one failed attempt per run is enough.
   const missing = JSON.parse(process.env.TENURE_MISSING_ENGINES ?? "{}") as Record<string, string>;
@@ -26,4 +41,6 @@ export async function setup(project: TestProject): Promise<void> {
   }
   process.env.TENURE_MISSING_ENGINES = JSON.stringify(missing);
   project.provide("missingEngines", missing);
+  rememberMissing(missing);
+  return shareServers(shared);
 }

@@ -1,6 +1,7 @@
 // PostgreSQL for tests: alone, or with a standby that follows it and can be promoted. The server refuses to run as
 // root, so root runs it as the user postgres, which Debian's package makes.
 import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Address, addressOf, ask } from "./ask.ts";
@@ -47,7 +48,8 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const given = await givenServer("postgres", options, (url, limitMs) =>
     answersStartup(addressOf(url, DEFAULT_PORT), limitMs),
   );
-  if (given !== undefined) return withSql(given, undefined);
+  if (given?.givenBy !== undefined) return withSql(given, undefined);
+  if (given !== undefined) return withOwnDatabase(given);
   const cluster = await newCluster(options);
   const passwordFile = join(cluster.folder, "password");
   writeFileSync(passwordFile, options.password ?? "unused", { mode: 0o644 });
@@ -60,6 +62,14 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     cluster,
   );
   return serve(cluster, "postgres");
+}
+
+/** The server of the whole run, with a database for this caller alone: other files cannot see or lock anything in it. */
+async function withOwnDatabase(shared: RunningServer): Promise<PostgresServer> {
+  const database = `file_${randomBytes(6).toString("hex")}`;
+  // Not from template1, which cannot be copied while another test is connected to it.
+  await withSql(shared, undefined).sql(`CREATE DATABASE ${database} TEMPLATE template0`);
+  return withSql({ ...shared, url: shared.url.replace(/[^/]*$/, database) }, undefined);
 }
 
 /** A primary, and a standby that streams from it. `options` are those of both. */

@@ -44,8 +44,8 @@ describe("broken", () => {
 `;
 
 const CONFIG = `
-import { ClosingLine } from "../scripts/closing-line.ts";
-export default { test: { reporters: [new ClosingLine()] } };
+import { TestReporter } from "../scripts/reporter.ts";
+export default { test: { reporters: [new TestReporter()] } };
 `;
 
 interface Summary {

@@ -1,9 +1,8 @@
 // Servers in vitest: one for all tests of a file or of a describe block, ended behind the last of them. Where it
 // cannot run, each test is skipped with the reason, which the closing line counts and names.
-import { afterAll, beforeAll, beforeEach, inject, type TestContext } from "vitest";
+import { afterAll, beforeAll, beforeEach, inject } from "vitest";
 import { CannotRunError } from "./engine.ts";
 import { rememberMissing } from "./given.ts";
-import type { RunningServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -18,7 +17,9 @@ const END_MAX_MS = 30_000;
 
 /**
  * `const redis = useServer(startRedis, { appendonly: true })`, then `redis()` inside a test. Call it at the top of
- * a file or of a describe block. Without options a given server (TENURE_TEST_REDIS) will do, else it is our own.
+ * a file or of a describe block. With options the file starts its own server, which its tests may stop. Without options it
+ * uses the server that TENURE_TEST_REDIS names, or else the one that all files of the run share: choose names that no
+ * other file uses. On a shared PostgreSQL the file has a database of its own.
  */
 export function useServer<O, T extends AsyncDisposable>(
   start: (options?: O) => Promise<T>,
@@ -46,10 +47,4 @@ export function useServer<O, T extends AsyncDisposable>(
       throw new Error("The server runs only while tests do: ask inside one.");
     return server;
   };
-}
-
-/** Skips this one test when the server is a given one: it is not ours to stop, kill or pause. */
-export function needsOwn(context: TestContext, server: RunningServer): void {
-  if (server.givenBy === undefined) return;
-  context.skip(`${server.givenBy} names a server, and this test would stop or pause it`);
 }

@@ -12,7 +12,7 @@ import { useServer } from "../servers/use-server.ts";
 import { Gate } from "../support/holder-world.ts";
 import { type Ledger, type Library, useLedgers } from "../support/postgres-guard-harness.ts";
 
-const postgres = useServer(startPostgres, { settings: { max_connections: "200" } });
+const postgres = useServer(startPostgres);
 const newLedger = useLedgers(postgres);
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
@@ -21,7 +21,7 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
 
 /** How many sessions wait for a lock on this ledger's highest tokens. */
 async function waiting({ schema }: Ledger): Promise<number> {
-  const text = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
+  const text = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
   return Number(await postgres().sql(text));
 }
 

@@ -12,7 +12,7 @@ import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { useLedgers } from "../support/postgres-guard-harness.ts";
 
-const postgres = useServer(startPostgres, { settings: { max_connections: "200" } });
+const postgres = useServer(startPostgres);
 const newLedger = useLedgers(postgres);
 
 const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });

@@ -14,7 +14,7 @@ import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { type Ledger, useLedgers } from "../support/postgres-guard-harness.ts";
 
-const postgres = useServer(startPostgres, { settings: { max_connections: "200" } });
+const postgres = useServer(startPostgres);
 const newLedger = useLedgers(postgres);
 
 /** A table with one row in it, protected for "ledger". */

@@ -12,7 +12,7 @@ import { startPostgres, startPostgresPair } from "../servers/postgres.ts";
 import { startProxy, TcpProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";
 
-const server = useServer(startPostgres, { settings: { max_connections: "200" } });
+const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;
 let schemas = 0;
 
@@ -126,7 +126,7 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
 
 describe("the server itself", () => {
   test("S1, S7: SIGKILL and restart keep leases and tokens; the holder goes on", async () => {
-    await using own = await startPostgres();
+    await using own = await startPostgres({ own: true });
     const tenure = await connect(own.url);
     const other = await connect(own.url);
     const lease = await tenure.acquire("r", { ttlMs: 20_000 });

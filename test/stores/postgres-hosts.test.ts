@@ -87,10 +87,11 @@ test.each(libraries)(
     const url = together(pair.primary.url, pair.standby.url);
     const tenure = await connect(postgresStore({ url, library }));
     onTestFinished(() => tenure.close({ drainMs: 0 }));
-    const kept = await tenure.acquire("kept", { ttlMs: 30_000 });
+    const timing = { ttlMs: 30_000, renewEveryMs: 1_000 };
+    const kept = await tenure.acquire("kept", timing);
     while (!(await hasCopied(pair, "tenure"))) await sleep(50);
     await pair.standby.stop();
-    const missed = await tenure.acquire("missed", { ttlMs: 30_000 });
+    const missed = await tenure.acquire("missed", timing);
     await pair.primary.kill();
     await pair.standby.start();
     await pair.promote();
@@ -99,7 +100,7 @@ test.each(libraries)(
     await kept.settled();
     expect(kept.check()).toBe(1n);
     // By its own session: it is free at the new primary.
-    const next = await tenure.acquire("missed", { ttlMs: 30_000 });
+    const next = await tenure.acquire("missed", timing);
     expect(next.token).toBeGreaterThan(2n ** 64n);
     expect(await kept.release()).toBe("released");
   },

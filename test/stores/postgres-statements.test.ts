@@ -60,7 +60,7 @@ async function withConsole(work: (client: pg.Client) => Promise<void>): Promise<
 /** Until a statement on the schema has reached the lock that it has to wait for. */
 function waitsFor(schema: string): Promise<void> {
   return withConsole(async (client) => {
-    const waiting = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
     while ((await client.query(waiting)).rowCount === 0);
   });
 }
@@ -269,7 +269,8 @@ describe("at the same moment", () => {
       );
       expect(error?.code).toBe("STORE_UNAVAILABLE");
       // The server began to wait later than we did, and its own limit ends that: nothing else does while the row is locked.
-      const waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+      const waits =
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
       const gaveUp = async (): Promise<boolean> => (await person.query(waits)).rowCount === 0;
       await until("the server gave up as well", gaveUp, 10_000);
       await person.query("ROLLBACK");
@@ -360,7 +361,7 @@ describe("at the same moment", () => {
   test("L2: where notifications get lost, as behind a transaction pooler, waiters are woken by the clock", async () => {
     const schema = newSchema();
     // Notifications stay in their database.
-    const elsewhere = server().url.replace(/\/postgres$/, "/template1");
+    const elsewhere = server().url.replace(/[^/]*$/, "template1");
     const store = await open({ url: server().url, schema, listen: elsewhere });
     await session(store, "old");
     await session(store, "new");

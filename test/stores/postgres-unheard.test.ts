@@ -14,7 +14,7 @@ import { reasonOf } from "../support/lost-replies.ts";
 
 const LIMIT_MS = 5_000;
 const SCHEMA = "unheard";
-const server = useServer(startPostgres, {});
+const server = useServer(startPostgres);
 
 async function open(url: string, ...sessionIds: string[]): Promise<Store> {
   const store = await postgresStore({ url, schema: SCHEMA })(systemParts());

@@ -2,7 +2,7 @@
 // to it: killed and started again on the same data, frozen and thawed; and nothing of it is left behind. Method:
 // real servers, asked in their own protocol by the harness (test/servers), without any store or client library.
 import { existsSync } from "node:fs";
-import { afterEach, describe, expect, type TestContext, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ask, until } from "../servers/ask.ts";
 import { type EtcdServer, startEtcd, startEtcdCluster } from "../servers/etcd.ts";
 import { type PostgresServer, startPostgres } from "../servers/postgres.ts";
@@ -10,7 +10,7 @@ import { isRunning, treeOf } from "../servers/process-tree.mjs";
 import { startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../servers/redis.ts";
 import type { RunningServer } from "../servers/server.ts";
-import { needsOwn, useServer } from "../servers/use-server.ts";
+import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
 
 interface Sample {
@@ -159,6 +159,33 @@ describe("behind a proxy", () => {
   });
 });
 
+describe("the server that a test run shares", () => {
+  const first = useServer(startPostgres);
+  const second = useServer(startPostgres);
+  beforeEach((context) => {
+    const { givenBy } = first();
+    if (givenBy !== undefined)
+      context.skip(`${givenBy} names a server, which this run uses instead`);
+  });
+
+  test("is one for all, is not stopped by any of them, and on PostgreSQL gives each a database of its own", async () => {
+    expect(first()).toMatchObject({ port: second().port, givenBy: undefined, folder: "" });
+    expect(first().url).not.toBe(second().url);
+    await first().sql("CREATE TABLE seen ()");
+    await expect(second().sql("SELECT FROM seen")).rejects.toThrow(
+      'relation "seen" does not exist',
+    );
+    await expect(first().kill()).rejects.toThrow("asks for { own: true }");
+  });
+
+  test("is not used by a test that gives options", async () => {
+    await using own = await startPostgres({ own: true });
+    expect(own.port).not.toBe(first().port);
+    await own.kill();
+    expect(await first().sql("SELECT 1")).toBe("1");
+  });
+});
+
 describe("a server that the environment names", () => {
   const redis = useServer(startRedis, { own: true });
   afterEach(() => void vi.unstubAllEnvs());
@@ -171,11 +198,6 @@ describe("a server that the environment names", () => {
     expect(await given.command("PING")).toBe("PONG");
     await expect(given.pause()).rejects.toThrow("TENURE_TEST_REDIS");
     await expect(given.kill()).rejects.toThrow("TENURE_TEST_REDIS");
-    const skip = vi.fn() as unknown as TestContext["skip"];
-    needsOwn({ skip } as TestContext, given);
-    expect(skip).toHaveBeenCalledWith(expect.stringContaining("TENURE_TEST_REDIS names a server"));
-    needsOwn({ skip } as TestContext, redis());
-    expect(skip).toHaveBeenCalledOnce();
   });
 
   test("a test that needs options or control of its own is told why it cannot run", async () => {

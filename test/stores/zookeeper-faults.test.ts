@@ -71,7 +71,7 @@ function ask(
 }
 
 describe("a broken link", () => {
-  const zookeeper = useServer(startZooKeeper, { tickTimeMs: TICK_MS });
+  const zookeeper = useServer(startZooKeeper);
 
   test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
     const proxy = await proxied(zookeeper());

@@ -23,7 +23,7 @@ import {
 } from "../support/zookeeper-line.ts";
 import { Console } from "../support/zookeeper-nodes.ts";
 
-const zookeeper = useServer(startZooKeeper, { tickTimeMs: TICK_MS });
+const zookeeper = useServer(startZooKeeper);
 let roots = 0;
 
 function newRoot(): string {

@@ -21,7 +21,7 @@ import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
 import { Console } from "../support/zookeeper-nodes.ts";
 
-const zookeeper = useServer(startZooKeeper, { own: true });
+const zookeeper = useServer(startZooKeeper);
 const CONNECT_MS = 2_000;
 let roots = 0;
 

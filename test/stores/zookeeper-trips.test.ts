@@ -12,7 +12,7 @@ import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
 import { Console } from "../support/zookeeper-nodes.ts";
 
-const zookeeper = useServer(startZooKeeper, { own: true });
+const zookeeper = useServer(startZooKeeper);
 const LIMIT_MS = 5_000;
 let roots = 0;
 

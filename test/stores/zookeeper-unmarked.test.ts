@@ -15,13 +15,12 @@ import {
   opened,
   openedPair,
   release,
-  TICK_MS,
   take,
   untilFree,
 } from "../support/zookeeper-line.ts";
 import { Console } from "../support/zookeeper-nodes.ts";
 
-const zookeeper = useServer(startZooKeeper, { tickTimeMs: TICK_MS });
+const zookeeper = useServer(startZooKeeper);
 const GET_CHILDREN2 = 12;
 const MULTI = 14;
 const CREATE_CONTAINER = 19;

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { crew } from "../support/process-children.ts";
 import { ms } from "../support/process-file.ts";
 
-const SATURATOR = new URL("./workers/saturator.mjs", import.meta.url);
+const SATURATOR = new URL("../process/workers/saturator.mjs", import.meta.url);
 const WRITERS = 4;
 const FOR_MS = 3_000;
 const LEAST_SHARE = 0.1;

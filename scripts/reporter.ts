@@ -1,9 +1,18 @@
-// The vitest reporter: one line per finished file, failures in full at the end, and the counts that the
-// closing line is made of. A skip must say why, by ctx.skip(note) or "[reason: ...]" in its title or that of a
-// suite around it; a skip without a reason counts as a failure, so that no test goes quiet unnoticed.
+// The vitest reporter: one line per finished file with the progress of the run, failures in full at the end together with
+// the command that reproduces them, and the counts for the closing line. A skip must give its reason, by ctx.skip(note) or
+// by "[reason: ...]" in its title or in that of a suite around it. A skip without a reason counts as a failure, so that
+// no test disappears unnoticed.
 import { writeFileSync } from "node:fs";
+import { availableParallelism, loadavg } from "node:os";
 import { relative } from "node:path";
-import type { Reporter, SerializedError, TestCase, TestModule, Vitest } from "vitest/node";
+import type {
+  Reporter,
+  SerializedError,
+  TestCase,
+  TestModule,
+  TestSpecification,
+  Vitest,
+} from "vitest/node";
 
 interface Counts {
   passed: number;
@@ -13,12 +22,23 @@ interface Counts {
 
 const slowTestMs = 5_000;
 
+const engines = ["postgres", "redis", "etcd", "zookeeper", "sqlite", "memory"];
+
 /** With TENURE_SUMMARY_FILE set the counts go into that file; without it the closing line is printed here. */
-export class ClosingLine implements Reporter {
+export class TestReporter implements Reporter {
   #vitest: Vitest | undefined;
+  #startedAt = performance.now();
+  #files = 0;
+  #finished = 0;
 
   onInit(vitest: Vitest): void {
     this.#vitest = vitest;
+  }
+
+  onTestRunStart(specifications: readonly TestSpecification[]): void {
+    this.#startedAt = performance.now();
+    this.#files = specifications.length;
+    this.#finished = 0;
   }
 
   onTestCaseResult(testCase: TestCase): void {
@@ -34,8 +54,12 @@ export class ClosingLine implements Reporter {
       .concat(counts.failed > 0 ? `, ${counts.failed} failed` : "")
       .concat(counts.skipped.length > 0 ? `, ${counts.skipped.length} skipped` : "");
     const duration = inSeconds(testModule.diagnostic().duration);
+    this.#finished += 1;
+    const elapsed = `${((performance.now() - this.#startedAt) / 1000).toFixed(0)} s`;
+    const done = `${this.#finished}/${this.#files}`;
+    const name = testModule.project.name.padEnd(8);
     say(
-      `${word}  ${testModule.project.name.padEnd(8)} ${fileOf(testModule)}: ${numbers} (${duration})`,
+      `${word} ${elapsed.padStart(5)} ${done.padStart(7)}  ${name} ${fileOf(testModule)}: ${numbers} (${duration})`,
     );
   }
 
@@ -69,11 +93,20 @@ export class ClosingLine implements Reporter {
       return;
     }
     const projects: Record<string, number> = {};
+    const perEngine: Record<string, number> = {};
     for (const testModule of testModules) {
       const name = testModule.project.name;
       projects[name] = (projects[name] ?? 0) + this.#count([testModule]).passed;
+      for (const testCase of testModule.children.allTests("passed")) {
+        const engine = engineOf(testCase);
+        perEngine[engine] = (perEngine[engine] ?? 0) + 1;
+      }
     }
-    writeFileSync(file, JSON.stringify({ ...counts, projects }));
+    const files = testModules.map((testModule) => ({
+      name: fileOf(testModule),
+      durationMs: testModule.diagnostic().duration,
+    }));
+    writeFileSync(file, JSON.stringify({ ...counts, projects, perEngine, files }));
   }
 
   #count(testModules: readonly TestModule[]): Counts {
@@ -106,6 +139,7 @@ export class ClosingLine implements Reporter {
       const result = testCase.result();
       if (result.state === "failed") {
         for (const error of result.errors) this.#print(nameOf(testCase), error, testModule);
+        say(howToReproduce(testCase));
       } else if (result.state !== "passed" && !this.#wasFilteredOut(testCase)) {
         const fault = result.state === "pending" ? "it never finished" : faultOfSkip(testCase);
         if (fault !== undefined) say(`\nFAIL  ${nameOf(testCase)}\n${fault}`);
@@ -145,6 +179,28 @@ function faultOfSkip(testCase: TestCase): string | undefined {
     return `It was skipped (${reason}), and TENURE_REQUIRE_ENGINES=1 asks for every engine.`;
   }
   return undefined;
+}
+
+/** The backend that a test runs against, by its file or else by its title; the unit tests have none. */
+function engineOf(testCase: TestCase): string {
+  if (testCase.project.name === "unit") return "no server";
+  const places = [fileOf(testCase.module), testCase.fullName.toLowerCase()];
+  for (const place of places) {
+    const engine = engines.find((name) => place.includes(name));
+    if (engine !== undefined) return engine;
+  }
+  return "several";
+}
+
+/** The command for this one test, and how busy the machine was: a load far above the cores explains a late answer. */
+function howToReproduce(testCase: TestCase): string {
+  const title = testCase.fullName.replaceAll(" > ", " ").replace(/[$()*+.?[\\\]^{|}]/g, ".");
+  const quoted = `'${title.replaceAll("'", ".")}'`;
+  const load = loadavg().map((average) => average.toFixed(1));
+  return (
+    `to reproduce: npm test -- ${fileOf(testCase.module)} -t ${quoted}\n` +
+    `(Node ${process.versions.node}, ${availableParallelism()} cores, load ${load.join(" ")} over 1, 5 and 15 minutes)`
+  );
 }
 
 function nameOf(testCase: TestCase): string {

@@ -1,0 +1,19 @@
+// The order of the test files: the longest first, because a long file that starts last makes everybody wait for it.
+// Vitest's own order needs the durations of an earlier run, which a fresh clone does not have.
+import { relative } from "node:path";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** What takes longest, in order. `npm test` prints its slowest files at the end: keep this list in step with them. */
+const LONGEST: readonly string[] = [];
+
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const others = await super.sort(files);
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const index = LONGEST.indexOf(relative(this.ctx.config.root, moduleId));
+      return index < 0 ? LONGEST.length : index;
+    };
+    const group = ({ project }: TestSpecification): number => project.config.sequence.groupOrder;
+    return others.sort((a, b) => group(a) - group(b) || rank(a) - rank(b));
+  }
+}

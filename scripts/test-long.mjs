@@ -1,0 +1,50 @@
+// The long test job: what takes hours and needs no daily run. Each part is a command of its own and can be chosen by
+// name: `npm run test:long -- seeds engines`. TENURE_LONG=1 makes the suite use its full numbers of trials.
+import { run, seconds } from "./run.mjs";
+
+const models = ["memory", "sqlite", "postgres", "redis", "etcd", "zookeeper"];
+const releases = [
+  ...["bullseye:etcd", "trixie:etcd", "bullseye:redis", "trixie:redis", "trixie:valkey"],
+  ...["bullseye:postgres", "trixie:postgres", "trixie:zookeeper"],
+];
+
+/** By name: what to run with node, one after the other. */
+const parts = {
+  suite: [["scripts/test.mjs"]],
+  node: [["scripts/test-on-node.mjs", "22", "24"]],
+  engines: releases.map((release) => ["scripts/test-on-engines.mjs", release]),
+  seeds: models.map((model) => [
+    "dist/cli/main.js",
+    "sim",
+    "--store",
+    model,
+    "--seeds",
+    "1..100000",
+  ]),
+  mutants: [["--import", "tsx", "scripts/mutants/main.ts"]],
+  peers: [["--expose-gc", "--import", "tsx", "bench/main.ts", "--peers"]],
+};
+
+const names = Object.keys(parts);
+const unknown = process.argv.slice(2).filter((name) => !names.includes(name));
+if (unknown.length > 0) {
+  console.error(`Expected some of ${names.join(", ")}, got "${unknown.join(" ")}".`);
+  process.exit(2);
+}
+const wanted = process.argv.length > 2 ? process.argv.slice(2) : names;
+
+const results = [];
+for (const command of wanted.flatMap((name) => parts[name])) {
+  const shown = command.filter((word) => !word.startsWith("--import") && word !== "tsx").join(" ");
+  console.log(`\n== ${shown}`);
+  const startedAt = performance.now();
+  const { code } = await run(process.execPath, command, { env: { TENURE_LONG: "1" } });
+  results.push({ shown, ok: code === 0, took: seconds(startedAt) });
+}
+
+console.log();
+for (const { shown, ok, took } of results)
+  console.log(`${ok ? "ok  " : "FAIL"} ${took.padStart(9)}  ${shown}`);
+const failed = results.filter(({ ok }) => !ok).length;
+console.log(`${results.length - failed} passed, ${failed} failed`);
+process.exitCode = failed > 0 ? 1 : 0;
