@@ -4,7 +4,25 @@ import { relative } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** What takes longest, in order. `npm test` prints its slowest files at the end: keep this list in step with them. */
-const LONGEST: readonly string[] = [];
+const LONGEST: readonly string[] = [
+  "test/sim-smoke-models.test.ts",
+  "test/sim-smoke-memory.test.ts",
+  "test/process/proof.test.ts",
+  "test/faults/postgres.test.ts",
+  "test/stores/etcd-cluster.test.ts",
+  "test/stores/etcd.test.ts",
+  "test/faults/zookeeper.test.ts",
+  "test/process/adapters.test.ts",
+  "test/stores/postgres.test.ts",
+  "test/faults/redis.test.ts",
+  "test/stores/redis.test.ts",
+  "test/process/sixteen.test.ts",
+  "test/stores/postgres-hosts.test.ts",
+  "test/stores/zookeeper.test.ts",
+  "test/faults/etcd.test.ts",
+  "test/process/cli-commands.test.ts",
+  "test/process/cli-loss.test.ts",
+];
 
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
