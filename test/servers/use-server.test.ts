@@ -1,16 +1,7 @@
 // Goal: where a server cannot run, its tests are skipped with the reason, and TENURE_REQUIRE_ENGINES=1 makes failures
 // of those skips. Method: a vitest run of its own over a file made here, with the reporter of the house.
-import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
-
-const root = fileURLToPath(new URL("../..", import.meta.url));
-// Inside the project: only there is vitest found.
-const folder = mkdtempSync(join(root, ".servers-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+import { expect, test } from "vitest";
+import { nestedVitest } from "../support/nested-vitest.ts";
 
 const FILE = `
 import { describe, expect, test } from "vitest";
@@ -43,31 +34,10 @@ describe("broken", () => {
 });
 `;
 
-const CONFIG = `
-import { TestReporter } from "../scripts/reporter.ts";
-export default { test: { reporters: [new TestReporter()] } };
-`;
-
-interface Summary {
-  readonly passed: number;
-  readonly failed: number;
-  readonly skipped: readonly { name: string; reason: string }[];
-}
-
-async function runFile(env: Record<string, string>): Promise<Summary> {
-  const summaryFile = join(folder, "summary.json");
-  const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
-  writeFileSync(join(folder, "made.test.ts"), FILE);
-  writeFileSync(join(folder, "vitest.config.ts"), CONFIG);
-  await promisify(execFile)(process.execPath, [vitest, "run", "--root", folder], {
-    cwd: folder,
-    env: { ...process.env, TENURE_REQUIRE_ENGINES: "", TENURE_SUMMARY_FILE: summaryFile, ...env },
-  }).catch(() => undefined);
-  return JSON.parse(readFileSync(summaryFile, "utf8")) as Summary;
-}
+const runFile = nestedVitest(FILE);
 
 test("tests of a server that cannot run are skipped with the reason; one that falls over fails", async () => {
-  const { passed, failed, skipped } = await runFile({});
+  const { passed, failed, skipped } = await runFile();
   expect(skipped.map(({ reason }) => reason)).toEqual([
     "missing engine redis: no apt-get",
     "missing engine redis: no apt-get",
@@ -77,7 +47,7 @@ test("tests of a server that cannot run are skipped with the reason; one that fa
   expect(failed).toBeGreaterThanOrEqual(1);
 
   // Where every engine is asked for, a missing one is a failure.
-  const strict = await runFile({ TENURE_REQUIRE_ENGINES: "1" });
+  const strict = await runFile([], { TENURE_REQUIRE_ENGINES: "1" });
   expect(strict.failed).toBe(failed + 2);
   expect(strict.skipped.map(({ reason }) => reason)).toEqual(["TENURE_TEST_REDIS names a server"]);
 });
