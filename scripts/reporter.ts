@@ -61,6 +61,10 @@ export class TestReporter implements Reporter {
     say(
       `${word} ${elapsed.padStart(5)} ${done.padStart(7)}  ${name} ${fileOf(testModule)}: ${numbers} (${duration})`,
     );
+    for (const testCase of testModule.children.allTests("failed")) {
+      const [error] = testCase.result().errors ?? [];
+      say(`      failed: ${testCase.fullName}: ${error?.message.split("\n")[0]}`);
+    }
   }
 
   onUserConsoleLog(log: { content: string; type: "stdout" | "stderr" }): void {
