@@ -260,6 +260,10 @@ describe("a failover", () => {
     const store = await opened({ url: master.url });
     const session = { sessionId: "one", limitMs: 2_000 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    // Otherwise the session may be gone with the rest of what the new master has not seen.
+    const isCopied = async (): Promise<boolean> =>
+      (await replica.command("EXISTS", "{tenure}:s:one")) === 1;
+    await until("the replica has the session", isCopied, 5_000);
     await replica.command("REPLICAOF", "NO", "ONE");
     await master.command("REPLICAOF", replica.host, String(replica.port));
     const error = await reasonOf(store.renew({ ...session, withdrawn: [] }));
