@@ -14,7 +14,7 @@ import { TestReporter } from "../scripts/reporter.ts";
 export default { test: { reporters: [new TestReporter()] } };
 `;
 
-export interface NestedRun {
+interface NestedRun {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: readonly { name: string; reason: string }[];
