@@ -22,16 +22,22 @@ const RENEWAL = { ...SESSION, withdrawn: [] };
 interface World {
   readonly db: Database;
   readonly store: Store;
+  /** The server's wall clock, in microseconds. */
+  setClock(micros: number): void;
   /** The next statement with this text is carried out at once, and answered when what is returned is called. */
   holdAnswer(text: string): () => void;
 }
 
+/** Of the server, at first. */
+const START = 1_700_000_000_000_000;
+
 async function world(): Promise<World> {
   const clock = new ManualClock();
   const nobody = (): void => undefined;
+  let micros = START;
   const db = new Database({
     witness: { granted: nobody, freed: nobody, kept: nobody },
-    ...{ now: () => 0, notify: nobody, isLocked: () => false },
+    ...{ now: () => micros, notify: nobody, isLocked: () => false },
   });
   const held = new Map<string, Promise<void>>();
   const query = async ({ text, values }: Call): Promise<readonly Row[]> => {
@@ -53,6 +59,9 @@ async function world(): Promise<World> {
   await store.openSession({ ...SESSION, holderId: "h", ttlMs: 10_000 });
   return {
     ...{ db, store },
+    setClock: (to) => {
+      micros = to;
+    },
     holdAnswer: (text) => {
       let answer = nobody;
       const until = new Promise<void>((resolve) => {
@@ -68,6 +77,12 @@ function asking(resource: string, attempt = `for ${resource}`): GrantRequest {
   return { ...SESSION, holderId: "h", resource, attempt, queue: false };
 }
 
+async function granted(store: Store, resource: string, attempt?: string): Promise<bigint> {
+  const outcome = await store.grant(asking(resource, attempt));
+  if (outcome.kind !== "granted") throw new Error(outcome.kind);
+  return outcome.token;
+}
+
 /** Everything that waits for nothing happens. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
@@ -77,22 +92,29 @@ describe("a standby that is behind takes over", () => {
   test("S1: tokens are above all that the old primary gave", async () => {
     const { db, store } = await world();
     const copy = db.copy();
-    expect(await store.grant(asking("r"))).toEqual({ kind: "granted", token: 1n });
+    const missed = await granted(store, "r");
     db.promote(copy);
-    expect(await store.grant(asking("r", "again"))).toEqual({
-      kind: "granted",
-      token: 2n ** 64n + 1n,
-    });
+    expect(await granted(store, "r", "again")).toBeGreaterThan(missed);
+  });
+
+  test("S1: tokens are above those of the old primary when the standby's clock is behind", async () => {
+    const { db, store, setClock } = await world();
+    const copy = db.copy();
+    setClock(START + 1_000_000);
+    const missed = await granted(store, "new since the copy");
+    db.promote(copy);
+    setClock(START - 5_000_000);
+    expect(await granted(store, "new since the copy", "again")).toBeGreaterThan(missed);
   });
 
   test("S6: the next renewal tells what it had missed, once, and nothing else", async () => {
     const { db, store } = await world();
     await store.grant(asking("kept"));
     const copy = db.copy();
-    await store.grant(asking("missed"));
+    const token = await granted(store, "missed");
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone: [] });
     db.promote(copy);
-    const gone = [{ resource: "missed", token: 1n }];
+    const gone = [{ resource: "missed", token }];
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone });
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone: [] });
     await store.grant(asking("later"));
@@ -103,46 +125,47 @@ describe("a standby that is behind takes over", () => {
   test("S6: a lease that was taken from a session that had missed its own grant is gone, whatever its token", async () => {
     const { db, store } = await world();
     const copy = db.copy();
-    await store.grant(asking("r"));
+    const token = await granted(store, "r");
     db.promote(copy);
     await store.openSession({ sessionId: "t", limitMs: 1_000, holderId: "g", ttlMs: 10_000 });
     await store.grant({ ...asking("r", "by t"), sessionId: "t" });
-    const gone = [{ resource: "r", token: 1n }];
+    const gone = [{ resource: "r", token }];
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone });
     expect(await store.renew({ ...RENEWAL, sessionId: "t" })).toMatchObject({ gone: [] });
   });
 
   test("S6: an older lease of the same session, whose release was lost, is not taken for the newer one", async () => {
     const { db, store } = await world();
-    await store.grant(asking("r"));
+    const first = await granted(store, "r");
     const copy = db.copy();
-    await store.release({ ...SESSION, resource: "r", token: 1n });
-    await store.grant(asking("r", "again"));
+    await store.release({ ...SESSION, resource: "r", token: first });
+    const token = await granted(store, "r", "again");
     db.promote(copy);
-    const gone = [{ resource: "r", token: 2n }];
+    const gone = [{ resource: "r", token }];
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone });
   });
 
   test("S6: what the first standby had is looked for again at the second", async () => {
-    const { db, store } = await world();
+    const { db, store, setClock } = await world();
     const copy = db.copy();
-    await store.grant(asking("r"));
+    const token = await granted(store, "r");
     db.promote(db.copy());
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone: [] });
+    setClock(START + 1_000);
     db.promote(copy);
-    const gone = [{ resource: "r", token: 1n }];
+    const gone = [{ resource: "r", token }];
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone });
   });
 
   test("S6: a lease that is released while the renewal looks for it is not said to be gone", async () => {
     const { db, store, holdAnswer } = await world();
     const copy = db.copy();
-    await store.grant(asking("r"));
+    const token = await granted(store, "r");
     db.promote(copy);
     const answer = holdAnswer("ANY($1");
     const renewal = store.renew(RENEWAL);
     await turns();
-    await store.release({ ...SESSION, resource: "r", token: 1n });
+    await store.release({ ...SESSION, resource: "r", token });
     answer();
     expect(await renewal).toMatchObject({ kind: "renewed", gone: [] });
   });
@@ -150,14 +173,14 @@ describe("a standby that is behind takes over", () => {
   test("S6: a late release of an older lease does not hide the loss of the newer one", async () => {
     const { db, store, holdAnswer } = await world();
     const copy = db.copy();
-    await store.grant(asking("r"));
+    const first = await granted(store, "r");
     const answer = holdAnswer("release(");
-    const releasing = store.release({ ...SESSION, resource: "r", token: 1n });
-    await store.grant(asking("r", "again"));
+    const releasing = store.release({ ...SESSION, resource: "r", token: first });
+    const token = await granted(store, "r", "again");
     answer();
     expect(await releasing).toEqual({ kind: "released" });
     db.promote(copy);
-    const gone = [{ resource: "r", token: 2n }];
+    const gone = [{ resource: "r", token }];
     expect(await store.renew(RENEWAL)).toMatchObject({ kind: "renewed", gone });
   });
 
@@ -191,7 +214,7 @@ describe("a standby that is behind takes over", () => {
     db.promote(db.copy());
     await store.renew(RENEWAL);
     answer();
-    expect(await late).toEqual({ kind: "granted", token: 1n });
+    expect(await late).toEqual({ kind: "granted", token: db.leases.get("r")?.token });
   });
 });
 

@@ -18,8 +18,8 @@ export interface Clock {
   /** Milliseconds on this process's monotonic clock. Calls the `onJump` listeners first when it finds a jump. */
   now(): number;
   /**
-   * Milliseconds since 1970 by the wall clock. For people to read, and for once() to tell a late fire, which a schedule names
-   * by this clock; no decision about a lease may depend on it.
+   * Milliseconds since 1970 by the wall clock. For people to read, for once() to recognise a late fire, which a schedule
+   * names by this clock, and for the start of an era of tokens (era.ts). No decision about who holds a lease may depend on it.
    */
   wallNow(): number;
   /** Calls back once, never early. A stalled process calls back late: act on `now()`, not on having been called. */

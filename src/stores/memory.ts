@@ -2,9 +2,10 @@
 // store for tests and for coordination inside one process. Every other store must behave like this file.
 
 import type { Clock, Timer } from "../core/clock.ts";
+import { clockToken, nextToken } from "../core/era.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { linkSignals } from "../core/signals.ts";
-import { changes } from "./shared/changes.ts";
+import { changes, firstExpiryMs } from "./shared/changes.ts";
 import {
   type AttemptRequest,
   type GrantOutcome,
@@ -46,12 +47,17 @@ interface Session {
 
 interface Entry {
   readonly resource: string;
-  /** The counter. An entry is never deleted, so it never falls (S1). */
-  token: bigint;
+  /** The newest token; undefined before the first grant. An entry is never deleted, so it never falls (S1). */
+  token: bigint | undefined;
   /** The attempt of the newest grant, also after it ended: a repeated request must not be granted again. */
   lastAttempt: string | undefined;
   held:
-    | { readonly session: Session; readonly holderId: string; readonly value: unknown }
+    | {
+        readonly session: Session;
+        readonly token: bigint;
+        readonly holderId: string;
+        readonly value: unknown;
+      }
     | undefined;
   /** Since when nobody holds it, by the store's clock. */
   freeSince: number;
@@ -84,8 +90,8 @@ export function memoryStore(backend: MemoryBackend = new MemoryBackend()): OpenS
 class MemoryStore implements Store {
   readonly guarantees: Guarantees = {
     store: "memory",
-    tokenSource: "a counter per resource, in this process",
-    tokenFalls: "when the process ends",
+    tokenSource: "a counter per resource that starts at the wall clock, in this process",
+    tokenFalls: "when the process ends and the wall clock was set back",
     expiryClock: "the process's monotonic clock",
     ttlStepMs: 1,
     expiryLagMs: 0,
@@ -122,22 +128,22 @@ class MemoryStore implements Store {
     const entry = this.#entry(request.resource);
     const held = this.#holding(entry);
     if (entry.lastAttempt === request.attempt) {
-      return held?.session === session
-        ? { kind: "granted", token: entry.token }
-        : { kind: "ended" };
+      return held?.session === session ? { kind: "granted", token: held.token } : { kind: "ended" };
     }
     if (session.granted.has(request.attempt)) return { kind: "ended" };
     if (held !== undefined || !this.#mayTake(entry, request.attempt)) {
       if (request.queue) joinQueue(entry, session, request.attempt);
       return { kind: "busy", holderId: held?.holderId };
     }
-    entry.token += 1n;
+    const clock = clockToken(this.#clock.wallNow());
+    const token = nextToken({ last: entry.token, floor: 0n, clock });
+    entry.token = token;
     entry.lastAttempt = request.attempt;
     remember(session.granted, request.attempt);
-    entry.held = { session, holderId: request.holderId, value: request.value };
+    entry.held = { session, token, holderId: request.holderId, value: request.value };
     leaveQueue(entry, session.id, request.attempt);
     this.#backend.changed();
-    return { kind: "granted", token: entry.token };
+    return { kind: "granted", token };
   }
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
@@ -153,7 +159,7 @@ class MemoryStore implements Store {
     this.#refuseWhenClosed();
     const entry = this.#backend.entries.get(request.resource);
     const held = entry && this.#holding(entry);
-    if (!entry || held?.session.id !== request.sessionId || entry.token !== request.token) {
+    if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {
       return { kind: "notHeld" };
     }
     this.#free(entry);
@@ -217,7 +223,7 @@ class MemoryStore implements Store {
     this.#refuseWhenClosed();
     const entry = this.#backend.entries.get(request.resource);
     const held = entry && this.#holding(entry);
-    if (!entry || !held || entry.token !== request.token) return { kind: "notHeld" };
+    if (!entry || held?.token !== request.token) return { kind: "notHeld" };
     held.session.revoked.push({ resource: request.resource, token: request.token });
     this.#free(entry);
     return { kind: "revoked" };
@@ -246,7 +252,7 @@ class MemoryStore implements Store {
     if (entry === undefined) {
       entry = {
         resource,
-        token: 0n,
+        token: undefined,
         lastAttempt: undefined,
         held: undefined,
         freeSince: 0,
@@ -288,9 +294,9 @@ class MemoryStore implements Store {
     const entry = this.#backend.entries.get(resource);
     const held = entry && this.#holding(entry);
     if (!entry || !held) return undefined;
-    const { session, holderId, value } = held;
+    const { session, token, holderId, value } = held;
     const expiresInMs = session.expiresAt - this.#clock.now();
-    return { holderId, sessionId: session.id, token: entry.token, value, expiresInMs };
+    return { holderId, sessionId: session.id, token, value, expiresInMs };
   }
 
   #heldWith(prefix: string): LeaseView[] {
@@ -303,10 +309,7 @@ class MemoryStore implements Store {
   }
 
   #nextExpiry(prefix: string): number {
-    const ends = this.#heldWith(prefix).map(
-      (view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY,
-    );
-    return this.#clock.now() + Math.min(...ends);
+    return this.#clock.now() + firstExpiryMs(this.#heldWith(prefix));
   }
 
   /** Waits until `lookAgainAt` answers undefined; asks it at once, after every change, and at the instant it names. */

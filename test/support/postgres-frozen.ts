@@ -1,5 +1,6 @@
 // Two PostgreSQLs that are asked the same: the real one, with the store's schema and a clock that stands still until it is set,
-// and the simulator's model of it. clock_timestamp() is found on the search path, where ours comes before the server's own.
+// and the simulator's model of it. clock_timestamp() and pg_postmaster_start_time() are found on the search path, where ours
+// come before the server's own.
 
 import pg from "pg";
 import { Database } from "../../src/sim/stores/postgres/database.ts";
@@ -14,6 +15,8 @@ export interface Frozen {
   ask(text: string, values: readonly SqlValue[]): Promise<readonly Row[]>;
   /** To this many microseconds since 1970. */
   setClock(micros: number): Promise<void>;
+  /** As another process of the server, after a restart. */
+  restart(): Promise<void>;
   /** As a person with a console does. */
   deleteLease(resource: string): Promise<void>;
   /** What was told since the last time, sorted: in one transaction the order is open. */
@@ -37,6 +40,7 @@ export function frozenModel(): Frozen {
     setClock: async (micros) => {
       now = micros;
     },
+    restart: async () => db.restart(),
     deleteLease: async (resource) => db.deleteLease(resource),
     told: async () => {
       const told = [...notes].sort();
@@ -49,7 +53,7 @@ export function frozenModel(): Frozen {
 
 function dumpOf(db: Database): string[] {
   const lines = [
-    `floor ${db.floor}`,
+    `era ${db.era.server} ${db.era.floor}`,
     ...[...db.sessions.values()].map(
       ({ id, holderId, ttlMs, expires, ended }) =>
         `session ${id} ${holderId} ${ttlMs} ${expires} ${ended ?? "-"}`,
@@ -73,7 +77,7 @@ const MICROS = (instant: string): string =>
   `CASE WHEN isfinite(${instant}) THEN (extract(epoch FROM ${instant}) * 1000000)::bigint::text ELSE '-Infinity' END`;
 const DUMP = `
   SELECT line FROM (
-    SELECT 0 AS part, 0 AS place, concat_ws(' ', 'floor', token) AS line FROM "{schema}".floor
+    SELECT 0 AS part, 0 AS place, concat_ws(' ', 'era', server, floor) AS line FROM "{schema}".era
     UNION ALL SELECT 0, 0, concat_ws(' ', 'session', id, holder_id, ttl_ms, ${MICROS("expires")},
       CASE WHEN ended IS NULL THEN '-' ELSE ${MICROS("ended")} END) FROM "{schema}".session
     UNION ALL SELECT 0, 0, concat_ws(' ', 'lease', resource, token, coalesce(session, '-'), attempt, record,
@@ -91,8 +95,10 @@ export async function frozenServer(
   await server.sql(migrationSql({ schema }));
   await server.sql(`
     CREATE SCHEMA ${clock};
-    CREATE TABLE ${clock}.clock (micros bigint);
-    INSERT INTO ${clock}.clock VALUES (0);
+    CREATE TABLE ${clock}.clock (micros bigint, starts bigint);
+    INSERT INTO ${clock}.clock VALUES (0, 1);
+    CREATE FUNCTION ${clock}.pg_postmaster_start_time() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+      $$ SELECT timestamptz 'epoch' + starts * interval '1 us' FROM ${clock}.clock $$;
     CREATE FUNCTION ${clock}.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
       $$ SELECT timestamptz 'epoch' + micros * interval '1 us' FROM ${clock}.clock $$`);
   const client = new pg.Client({
@@ -111,6 +117,9 @@ export async function frozenServer(
     ask,
     setClock: async (micros) => {
       await client.query(`UPDATE ${clock}.clock SET micros = ${micros}`);
+    },
+    restart: async () => {
+      await client.query(`UPDATE ${clock}.clock SET starts = starts + 1`);
     },
     deleteLease: async (resource) => {
       await ask('DELETE FROM "{schema}".lease WHERE resource = $1', [resource]);

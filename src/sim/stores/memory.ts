@@ -59,7 +59,7 @@ class Truth {
       // What has expired, or ended with its session, is not freed by whoever finds it so.
       const isThere = this.#backend.sessions.get(session.id) === session;
       const isHeld = isThere && session.expiresAt > this.#clocks.now();
-      return isHeld ? [{ entry, token: entry.token }] : [];
+      return isHeld ? [{ entry, token: entry.held?.token ?? 0n }] : [];
     });
     const answer = await act();
     for (const { entry, token } of before) {

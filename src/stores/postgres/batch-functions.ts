@@ -3,9 +3,10 @@
 // session alive. Whatever is different, or locked by somebody right now, is answered with "-" and asked for by itself. So a
 // batch waits for no lease's lock, and none of its requests waits for another's resource.
 
-/** Requires of `functions.ts`: {prepare}, {live}, {watched}. */
+/** Parts of `functions.ts` that these functions share. */
 export interface Fragments {
   readonly prepare: string;
+  readonly prepareGrant: string;
   readonly live: string;
   readonly watched: string;
   readonly nextToken: string;
@@ -19,18 +20,19 @@ const PLAN =
   "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off";
 
 /** Answers are one text: what became of each, in order, between blanks. */
-export function batchSql({ prepare, live, watched, nextToken }: Fragments): string {
+export function batchSql(fragments: Fragments): string {
+  const { prepare, prepareGrant, live, watched, nextToken } = fragments;
   const isLive = `(SELECT ${live} FROM "{schema}".session s WHERE s.id = w.session)`;
   return `
 CREATE OR REPLACE FUNCTION "{schema}".acquire_free(p_resources text[], p_sessions text[], p_attempts text[],
   p_records text[], p_limit_ms bigint) RETURNS text LANGUAGE plpgsql ${PLAN} AS $$
 DECLARE
   setting text;
+  era_floor numeric;
   answers text;
   told text[];
-BEGIN${prepare}
-  -- A row that is missing is made first: whoever deleted it has left its floor then. In one order, so that two batches
-  -- which make the same rows do not wait for each other.
+BEGIN${prepareGrant}
+  -- A missing row is made first. In one order, so that two batches that make the same rows do not wait for each other.
   INSERT INTO "{schema}".lease (resource, token, attempt, record, freed)
   SELECT w.resource, 0, '', '', '-infinity' FROM unnest(p_resources, p_sessions) AS w(resource, session)
   WHERE (SELECT l.resource FROM "{schema}".lease l WHERE l.resource = w.resource) IS NULL AND ${isLive}

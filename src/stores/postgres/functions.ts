@@ -3,6 +3,7 @@
 // database's clock is before its end. Locks are taken in one order: lease, waiter, session; then nothing deadlocks.
 // Answers are one text: a word, and behind it what belongs to it.
 
+import { ERA_GAP } from "../../core/era.ts";
 import { HEAD_START_MS } from "../store.ts";
 import { batchSql } from "./batch-functions.ts";
 
@@ -11,15 +12,20 @@ const MS = (interval: string): string => `extract(epoch FROM ${interval}) * 1000
 
 /** What every function that writes begins with. */
 const PREPARE = `
-  -- No request waits for a row longer than its caller does. And what is answered is on the disk: a crash begins no new
-  -- timeline, so a grant that it lost would bring its token back (S1).
+  -- No request waits for a row longer than its caller does. And what is answered is on the disk: after a crash, no lease
+  -- is free that somebody believes to hold (S4).
   setting := set_config('lock_timeout', p_limit_ms::text, true);
   IF current_setting('synchronous_commit') = 'off' THEN
     setting := set_config('synchronous_commit', 'on', true);
   END IF;`;
 
-/** The counter goes up in the statement that names the holder (S1), above what deleted rows and older timelines had. */
-const NEXT_TOKEN = `greatest(x.token, (SELECT f.token FROM "{schema}".floor f), "{schema}".epoch()) + 1`;
+/** The same for functions that grant: they count in the era of this server process. */
+const PREPARE_GRANT = `${PREPARE}
+  era_floor := "{schema}".current_floor();`;
+
+/** nextToken() of core/era.ts. The counter goes up in the statement that names the holder (S1). */
+const NEXT_TOKEN = `
+      CASE WHEN x.token >= era_floor THEN x.token + 1 ELSE greatest(era_floor, "{schema}".clock_token()) END`;
 const TAKE = `
     token = ${NEXT_TOKEN},
     session = p_session, attempt = p_attempt, record = p_record`;
@@ -31,12 +37,45 @@ const TELL_TURN = `setting := "{schema}".tell_turn(p_resource);`;
 /** So many of the first in a queue look ahead for all: when the holder's time is over, and when the first is stuck. */
 const LOOKOUTS = 2;
 
-const EPOCH = `
--- The part of a token that rises when a standby is promoted: a standby may have missed the newest grants. Timeline 1
--- counts as 0. Asked of the WAL that is written now: the control file tells the old timeline until the next checkpoint.
-CREATE OR REPLACE FUNCTION "{schema}".epoch() RETURNS numeric LANGUAGE sql AS $$
-  SELECT (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1) * 18446744073709551616::numeric
-$$;`;
+const MICROS = (instant: string): string => `floor(extract(epoch FROM ${instant}) * 1000000)`;
+
+/**
+ * The server process is recognised by its start. A promoted standby, a restored backup, a cluster after pg_upgrade and a
+ * server after a crash all have another start than the one in the table, and each may have lost grants.
+ */
+const ERA = `
+CREATE OR REPLACE FUNCTION "{schema}".clock_token() RETURNS numeric LANGUAGE sql AS $$
+  SELECT ${MICROS("clock_timestamp()")}
+$$;
+
+-- startOfEra() of core/era.ts.
+CREATE OR REPLACE FUNCTION "{schema}".start_of_era(last_known numeric) RETURNS numeric LANGUAGE sql AS $$
+  SELECT CASE WHEN clock >= last_known + ${ERA_GAP} THEN clock ELSE greatest(last_known, clock) + ${ERA_GAP} END
+  FROM "{schema}".clock_token() AS clock
+$$;
+
+-- Where tokens of this server process start. The first call of a new process starts an era. The last known token is the
+-- highest in any row. On a promoted standby it is also the time of the last commit that the standby replayed: the former
+-- primary may have granted a new resource right after that, by a clock that was ahead.
+CREATE OR REPLACE FUNCTION "{schema}".current_floor() RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+  this_server text := ${MICROS("pg_postmaster_start_time()")};
+  last_known numeric;
+  found_floor numeric;
+BEGIN
+  SELECT e.floor INTO found_floor FROM "{schema}".era e WHERE e.server = this_server;
+  IF found_floor IS NOT NULL THEN RETURN found_floor; END IF;
+  last_known := greatest(0, (SELECT max(l.token) FROM "{schema}".lease l), ${MICROS("pg_last_xact_replay_timestamp()")});
+  INSERT INTO "{schema}".era AS e (server, floor)
+  VALUES (this_server, "{schema}".start_of_era(last_known))
+  ON CONFLICT (only_row) DO UPDATE
+  SET server = excluded.server, floor = "{schema}".start_of_era(greatest(e.floor, last_known))
+  WHERE e.server <> excluded.server
+  RETURNING e.floor INTO found_floor;
+  -- Another transaction was quicker.
+  IF found_floor IS NULL THEN SELECT e.floor INTO found_floor FROM "{schema}".era e; END IF;
+  RETURN found_floor;
+END $$;`;
 
 const LOOK = `
 -- When this attempt may ask for the resource: 0 for now, else how long to wait before looking again.
@@ -80,11 +119,12 @@ CREATE OR REPLACE FUNCTION "{schema}".acquire(p_resource text, p_session text, p
   p_queue boolean, p_limit_ms bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   setting text;
+  era_floor numeric;
   granted text;
   watched boolean;
   seen record;
   l "{schema}".lease;
-BEGIN${PREPARE}
+BEGIN${PREPARE_GRANT}
   -- The usual case in one step: released, and nobody waits.
   UPDATE "{schema}".lease AS x SET ${TAKE}
   WHERE x.resource = p_resource AND x.session IS NULL AND NOT x.queued AND x.attempt <> p_attempt
@@ -105,7 +145,7 @@ BEGIN${PREPARE}
     RETURN concat('busy ', seen.held_record);
   END IF;
 
-  -- From here on under the row's lock. A row that is missing is made first: whoever deleted it has left its floor then.
+  -- From here on under the row's lock. A missing row is made first.
   LOOP
     SELECT * INTO l FROM "{schema}".lease WHERE resource = p_resource FOR UPDATE;
     EXIT WHEN FOUND;
@@ -206,7 +246,8 @@ CREATE OR REPLACE FUNCTION "{schema}".open_session(p_id text, p_holder text, p_t
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   setting text;
-BEGIN${PREPARE}
+  era_floor numeric;
+BEGIN${PREPARE_GRANT}
   -- Sessions that have been over for a while are forgotten, with all that hangs on them. Their leases are free already.
   DELETE FROM "{schema}".session WHERE id IN (
     SELECT s.id FROM "{schema}".session s
@@ -219,17 +260,19 @@ BEGIN${PREPARE}
   INSERT INTO "{schema}".session AS s (id, holder_id, ttl_ms, expires)
   VALUES (p_id, p_holder, p_ttl_ms, clock_timestamp() + p_ttl_ms * interval '1 ms')
   ON CONFLICT (id) DO UPDATE SET expires = excluded.expires WHERE s.ended IS NULL;
-  RETURN 'opened';
+  RETURN 'opened ' || era_floor;
 END $$;
 
--- One statement for all leases of a session. An expired or ended session stays so, whatever its row says later (S4). Also
--- tells what it waits for and nobody holds, so that whoever was not told otherwise learns it now.
+-- One statement for all leases of a session. An expired or ended session stays so, whatever its row says later (S4). The
+-- answer has the floor of the era, so that the holder notices a failover, and the resources that the session waits for and
+-- that are free, in case a notification was lost.
 CREATE OR REPLACE FUNCTION "{schema}".renew(p_session text, p_withdrawn text, p_limit_ms bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   setting text;
+  era_floor numeric;
   ttl text;
-BEGIN${PREPARE}
+BEGIN${PREPARE_GRANT}
   IF p_withdrawn <> '[]' THEN
     PERFORM "{schema}".withdraw(w->>'resource', p_session, w->>'attempt', p_limit_ms)
     FROM json_array_elements(p_withdrawn::json) w ORDER BY w->>'resource' COLLATE "C";
@@ -237,7 +280,7 @@ BEGIN${PREPARE}
   UPDATE "{schema}".session AS s SET expires = clock_timestamp() + s.ttl_ms * interval '1 ms'
   WHERE s.id = p_session AND ${LIVE} RETURNING s.ttl_ms::text INTO ttl;
   IF ttl IS NULL THEN RETURN 'gone'; END IF;
-  RETURN (SELECT json_build_object('ttlMs', ttl, 'gone',
+  RETURN (SELECT json_build_object('ttlMs', ttl, 'floor', era_floor::text, 'gone',
       coalesce(json_agg(json_build_object('resource', r.resource, 'token', r.token::text)), '[]'), 'free',
       (SELECT coalesce(json_agg(w.resource), '[]') FROM "{schema}".waiter w JOIN "{schema}".lease l ON l.resource = w.resource
         WHERE w.session = p_session
@@ -264,6 +307,12 @@ END $$;`;
 
 /** `{schema}` and `{channel}` stand for the names. */
 export function functionsSql(): string {
-  const fragments = { prepare: PREPARE, live: LIVE, watched: WATCHED, nextToken: NEXT_TOKEN };
-  return [EPOCH, LOOK, ACQUIRE, TURN, GIVE_BACK, SESSIONS, batchSql(fragments)].join("\n");
+  const fragments = {
+    prepare: PREPARE,
+    prepareGrant: PREPARE_GRANT,
+    live: LIVE,
+    watched: WATCHED,
+    nextToken: NEXT_TOKEN,
+  };
+  return [ERA, LOOK, ACQUIRE, TURN, GIVE_BACK, SESSIONS, batchSql(fragments)].join("\n");
 }

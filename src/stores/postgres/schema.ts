@@ -1,11 +1,12 @@
 // The tables in the database, and the text that makes them: idempotent, so that processes that start together may all run it.
-// A lease row is the token counter of its resource and is never deleted by us; if a person deletes or truncates, the
-// triggers keep the highest token as the floor for all rows to come, so tokens still never fall (S1).
+// A lease row is the token counter of its resource. Tenure never deletes one. If a person deletes or truncates, the triggers
+// raise the floor of the era above the lost tokens, so tokens still never fall (S1). Holders notice the new floor with
+// their next renewal and ask which of their leases are left.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { functionsSql } from "./functions.ts";
 
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 
 /** Names are put into statements as they are, so only those pass that need no quoting. */
 export function checkSchema(schema: unknown): string {
@@ -28,11 +29,14 @@ CREATE TABLE IF NOT EXISTS "{schema}".meta (
   version integer NOT NULL
 );
 
-CREATE TABLE IF NOT EXISTS "{schema}".floor (
+-- Where tokens are counted from (src/core/era.ts).
+CREATE TABLE IF NOT EXISTS "{schema}".era (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-  token numeric(39) NOT NULL
+  -- The server process that started it; empty before the first grant. Another one cannot know what this one granted last.
+  server text COLLATE "C" NOT NULL,
+  floor numeric(39) NOT NULL
 );
-INSERT INTO "{schema}".floor (token) VALUES (0) ON CONFLICT DO NOTHING;
+INSERT INTO "{schema}".era (server, floor) VALUES ('', 0) ON CONFLICT DO NOTHING;
 
 -- What is renewed. It lives until \`expires\` by the database's clock, and never again once it has ended.
 CREATE TABLE IF NOT EXISTS "{schema}".session (
@@ -82,24 +86,30 @@ CREATE TABLE IF NOT EXISTS "{schema}".watcher (
 `;
 
 const TRIGGERS = `
-CREATE OR REPLACE FUNCTION "{schema}".keep_floor() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION "{schema}".raise_floor() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'DELETE' THEN
-    UPDATE "{schema}".floor SET token = greatest(token, OLD.token) WHERE token < OLD.token;
+    UPDATE "{schema}".era SET floor = greatest(floor, OLD.token) + 1;
   ELSE
-    UPDATE "{schema}".floor
-    SET token = greatest(token, (SELECT max(lease.token) FROM "{schema}".lease));
+    UPDATE "{schema}".era SET floor = greatest(floor, (SELECT max(lease.token) FROM "{schema}".lease)) + 1;
   END IF;
   RETURN NULL;
 END $$;
 
+CREATE OR REPLACE FUNCTION "{schema}".refuse_lower_token() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'A token never falls: % would admit writes of an earlier holder of "%".', NEW.token, OLD.resource;
+END $$;
+
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
-      WHERE tgrelid = '"{schema}".lease'::regclass AND tgname = 'lease_keeps_floor') THEN
-    CREATE TRIGGER lease_keeps_floor AFTER DELETE ON "{schema}".lease
-      FOR EACH ROW EXECUTE FUNCTION "{schema}".keep_floor();
-    CREATE TRIGGER lease_keeps_floor_truncated BEFORE TRUNCATE ON "{schema}".lease
-      FOR EACH STATEMENT EXECUTE FUNCTION "{schema}".keep_floor();
+      WHERE tgrelid = '"{schema}".lease'::regclass AND tgname = 'lease_raises_floor') THEN
+    CREATE TRIGGER lease_raises_floor AFTER DELETE ON "{schema}".lease
+      FOR EACH ROW EXECUTE FUNCTION "{schema}".raise_floor();
+    CREATE TRIGGER lease_raises_floor_truncated BEFORE TRUNCATE ON "{schema}".lease
+      FOR EACH STATEMENT EXECUTE FUNCTION "{schema}".raise_floor();
+    CREATE TRIGGER lease_token_lowered BEFORE UPDATE OF token ON "{schema}".lease
+      FOR EACH ROW WHEN (NEW.token < OLD.token) EXECUTE FUNCTION "{schema}".refuse_lower_token();
   END IF;
 END $$;
 `;

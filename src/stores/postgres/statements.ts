@@ -7,6 +7,7 @@ import { parseToken } from "../../core/token.ts";
 import { firstBehind } from "../shared/prefix.ts";
 import type { LeaseView } from "../store.ts";
 import type { Row } from "./link.ts";
+import { listOf } from "./lists.ts";
 import type { Requests } from "./requests.ts";
 
 export const CALL = {
@@ -14,7 +15,7 @@ export const CALL = {
     'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
   grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
   grants: `SELECT "{schema}".acquire_free($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint) AS answer`,
-  renew: `SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer, "{schema}".epoch()::text AS epoch`,
+  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
   release:
     'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
   releases:
@@ -51,6 +52,16 @@ export const LOOK = 'SELECT wait_ms::text AS wait FROM "{schema}".look($1::text,
 export const KEPT = `
   SELECT l.resource, l.token::text AS token FROM "{schema}".lease l
   WHERE l.resource = ANY($1::text::text[]) AND l.session = $2::text ORDER BY l.resource`;
+
+/** The tokens of those of these leases that the session has, by resource. */
+export async function keptOf(
+  requests: Requests,
+  { resources, sessionId }: { readonly resources: readonly string[]; readonly sessionId: string },
+  limitMs: number,
+): Promise<ReadonlyMap<string, bigint>> {
+  const rows = await requests.run(KEPT, [listOf(resources), sessionId], limitMs);
+  return new Map(rows.map((row) => [String(row.resource), parseToken(String(row.token))]));
+}
 
 export interface Range {
   readonly prefix: string;

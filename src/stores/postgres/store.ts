@@ -7,8 +7,8 @@ import { decodeRecord, encodeRecord } from "../../core/record.ts";
 import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
 import { Batches } from "../shared/batches.ts";
-import { changes } from "../shared/changes.ts";
-import { Holdings } from "../shared/holdings.ts";
+import { changes, firstExpiryMs } from "../shared/changes.ts";
+import { Survivors } from "../shared/survivors.ts";
 import { Unheard } from "../shared/unheard.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
@@ -18,8 +18,7 @@ import { listOf } from "./lists.ts";
 import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
 import type { Server } from "./setup.ts";
-import { CALL, heldIn, readOne, waitMsOf } from "./statements.ts";
-import { type Held, heldWith, missedBy } from "./survivors.ts";
+import { CALL, heldIn, keptOf, readOne, waitMsOf } from "./statements.ts";
 import { Waker } from "./waker.ts";
 
 /** For requests of watches, which have no limit of their own. */
@@ -44,11 +43,9 @@ export class PostgresStore implements Store {
   readonly #requests: Requests;
   readonly #parts: StoreParts;
   readonly #waker: Waker;
-  readonly #holdings = new Holdings<Held>();
+  readonly #survivors = new Survivors();
   readonly #givenBack = new RecentlyGivenBack();
   readonly #unheard = new Unheard();
-  /** epoch() of the newest timeline that a renewal was answered from. */
-  #epoch = 0n;
   readonly #closing = new AbortController();
   readonly #grants: Batches<Wanted, string>;
   readonly #releases: Batches<contract.ReleaseRequest, string>;
@@ -79,10 +76,9 @@ export class PostgresStore implements Store {
     this.guarantees = {
       store: "postgres",
       tokenSource:
-        "the timeline and a counter in the resource's row, raised by the granting statement",
-      tokenFalls: server.durable
-        ? "when the schema is dropped, or the database replaced by an older copy without a new timeline"
-        : "when the server crashes: its setting fsync is off",
+        "a counter in the resource's row that starts at the server's wall clock, raised by the granting statement",
+      tokenFalls:
+        "when rows are lost and the server's wall clock was set back; when a virtual machine is reset to a snapshot of its memory",
       expiryClock: "the database server's clock",
       ttlStepMs: 1,
       expiryLagMs: 1,
@@ -96,7 +92,8 @@ export class PostgresStore implements Store {
     const { sessionId, holderId, limitMs } = request;
     const ttlMs = Math.ceil(request.ttlMs);
     const values = [sessionId, holderId, String(ttlMs), lockLimit(limitMs)];
-    await this.#ask(CALL.openSession, values, limitMs);
+    const answer = await this.#ask(CALL.openSession, values, limitMs);
+    this.#noteEra(parseToken(answer.slice("opened ".length)), limitMs);
     return { ttlMs };
   }
 
@@ -115,15 +112,13 @@ export class PostgresStore implements Store {
       const held = answer.slice("busy ".length);
       return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
     }
-    const token = parseToken(answer);
-    const held = heldWith(token);
-    if (held.epoch < this.#epoch)
-      await this.#checkKept({ resource: request.resource, token }, giveUpAt);
-    this.#holdings.add(sessionId, request.resource, held);
-    return { kind: "granted", token };
+    const lease = { resource: request.resource, token: parseToken(answer) };
+    if (this.#survivors.isOutdated(lease.token)) await this.#checkKept(lease, giveUpAt);
+    this.#survivors.add(sessionId, lease);
+    return { kind: "granted", token: lease.token };
   }
 
-  /** An answer of the old primary that comes behind one of the new: whether the standby had the grant, only a look can tell. */
+  /** The old primary's answer came after one of the new primary. Only a read shows whether the standby had the grant. */
   async #checkKept({ resource, token }: contract.LeaseRef, giveUpAt: number): Promise<void> {
     const limitMs = giveUpAt - this.#parts.clock.now();
     const { view } = await readOne(this.#requests, resource, limitMs);
@@ -156,35 +151,32 @@ export class PostgresStore implements Store {
     const { sessionId, withdrawn, limitMs } = request;
     const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
     const giveUpAt = this.#parts.clock.now() + limitMs;
-    const { answer, epoch } = await this.#requests.row(CALL.renew, values, limitMs);
-    this.#noteTimeline(BigInt(epoch ?? 0), limitMs);
+    const answer = await this.#ask(CALL.renew, values, limitMs);
     if (answer === "gone") {
       this.#forget(sessionId);
       return { kind: "gone" };
     }
-    const { ttlMs, gone, free } = JSON.parse(String(answer)) as {
+    const { ttlMs, floor, gone, free } = JSON.parse(answer) as {
       ttlMs: string;
+      floor: string;
       gone: { resource: string; token: string }[];
       free: string[];
     };
+    const era = parseToken(floor);
+    this.#noteEra(era, limitMs);
     for (const resource of free) this.#waker.ring(resource);
     const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
     for (const ref of lost) this.#noteReleased({ sessionId, ...ref });
-    // Where this cannot be asked the renewal has failed: nobody acts on a lease that a failover may have lost.
-    const timeline = { epoch: BigInt(epoch ?? 0), limitMs: giveUpAt - this.#parts.clock.now() };
-    const missed = await missedBy(timeline, sessionId, {
-      holdings: this.#holdings,
-      requests: this.#requests,
-    });
-    return { kind: "renewed", ttlMs: Number(ttlMs), gone: [...lost, ...missed] };
+    // If this question fails, the renewal fails: nobody acts on a lease that a failover may have lost.
+    const missing = await this.#survivors.missing(sessionId, era, (resources) =>
+      keptOf(this.#requests, { resources, sessionId }, giveUpAt - this.#parts.clock.now()),
+    );
+    return { kind: "renewed", ttlMs: Number(ttlMs), gone: [...lost, ...missing] };
   }
 
-  /** Nobody waits for what may be to give back once more: the renewal has been answered. */
-  #noteTimeline(epoch: bigint, limitMs: number): void {
-    if (epoch > this.#epoch) {
-      this.#epoch = epoch;
-      this.#givenBack.doubt(this.#parts.clock.now());
-    }
+  /** What may have to be given back once more is not waited for: the request itself has been answered. */
+  #noteEra(floor: bigint, limitMs: number): void {
+    if (this.#survivors.note(floor)) this.#givenBack.doubt(this.#parts.clock.now());
     void this.#givenBack.giveBackAgain(limitMs);
   }
 
@@ -197,8 +189,7 @@ export class PostgresStore implements Store {
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const answer = await this.#releases.ask(request, request.limitMs);
     const { sessionId, resource, token } = request;
-    if (this.#holdings.get(sessionId, resource)?.token === token)
-      this.#holdings.remove(sessionId, resource);
+    this.#survivors.remove(sessionId, { resource, token });
     this.#noteReleased({ sessionId, resource, token });
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
@@ -228,7 +219,7 @@ export class PostgresStore implements Store {
   }
 
   async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
-    const known = this.#holdings.of(sessionId).map(([resource]) => resource);
+    const known = this.#survivors.resourcesOf(sessionId);
     const held = JSON.stringify([...known, ...this.#unheard.resourcesOf(sessionId)]);
     await this.#ask(CALL.endSession, [sessionId, held, lockLimit(limitMs)], limitMs);
     // Not before: one that fails is asked again.
@@ -236,7 +227,7 @@ export class PostgresStore implements Store {
   }
 
   #forget(sessionId: string): void {
-    this.#holdings.take(sessionId);
+    this.#survivors.forget(sessionId);
     this.#unheard.forget(sessionId);
   }
 
@@ -318,13 +309,9 @@ export class PostgresStore implements Store {
           const held = await heldIn(this.#requests, { prefix, limit: undefined }, WATCH_LIMIT_MS);
           yield* changes(seen, held);
           onCaughtUp?.();
-          const ends = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
-          // One more than the rest: a look at the very end would still show the lease.
-          waitMs = Math.min(
-            WATCH_PAUSE_MS,
-            this.#waker.lookMs(subscription),
-            Math.min(...ends) + 1,
-          );
+          // One millisecond more: a read at the very end would still show the lease.
+          const expiryMs = firstExpiryMs(held) + 1;
+          waitMs = Math.min(WATCH_PAUSE_MS, this.#waker.lookMs(subscription), expiryMs);
         } catch (error) {
           // A watch outlives an outage of the database; what changed meanwhile is seen then.
           if (!(error instanceof StoreUnavailableError)) throw error;

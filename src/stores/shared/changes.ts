@@ -1,4 +1,4 @@
-// For stores that watch by looking again: what is different between two looks at the held leases.
+// For stores that watch by polling: what changed between two reads of the held leases, and when the next read is due.
 
 import type { LeaseView } from "../store.ts";
 
@@ -18,4 +18,13 @@ export function* changes(
     seen.set(view.resource, view.holder.token);
     yield view;
   }
+}
+
+/** In how many milliseconds the first of these leases expires unless it is renewed; Infinity when nothing is held. */
+export function firstExpiryMs(held: readonly LeaseView[]): number {
+  // A loop: Math.min(...list) throws a RangeError when a watch covers more than about 100,000 leases.
+  let first = Number.POSITIVE_INFINITY;
+  for (const { holder } of held)
+    if (holder !== undefined && holder.expiresInMs < first) first = holder.expiresInMs;
+  return first;
 }

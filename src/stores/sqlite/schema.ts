@@ -1,17 +1,12 @@
-// The tables of a store file. A lease row is the token counter of its resource and is never deleted by us; if a person
-// deletes one, the trigger keeps its token as the floor for all rows to come, so tokens still never fall (S1).
+// The tables of a store file. A lease row is the token counter of its resource. Tenure never deletes one. If a person does,
+// the next token starts at the wall clock, which is above all earlier ones (S1), and the trigger revokes the lease, so
+// that its holder learns about it from the next renewal.
 
 /** Written into the file's header: tells our files from other people's SQLite files. ASCII "TENU". */
 export const APPLICATION_ID = 0x54454e55;
 export const SCHEMA_VERSION = 1;
 
 export const SCHEMA: string = `
-  CREATE TABLE floor (
-    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-    token INTEGER NOT NULL
-  ) STRICT;
-  INSERT INTO floor (only_row, token) VALUES (1, 0);
-
   -- What is renewed. A missing row is a dead session; ids are never used again.
   CREATE TABLE session (
     id TEXT PRIMARY KEY,
@@ -33,9 +28,6 @@ export const SCHEMA: string = `
     record TEXT NOT NULL,
     freed_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
-  CREATE TRIGGER lease_keeps_floor AFTER DELETE ON lease BEGIN
-    UPDATE floor SET token = max(token, OLD.token);
-  END;
 
   CREATE TABLE waiter (
     place INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -52,6 +44,13 @@ export const SCHEMA: string = `
     token INTEGER NOT NULL,
     PRIMARY KEY (session, resource, token)
   ) STRICT, WITHOUT ROWID;
+
+  CREATE TRIGGER lease_deleted AFTER DELETE ON lease WHEN OLD.session IS NOT NULL BEGIN
+    INSERT OR IGNORE INTO revocation (session, resource, token) VALUES (OLD.session, OLD.resource, OLD.token);
+  END;
+  CREATE TRIGGER token_lowered BEFORE UPDATE OF token ON lease WHEN NEW.token < OLD.token BEGIN
+    SELECT RAISE(ABORT, 'A token never falls: a lower one would admit writes of an earlier holder.');
+  END;
 
   PRAGMA application_id = ${APPLICATION_ID};
   PRAGMA user_version = ${SCHEMA_VERSION};

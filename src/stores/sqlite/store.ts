@@ -1,10 +1,11 @@
 // The store's requests on an open file. Read it beside memory.ts, which says the same without a file.
 
 import type { HostClock } from "../../core/clock.ts";
+import { clockToken } from "../../core/era.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../../core/record.ts";
 import { linkSignals } from "../../core/signals.ts";
-import { changes } from "../shared/changes.ts";
+import { changes, firstExpiryMs } from "../shared/changes.ts";
 import type * as contract from "../store.ts";
 import type { Store, StoreParts } from "../store.ts";
 import type { Disk } from "./disk.ts";
@@ -53,8 +54,10 @@ export class SqliteStore implements Store {
     this.#writer = new Writer({ connection, file, disk, clock, random, onCommit });
     this.guarantees = {
       store: "sqlite",
-      tokenSource: "a counter in the resource's row, raised by the granting transaction",
-      tokenFalls: "when the file is deleted or replaced by an older copy",
+      tokenSource:
+        "a counter in the resource's row, raised by the granting transaction to the host's wall clock at least",
+      tokenFalls:
+        "when the file is deleted or replaced by an older copy and the host's wall clock was set back",
       expiryClock: "the host's boot clock, which runs on in suspend",
       ttlStepMs: 1,
       expiryLagMs: 2 * this.#host.stepMs,
@@ -107,7 +110,8 @@ export class SqliteStore implements Store {
     // Taking from a session that is over begins with its death: its next renewal must fail (S4).
     if (row?.session != null) this.#tables.endSession(row.session, at.nowMs);
     const record = encodeRecord({ holderId, sessionId: session, attempt, value });
-    const token = this.#tables.grant({ resource, session, attempt, record });
+    const clock = clockToken(this.#parts.clock.wallNow());
+    const token = this.#tables.grant({ resource, session, attempt, record, clock });
     if (head !== undefined) this.#tables.leaveQueue(attempt);
     return { kind: "granted", token };
   }
@@ -217,8 +221,7 @@ export class SqliteStore implements Store {
         const held = await this.#read(() => this.#tables.held(range, this.#now()));
         yield* changes(seen, held);
         request.onCaughtUp?.();
-        const expiries = held.map((view) => view.holder?.expiresInMs ?? Number.POSITIVE_INFINITY);
-        await subscription.next(Math.min(...expiries), signal).catch(() => undefined);
+        await subscription.next(firstExpiryMs(held), signal).catch(() => undefined);
       }
     } finally {
       subscription.close();

@@ -66,12 +66,13 @@ const SQL = {
     SELECT EXISTS (SELECT 1 FROM session WHERE id = ? AND ${LIVE}) AS lives, (${HEAD}) AS head,
            ${LEASE}, session.boot_id, session.expires_ms
     FROM (SELECT 1) LEFT JOIN lease ON lease.resource = ? LEFT JOIN session ON session.id = lease.session`,
-  // The grant itself: the counter goes up in the same statement that names the new holder (S1).
+  // The grant itself: the counter goes up in the same statement that names the new holder (S1). Every grant starts an era
+  // (core/era.ts), because a file can be replaced by an older copy without a trace. The clock is always that of this
+  // host, so the gap between two eras is 1.
   grant: `
-    INSERT INTO lease (resource, token, session, attempt, record, freed_ms)
-    VALUES (?, (SELECT token FROM floor) + 1, ?, ?, ?, 0)
-    ON CONFLICT (resource) DO UPDATE SET
-      token = token + 1, session = excluded.session, attempt = excluded.attempt, record = excluded.record
+    INSERT INTO lease (resource, token, session, attempt, record, freed_ms) VALUES (?, ?, ?, ?, ?, 0)
+    ON CONFLICT (resource) DO UPDATE SET token = max(token + 1, excluded.token),
+      session = excluded.session, attempt = excluded.attempt, record = excluded.record
     RETURNING CAST(token AS TEXT) AS token`,
   // Conditional on session, which must live, and token: a late release of an older term matches no row (S5).
   release: `
@@ -160,8 +161,15 @@ export class Tables {
     };
   }
 
-  grant(grant: { resource: string; session: string; attempt: string; record: string }): bigint {
-    const row = this.#sql.grant.get(grant.resource, grant.session, grant.attempt, grant.record);
+  grant(grant: {
+    resource: string;
+    session: string;
+    attempt: string;
+    record: string;
+    clock: bigint;
+  }): bigint {
+    const { resource, session, attempt, record, clock } = grant;
+    const row = this.#sql.grant.get(resource, clock, session, attempt, record);
     return parseToken(String(row?.token));
   }
 

@@ -1,9 +1,20 @@
 // What src/stores/postgres/batch-functions.ts says in SQL, in TypeScript: one function for each, in the same order.
 
 import type { Database } from "./database.ts";
-import { free, isFree, isLive, isWatched, take, tell, tellTurn, type Wanted } from "./functions.ts";
+import {
+  currentFloor,
+  free,
+  isFree,
+  isLive,
+  isWatched,
+  take,
+  tell,
+  tellTurn,
+  type Wanted,
+} from "./functions.ts";
 
 export function acquireFree(db: Database, wanted: readonly Wanted[]): string {
+  currentFloor(db);
   for (const { resource, session } of wanted)
     if (!db.leases.has(resource) && isLive(db, session)) db.insertLease(resource);
   const answers = wanted.map((each) => {

@@ -1,6 +1,7 @@
 // The tables of src/stores/postgres/schema.ts as maps. Times are whole microseconds of the server's wall clock, as PostgreSQL
 // has them. A statement runs at one instant and alone, so there are no locks and no snapshots here.
 
+import { higher } from "../../../core/era.ts";
 import type { Ending } from "../../world/trace.ts";
 
 export interface SessionRow {
@@ -19,6 +20,11 @@ export interface LeaseRow {
   record: string;
   freed: number;
   queued: boolean;
+}
+
+export interface Era {
+  readonly server: number;
+  readonly floor: bigint;
 }
 
 export interface WaiterRow {
@@ -53,7 +59,9 @@ export interface DatabaseParts {
 
 /** What a standby gets by and by. */
 export interface Copy {
-  readonly floor: bigint;
+  /** When the newest of these commits was made: pg_last_xact_replay_timestamp(). */
+  readonly at: number;
+  readonly era: Era;
   readonly sessions: ReadonlyMap<string, SessionRow>;
   readonly leases: ReadonlyMap<string, LeaseRow>;
   readonly waiters: ReadonlyMap<string, WaiterRow>;
@@ -62,11 +70,13 @@ export interface Copy {
 }
 
 export class Database {
-  /** Rises when a standby is promoted. */
-  timeline = 1n;
+  /** pg_postmaster_start_time(), or anything else that no two server processes share. */
+  server = 1;
+  /** Of a standby that was promoted. */
+  replayedAt: number | undefined;
   /** Made long before: every standby has it. */
   hasSchema = false;
-  floor = 0n;
+  era: Era = { server: 0, floor: 0n };
   sessions: Map<string, SessionRow> = new Map();
   leases: Map<string, LeaseRow> = new Map();
   /** By attempt; in the order of their places, since a place is never taken again. */
@@ -81,14 +91,21 @@ export class Database {
   }
 
   copy(): Copy {
-    const { floor, sessions, leases, waiters, revocations, watchers } = this;
-    return structuredClone({ floor, sessions, leases, waiters, revocations, watchers });
+    const { era, sessions, leases, waiters, revocations, watchers } = this;
+    const at = this.parts.now();
+    return structuredClone({ at, era, sessions, leases, waiters, revocations, watchers });
   }
 
   /** A standby that has only this is promoted. */
-  promote(copy: Copy): void {
-    this.timeline += 1n;
-    Object.assign(this, structuredClone(copy));
+  promote({ at, ...rows }: Copy): void {
+    this.restart();
+    this.replayedAt = at;
+    Object.assign(this, structuredClone(rows));
+  }
+
+  /** Another server process, on the same data. */
+  restart(): void {
+    this.server += 1;
   }
 
   insertLease(resource: string): LeaseRow {
@@ -100,10 +117,12 @@ export class Database {
     return made;
   }
 
-  /** What the trigger keep_floor does when a person deletes a row. */
+  /** What the trigger raise_floor does when a person deletes a row. */
   deleteLease(resource: string): void {
-    const token = this.leases.get(resource)?.token ?? 0n;
+    const token = this.leases.get(resource)?.token;
+    if (token === undefined) return;
     this.leases.delete(resource);
-    if (token > this.floor) this.floor = token;
+    const { server, floor } = this.era;
+    this.era = { server, floor: higher(token, floor) + 1n };
   }
 }

@@ -2,6 +2,7 @@
 // name, so that the two can be read side by side. test/stores/postgres-model.test.ts runs both on the same calls and
 // compares every answer.
 
+import { higher, nextToken, startOfEra } from "../../../core/era.ts";
 import { HEAD_START_MS } from "../../../stores/store.ts";
 import type { Database, LeaseRow, SessionRow, WaiterRow } from "./database.ts";
 
@@ -19,13 +20,17 @@ function rowIsLive(db: Database, row: SessionRow | undefined): boolean {
   return row !== undefined && row.ended === undefined && row.expires > db.parts.now();
 }
 
-/** {NEXT_TOKEN}. */
-function nextToken(db: Database, { token }: LeaseRow): bigint {
-  let highest = token;
-  if (db.floor > highest) highest = db.floor;
-  const first = epoch(db);
-  if (first > highest) highest = first;
-  return highest + 1n;
+export function currentFloor(db: Database): bigint {
+  if (db.era.server === db.server) return db.era.floor;
+  let lastKnown = db.era.floor;
+  for (const { token } of db.leases.values()) lastKnown = higher(lastKnown, token);
+  lastKnown = higher(lastKnown, BigInt(db.replayedAt ?? 0));
+  db.era = { server: db.server, floor: startOfEra(lastKnown, clockOf(db)) };
+  return db.era.floor;
+}
+
+function clockOf(db: Database): bigint {
+  return BigInt(db.parts.now());
 }
 
 export interface Wanted {
@@ -37,7 +42,7 @@ export interface Wanted {
 
 /** {TAKE}. */
 export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
-  lease.token = nextToken(db, lease);
+  lease.token = nextToken({ last: lease.token, floor: currentFloor(db), clock: clockOf(db) });
   lease.session = wanted.session;
   lease.attempt = wanted.attempt;
   lease.record = wanted.record;
@@ -72,10 +77,6 @@ function liveWaiters(
   return found;
 }
 
-export function epoch({ timeline }: Database): bigint {
-  return (timeline - 1n) << 64n;
-}
-
 export interface Seen {
   readonly waitMs: number;
   readonly lastAttempt: string | undefined;
@@ -105,6 +106,7 @@ export function look(db: Database, resource: string, attempt: string): Seen {
 }
 
 export function acquire(db: Database, wanted: Wanted, queue: boolean): string {
+  currentFloor(db);
   const { resource, session, attempt } = wanted;
   const usual = db.leases.get(resource);
   if (usual !== undefined && isFree(usual, attempt) && isLive(db, session)) {
@@ -202,6 +204,7 @@ export function revoke(db: Database, resource: string, token: bigint): string {
 }
 
 export function openSession(db: Database, id: string, holderId: string, ttlMs: number): string {
+  const floor = currentFloor(db);
   const now = db.parts.now();
   let found = false;
   for (const row of db.sessions.values()) {
@@ -221,10 +224,11 @@ export function openSession(db: Database, id: string, holderId: string, ttlMs: n
   else if (known.ended === undefined) known.expires = expires;
   const row = db.sessions.get(id);
   if (row !== undefined && row.ended === undefined) db.parts.witness.kept(row);
-  return "opened";
+  return `opened ${floor}`;
 }
 
 export function renew(db: Database, session: string, withdrawn: string): string {
+  const floor = currentFloor(db);
   if (withdrawn !== "[]") {
     const given = JSON.parse(withdrawn) as { resource: string; attempt: string }[];
     given.sort((one, other) => compareText(one.resource, other.resource));
@@ -242,7 +246,7 @@ export function renew(db: Database, session: string, withdrawn: string): string 
     const lease = waiter.session === session ? db.leases.get(waiter.resource) : undefined;
     if (lease !== undefined && !isLive(db, lease.session)) free.push(waiter.resource);
   }
-  return JSON.stringify({ ttlMs: String(row.ttlMs), gone, free });
+  return JSON.stringify({ ttlMs: String(row.ttlMs), floor: String(floor), gone, free });
 }
 
 export function endSession(db: Database, session: string, held: string): string {

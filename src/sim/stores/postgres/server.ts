@@ -21,9 +21,10 @@ export interface Backend {
 const LOCKED = 0.05;
 
 /**
- * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The timeline keeps tokens rising, and
- * holders learn with their renewals what is gone, and give back what is held again. Not that a fire runs once: its claim may be among
- * what was lost. Nor L1 where the clock was set: back, it gives every session as much more.
+ * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The new era keeps tokens rising.
+ * Holders learn from their renewals which leases are gone, and give back those that are held again. It does not promise that a
+ * fire runs once, because the claim may be among what was lost. Nor L1 where the clock was set back: every session then
+ * lives that much longer.
  */
 const KEPT = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
 const KEEPS = { failover: [...KEPT, "L1"], clock: KEPT };
@@ -73,7 +74,7 @@ export class PgServer implements Forgetful<Copy> {
   /** Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now. */
   restart(): void {
     const isFailover = this.#program.chance.isTrue(0.5);
-    if (isFailover) this.#db.timeline += 1n;
+    this.#db.restart();
     this.#dropAll(isFailover);
   }
 

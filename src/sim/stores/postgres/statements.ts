@@ -29,12 +29,7 @@ const RUNS: readonly (readonly [text: string, run: Run])[] = [
     ),
   ],
   [CALL.grants, one(grants)],
-  [
-    CALL.renew,
-    (db, [session, withdrawn]) => [
-      { answer: fn.renew(db, String(session), String(withdrawn)), epoch: String(fn.epoch(db)) },
-    ],
-  ],
+  [CALL.renew, one(fn.renew)],
   [
     CALL.release,
     one((db, resource, session, token) => fn.release(db, resource, session, BigInt(token))),

@@ -1,0 +1,52 @@
+// Where the next token comes from in stores that count by themselves. Within an era, tokens go up by one per grant. A store
+// starts a new era whenever it cannot prove that it still knows its last token: on first use, when a counter or row is
+// missing, or when the backend is another process than before. A new era starts at the backend's wall clock in
+// microseconds. Tokens go up far more slowly than one per microsecond, so the clock alone is above everything that was
+// granted before, including grants that the backend has lost. SQL and Lua express the same rule; tests compare them
+// with this file.
+
+/**
+ * How far a new era starts above the last known token, at least: about 67 seconds in microseconds. It covers what a
+ * promoted replica has missed when its clock is behind. It is small, so that frequent restarts do not push tokens far
+ * ahead of the clock.
+ */
+export const ERA_GAP: bigint = 2n ** 26n;
+
+/** The wall clock as a token: whole microseconds since 1970. Below 2^53 until the year 2255. */
+export function clockToken(wallMs: number): bigint {
+  return BigInt(Math.max(0, Math.floor(wallMs * 1_000)));
+}
+
+/**
+ * The lowest token of a new era: the clock, if it is above the last known token by the gap. Otherwise the gap above the
+ * later of the two. Two replicas that know the same last token and are promoted one after the other thus start at
+ * different tokens. `gap` is 1 where the clock is the very one that earlier eras started from, so that it cannot be
+ * behind them unless it was set back.
+ */
+export function startOfEra(lastKnown: bigint, clock: bigint, gap: bigint = ERA_GAP): bigint {
+  if (clock >= lastKnown + gap) return clock;
+  return higher(lastKnown, clock) + gap;
+}
+
+/** Math.max() does not take bigints. */
+export function higher(one: bigint, other: bigint): bigint {
+  return one < other ? other : one;
+}
+
+export interface TokenState {
+  /** The newest token of the resource that the backend knows; undefined if it knows none. */
+  readonly last: bigint | undefined;
+  /** Where the current era started. */
+  readonly floor: bigint;
+  /** clockToken() of the backend's wall clock. */
+  readonly clock: bigint;
+}
+
+/**
+ * The token of the next grant (S1). A resource that has no token in this era starts at the clock rather than at the
+ * floor: its row may have been deleted since the era began.
+ */
+export function nextToken({ last, floor, clock }: TokenState): bigint {
+  if (last !== undefined && last >= floor) return last + 1n;
+  return higher(floor, clock);
+}
