@@ -158,7 +158,7 @@ describe.each(["memory:", "sqlite:"])("bad input to %s", (scheme) => {
     const tenure = await connected(urlOf());
     const lease = await tenure.acquire("kept");
     const error = await refusal(call(tenure));
-    expect(lease.check()).toBe(1n);
+    expect(lease.check()).toBe(lease.token);
     const listed: string[] = [];
     for await (const view of tenure.list()) listed.push(view.resource);
     expect(listed).toEqual(["kept"]);
@@ -335,17 +335,18 @@ describe("good input", () => {
     const held = await one.acquire("settlement");
     expect(await two.tryAcquire("settlement")).toBeUndefined();
     const alone = await connected("memory:");
-    expect((await alone.tryAcquire("settlement"))?.token).toBe(1n);
-    expect((await (await connected("memory:other")).tryAcquire("settlement"))?.token).toBe(1n);
+    expect(await alone.tryAcquire("settlement")).toBeDefined();
+    expect(await (await connected("memory:other")).tryAcquire("settlement")).toBeDefined();
     await held.release();
-    expect((await two.tryAcquire("settlement"))?.token).toBe(2n);
+    expect((await two.tryAcquire("settlement"))?.token).toBe(held.token + 1n);
   });
 
   test("a named memory store outlives the one who closes it", async () => {
     const one = await connected("memory:outlives");
-    await (await one.acquire("settlement")).release();
+    const { token } = await one.acquire("settlement");
     await one.close();
-    expect((await (await connected("memory:outlives")).acquire("settlement")).token).toBe(2n);
+    const next = await (await connected("memory:outlives")).acquire("settlement");
+    expect(next.token).toBe(token + 1n);
   });
 
   test("two connections to one file compete for its leases; schemes are read in any case", async () => {
@@ -355,7 +356,7 @@ describe("good input", () => {
     expect(await two.tryAcquire("settlement")).toBeUndefined();
     expect((await two.read("settlement")).holder?.holderId).toBe(one.holderId);
     expect(await lease.release()).toBe("released");
-    expect((await two.tryAcquire("settlement"))?.token).toBe(2n);
+    expect((await two.tryAcquire("settlement"))?.token).toBeGreaterThan(lease.token);
   });
 
   test("a store made by hand, a holder id and defaults are used", async () => {

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { simHost } from "../src/runtime/sim-host.ts";
 import { planOf } from "../src/sim/plan.ts";
 import { runSeed } from "../src/sim/run.ts";
-import type { Trace, Traced } from "../src/sim/world/trace.ts";
+import type { Traced } from "../src/sim/world/trace.ts";
 
 const EXPECTED = [
   "election: elected",
@@ -82,18 +82,9 @@ test.each(MODELS)("$store on days $days: $expected", async ({ store, days, expec
   for (const seed of seeds) {
     const { trace } = (await runSeed(seed, store, simHost)).ended;
     for (const name of [...trace.sights.keys(), ...trace.faults.keys()]) seen.add(name);
-    if (store === "postgres") for (const name of postgresReturns(trace)) seen.add(name);
   }
   expect(expected.filter((name) => !seen.has(name))).toEqual([]);
 });
-
-/** What an outage was: the tokens behind it tell, by the timeline in their upper half. */
-function* postgresReturns({ events, faults }: Trace): Generator<string> {
-  const timelines = new Set<bigint>();
-  for (const event of events) if (event.kind === "storeGranted") timelines.add(event.token >> 64n);
-  if (timelines.size > 1) yield "a standby took over";
-  else if (faults.has("store refuses")) yield "the same server again";
-}
 
 function* happenings(events: readonly Traced[], eveningAt: number): Generator<string> {
   const doubtful = new Set<string>();

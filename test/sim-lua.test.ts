@@ -7,6 +7,7 @@ import { HostClocks } from "../src/sim/world/host-clocks.ts";
 import { Program } from "../src/sim/world/program.ts";
 import { Schedule } from "../src/sim/world/schedule.ts";
 import { Trace } from "../src/sim/world/trace.ts";
+import { scriptDigest } from "../src/stores/redis/digest.ts";
 import { luaSnippets } from "./support/lua-snippets.ts";
 
 const nobody: Link = { isDead: false, push: () => undefined, end: () => undefined };
@@ -63,7 +64,8 @@ test("a script is known by its digest until the server restarts, and then by its
   const chance = new Chance("lua");
   const program = new Program({ name: "store", schedule, clocks, chance });
   const redis = new RedisServer(program, new Trace(() => schedule.now));
-  const { value: sha } = redis.handle(["script", "LOAD", "return 1"], nobody) as { value: string };
+  const sha = scriptDigest("return 1");
+  expect(redis.handle(["eval", "return 1", "0"], nobody)).toEqual({ value: 1 });
   expect(redis.handle(["evalsha", sha, "0"], nobody)).toEqual({ value: 1 });
   redis.restart();
   expect(redis.handle(["evalsha", sha, "0"], nobody)).toEqual({

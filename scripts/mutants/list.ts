@@ -184,13 +184,13 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a late release frees a successor",
     file: memory,
-    find: "if (!entry || held?.session.id !== request.sessionId || entry.token !== request.token) {",
+    find: "if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {",
     replace: "if (!entry || held === undefined) {",
   },
   {
     name: "a release of an older token counts",
     file: memory,
-    find: "if (!entry || held?.session.id !== request.sessionId || entry.token !== request.token) {",
+    find: "if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {",
     replace: "if (!entry || held?.session.id !== request.sessionId) {",
   },
   {
@@ -208,16 +208,15 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a token twice",
     file: memory,
-    find: "    entry.token += 1n;",
-    replace: "    if (entry.lastAttempt?.startsWith(session.id) !== true) entry.token += 1n;",
+    find: "    const token = this.#backend.nextToken(entry.token, this.#clock.wallNow());",
+    replace: `    const isSame = entry.lastAttempt?.startsWith(session.id) === true;
+    const token = (isSame ? entry.token : undefined) ?? this.#backend.nextToken(entry.token, this.#clock.wallNow());`,
   },
   {
     name: "a repeated request is granted again",
     file: memory,
     find: `    if (entry.lastAttempt === request.attempt) {
-      return held?.session === session
-        ? { kind: "granted", token: entry.token }
-        : { kind: "ended" };
+      return held?.session === session ? { kind: "granted", token: held.token } : { kind: "ended" };
     }
     if (session.granted.has(request.attempt)) return { kind: "ended" };`,
     replace: `    if (entry.lastAttempt === request.attempt && held?.session === session)

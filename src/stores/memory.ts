@@ -5,6 +5,7 @@ import type { Clock, Timer } from "../core/clock.ts";
 import { clockToken, nextToken } from "../core/era.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { linkSignals } from "../core/signals.ts";
+import { checkToken } from "../core/token.ts";
 import { changes, firstExpiryMs } from "./shared/changes.ts";
 import {
   type AttemptRequest,
@@ -64,13 +65,32 @@ interface Entry {
   queue: { readonly session: Session; readonly attempt: string }[];
 }
 
+export interface MemoryBackendOptions {
+  /**
+   * The first token of every resource. For tests whose output must be the same in every run; real tokens start at the wall
+   * clock, so that they do not repeat when the process starts again. @default the wall clock in microseconds
+   */
+  readonly firstToken?: bigint | undefined;
+}
+
 /** The state that several stores of one process can share, as several clients share one server. */
 export class MemoryBackend {
+  readonly #firstToken: bigint | undefined;
   readonly sessions: Map<string, Session> = new Map();
   readonly entries: Map<string, Entry> = new Map();
   /** Counts changes, so that a watcher knows whether it missed one while it was not listening. */
   version = 0;
   readonly #listeners = new Set<() => void>();
+
+  constructor(options: MemoryBackendOptions = {}) {
+    this.#firstToken =
+      options.firstToken === undefined ? undefined : checkToken(options.firstToken);
+  }
+
+  /** The token of the next grant of a resource whose newest token this is (S1). */
+  nextToken(last: bigint | undefined, wallMs: number): bigint {
+    return nextToken({ last, floor: 1n, clock: this.#firstToken ?? clockToken(wallMs) });
+  }
 
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
@@ -135,8 +155,7 @@ class MemoryStore implements Store {
       if (request.queue) joinQueue(entry, session, request.attempt);
       return { kind: "busy", holderId: held?.holderId };
     }
-    const clock = clockToken(this.#clock.wallNow());
-    const token = nextToken({ last: entry.token, floor: 0n, clock });
+    const token = this.#backend.nextToken(entry.token, this.#clock.wallNow());
     entry.token = token;
     entry.lastAttempt = request.attempt;
     remember(session.granted, request.attempt);

@@ -18,6 +18,7 @@ import { watch } from "./redis/watching.ts";
 import type { IoredisClient, NodeRedisClient } from "./redis/wire.ts";
 import { Holdings } from "./shared/holdings.ts";
 import { firstBehind } from "./shared/prefix.ts";
+import { Survivors } from "./shared/survivors.ts";
 import { Unheard } from "./shared/unheard.ts";
 import type * as contract from "./store.ts";
 import type { OpenStore, Store, StoreParts } from "./store.ts";
@@ -39,6 +40,7 @@ class RedisStore implements Store {
   readonly #channels: Channels;
   /** The attempt, so that a release can say exactly what it gives back. */
   readonly #holdings = new Holdings<string>();
+  readonly #survivors = new Survivors();
   readonly #unheard = new Unheard();
   readonly #closing = new AbortController();
 
@@ -55,13 +57,9 @@ class RedisStore implements Store {
     const ttlMs = Math.ceil(request.ttlMs);
     const keys = [this.#names.session(request.sessionId), this.#names.held];
     const args = [request.holderId, String(ttlMs)];
-    await this.#run({
-      script: scripts.open,
-      keys,
-      args,
-      limitMs: request.limitMs,
-      confirm: true,
-    });
+    const call = { script: scripts.open, keys, args, limitMs: request.limitMs, confirm: true };
+    const [, floor = "0"] = await this.#run(call);
+    this.#survivors.note(BigInt(floor));
     return { ttlMs };
   }
 
@@ -85,8 +83,10 @@ class RedisStore implements Store {
     { sessionId, resource, attempt }: contract.GrantRequest,
   ): contract.GrantOutcome => {
     if (/^[0-9]/.test(answer)) {
+      const token = parseToken(answer);
       this.#holdings.add(sessionId, resource, attempt);
-      return { kind: "granted", token: parseToken(answer) };
+      this.#survivors.add(sessionId, { resource, token });
+      return { kind: "granted", token };
     }
     if (answer.startsWith("busy ")) {
       const held = answer.slice("busy ".length);
@@ -99,6 +99,7 @@ class RedisStore implements Store {
 
   #forget(sessionId: string): void {
     this.#holdings.take(sessionId);
+    this.#survivors.forget(sessionId);
     this.#unheard.forget(sessionId);
   }
 
@@ -107,7 +108,8 @@ class RedisStore implements Store {
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
     const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
     const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
-    const [kind, ttl, ...revoked] = await this.#run(call);
+    const giveUpAt = this.#parts.clock.now() + limitMs;
+    const [kind, ttl, floor = "0", ...revoked] = await this.#run(call);
     if (kind !== "renewed") {
       this.#forget(sessionId);
       return { kind: "gone" };
@@ -116,7 +118,24 @@ class RedisStore implements Store {
       resource,
       token: parseToken(token),
     }));
-    return { kind, ttlMs: Number(ttl), gone };
+    const era = BigInt(floor);
+    this.#survivors.note(era);
+    // If this question fails, the renewal fails: nobody acts on a lease that a restart may have lost.
+    const missing = await this.#survivors.missing(sessionId, era, (resources) =>
+      this.#kept(sessionId, resources, giveUpAt - this.#parts.clock.now()),
+    );
+    return { kind, ttlMs: Number(ttl), gone: [...gone, ...missing] };
+  }
+
+  async #kept(
+    sessionId: string,
+    resources: readonly string[],
+    limitMs: number,
+  ): Promise<ReadonlyMap<string, bigint>> {
+    const keys = [this.#names.session(sessionId)];
+    const call = { script: scripts.kept, keys, args: [sessionId, ...resources], limitMs };
+    const pairs = inGroups(await this.#run(call), 2);
+    return new Map(pairs.map(([resource = "", token = ""]) => [resource, parseToken(token)]));
   }
 
   release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
@@ -131,9 +150,10 @@ class RedisStore implements Store {
 
   readonly #releaseMeant = (
     answer: string,
-    { sessionId, resource }: contract.ReleaseRequest,
+    { sessionId, resource, token }: contract.ReleaseRequest,
   ): contract.ReleaseOutcome => {
     this.#holdings.remove(sessionId, resource);
+    this.#survivors.remove(sessionId, { resource, token });
     return { kind: answer === "released" ? answer : "notHeld" };
   };
 

@@ -3,6 +3,7 @@
 
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { ERA_GAP } from "../../src/core/era.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import { Channels } from "../../src/stores/redis/channels.ts";
 import { untilFree } from "../../src/stores/redis/waiting.ts";
@@ -18,7 +19,7 @@ const redis = useServer(startRedis, { own: true });
 const { opened, session, take, cycle } = redisWorld(redis, "keys");
 
 describe("keys", () => {
-  test("S1: a deleted counter is mended from what the resource itself remembers", async () => {
+  test("S1: after the counter was deleted, every resource gets a higher token than before", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     let before = 0n;
@@ -27,10 +28,22 @@ describe("keys", () => {
       await store.release({ sessionId: "one", resource: "r", token: before, limitMs: LIMIT_MS });
     }
     await redis().command("DEL", `${base}token`);
-    expect(await take(store, "one", "never seen")).toBe(1n);
-    // The counter now says 2, which is less than 12, though not by the order of texts.
-    expect(await take(store, "one", "r")).toBe(before + 1n);
-    expect(await take(store, "one", "other")).toBe(before + 2n);
+    const first = await take(store, "one", "never seen");
+    expect(first).toBeGreaterThan(before);
+    expect(await take(store, "one", "r")).toBe(first + 1n);
+  });
+
+  test("S1: a counter that fell below a token of the resource starts an era above it", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    // Ahead of the clock, and beyond what a Lua number can hold.
+    const high = 2n ** 60n;
+    await redis().command("SET", `${base}token`, String(high));
+    expect(await cycle(store, "one", "r")).toBe(high + 1n);
+    // Less, though not by the order of texts.
+    await redis().command("SET", `${base}token`, "99");
+    expect(await take(store, "one", "r")).toBe(high + 1n + ERA_GAP + 1n);
+    expect(await take(store, "one", "other")).toBe(high + 1n + ERA_GAP + 2n);
   });
 
   test("S1: tokens beyond what a Lua number can hold are exact", async () => {
@@ -58,7 +71,7 @@ describe("keys", () => {
     expect((await store.read(read)).holder).toBeUndefined();
   });
 
-  test("after a release only the counter and keys with a ttl are left", async () => {
+  test("after a release only the counter, its era and keys with a ttl are left", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     const token = await take(store, "one", "r");
@@ -67,7 +80,7 @@ describe("keys", () => {
     const keys = (await redis().command("KEYS", `${base}*`)) as string[];
     const lasting: string[] = [];
     for (const key of keys) if ((await redis().command("PTTL", key)) === -1) lasting.push(key);
-    expect(lasting).toEqual([`${base}token`]);
+    expect(lasting.sort()).toEqual([`${base}era`, `${base}token`]);
   });
 
   test("S4: a granted lease has no ttl of its own: it holds while its session does", async () => {
@@ -112,9 +125,10 @@ describe("keys", () => {
 
 describe("the common path", () => {
   test("S5: a release of another token or session, however alike, changes nothing", async () => {
-    const { store } = await opened();
+    const { store, base } = await opened();
     for (const id of ["1", "11", "1:1"]) await session(store, id);
     for (let round = 1; round < 12; round += 1) await take(store, "1", `other ${round}`);
+    await redis().command("SET", `${base}token`, "11");
     const token = await take(store, "11", "r");
     expect(token).toBe(12n);
     const release = (sessionId: string, offered: bigint): ReturnType<Store["release"]> =>

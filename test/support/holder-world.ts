@@ -158,7 +158,7 @@ export interface Member {
 }
 
 export function makeWorld(clock: ManualClock = new ManualClock()): World {
-  const backend = new MemoryBackend();
+  const backend = new MemoryBackend({ firstToken: 1n });
   const random = manualRandom();
   return {
     clock,

@@ -62,8 +62,8 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   {
     name: "sqlite: a token twice",
     file: tables,
-    find: "token = token + 1, session = excluded.session",
-    replace: "token = token + (session IS NOT NULL), session = excluded.session",
+    find: "SET token = max(token + 1, excluded.token),",
+    replace: "SET token = token + (session IS NOT NULL),",
     store: "sqlite",
   },
   {

@@ -15,9 +15,9 @@ const LOOKED_AT = 4;
  */
 const usual = `
 local got = redis.call('MGET', '<base>token', '<base>watched', unpack(KEYS))
-local counter, answers, open, writes, returned = tonumber(got[1] or 0), {}, #KEYS - 1
+local counter, answers, open, writes, returned = got[1] and tonumber(got[1]), {}, keys - 1
 if got[3] and not got[2] and counter and counter % 1 == 0 then
-  for index = 1, #KEYS - 1 do
+  for index = 1, keys - 1 do
     local key, text, claim, state = KEYS[index + 1], got[index + 3], ARGV[index]
     if string.byte(claim) ~= 58 then
       state = text and string.sub(text, 1, 1)
@@ -53,7 +53,7 @@ if got[3] and not got[2] and counter and counter % 1 == 0 then
     end
   end
 end
-if open == 0 then return #KEYS == 2 and answers[1] or answers end
+if open == 0 then return keys == 2 and answers[1] or answers end
 `;
 
 const rule = `
@@ -95,13 +95,12 @@ local function grant(key, claim, queues)
     return 'busy ' .. (holder and lease.record or '')
   end
   local counter = base .. 'token'
+  -- A counter that is missing, or below a token that was granted, was lost: a new era.
+  local last = redis.call('GET', counter)
+  if not last then startEra(lease.token or '0')
+  elseif lease.token and above(lease.token, last) then startEra(lease.token) end
   redis.call('INCR', counter)
   local token = redis.call('GET', counter)
-  if lease.token and not above(token, lease.token) then
-    redis.call('SET', counter, lease.token)
-    redis.call('INCR', counter)
-    token = redis.call('GET', counter)
-  end
   if first then redis.call('LREM', base .. 'q:' .. resource, 0, entry(session, attempt)) end
   lease.session, lease.last, lease.attempt, lease.token, lease.record = session, session, attempt, token, record
   save(resource, lease)
@@ -121,16 +120,16 @@ local function release(key, claim)
   return 'released'
 end
 
-for index = 1, #KEYS - 1 do
+for index = 1, keys - 1 do
   if not answers[index] then
     local claim = ARGV[index]
     local act = string.byte(claim) == 58 and grant or release
     -- One that fails must not take the answers of the others with it.
-    local done, answer = pcall(act, KEYS[index + 1], claim, string.sub(ARGV[#KEYS] or '', index, index) == 'q')
+    local done, answer = pcall(act, KEYS[index + 1], claim, string.sub(ARGV[keys] or '', index, index) == 'q')
     answers[index] = done and answer or 'error ' .. (type(answer) == 'table' and answer.err or tostring(answer))
   end
 end
-return #KEYS == 2 and answers[1] or answers
+return keys == 2 and answers[1] or answers
 `;
 
 /**

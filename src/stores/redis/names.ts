@@ -11,6 +11,8 @@ export interface Names {
   readonly held: string;
   /** There while somebody watches. */
   readonly watched: string;
+  /** The server process whose counter is valid, and where its tokens start. */
+  readonly era: string;
   /** Written once at connect, to see that writing works. */
   readonly probe: string;
   /** Every channel of the namespace. */
@@ -38,6 +40,7 @@ export function namesOf(prefix: unknown): Names {
     base,
     held: `${base}held`,
     watched: `${base}watched`,
+    era: `${base}era`,
     probe: `${base}probe`,
     everyChannel: `${base}*`,
     session: (id) => `${base}s:${id}`,

@@ -93,7 +93,7 @@ async function prepare(
     wire,
     clock,
     place,
-    base: names.base,
+    names,
     replicas,
     onSilence,
   });

@@ -8,6 +8,8 @@
 // H, W, K and L are listed, F and Q are not. Session and attempt of a free lease are those of the last grant. A waiter is
 // `<length of session>:` and then session and attempt.
 
+import { ERA_GAP } from "../../core/era.ts";
+
 /** How long the last attempt on a free resource is remembered, and a queue that nobody asks about. */
 export const KEEP_MS = 3_600_000;
 
@@ -16,9 +18,52 @@ const TOLD = 3;
 /** So many are looked at to find them among the dead. */
 const LOOKED_AT = 8;
 
+/**
+ * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so it is raised by Redis itself: the clock is
+ * below it then.
+ */
+export const START_ERA: string = `
+local function startEra(last)
+  local time = redis.call('TIME')
+  local clock, known = time[1] * 1000000 + time[2], tonumber(last)
+  if clock >= known + ${ERA_GAP} then redis.call('SET', '<base>token', string.format('%.0f', clock))
+  elseif clock > known then redis.call('SET', '<base>token', string.format('%.0f', clock + ${ERA_GAP}))
+  else
+    redis.call('SET', '<base>token', last)
+    redis.call('INCRBY', '<base>token', ${ERA_GAP})
+  end
+  return redis.call('GET', '<base>token')
+end
+`;
+
+/**
+ * What every script begins with. A server process that does not have the script may have lost grants: it was restarted, or it
+ * was a replica. The script is then sent as text, with one more key, and starts an era if another process started the current
+ * one. That happens in the same atomic step as what the script does. A server that has the script has been through
+ * this, because only a text that was run with the key is ever sent.
+ */
+const VERIFY: string = `
+local keys = #KEYS
+if KEYS[keys] == '<base>era' then
+  ${START_ERA.trim()}
+  keys = keys - 1
+  local info, server = redis.pcall('INFO', 'server'), 'unknown'
+  if type(info) == 'string' then server = string.match(info, 'run_id:(%x+)') or server end
+  if server == 'unknown' or string.match(redis.call('GET', '<base>era') or '', '^%x+') ~= server then
+    redis.call('SET', '<base>era', server .. ' ' .. startEra(redis.call('GET', '<base>token') or '0'))
+  end
+end
+`;
+
 /** Every key begins with the same hash tag, put in place of `<base>` when the scripts are loaded: same slot. */
 const LIBRARY: string = `
 local base = '<base>'
+${START_ERA.trim()}
+
+-- Where the tokens of this server process start, as text.
+local function eraFloor()
+  return string.match(redis.call('GET', base .. 'era') or '', '%d+$') or '0'
+end
 
 local function now()
   local time = redis.call('TIME')
@@ -141,5 +186,6 @@ export interface Script {
 
 /** `usual` is the common path: it returns, or leaves everything to the body. */
 export function script(name: string, body: string, usual = ""): Script {
-  return { name, text: `-- tenure: ${name}\n${usual.trim()}\n${LIBRARY}\n${body.trim()}\n` };
+  const parts = [`-- tenure: ${name}`, VERIFY.trim(), usual.trim(), LIBRARY, body.trim()];
+  return { name, text: `${parts.join("\n")}\n` };
 }

@@ -22,11 +22,14 @@ for _, key in ipairs(redis.call('ZRANDMEMBER', KEYS[2], 8)) do
   if not lease.session then unlist(resource, lease)
   elseif not lives(lease.session) then free(resource, lease) end
 end
-return {'opened', ARGV[2]}
+return {'opened', eraFloor()}
 `,
 );
 
-/** KEYS session, revoked. ARGV session, then resource and attempt of each to withdraw. */
+/**
+ * KEYS session, revoked. ARGV session, then resource and attempt of each to withdraw. Answers with the ttl, the floor of the era,
+ * and resource and token of each lease that was revoked.
+ */
 const renew = script(
   "renew",
   `
@@ -36,8 +39,24 @@ local ttl = string.match(session, '^%d+')
 redis.call('PEXPIRE', KEYS[1], ttl + 1)
 redis.call('PEXPIRE', KEYS[2], ttl + 1)
 for index = 2, #ARGV, 2 do withdraw(ARGV[1], ARGV[index], ARGV[index + 1]) end
-local answer = {'renewed', ttl}
+local answer = {'renewed', ttl, eraFloor()}
 for _, text in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do answer[#answer + 1] = text end
+return answer
+`,
+);
+
+/** KEYS session. ARGV session, then resources. Answers with resource and token of those that the session holds. */
+const kept = script(
+  "kept",
+  `
+local answer = {}
+for index = 2, #ARGV do
+  local lease = load(ARGV[index])
+  if lease.session == ARGV[1] then
+    answer[#answer + 1] = ARGV[index]
+    answer[#answer + 1] = lease.token
+  end
+end
 return answer
 `,
 );
@@ -172,6 +191,7 @@ type Name =
   | "open"
   | "bundle"
   | "renew"
+  | "kept"
   | "withdraw"
   | "end"
   | "revoke"
@@ -185,6 +205,7 @@ export const scripts: Readonly<Record<Name, Script>> = {
   open,
   bundle,
   renew,
+  kept,
   withdraw,
   end,
   revoke,

@@ -115,9 +115,9 @@ function inTime(listening: Promise<unknown>, clock: Clock): Promise<boolean> {
   });
 }
 
-/** How long to wait now, by what a message says; 0: it is this attempt's turn. */
+/** How long to wait now, by what a message says; 0: ask for the grant, also after a message that is not one of ours. */
 function meaning(message: string, attempt: string): number {
   const [kind, rest] = [message.slice(0, 4), message.slice(5)];
-  if (kind === "held") return Number(rest) + 2;
-  return rest === "" || rest === attempt ? 0 : HEAD_START_MS + 1;
+  if (kind === "held" && /^\d{1,12}$/.test(rest)) return Number(rest) + 2;
+  return kind !== "free" || rest === "" || rest === attempt ? 0 : HEAD_START_MS + 1;
 }

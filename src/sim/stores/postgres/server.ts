@@ -74,6 +74,7 @@ export class PgServer implements Forgetful<Copy> {
   /** Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now. */
   restart(): void {
     const isFailover = this.#program.chance.isTrue(0.5);
+    this.#trace.saw(isFailover ? "a standby took over" : "the same server again");
     this.#db.restart();
     this.#dropAll(isFailover);
   }

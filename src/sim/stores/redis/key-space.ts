@@ -40,6 +40,7 @@ export interface KeySpaceParts {
   readonly chance: Chance;
   readonly witness: Witness;
   readonly publish: (channel: string, message: string) => number;
+  readonly info: () => string;
 }
 
 export type Copy = ReadonlyMap<string, Entry>;
@@ -124,6 +125,12 @@ export class KeySpace {
     if (endsAt !== undefined) this.#parts.witness.keeps(key, endsAt + 1);
   }
 
+  #increase(key: string, by: string): number {
+    const next = BigInt(integerText(this.#text(key) ?? "0")) + BigInt(integerText(by));
+    this.#entries.set(key, { data: String(next), endsAt: this.#entry(key)?.endsAt });
+    return Number(next);
+  }
+
   /** Lists and sets that are empty are not there. */
   #dropEmpty(key: string, size: number): void {
     if (size === 0) this.#entries.delete(key);
@@ -148,11 +155,9 @@ export class KeySpace {
         this.#write(pairs[at] ?? "", pairs[at + 1] ?? "");
       return OK;
     },
-    INCR: ([, key = ""]) => {
-      const next = BigInt(integerText(this.#text(key) ?? "0")) + 1n;
-      this.#entries.set(key, { data: String(next), endsAt: this.#entry(key)?.endsAt });
-      return Number(next);
-    },
+    INCR: ([, key = ""]) => this.#increase(key, "1"),
+    INCRBY: ([, key = "", by = ""]) => this.#increase(key, by),
+    INFO: () => this.#parts.info(),
     EXISTS: (words) => words.slice(1).filter((key) => this.has(key)).length,
     DEL: (words) =>
       words.slice(1).filter((key) => {

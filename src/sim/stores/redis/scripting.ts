@@ -1,7 +1,7 @@
 // Scripts inside of the model: the text that ships is what runs. Compiled once for all seeds; what a server has in its cache
 // is its own, and is lost when it restarts.
 
-import { digest } from "../../world/chance.ts";
+import { scriptDigest } from "../../../stores/redis/digest.ts";
 import { type KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
 import { compile, type Given } from "./lua/compile.ts";
 import { LuaError, type LuaFunction, numberText, Table, type Value } from "./lua/values.ts";
@@ -18,9 +18,7 @@ const byText = new Map<string, Compiled>();
 function compiled(text: string): Compiled {
   let script = byText.get(text);
   if (script === undefined) {
-    const hex = (start: number): string =>
-      (digest(text, start) >>> 0).toString(16).padStart(8, "0");
-    const sha = [1, 2, 3, 4, 5].map(hex).join("");
+    const sha = scriptDigest(text);
     const name = /^-- tenure: (.*)/.exec(text)?.[1] ?? "";
     try {
       script = { sha, name, run: compile(bytesOf(text)) };
@@ -59,8 +57,7 @@ export class Scripting {
     this.#redis.set("error_reply", ([text]) => [errorTable(String(text))]);
   }
 
-  /** SCRIPT LOAD. */
-  load(text: string): string {
+  #load(text: string): string {
     const script = compiled(text);
     this.#cache.set(script.sha, script);
     return script.sha;
@@ -73,7 +70,7 @@ export class Scripting {
 
   /** EVAL: words as the client sent them, the text of the script second. */
   evalText(words: readonly string[]): Reply {
-    return this.#eval(this.load(words[1] ?? ""), words);
+    return this.#eval(this.#load(words[1] ?? ""), words);
   }
 
   evalSha(words: readonly string[]): Reply {

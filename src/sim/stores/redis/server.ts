@@ -36,8 +36,8 @@ const CONFIG: Readonly<Record<string, string>> = {
 };
 
 export class RedisServer implements Forgetful<Copy> {
-  /** A counter that lost its newest steps takes them again, so not even tokens rise. */
-  readonly keeps: Forgetful<Copy>["keeps"] = { failover: [], clock: [] };
+  /** A new process starts an era, so tokens rise. What else was lost is lost. */
+  readonly keeps: Forgetful<Copy>["keeps"] = { failover: ["S1"], clock: [] };
   readonly #links = new Set<Link>();
   /** Who listens to which channel, and to all that begin like this. */
   readonly #channels = new Map<string, Set<Link>>();
@@ -45,6 +45,8 @@ export class RedisServer implements Forgetful<Copy> {
   readonly #scripting: Scripting;
   readonly #space: KeySpace;
   readonly #witness: LeaseWitness;
+  /** Counts the processes of this server: each has another run id. */
+  #runs = 1;
 
   constructor(program: Program, trace: Trace) {
     const { clocks, chance } = program;
@@ -54,7 +56,7 @@ export class RedisServer implements Forgetful<Copy> {
       running: () => this.#scripting.running,
     });
     const space = new KeySpace({
-      ...{ chance, witness, now: () => clocks.wallNow() },
+      ...{ chance, witness, now: () => clocks.wallNow(), info: () => this.#info() },
       publish: (channel, message) => this.#publish(channel, message),
     });
     this.#scripting = new Scripting(space);
@@ -88,6 +90,7 @@ export class RedisServer implements Forgetful<Copy> {
   }
 
   restart(): void {
+    this.#runs += 1;
     this.#scripting.forget();
     for (const link of [...this.#links]) {
       this.drop(link);
@@ -104,6 +107,12 @@ export class RedisServer implements Forgetful<Copy> {
     }
   }
 
+  #info(): string {
+    const facts = { ...INFO, run_id: this.#runs.toString(16).padStart(40, "0") };
+    const lines = Object.entries(facts).map(([key, value]) => `${key}:${value}\r\n`);
+    return lines.join("");
+  }
+
   #answer(words: readonly string[], link: Link): unknown {
     const [name = "", first = "", second = ""] = words;
     switch (name) {
@@ -111,12 +120,8 @@ export class RedisServer implements Forgetful<Copy> {
         return shown(this.#scripting.evalSha(words));
       case "eval":
         return shown(this.#scripting.evalText(words));
-      case "script":
-        return this.#scripting.load(second);
       case "info":
-        return Object.entries(INFO)
-          .map(([key, value]) => `${key}:${value}\r\n`)
-          .join("");
+        return this.#info();
       case "config":
         return [second, CONFIG[second]];
       case "subscribe":
