@@ -43,6 +43,9 @@ export interface ElectionParts extends UnrenewedParts {
   readonly marginMs: number;
   /** Where failures go when the caller has no `onEvent`, or it throws. */
   readonly warn: (message: string, error?: unknown) => void;
+  /** May throw: then the election does not start. */
+  readonly onStart: (election: Election) => void;
+  readonly onStopped: (election: Election) => void;
 }
 
 export interface LeaderAnswer {
@@ -117,6 +120,7 @@ export class Election implements AsyncDisposable {
   start(): this {
     this.#stopped.signal.throwIfAborted();
     if (this.#race === undefined) {
+      this.#parts.onStart(this);
       this.#stayAlive();
       this.#race = this.#runRace();
     }
@@ -350,6 +354,7 @@ export class Election implements AsyncDisposable {
   #ended(): void {
     if (this.#state === "stopped") return;
     this.#state = "stopped";
+    this.#parts.onStopped(this);
     this.#alive?.cancel();
     this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
     this.#tell({ type: "stopped" });
