@@ -16,7 +16,6 @@ import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { openStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
-import { printable } from "../text.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
@@ -145,7 +144,7 @@ class Candidate {
     const sentence =
       leader === undefined
         ? `nobody leads ${name}`
-        : `${printable(leader.holderId)} leads ${name} in term ${leader.term}${shownValue(leader.value)}`;
+        : `${leader.holderId} leads ${name} in term ${leader.term}${shownValue(leader.value)}`;
     // Beside a command stdout is the command's.
     if (command.length > 0) voice.note(`${sentence}.`, fact);
     else
@@ -161,7 +160,7 @@ class Candidate {
 }
 
 function shownValue(value: unknown): string {
-  return value === undefined ? "" : `: ${printable(JSON.stringify(value))}`;
+  return value === undefined ? "" : `: ${JSON.stringify(value)}`;
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {
