@@ -28,7 +28,10 @@ export const electCommand: Command = async ({ positionals, command, options }, v
   const priority = parseRank(options.text("priority"));
   if (command.length > 0) checkExecutable(command);
   const relay = new Relay();
-  const candidate = new Candidate({ command, relay, voice, timing, name });
+  const candidate = new Candidate({
+    ...{ command, relay, voice, timing, name },
+    hidesStore: options.has("hide-store"),
+  });
   const { tenure } = await openStore(options);
   const election = tenure.election(name, {
     ...timing.timing,
@@ -71,6 +74,7 @@ interface CandidateParts {
   readonly relay: Relay;
   readonly voice: Voice;
   readonly timing: RunTiming;
+  readonly hidesStore: boolean;
 }
 
 class Candidate {
@@ -93,11 +97,12 @@ class Candidate {
   }
 
   async lead(lease: Lease, stopping: AbortSignal): Promise<void> {
-    const { command, relay, timing } = this.#parts;
+    const { command, relay, timing, hidesStore } = this.#parts;
     if (command.length === 0) return untilAborted(stopping);
     const { clock } = systemParts();
     const { killAfterMs } = timing;
-    const end = await supervise({ command, lease, clock, killAfterMs, relay, stopping });
+    const how = { killAfterMs, relay, stopping, hidesStore };
+    const end = await supervise({ command, lease, clock, ...how });
     this.stuck = end.stuck;
     if (end.stuck) return this.#finish(EXIT.lost);
     if (end.lost === undefined) return this.#finish(end.exitCode ?? EXIT.failed);
