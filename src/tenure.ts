@@ -1,6 +1,7 @@
 // The object that `connect()` returns: leases from holder/, elections from election/, scheduled runs from once/, closed
 // together.
 
+import { ClosedError } from "./core/errors.ts";
 import { checkElection, Election, type ElectionOptions } from "./election/election.ts";
 import { Leases, type LeasesParts } from "./holder/leases.ts";
 import { type OnceOptions, type OnceResult, type OnceWork, once } from "./once/once.ts";
@@ -12,7 +13,9 @@ export interface TenureParts extends LeasesParts {
 
 export class Tenure extends Leases {
   readonly #parts: TenureParts;
+  /** Those that have been started and have not stopped. */
   readonly #elections = new Set<Election>();
+  #isClosing = false;
 
   constructor(parts: TenureParts) {
     super(parts);
@@ -26,10 +29,12 @@ export class Tenure extends Leases {
   election(name: string, options: ElectionOptions): Election {
     checkElection(options);
     const { marginMs, roundTripMs: limitMs } = this.plan(name, options).timing;
-    const parts = { ...this.#parts, leases: this, marginMs, limitMs };
-    const election = new Election(parts, name, options);
-    this.#elections.add(election);
-    return election;
+    const parts = {
+      ...{ ...this.#parts, leases: this, marginMs, limitMs },
+      onStart: (election: Election) => this.#keep(election),
+      onStopped: (election: Election) => void this.#elections.delete(election),
+    };
+    return new Election(parts, name, options);
   }
 
   /**
@@ -41,7 +46,13 @@ export class Tenure extends Leases {
     return once({ ...this.#parts, leases: this }, key, options, work);
   }
 
+  #keep(election: Election): void {
+    if (this.#isClosing) throw new ClosedError("This Tenure");
+    this.#elections.add(election);
+  }
+
   protected override async stopUsers(drainMs: number): Promise<void> {
+    this.#isClosing = true;
     await Promise.all([...this.#elections].map((election) => election.stop({ drainMs })));
   }
 }

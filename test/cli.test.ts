@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { findCommand, type Parsed, parseCommand } from "../src/cli/arguments.ts";
 import { completionScript } from "../src/cli/completion.ts";
 import { COMMANDS, GLOBAL_OPTIONS } from "../src/cli/definitions.ts";
@@ -14,6 +14,7 @@ import { manualPage } from "../src/cli/manual.ts";
 import { printable } from "../src/cli/text.ts";
 import { planFrom, runTiming } from "../src/cli/timing-options.ts";
 import { UsageError } from "../src/cli/usage-error.ts";
+import { Voice } from "../src/cli/voice.ts";
 import { planTiming } from "../src/core/timing.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -166,6 +167,54 @@ describe("what is made from the definitions", () => {
   });
 });
 
-test("control characters of others do not reach the terminal", () => {
-  expect(printable("a\u001B[2Jb\nc\u009Bd")).toBe("a\uFFFD[2Jb\uFFFDc\uFFFDd");
+describe("control characters of others do not reach the terminal", () => {
+  const hostile = "a\u001B[2Jb\nc\u009Bd";
+  const masked = "a\uFFFD[2Jb\uFFFDc\uFFFDd";
+
+  /** What a voice writes to stdout and stderr. */
+  function written(json: boolean, speak: (voice: Voice) => void): string {
+    const texts: string[] = [];
+    const spies = [process.stdout, process.stderr].map((stream) =>
+      vi.spyOn(stream, "write").mockImplementation((text) => texts.push(String(text)) > 0),
+    );
+    try {
+      speak(new Voice(json));
+    } finally {
+      for (const spy of spies) spy.mockRestore();
+    }
+    return texts.join("");
+  }
+
+  test("in a line of text", () => {
+    expect(printable(hostile)).toBe(masked);
+  });
+
+  test("in an answer, whose own lines and styles stay", () => {
+    const { hasColors } = process.stdout;
+    process.stdout.hasColors = () => true;
+    onTestFinished(() => {
+      process.stdout.hasColors = hasColors;
+    });
+    const lines = ["first", hostile, { style: "red", text: hostile }] as const;
+    const text = written(false, (voice) =>
+      voice.answer(
+        () => lines,
+        () => undefined,
+      ),
+    );
+    expect(text).toBe(`first\n${masked}\n\u001B[31m${masked}\u001B[0m\n`);
+  });
+
+  test("in a note and in the message of a failure, whose further lines are indented", () => {
+    expect(written(false, (voice) => voice.note(hostile, {}))).toBe(`tenure: ${masked}\n`);
+    expect(written(false, (voice) => voice.fail(hostile, {}))).toBe(
+      "tenure: a\uFFFD[2Jb\n  c\uFFFDd\n",
+    );
+  });
+
+  test("in JSON, which means the same nevertheless", () => {
+    const text = written(true, (voice) => voice.note("", { hostile }));
+    expect(text).toBe('{"hostile":"a\\u001b[2Jb\\nc\\u009bd"}\n');
+    expect(JSON.parse(text)).toEqual({ hostile });
+  });
 });

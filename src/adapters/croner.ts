@@ -3,7 +3,7 @@
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { Tenure } from "../tenure.ts";
-import { checkOnSkip, type FireOptions } from "./skipped.ts";
+import { checkOnSkip, type FireOptions, reportSkip } from "./skipped.ts";
 
 /** What is asked of croner's Cron. */
 export interface CronerJob {
@@ -33,7 +33,7 @@ export function oncePerFire<Job extends CronerJob>(
     const result = await tenure.once(key, { ...once, atMs: fire.getTime() }, (lease) =>
       work(lease, job, fire),
     );
-    if (!result.ran) onSkip?.({ ...result, key });
+    if (!result.ran) void reportSkip(onSkip, { ...result, key });
   };
 }
 

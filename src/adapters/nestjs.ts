@@ -15,7 +15,7 @@ import { systemParts } from "../runtime/system.ts";
 import type { OpenStore } from "../stores/store.ts";
 import type { Tenure } from "../tenure.ts";
 import { lastFire } from "./nestjs/last-fire.ts";
-import { checkOnSkip, type FireOptions } from "./skipped.ts";
+import { checkOnSkip, type FireOptions, reportSkip } from "./skipped.ts";
 
 /** The name under which Nest hands out the Tenure of TenureModule. */
 export const TENURE: unique symbol = Symbol.for("tenure");
@@ -97,12 +97,12 @@ export function OncePerFire(key: string, options: FireOptions = {}): MethodDecor
     Inject(SchedulerRegistry)(target, REGISTRY_HERE);
     const wrapped = async function (this: Host, ...rest: unknown[]): Promise<unknown> {
       const fire = fireOf(this[REGISTRY_HERE], key, options);
-      if (fire === "late") return void onSkip?.({ ran: false, reason: "late", key });
+      if (fire === "late") return void reportSkip(onSkip, { ran: false, reason: "late", key });
       const result = await this[TENURE_HERE].once(key, { ...once, ...fire }, (lease) =>
         method.call(this, lease, ...rest),
       );
       if (result.ran) return result.value;
-      return void onSkip?.({ ...result, key });
+      return void reportSkip(onSkip, { ...result, key });
     };
     // Whichever of the two decorators stands above: what @Cron left on the method is found on the wrapper.
     for (const name of Reflect.getMetadataKeys(method))

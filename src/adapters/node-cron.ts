@@ -5,7 +5,7 @@
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { Tenure } from "../tenure.ts";
-import { checkOnSkip, type FireOptions } from "./skipped.ts";
+import { checkOnSkip, type FireOptions, reportSkip } from "./skipped.ts";
 
 export interface NodeCronOptions extends FireOptions {
   /**
@@ -54,7 +54,7 @@ export function nodeCronCoordinator(
       });
       over.then((result) => {
         if (result.ran) return;
-        onSkip?.({ ...result, key: name });
+        void reportSkip(onSkip, { ...result, key: name });
         resolve(false);
       }, reject);
     });

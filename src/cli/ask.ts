@@ -2,6 +2,7 @@
 
 import { createInterface } from "node:readline";
 import type { Options } from "./arguments.ts";
+import { printable } from "./text.ts";
 import { UsageError } from "./usage-error.ts";
 import type { Voice } from "./voice.ts";
 
@@ -16,7 +17,7 @@ export function agrees(question: string): Promise<boolean> {
   const reader = createInterface({ input: process.stdin, output: process.stdout });
   return new Promise((resolve) => {
     reader.once("close", () => resolve(false));
-    reader.question(`${question} [y/N] `, (answer) => {
+    reader.question(`${printable(question)} [y/N] `, (answer) => {
       resolve(/^y(es)?$/i.test(answer.trim()));
       reader.close();
     });

@@ -91,6 +91,12 @@ const KILL_AFTER: OptionDefinition = {
     "How long before its deadline the command gets SIGTERM, to end by itself before SIGKILL. Default: a fifth of the ttl, at most 10s.",
 };
 
+const HIDE_STORE: OptionDefinition = {
+  name: "hide-store",
+  summary:
+    "Keep TENURE_STORE, and a password in it, out of the command's environment. A tenure inside the command then needs --store. Default: the command inherits it.",
+};
+
 export const COMMANDS: readonly CommandDefinition[] = [
   {
     name: "run",
@@ -107,6 +113,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
       { name: "no-wait", summary: "Give up at once when somebody else holds it." },
       ...TIMING,
       KILL_AFTER,
+      HIDE_STORE,
       { name: "restart", summary: "After a loss, queue again and run the command again." },
       {
         name: "once-per",
@@ -154,6 +161,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
       },
       ...TIMING,
       KILL_AFTER,
+      HIDE_STORE,
     ],
     examples: [
       {

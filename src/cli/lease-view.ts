@@ -1,20 +1,13 @@
 // A lease as it is shown: a row for people, an object for programs.
 
 import type { LeaseView } from "../stores/store.ts";
-import { printable } from "./text.ts";
 
 export const LEASE_HEAD = ["RESOURCE", "HOLDER", "TOKEN", "EXPIRES IN", "VALUE"] as const;
 
 export function leaseRow({ resource, holder }: LeaseView): string[] {
-  if (holder === undefined) return [printable(resource), "-", "-", "-", ""];
+  if (holder === undefined) return [resource, "-", "-", "-", ""];
   const value = holder.value === undefined ? "" : JSON.stringify(holder.value);
-  return [
-    printable(resource),
-    printable(holder.holderId),
-    String(holder.token),
-    secondsLeft(holder.expiresInMs),
-    printable(value),
-  ];
+  return [resource, holder.holderId, String(holder.token), secondsLeft(holder.expiresInMs), value];
 }
 
 export function leaseObject({ resource, holder }: LeaseView): Record<string, unknown> {

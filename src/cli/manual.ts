@@ -48,7 +48,10 @@ function commandPart(command: CommandDefinition): string[] {
 
 function environment(): [string, string][] {
   return [
-    ["TENURE_STORE", "The store when --store is not given."],
+    [
+      "TENURE_STORE",
+      "The store when --store is not given. The command that run or elect runs inherits it, unless --hide-store is given.",
+    ],
     ["TENURE_DATABASE", "The database of guard when --database is not given."],
     ["NO_COLOR", "When set, no colours."],
     ["TENURE_RESOURCE, TENURE_TOKEN", "For the command that run or elect runs: what it holds."],

@@ -8,6 +8,13 @@ import type { OpenStore, Store } from "../stores/store.ts";
 import type { Tenure } from "../tenure.ts";
 import type { Options } from "./arguments.ts";
 import { quietExperiments } from "./demo/quiet.ts";
+import { UsageError } from "./usage-error.ts";
+
+/**
+ * TENURE_STORE of a command whose store is hidden. Without any, a tenure inside the command would take the file of this user,
+ * in silence, and hold leases that are not those of the other machines.
+ */
+export const HIDDEN_STORE = "hidden:";
 
 export interface Opened {
   readonly tenure: Tenure;
@@ -33,6 +40,11 @@ export async function openStore(options: Options): Promise<Opened> {
 
 async function chosenStore(options: Options): Promise<OpenStore> {
   const url = options.text("store") ?? process.env.TENURE_STORE;
+  if (url === HIDDEN_STORE) {
+    throw new UsageError(
+      "The tenure that runs this command hides its store (--hide-store). Name a store with --store URL, or run the outer one without --hide-store.",
+    );
+  }
   if (url !== undefined && url !== "") return fromUrl(url);
   const { sqliteStore } = await import("../stores/sqlite.ts");
   return sqliteStore({ file: defaultFile() });

@@ -27,7 +27,7 @@ export function table(head: readonly string[], body: readonly (readonly string[]
   );
 }
 
-/** Names come from others: a control character in one must not reach the terminal. */
+/** For one line. Names come from others: a control character in one must not reach the terminal. */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   return text.replace(/[\u0000-\u001F\u007F-\u009F]/g, "\uFFFD");

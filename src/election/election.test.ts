@@ -1,7 +1,7 @@
 // Goal: a candidate gets ready before it queues, leads under the lease, is told to stop, and comes back. Method: several
 // processes on one memory backend, on a manual clock.
 import { describe, expect, test } from "vitest";
-import { candidate, untilAsked } from "../../test/support/election-world.ts";
+import { type Candidate, candidate, untilAsked } from "../../test/support/election-world.ts";
 import {
   down,
   flush,
@@ -264,5 +264,52 @@ describe("resigning", () => {
     await one.election.stop();
     await flush();
     expect(three.election.state).toBe("leading");
+  });
+});
+
+describe("what a Tenure keeps", () => {
+  /** Counts how often close() stops an election. */
+  function countStops(election: Candidate["election"]): () => number {
+    const stop = election.stop.bind(election);
+    let stops = 0;
+    election.stop = (options) => {
+      stops += 1;
+      return stop(options);
+    };
+    return () => stops;
+  }
+
+  test("an election that was stopped, or ended by itself, is dropped", async () => {
+    const world = makeWorld();
+    const stopped = await candidate(world, "stopped");
+    stopped.election.start();
+    await stopped.election.stop();
+    const ended = await candidate(world, "ended", { lead: () => undefined, campaignAgain: false });
+    ended.election.start();
+    await flush();
+    expect(ended.election.state).toBe("stopped");
+    const counts = [stopped, ended].map(({ election }) => countStops(election));
+    await Promise.all([stopped.tenure.close(), ended.tenure.close()]);
+    expect(counts.map((count) => count())).toEqual([0, 0]);
+  });
+
+  test("an election that was never started is not kept, and cannot be started after close()", async () => {
+    const world = makeWorld();
+    const prepared: string[] = [];
+    const one = await candidate(world, "one", { prepare: () => void prepared.push("one") });
+    const count = countStops(one.election);
+    await one.tenure.close();
+    expect(count()).toBe(0);
+    expect(() => one.election.start()).toThrow(expect.objectContaining({ code: "CLOSED" }));
+    expect(prepared).toEqual([]);
+  });
+
+  test("close() stops an election that runs", async () => {
+    const one = await candidate(makeWorld(), "one");
+    const count = countStops(one.election.start());
+    await flush();
+    await one.tenure.close();
+    expect(count()).toBe(1);
+    expect(one.election.state).toBe("stopped");
   });
 });

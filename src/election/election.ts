@@ -4,7 +4,6 @@
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Timer } from "../core/clock.ts";
 import { ClosedError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
-import { checkHolderId } from "../core/record.ts";
 import { orAborted } from "../core/signals.ts";
 import type { Handover, HandoverOptions } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";
@@ -15,7 +14,14 @@ import type { Consistency, ReadAnswer } from "../stores/store.ts";
 import { type ElectionEvent, errorOf, warningOf } from "./events.ts";
 import { PRIORITY_MAX, PRIORITY_STEP_MS, untilLed, untilVacantFor } from "./hold-back.ts";
 import { type Leader, leaderOf, observe } from "./observe.ts";
-import { findNote, leaveNote, type Note, noteOf, type Preference } from "./preference.ts";
+import {
+  checkPreference,
+  findNote,
+  leaveNote,
+  type Note,
+  noteOf,
+  type Preference,
+} from "./preference.ts";
 import { type Lead, Reign } from "./reign.ts";
 
 export interface ElectionOptions extends LeaseOptions {
@@ -43,6 +49,9 @@ export interface ElectionParts extends UnrenewedParts {
   readonly marginMs: number;
   /** Where failures go when the caller has no `onEvent`, or it throws. */
   readonly warn: (message: string, error?: unknown) => void;
+  /** May throw: then the election does not start. */
+  readonly onStart: (election: Election) => void;
+  readonly onStopped: (election: Election) => void;
 }
 
 export interface LeaderAnswer {
@@ -78,8 +87,6 @@ export type ElectionState = "idle" | "preparing" | "campaigning" | "leading" | "
 
 const RESIGN_WAIT_MS = 5_000;
 const DRAIN_MS = 10_000;
-const PREFERRED_MS = 2_000;
-const PREFERRED_MAX_MS = 60_000;
 const RETRY: Backoff = { baseMs: 200, capMs: 10_000 };
 /** About twelve days, the most that a timer of Node can do is twice that; it is set again. */
 const LONG_MS = 2 ** 30;
@@ -117,6 +124,7 @@ export class Election implements AsyncDisposable {
   start(): this {
     this.#stopped.signal.throwIfAborted();
     if (this.#race === undefined) {
+      this.#parts.onStart(this);
       this.#stayAlive();
       this.#race = this.#runRace();
     }
@@ -169,7 +177,7 @@ export class Election implements AsyncDisposable {
     const { preference, ...handover } = limits;
     if (preference === undefined) return reign.resign(handover);
     const { preferred } = preference;
-    const drainMs = Math.min(handover.drainMs, PREFERRED_MAX_MS);
+    const { drainMs } = handover;
     const isKnown = await leaveNote(this.#parts, this.name, { ...preference, drainMs }).then(
       () => true,
       // A wish that cannot be left is no reason to stay.
@@ -350,6 +358,7 @@ export class Election implements AsyncDisposable {
   #ended(): void {
     if (this.#state === "stopped") return;
     this.#state = "stopped";
+    this.#parts.onStopped(this);
     this.#alive?.cancel();
     this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
     this.#tell({ type: "stopped" });
@@ -362,18 +371,10 @@ interface Limits extends HandoverOptions {
 }
 
 function limitsOf(options: ResignOptions, defaultWaitMs: number): Limits {
-  const { waitMs = defaultWaitMs, drainMs = DRAIN_MS, preferred } = options;
+  const { waitMs = defaultWaitMs, drainMs = DRAIN_MS } = options;
   if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
   if (!isDelay(drainMs)) throw badDelay("drainMs", drainMs);
-  const { preferredMs = PREFERRED_MS } = options;
-  if (!isDelay(preferredMs) || preferredMs > PREFERRED_MAX_MS) {
-    throw new InvalidArgumentError(
-      `\`preferredMs\` must be from 0 to ${PREFERRED_MAX_MS}, got ${String(preferredMs)}.`,
-    );
-  }
-  const preference =
-    preferred === undefined ? undefined : { preferred: checkHolderId(preferred), preferredMs };
-  return { waitMs, drainMs, preference };
+  return { waitMs, drainMs, preference: checkPreference(options) };
 }
 
 export function checkElection(options: ElectionOptions): void {

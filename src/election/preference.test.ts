@@ -174,6 +174,29 @@ describe("preference", () => {
     expect(two.election.state).toBe("leading");
   });
 
+  test("a note that names too long a time holds candidates back for 60 seconds at most", async () => {
+    const world = makeWorld();
+    const outsider = await world.join("outsider");
+    const value = { preferred: "nobody", preferredMs: 1e12 };
+    await outsider.tenure.acquire("leader@next", { value });
+    const one = await candidate(world, "one");
+    one.election.start();
+    await world.clock.advance(59_999);
+    expect(one.election.state).toBe("campaigning");
+    await world.clock.advance(1);
+    expect(one.election.state).toBe("leading");
+  });
+
+  test("a note that names a negative time holds nobody back", async () => {
+    const world = makeWorld();
+    const outsider = await world.join("outsider");
+    await outsider.tenure.acquire("leader@next", { value: { preferred: "x", preferredMs: -1 } });
+    const one = await candidate(world, "one");
+    one.election.start();
+    await world.clock.advance(1);
+    expect(one.election.state).toBe("leading");
+  });
+
   test("the wish of an earlier leader gives way to that of a later one", async () => {
     const world = makeWorld();
     const candidates = await line(world, { one: 0, two: 0, three: 0 });

@@ -1,10 +1,11 @@
 // The wish of a leader who resigns: who shall lead next. A note that others find and hold back for, once and for a bounded
 // time. It decides nothing: who leads is whom the store granted the lease.
 
-import { StoreUnavailableError } from "../core/errors.ts";
+import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
+import { checkHolderId } from "../core/record.ts";
 import type { Leases } from "../holder/leases.ts";
 import { openUnrenewed, type UnrenewedParts } from "../holder/unrenewed.ts";
-import { pause } from "../holder/waits.ts";
+import { isDelay, pause } from "../holder/waits.ts";
 
 export interface Preference {
   /** The holderId of the successor that is wished for. */
@@ -18,11 +19,28 @@ export interface Note extends Preference {
   readonly token: bigint;
 }
 
+const PREFERRED_MS = 2_000;
+/** The longest that candidates hold back, whatever a note says: anyone who can write to the store can leave one. */
+const PREFERRED_MAX_MS = 60_000;
 /** Finding out is part of every takeover, so it may not take long. */
 const LOOK_MAX_MS = 250;
 
 export function noteOf(name: string): string {
   return `${name}@next`;
+}
+
+/** Undefined when nobody is preferred. */
+export function checkPreference(given: {
+  readonly preferred?: string | undefined;
+  readonly preferredMs?: number | undefined;
+}): Preference | undefined {
+  const { preferred, preferredMs = PREFERRED_MS } = given;
+  if (!isDelay(preferredMs) || preferredMs > PREFERRED_MAX_MS) {
+    throw new InvalidArgumentError(
+      `\`preferredMs\` must be from 0 to ${PREFERRED_MAX_MS}, got ${String(preferredMs)}.`,
+    );
+  }
+  return preferred === undefined ? undefined : { preferred: checkHolderId(preferred), preferredMs };
 }
 
 /**
@@ -35,7 +53,7 @@ export async function leaveNote(
   { preferred, preferredMs, drainMs }: Preference & { readonly drainMs: number },
 ): Promise<void> {
   const resource = noteOf(name);
-  const left = await openUnrenewed(parts, drainMs + preferredMs);
+  const left = await openUnrenewed(parts, Math.min(drainMs, PREFERRED_MAX_MS) + preferredMs);
   const value = { preferred, preferredMs };
   let isLeft = false;
   try {
@@ -73,5 +91,6 @@ export async function findNote(
   const { preferred, preferredMs } = value ?? {};
   if (holder === undefined || typeof preferred !== "string" || typeof preferredMs !== "number")
     return undefined;
-  return { token: holder.token, preferred, preferredMs };
+  const boundedMs = Math.min(Math.max(0, preferredMs), PREFERRED_MAX_MS);
+  return { token: holder.token, preferred, preferredMs: boundedMs };
 }

@@ -15,6 +15,23 @@ import {
 import { AcquireTimeoutError, StoreUnavailableError, StoreUnusableError } from "../core/errors.ts";
 import type { Lease } from "./lease.ts";
 
+test("order is between processes: four callers of one and two of another alternate, each with its own callers in order", async () => {
+  const { join } = makeWorld();
+  const [one, two] = [await join("one"), await join("two")];
+  const held = await (await join("holder")).tenure.acquire("settlement");
+  const order: string[] = [];
+  const call = (name: string, { tenure }: typeof one): Promise<void> =>
+    tenure.withLease("settlement", () => void order.push(name));
+  const calls: Promise<void>[] = [];
+  for (const name of ["a1", "a2", "a3", "a4"]) calls.push(call(name, one));
+  await flush();
+  for (const name of ["b1", "b2"]) calls.push(call(name, two));
+  await flush();
+  await held.release();
+  await Promise.all(calls);
+  expect(order).toEqual(["a1", "b1", "a2", "b2", "a3", "a4"]);
+});
+
 describe("waiting", () => {
   test("L2: a waiter holds as soon as the resource is released, with no timer in between", async () => {
     const { clock, join } = makeWorld();

@@ -110,7 +110,11 @@ export class Leases implements AsyncDisposable {
     return this.#parts.store.guarantees;
   }
 
-  /** Waits until the resource is free and holds it. Rejects with AcquireTimeoutError when `waitMs` is over. */
+  /**
+   * Waits until the resource is free and holds it. Rejects with AcquireTimeoutError when `waitMs` is over. Waiters are
+   * served first come, first served between processes: each Tenure has one place in the queue per resource, and its calls
+   * take turns in it, in their own order. With callers waiting in two processes, the two therefore alternate.
+   */
   async acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
     const waitMs = checkWait(options.waitMs ?? this.#parts.defaults.waitMs ?? DEFAULT_WAIT_MS);
     const answer = await this.#acquire(resource, options, waitMs === 0 ? undefined : waitMs);

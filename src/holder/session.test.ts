@@ -11,9 +11,11 @@ import {
   TIMING,
 } from "../../test/support/holder-world.ts";
 import type { TimerOptions } from "../core/clock.ts";
+import { planTiming } from "../core/timing.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { ManualClock, manualRandom } from "../testing/manual-clock.ts";
 import { Leases } from "./leases.ts";
+import { Sessions } from "./sessions.ts";
 
 describe("renewal", () => {
   test("a thousand leases cost one renewal request for every renewEveryMs", async () => {
@@ -135,6 +137,18 @@ describe("idle sessions", () => {
     await held.release();
     expect((await waiting).check()).toBe(2n);
   });
+});
+
+test("sessions that have ended are dropped, however many timings were used", async () => {
+  const clock = new ManualClock();
+  const random = manualRandom();
+  const store = await memoryStore()({ clock, hostClock: clock.hostClock, random });
+  const sessions = new Sessions({ store, clock, random, holderId: "one", keepAlive: false });
+  const timings = Array.from({ length: 50 }, (_, index) => planTiming({ ttlMs: 9_000 + index }));
+  for (const timing of timings) await sessions.live(timing);
+  expect(sessions.all()).toHaveLength(50);
+  await clock.advance(60_000);
+  expect(sessions.all()).toHaveLength(0);
 });
 
 describe("what the store granted", () => {

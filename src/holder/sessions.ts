@@ -40,7 +40,7 @@ export class Sessions {
     if (opening === undefined) {
       opening = this.#open(timing)
         .then((session) => {
-          this.#current.set(key, session);
+          this.#keep(key, session);
           return session;
         })
         .finally(() => this.#opening.delete(key));
@@ -58,7 +58,15 @@ export class Sessions {
 
   /** Every session that has not ended. */
   all(): Session[] {
-    return [...this.#current.values()].filter((session) => session.end === undefined);
+    return [...this.#current.values()];
+  }
+
+  #keep(key: string, session: Session): void {
+    this.#current.set(key, session);
+    const drop = (): void => {
+      if (this.#current.get(key) === session) this.#current.delete(key);
+    };
+    session.endSignal.addEventListener("abort", drop, { once: true });
   }
 
   async #open(timing: Timing): Promise<Session> {

@@ -12,8 +12,7 @@ import type { Members } from "./etcd/members.ts";
 import type { Names } from "./etcd/names.ts";
 import { openMembers } from "./etcd/open.ts";
 import { type EtcdOptions, settingsOf } from "./etcd/options.ts";
-import { renewed } from "./etcd/renewal.ts";
-import { endSession, openSession } from "./etcd/sessions.ts";
+import { endSession, openSession, renewSession } from "./etcd/sessions.ts";
 import { Transactions } from "./etcd/transactions.ts";
 import type { EtcdCall, EtcdStream, EtcdTransport, StreamEvents } from "./etcd/transport.ts";
 import { list, read } from "./etcd/views.ts";
@@ -82,12 +81,8 @@ class EtcdStore implements Store {
     const given = withdrawn.map((attempt) =>
       this.withdraw({ sessionId, limitMs, ...attempt }).catch(() => undefined),
     );
-    const { names } = this.#inside;
-    const [outcome] = await Promise.all([
-      renewed(this.#inside, names.session(sessionId), limitMs),
-      ...given,
-    ]);
-    if (outcome.kind === "gone") this.#inside.attempts.forgetSession(sessionId);
+    const renewing = renewSession(this.#inside, { sessionId, limitMs });
+    const [outcome] = await Promise.all([renewing, ...given]);
     return outcome;
   }
 
@@ -100,7 +95,6 @@ class EtcdStore implements Store {
   }
 
   endSession(request: contract.SessionRequest): Promise<void> {
-    this.#inside.attempts.forgetSession(request.sessionId);
     return endSession(this.#inside, request);
   }
 

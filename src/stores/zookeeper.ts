@@ -59,6 +59,7 @@ class ZooKeeperStore implements Store {
 
   async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     this.#refuseWhenClosed();
+    this.#forgetExpired();
     const { sessionId, limitMs } = request;
     const settings = { ...this.#settings.link, prefersLeader: true };
     const link = new Link(settings, this.#clock, Math.ceil(request.ttlMs));
@@ -83,6 +84,7 @@ class ZooKeeperStore implements Store {
     this.#sessions
       .get(sessionId)
       ?.link.close(new SessionOverError("the session was opened anew"), true);
+    session.aliveUntil = this.#clock.now() + link.timeoutMs;
     this.#sessions.set(sessionId, session);
     return { ttlMs: link.timeoutMs };
   }
@@ -98,10 +100,12 @@ class ZooKeeperStore implements Store {
     const session = this.#session(sessionId);
     if (session === undefined) return { kind: "gone" };
     const renewed = async (): Promise<contract.RenewOutcome> => {
+      // The next renewal repeats a withdrawal that fails. It must not put this one in doubt.
       const giveBack = withdrawn.map(({ resource, attempt }) =>
-        session.withdraw(resource, attempt, limitMs),
+        session.withdraw(resource, attempt, limitMs).catch(() => undefined),
       );
       const [gone] = await Promise.all([session.renew(limitMs), ...giveBack]);
+      session.aliveUntil = this.#clock.now() + session.link.timeoutMs;
       return { kind: "renewed", ttlMs: session.link.timeoutMs, gone };
     };
     return this.#unlessOver(sessionId, renewed(), { kind: "gone" });
@@ -223,6 +227,15 @@ class ZooKeeperStore implements Store {
     if (session?.link.isOver && this.#sessions.get(sessionId) === session)
       this.#sessions.delete(sessionId);
     return outcome;
+  }
+
+  /** Their holders stopped by their own clocks, because the ensemble could not be reached, or never meant to renew. */
+  #forgetExpired(): void {
+    for (const [sessionId, { aliveUntil, link }] of this.#sessions) {
+      if (aliveUntil >= this.#clock.now()) continue;
+      this.#sessions.delete(sessionId);
+      link.close(new SessionOverError("the session has expired"), false);
+    }
   }
 
   #refuseWhenClosed(): void {

@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { hasMembers } from "../../src/cli/child/members.ts";
 import { Reaper } from "../../src/cli/child/reaper.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { type CliWorld, cliWorlds, SHORT } from "../support/cli.ts";
+import { type CliWorld, cliWorlds, PROGRAM, SHORT } from "../support/cli.ts";
 import { hostMs, until } from "../support/process-file.ts";
 
 const world = cliWorlds();
@@ -37,6 +37,26 @@ describe("the command", () => {
     expect((await here.run(["show", "job"])).exit.code).toBe(EXIT.no);
     await expectNothingLeft(here);
   });
+
+  test.each(["run", "elect"])(
+    "%s: inherits TENURE_STORE, and with --hide-store does not learn it",
+    async (command) => {
+      const here = world();
+      const inner = `${JSON.stringify(process.execPath)} ${JSON.stringify(PROGRAM)} show inner`;
+      const script = sh(`echo "store $TENURE_STORE"; ${inner}`);
+      const url = `sqlite:${join(here.folder, "tenure.db")}`;
+      const shown = await here.run([command, "job", ...script]);
+      expect(shown.out).toContain(`store ${url}\ninner is free.\n`);
+      const hidden = await here.run([command, "job", "--hide-store", ...script]);
+      expect(hidden.out).toContain("store hidden:\n");
+      // It must not use the file of this user instead.
+      expect(hidden.exit.code).toBe(EXIT.usage);
+      expect(hidden.err).toContain("hides its store (--hide-store). Name a store with --store URL");
+      const named = sh(`${inner} --store ${url}`);
+      const again = await here.run([command, "job", "--hide-store", ...named]);
+      expect(again.out).toContain("inner is free.\n");
+    },
+  );
 
   test("ends the program with its own exit code, or 128 + n for a signal", async () => {
     const here = world();

@@ -1,4 +1,7 @@
 // etcd for tests: one member or several, with a password and TLS on demand.
+import { generateKeyPairSync } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { type Address, addressOf, until } from "./ask.ts";
 import { type Certificate, makeCertificate } from "./certificate.ts";
 import { type Engine, pathOf } from "./engine.ts";
@@ -18,6 +21,8 @@ export interface EtcdOptions extends OwnOptions {
   readonly rootPassword?: string | undefined;
   /** Accept only TLS from clients, with a certificate made for the occasion. */
   readonly tls?: boolean | undefined;
+  /** Issue logins as signed JWTs that are valid for this long ("1s"), instead of etcd's simple tokens. */
+  readonly jwtLogins?: string | undefined;
   /** More arguments for etcd: ["--quota-backend-bytes", "1048576"]. */
   readonly args?: readonly string[] | undefined;
 }
@@ -74,6 +79,7 @@ export async function startEtcdCluster(options: EtcdClusterOptions = {}): Promis
 
 async function startMembers(size: number, options: EtcdOptions): Promise<EtcdServer[]> {
   const engine = await needEngine("etcd");
+  const args = [...(await jwtArguments(options)), ...(options.args ?? [])];
   return withFreePorts(size * 2, async (ports) => {
     const members = Array.from({ length: size }, (_, index) => ({
       name: `s${index + 1}`,
@@ -82,7 +88,9 @@ async function startMembers(size: number, options: EtcdOptions): Promise<EtcdSer
     }));
     // All at once: the first answers only when a majority is there.
     const started = await Promise.allSettled(
-      members.map((member) => startMember(engine, { member, members, options })),
+      members.map((member) =>
+        startMember(engine, { member, members, options: { ...options, args } }),
+      ),
     );
     const servers = started.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
     try {
@@ -135,6 +143,22 @@ function optionalArguments(options: EtcdOptions, certificate: Certificate | unde
       : []),
     ...(options.args ?? []),
   ];
+}
+
+/** One key pair for all members, so that each accepts the logins of the others. */
+async function jwtArguments({ jwtLogins }: EtcdOptions): Promise<string[]> {
+  if (jwtLogins === undefined) return [];
+  const folder = await makeFolder("etcd-jwt");
+  const { publicKey, privateKey } = generateKeyPairSync("rsa", {
+    modulusLength: 2_048,
+    publicKeyEncoding: { type: "spki", format: "pem" },
+    privateKeyEncoding: { type: "pkcs1", format: "pem" },
+  });
+  const files = { "pub-key": join(folder, "public.pem"), "priv-key": join(folder, "private.pem") };
+  writeFileSync(files["pub-key"], publicKey);
+  writeFileSync(files["priv-key"], privateKey, { mode: 0o600 });
+  const settings = Object.entries({ ...files, "sign-method": "RS256", ttl: jwtLogins });
+  return ["--auth-token", `jwt,${settings.map((pair) => pair.join("=")).join(",")}`];
 }
 
 async function enableAuth(server: EtcdServer | undefined, password: string): Promise<void> {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach } from "vitest";
 
-const PROGRAM = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+export const PROGRAM: string = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 /** A program that says nothing for so long hangs. */
 const SILENCE_MAX_MS = 20_000;

@@ -1,11 +1,11 @@
 // A voice that keeps what a command answers, for tests of commands.
-import { Voice } from "../../src/cli/voice.ts";
+import { type Line, Voice } from "../../src/cli/voice.ts";
 
 export class ListeningVoice extends Voice {
   readonly texts: string[] = [];
 
-  override answer(text: () => string, object: () => unknown): void {
-    this.texts.push(this.json ? JSON.stringify(object(), bigintAsText) : text());
+  override answer(lines: () => Line | readonly Line[], object: () => unknown): void {
+    this.texts.push(this.json ? JSON.stringify(object(), bigintAsText) : this.text(lines()));
   }
 
   override progress(): void {}

@@ -1,5 +1,5 @@
-// Which fire a run is for. The library below @nestjs/schedule only tells when the next one is, so the last is found from
-// further back.
+// Finds the fire that a run is for. The library below @nestjs/schedule only computes the next fire after an instant, so the
+// last one is searched for backwards from now, in steps that double, and then by bisection.
 
 /** What is asked of a CronTime of the `cron` package. */
 export interface CronTimes {
@@ -8,11 +8,39 @@ export interface CronTimes {
 
 /** A timer may go off a moment before the instant that it was set for. */
 const EARLY_MS = 50;
+/** The shortest interval of a schedule. */
+const STEP_MS = 1_000;
 
 /** The last instant that the schedule names, up to now; undefined when there is none within `reachMs`. */
 export function lastFire(times: CronTimes, now: number, reachMs: number): number | undefined {
   const next = (after: number): number => times.getNextDateFrom(new Date(after)).toMillis();
-  let last: number | undefined;
-  for (let at = next(now - reachMs - 1); at <= now + EARLY_MS; at = next(at)) last = at;
-  return last;
+  const latest = now + EARLY_MS;
+  const earliest = now - reachMs - 1;
+  let from = latest;
+  let found: number | undefined;
+  for (let stepMs = STEP_MS; found === undefined; stepMs *= 2) {
+    const start = Math.max(earliest, latest - stepMs);
+    const fire = next(start);
+    if (fire <= latest) found = fire;
+    else if (start === earliest) return undefined;
+    else from = start;
+  }
+  return newest(next, { found, from, latest });
+}
+
+/** `found` is a fire, and there is none after `from`, up to `latest`. */
+function newest(
+  next: (after: number) => number,
+  range: { readonly found: number; readonly from: number; readonly latest: number },
+): number {
+  let { found, from } = range;
+  for (;;) {
+    const following = next(found);
+    if (following > range.latest) return found;
+    found = following;
+    const middle = Math.floor((found + from) / 2);
+    const fire = middle > found ? next(middle) : found;
+    if (fire > range.latest) from = middle;
+    else found = fire;
+  }
 }

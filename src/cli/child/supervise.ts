@@ -8,6 +8,7 @@ import type { Lease } from "../../holder/lease.ts";
 import { pause } from "../../holder/waits.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { EXIT } from "../exit-codes.ts";
+import { HIDDEN_STORE } from "../open-store.ts";
 import type { Relay } from "../relay.ts";
 import { ChildGroup, type GroupExit } from "./group.ts";
 import { Warden } from "./warden.ts";
@@ -18,6 +19,8 @@ export interface Supervision {
   readonly clock: Clock;
   readonly killAfterMs: number;
   readonly relay: Relay;
+  /** The command is not to know the URL of the store. */
+  readonly hidesStore: boolean;
   /** Aborts when the command should end although the lease is held. */
   readonly stopping?: AbortSignal;
 }
@@ -74,7 +77,7 @@ async function start(parts: Supervision): Promise<ChildGroup | string> {
     if (lease.safeUntil - clock.now() <= killAfterMs) throw new TooLate();
   };
   try {
-    return await ChildGroup.start(command, environment(lease, clock), mayStart);
+    return await ChildGroup.start(command, environment(parts), mayStart);
   } catch (error) {
     const over =
       error instanceof TooLate ||
@@ -89,10 +92,11 @@ class TooLate extends Error {
   override readonly message = "The lease was too near its end to start the command.";
 }
 
-function environment(lease: Lease, clock: Clock): NodeJS.ProcessEnv {
+function environment({ lease, clock, hidesStore }: Supervision): NodeJS.ProcessEnv {
   const hostNow = Number(process.hrtime.bigint() / 1_000n) / 1_000;
   return {
     ...process.env,
+    ...(hidesStore ? { TENURE_STORE: HIDDEN_STORE } : {}),
     TENURE_RESOURCE: lease.resource,
     TENURE_TOKEN: formatToken(lease.token),
     TENURE_SAFE_UNTIL_MS: String(Math.floor(hostNow + lease.safeUntil - clock.now())),

@@ -8,7 +8,7 @@ export const completionCommand: Command = async ({ positionals }, voice) => {
   const shell = positionals[0] ?? "";
   const script = completionScript(shell);
   voice.answer(
-    () => script.trimEnd(),
+    () => script.trimEnd().split("\n"),
     () => ({ shell, script }),
   );
   return EXIT.ok;

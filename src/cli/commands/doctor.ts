@@ -13,7 +13,7 @@ import { Relay } from "../relay.ts";
 import { table } from "../text.ts";
 import { planFrom } from "../timing-options.ts";
 import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
+import type { Line, Voice } from "../voice.ts";
 
 const FOR_MS = 5_000;
 const FOR_MAX_MS = 600_000;
@@ -68,17 +68,16 @@ function tell(voice: Voice, findings: Findings): void {
     timerLateMs: percentiles(measured.lateMs),
   };
   voice.answer(
-    () => describe(voice, findings, seen),
+    () => describe(findings, seen),
     () => ({ ...seen, failures: measured.failures, host, guarantees, suspendSafe, ...advice }),
   );
 }
 
 function describe(
-  voice: Voice,
   { host, guarantees, suspendSafe, advice }: Findings,
   seen: Readonly<Record<"renewMs" | "grantAndReleaseMs" | "timerLateMs", Percentiles>>,
-): string {
-  const { paint } = voice;
+): Line[] {
+  const bold = (text: string): Line => ({ style: "bold", text });
   const row = (name: string, { count, p50, p90, p99, p999, max }: Percentiles): string[] => [
     `  ${name}`,
     ...[p50, p90, p99, p999, max].map(shown),
@@ -93,23 +92,23 @@ function describe(
   const { throttledMs, stolenShare } = host;
   const bullets = (lines: readonly string[]): string[] => lines.map((line) => `  - ${line}`);
   return [
-    paint("bold", "Measured"),
+    bold("Measured"),
     ...table(head, rows),
     `  throttled ${throttledMs === undefined ? "unknown" : shown(throttledMs)}, stolen ${stolenShare === undefined ? "unknown" : `${(stolenShare * 100).toFixed(1)} %`}, suspend is ${suspendSafe ? "noticed" : "not noticed"}`,
     "",
-    paint("bold", "The store"),
+    bold("The store"),
     `  ${guarantees.store}: ${guarantees.durable ? "grants survive a crash" : "grants may be lost in a crash"}, waiters ${guarantees.fifo ? "in order" : "in no order"}, woken by ${guarantees.wakeUp}`,
     `  expiry by ${guarantees.expiryClock}; tokens from ${guarantees.tokenSource}`,
     "",
-    paint("bold", "Recommended"),
+    bold("Recommended"),
     ...bullets(advice.reasons),
     "",
     ...(advice.breaks.length === 0
-      ? [paint("green", "Nothing was found that would break a lease.")]
-      : [paint("red", "Would break"), ...bullets(advice.breaks)]),
-    ...(advice.warnings.length === 0 ? [] : ["", paint("bold", "Worth knowing")]),
+      ? [{ style: "green", text: "Nothing was found that would break a lease." } as const]
+      : [{ style: "red", text: "Would break" } as const, ...bullets(advice.breaks)]),
+    ...(advice.warnings.length === 0 ? [] : ["", bold("Worth knowing")]),
     ...bullets(advice.warnings),
-  ].join("\n");
+  ];
 }
 
 /** Only where somebody watches. */

@@ -16,7 +16,6 @@ import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { openStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
-import { printable } from "../text.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
@@ -29,7 +28,10 @@ export const electCommand: Command = async ({ positionals, command, options }, v
   const priority = parseRank(options.text("priority"));
   if (command.length > 0) checkExecutable(command);
   const relay = new Relay();
-  const candidate = new Candidate({ command, relay, voice, timing, name });
+  const candidate = new Candidate({
+    ...{ command, relay, voice, timing, name },
+    hidesStore: options.has("hide-store"),
+  });
   const { tenure } = await openStore(options);
   const election = tenure.election(name, {
     ...timing.timing,
@@ -72,6 +74,7 @@ interface CandidateParts {
   readonly relay: Relay;
   readonly voice: Voice;
   readonly timing: RunTiming;
+  readonly hidesStore: boolean;
 }
 
 class Candidate {
@@ -94,11 +97,12 @@ class Candidate {
   }
 
   async lead(lease: Lease, stopping: AbortSignal): Promise<void> {
-    const { command, relay, timing } = this.#parts;
+    const { command, relay, timing, hidesStore } = this.#parts;
     if (command.length === 0) return untilAborted(stopping);
     const { clock } = systemParts();
     const { killAfterMs } = timing;
-    const end = await supervise({ command, lease, clock, killAfterMs, relay, stopping });
+    const how = { killAfterMs, relay, stopping, hidesStore };
+    const end = await supervise({ command, lease, clock, ...how });
     this.stuck = end.stuck;
     if (end.stuck) return this.#finish(EXIT.lost);
     if (end.lost === undefined) return this.#finish(end.exitCode ?? EXIT.failed);
@@ -145,7 +149,7 @@ class Candidate {
     const sentence =
       leader === undefined
         ? `nobody leads ${name}`
-        : `${printable(leader.holderId)} leads ${name} in term ${leader.term}${shownValue(leader.value)}`;
+        : `${leader.holderId} leads ${name} in term ${leader.term}${shownValue(leader.value)}`;
     // Beside a command stdout is the command's.
     if (command.length > 0) voice.note(`${sentence}.`, fact);
     else
@@ -161,7 +165,7 @@ class Candidate {
 }
 
 function shownValue(value: unknown): string {
-  return value === undefined ? "" : `: ${printable(JSON.stringify(value))}`;
+  return value === undefined ? "" : `: ${JSON.stringify(value)}`;
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {

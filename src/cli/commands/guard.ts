@@ -6,7 +6,7 @@ import { agrees, checkCanAsk } from "../ask.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { type GuardedDatabase, openDatabase } from "../guarded-database.ts";
-import { printable, table } from "../text.ts";
+import { table } from "../text.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
 
@@ -43,8 +43,7 @@ async function install(
   const [installed] = await database.tables(name);
   const shown = installed?.table ?? name;
   voice.answer(
-    () =>
-      `Protected ${printable(shown)}: from now on it takes writes only from the holder of ${printable(resource)}.`,
+    () => `Protected ${shown}: from now on it takes writes only from the holder of ${resource}.`,
     () => ({ protected: true, ...objectOf(installed), table: shown, resource }),
   );
   return EXIT.ok;
@@ -59,20 +58,19 @@ async function remove(
   const [found] = await database.tables(name);
   if (found === undefined) {
     voice.answer(
-      () => `${printable(name)} is not protected; nothing was removed.`,
+      () => `${name} is not protected; nothing was removed.`,
       () => ({ table: name, removed: false }),
     );
     return EXIT.no;
   }
-  const question = `${printable(found.table)} takes writes only from the holder of ${printable(found.resource)}. Without it, nothing refuses a former holder. Remove the protection?`;
+  const question = `${found.table} takes writes only from the holder of ${found.resource}. Without it, nothing refuses a former holder. Remove the protection?`;
   if (!isSure && !(await agrees(question))) {
     voice.note("nothing was removed.", {});
     return EXIT.no;
   }
   await database.unprotect(name, found.guard);
   voice.answer(
-    () =>
-      `Removed the protection of ${printable(found.table)}: nothing refuses a former holder now.`,
+    () => `Removed the protection of ${found.table}: nothing refuses a former holder now.`,
     () => ({ table: found.table, resource: found.resource, removed: true }),
   );
   return EXIT.ok;
@@ -87,15 +85,13 @@ async function check(
   voice.answer(
     () => {
       if (found.length === 0)
-        return name === undefined
-          ? "No table is protected."
-          : `${printable(name)} is not protected.`;
+        return name === undefined ? "No table is protected." : `${name} is not protected.`;
       const rows = found.map((each) => [
-        ...[each.table, each.resource, each.guard].map(printable),
-        each.fault === undefined ? "intact" : `BROKEN: ${printable(each.fault)}`,
+        ...[each.table, each.resource, each.guard],
+        each.fault === undefined ? "intact" : `BROKEN: ${each.fault}`,
       ]);
       const [head = "", ...body] = table(["TABLE", "RESOURCE", "GUARD", "PROTECTION"], rows);
-      return [voice.paint("bold", head), ...body].join("\n");
+      return [{ style: "bold", text: head }, ...body];
     },
     () => found.map(objectOf),
   );

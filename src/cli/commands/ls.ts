@@ -16,7 +16,7 @@ export const lsCommand: Command = async ({ positionals, options }, voice) => {
       () => {
         if (leases.length === 0) return "Nothing is held.";
         const [head = "", ...body] = table(LEASE_HEAD, leases.map(leaseRow));
-        return [voice.paint("bold", head), ...body].join("\n");
+        return [{ style: "bold", text: head }, ...body];
       },
       () => leases.map(leaseObject),
     );

@@ -38,7 +38,7 @@ function consequences(timing: Timing, load: Load): Record<string, unknown> {
   };
 }
 
-function describe(timing: Timing, load: Load): string {
+function describe(timing: Timing, load: Load): string[] {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
   const row = (name: string, ms: number, meaning: string): string =>
     `  ${name.padEnd(18)}${formatDuration(ms).padStart(9)}  ${meaning}`;
@@ -68,7 +68,7 @@ function describe(timing: Timing, load: Load): string {
     ...cost(timing, load).map((line) => `  ${line}`),
     "",
     ...timeline(timing),
-  ].join("\n");
+  ];
 }
 
 function cost({ renewEveryMs }: Timing, { processes, leases }: Load): string[] {

@@ -5,7 +5,6 @@ import { agrees, checkCanAsk } from "../ask.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { openStore } from "../open-store.ts";
-import { printable } from "../text.ts";
 
 const LIMIT_MS = 5_000;
 
@@ -29,8 +28,8 @@ export const revokeCommand: Command = async ({ positionals, options }, voice) =>
     voice.answer(
       () =>
         revoked
-          ? `Revoked ${printable(resource)}: ${printable(holder?.holderId ?? "")} held it with token ${holder?.token}.`
-          : `Nobody holds ${printable(resource)}${holder === undefined ? "" : " as shown any more"}; nothing was revoked.`,
+          ? `Revoked ${resource}: ${holder?.holderId ?? ""} held it with token ${holder?.token}.`
+          : `Nobody holds ${resource}${holder === undefined ? "" : " as shown any more"}; nothing was revoked.`,
       () => ({ resource, revoked, ...(revoked ? { holder } : {}) }),
     );
     return revoked ? EXIT.ok : EXIT.no;
@@ -40,5 +39,5 @@ export const revokeCommand: Command = async ({ positionals, options }, voice) =>
 };
 
 function questionOf(resource: string, holder: HolderView): string {
-  return `${printable(holder.holderId)} holds ${printable(resource)} with token ${holder.token}. Revoke it?`;
+  return `${holder.holderId} holds ${resource} with token ${holder.token}. Revoke it?`;
 }

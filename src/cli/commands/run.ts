@@ -25,6 +25,7 @@ interface Plan extends RunTiming {
   readonly command: readonly string[];
   readonly waitMs: number;
   readonly restart: boolean;
+  readonly hidesStore: boolean;
   /** The window that may have one run, with --once-per. */
   readonly window: Due | undefined;
 }
@@ -61,6 +62,7 @@ function planOf({ positionals, command, options }: Parsed): Plan {
     command,
     waitMs: wait ?? (noWait ? 0 : Number.POSITIVE_INFINITY),
     restart: options.has("restart"),
+    hidesStore: options.has("hide-store"),
     window: windowMs === undefined ? undefined : windowOf(resource, windowMs),
   };
 }
@@ -94,7 +96,7 @@ class Run {
 
   /** One acquisition and one run of the command; undefined when another is due. */
   async #once(): Promise<Ending | undefined> {
-    const { command, killAfterMs, restart, resource } = this.#plan;
+    const { command, killAfterMs, restart, resource, hidesStore } = this.#plan;
     const lease = await this.#acquire();
     if (typeof lease === "number") return ended(lease);
     if (!(await this.#takeWindow(lease))) return ended(this.#taken());
@@ -105,7 +107,7 @@ class Run {
     });
     const { clock } = systemParts();
     const relay = this.#relay;
-    const end = await supervise({ command, lease, clock, killAfterMs, relay });
+    const end = await supervise({ command, lease, clock, killAfterMs, relay, hidesStore });
     if (end.stuck) return this.#leaveStuck();
     await this.#release(lease);
     if (end.lost === undefined) {

@@ -4,7 +4,6 @@ import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { leaseObject, secondsLeft } from "../lease-view.ts";
 import { openStore } from "../open-store.ts";
-import { printable } from "../text.ts";
 
 export const showCommand: Command = async ({ positionals, options }, voice) => {
   const { tenure } = await openStore(options);
@@ -13,17 +12,16 @@ export const showCommand: Command = async ({ positionals, options }, voice) => {
     const { resource, holder } = lease;
     voice.answer(
       () => {
-        if (holder === undefined) return `${printable(resource)} is free.`;
+        if (holder === undefined) return `${resource} is free.`;
         const rows: [string, string][] = [
-          ["resource", printable(resource)],
-          ["holder", printable(holder.holderId)],
+          ["resource", resource],
+          ["holder", holder.holderId],
           ["token", String(holder.token)],
           ["expires in", `${secondsLeft(holder.expiresInMs)} unless renewed`],
           ["session", holder.sessionId],
         ];
-        if (holder.value !== undefined)
-          rows.push(["value", printable(JSON.stringify(holder.value))]);
-        return rows.map(([name, value]) => `${name.padEnd(12)}${value}`).join("\n");
+        if (holder.value !== undefined) rows.push(["value", JSON.stringify(holder.value)]);
+        return rows.map(([name, value]) => `${name.padEnd(12)}${value}`);
       },
       () => ({ ...leaseObject(lease), evidence }),
     );

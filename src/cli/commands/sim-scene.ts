@@ -12,10 +12,9 @@ import { linesOf, storyOf } from "../../sim/scenes/story.ts";
 import type { Options } from "../arguments.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../exit-codes.ts";
-import type { Paint } from "../paint.ts";
 import { fold, table } from "../text.ts";
 import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
+import type { Line, Voice } from "../voice.ts";
 
 const WIDTH = 96;
 /** The mark stands in the first lines of a page. */
@@ -31,7 +30,7 @@ export async function sceneCommand(name: string, options: Options, voice: Voice)
   const played = await playScene(scene, simHost);
   if (file !== undefined) write(file, pageOf(played));
   voice.answer(
-    () => textOf(played, file, voice.paint),
+    () => linesOfScene(played, file),
     () => objectOf(played, file),
   );
   return played.unmet.length === 0 ? EXIT.ok : EXIT.no;
@@ -45,7 +44,7 @@ function list(options: Options, voice: Voice): number {
       table(
         ["SCENE", "STORY"],
         SCENES.map(({ name, title }) => [name, title]),
-      ).join("\n"),
+      ),
     () => SCENES.map(({ name, title, story }) => ({ name, title, story })),
   );
   return EXIT.ok;
@@ -103,16 +102,17 @@ function unusable(file: string, error: unknown): CommandError {
   );
 }
 
-function textOf(played: Played, file: string | undefined, paint: Paint): string {
+function linesOfScene(played: Played, file: string | undefined): Line[] {
   const { scene, takes, unmet } = played;
+  const bold = (text: string): Line => ({ style: "bold", text });
   return [
-    paint("bold", scene.title),
+    bold(scene.title),
     ...fold(scene.story.join(" "), WIDTH),
     ...takes.flatMap((each) => [
       "",
-      paint("bold", each.take.title),
+      bold(each.take.title),
       ...fold(each.take.how, WIDTH),
-      ...painted(storyOf(scene, each), linesOf(scene, each), paint),
+      ...painted(storyOf(scene, each), linesOf(scene, each)),
     ]),
     "",
     ...table(
@@ -121,20 +121,19 @@ function textOf(played: Played, file: string | undefined, paint: Paint): string 
     ),
     "",
     ...fold(scene.moral, WIDTH),
-    ...unmet.map((what) => paint("red", `This did not come out: ${what}.`)),
+    ...unmet.map((what): Line => ({ style: "red", text: `This did not come out: ${what}.` })),
     ...(file === undefined ? [] : ["", `Page: ${file}`]),
-  ].join("\n");
+  ];
 }
 
 function painted(
   texts: readonly string[],
   lines: readonly { readonly isHarm: boolean; readonly isFault: boolean }[],
-  paint: Paint,
-): string[] {
+): Line[] {
   return texts.map((text, index) => {
     const line = lines[index];
-    if (line?.isHarm) return `  ${paint("red", text)}`;
-    return `  ${line?.isFault ? paint("yellow", text) : text}`;
+    if (line?.isHarm) return { style: "red", text: `  ${text}` };
+    return line?.isFault ? { style: "yellow", text: `  ${text}` } : `  ${text}`;
   });
 }
 

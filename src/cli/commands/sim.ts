@@ -100,27 +100,24 @@ function replay({ plan, ended, verdict }: Outcome, options: Options, voice: Voic
   const { violations, invalid } = verdict;
   const hash = ended.trace.hash();
   voice.answer(
-    () =>
-      [
-        ...timeline(ended.trace.events, violations, { all: options.has("all") }),
-        "",
-        `Seed ${plan.seed}, store ${plan.store}, ttl ${plan.ttlMs} ms, ${plan.programs} programs, trace ${hash}.`,
-        `Faults: ${shownKinds(ended.trace.faults)}.`,
-        plan.isBeyondBounds
-          ? "The bounds are broken on purpose: S3 is not judged, the guard is."
-          : "All within the bounds.",
-        ...violations.map(
-          ({ invariant, message, at }) => `${seconds(at)} ${invariant}: ${message}`,
-        ),
-        ...invalid.map((reason) => `Invalid: ${reason}.`),
-        violations.length + invalid.length === 0 ? "No violation." : "Not green.",
-      ].join("\n"),
+    () => [
+      ...timeline(ended.trace.events, violations, { all: options.has("all") }),
+      "",
+      `Seed ${plan.seed}, store ${plan.store}, ttl ${plan.ttlMs} ms, ${plan.programs} programs, trace ${hash}.`,
+      `Faults: ${shownKinds(ended.trace.faults)}.`,
+      plan.isBeyondBounds
+        ? "The bounds are broken on purpose: S3 is not judged, the guard is."
+        : "All within the bounds.",
+      ...violations.map(({ invariant, message, at }) => `${seconds(at)} ${invariant}: ${message}`),
+      ...invalid.map((reason) => `Invalid: ${reason}.`),
+      violations.length + invalid.length === 0 ? "No violation." : "Not green.",
+    ],
     () => ({ plan, hash, violations, invalid }),
   );
   return violations.length + invalid.length === 0 ? EXIT.ok : EXIT.no;
 }
 
-function describe(summary: Summary, store: string, took: number): string {
+function describe(summary: Summary, store: string, took: number): string[] {
   const { seeds, faults, findings } = summary;
   const perMinute = Math.round((seeds / took) * 60);
   const years = summary.virtualMs / 1_000 / 3_600;
@@ -132,7 +129,7 @@ function describe(summary: Summary, store: string, took: number): string {
     findings.length === 0
       ? "No violation, no invalid seed."
       : `${findings.length} seeds are not green.`,
-  ].join("\n");
+  ];
 }
 
 function findingLine({ seed, violations, invalid }: Finding): string {

@@ -34,7 +34,7 @@ export const watchCommand: Command = async ({ positionals, options }, voice) => 
   return EXIT.signal + (signalNumber(relay.endedBy ?? "") ?? 0);
 };
 
-/** The alternate screen of the terminal, so that what was there before is there again afterwards. */
+/** The table, drawn over the whole screen. */
 class Screen {
   readonly #voice: Voice;
   readonly #clock: Clock;
@@ -44,7 +44,7 @@ class Screen {
   constructor(voice: Voice, clock: Clock) {
     this.#voice = voice;
     this.#clock = clock;
-    process.stdout.write("\u001B[?1049h\u001B[?25l");
+    voice.enterScreen();
     this.#timer = this.#draw();
   }
 
@@ -57,7 +57,7 @@ class Screen {
 
   close(): void {
     this.#timer.cancel();
-    process.stdout.write("\u001B[?25h\u001B[?1049l");
+    this.#voice.leaveScreen();
   }
 
   /** Draws, and again after a while. */
@@ -72,12 +72,11 @@ class Screen {
     const head = [...LEASE_HEAD.slice(0, 3), "SEEN", "VALUE"];
     const [title = "", ...body] = table(head, shown).map((line) => line.slice(0, columns));
     const rest = all.length - shown.length;
-    const lines = [
+    this.#voice.drawScreen([
       `${all.length} held${rest > 0 ? `, ${rest} not shown` : ""}. Ctrl-C ends.`,
-      this.#voice.paint("bold", title),
+      { style: "bold", text: title },
       ...body,
-    ];
-    process.stdout.write(`\u001B[H\u001B[J${lines.join("\n")}`);
+    ]);
     return this.#clock.setTimer(
       () => {
         this.#timer = this.#draw();

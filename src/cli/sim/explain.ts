@@ -36,14 +36,13 @@ export async function explain(
   const { trace } = outcome.ended;
   const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
   voice.answer(
-    () =>
-      [
-        "",
-        `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
-        ...lines,
-        "",
-        `Replay: ${replayCommand(seed, store, changes)}`,
-      ].join("\n"),
+    () => [
+      "",
+      `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
+      ...lines,
+      "",
+      `Replay: ${replayCommand(seed, store, changes)}`,
+    ],
     () => ({ seed, changes }),
   );
 }
@@ -57,7 +56,7 @@ function explainDifference(
   const how = differs?.message ?? "what was found is not found when the same day is run again";
   const command = `${replayCommand(seed, store, UNCHANGED)} --twice`;
   voice.answer(
-    () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`].join("\n"),
+    () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`],
     () => ({ seed, how }),
   );
 }

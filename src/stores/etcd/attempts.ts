@@ -29,6 +29,7 @@ const MARKS_MAX = 256;
 export class Attempts {
   readonly #sessions = new Map<string, Map<string, Attempt>>();
   readonly #marks = new Map<string, Set<string>>();
+  readonly #aliveUntil = new Map<string, number>();
 
   find(sessionId: string, attempt: string): Attempt | undefined {
     return this.#sessions.get(sessionId)?.get(attempt);
@@ -59,9 +60,24 @@ export class Attempts {
     return oldest;
   }
 
+  /** etcd has granted the session time until `instant`, at least. */
+  keepSession(sessionId: string, instant: number): void {
+    this.#aliveUntil.set(sessionId, instant);
+  }
+
+  /**
+   * Forgets the sessions that have expired without a request that ended them: their holders stopped by their own clocks,
+   * because etcd could not be reached, or never meant to renew.
+   */
+  forgetExpired(now: number): void {
+    for (const [sessionId, until] of this.#aliveUntil)
+      if (until < now) this.forgetSession(sessionId);
+  }
+
   forgetSession(sessionId: string): void {
     this.#sessions.delete(sessionId);
     this.#marks.delete(sessionId);
+    this.#aliveUntil.delete(sessionId);
   }
 }
 

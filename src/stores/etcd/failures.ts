@@ -24,6 +24,10 @@ const PASSING: ReadonlySet<number> = new Set([
   ...[CODES.internal, CODES.unavailable],
 ]);
 
+/** A request with a token that has expired or is outdated, or without a token where etcd requires one. */
+const LOGIN_REJECTED =
+  /revision of auth store is old|invalid auth token|user name is empty|token is not provided/;
+
 export interface Status {
   readonly code: number;
   readonly details: string;
@@ -38,7 +42,7 @@ export function statusOf(error: unknown): Status | undefined {
 
 /**
  * What to make of a failed try. `passing`: the same request may work at another member or a little later. `login`: the
- * token of our login is no longer valid. `final`: it is the answer. `applied`: whether something may have been changed.
+ * token of our login is not or no longer valid. `final`: it is the answer. `applied`: whether something may have been changed.
  */
 export function judge(error: unknown): {
   readonly kind: "passing" | "login" | "final";
@@ -50,10 +54,7 @@ export function judge(error: unknown): {
     return { kind: "passing", applied: sent ? "unknown" : "no" };
   }
   const { code, details } = status;
-  if (
-    code === CODES.unauthenticated ||
-    /revision of auth store is old|invalid auth token/.test(details)
-  )
+  if (code === CODES.unauthenticated || LOGIN_REJECTED.test(details))
     return { kind: "login", applied: "no" };
   // Said before anything was proposed.
   if (/no leader|too many requests|not capable|not supported for learner/.test(details))
@@ -120,6 +121,23 @@ export function unavailable(
       ? `The connection to etcd at ${facts.place} failed`
       : `etcd at ${facts.place} cannot serve now`;
   return new StoreUnavailableError(`${what} (${said}).`, { applied: facts.applied, cause: error });
+}
+
+/** Also with a new login. */
+export function loginRejected(
+  error: unknown,
+  facts: { readonly place: string; readonly applied: "no" | "unknown" },
+): StoreUnavailableError {
+  return new StoreUnavailableError(
+    `etcd at ${facts.place} rejects a login that it has just issued (${statusOf(error)?.details}). Give all members the same --auth-token, and logins a longer life than a request takes (ttl of --auth-token, --auth-token-ttl).`,
+    { applied: facts.applied, cause: error },
+  );
+}
+
+/** The same failure, about a request of which this is known. */
+export function withApplied(error: unknown, applied: "no" | "unknown"): unknown {
+  if (!(error instanceof StoreUnavailableError) || error.applied === applied) return error;
+  return new StoreUnavailableError(error.message, { applied, cause: error.cause });
 }
 
 /** Why a first connection failed: hints for what only happens there. */

@@ -4,11 +4,11 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
-import { judge, refusal, statusOf, unavailable } from "./failures.ts";
-import type { Members } from "./members.ts";
-import { AGAIN_MS, type Member } from "./race.ts";
+import { judge, statusOf, unavailable } from "./failures.ts";
+import type { Credential } from "./logins.ts";
+import type { Members, Opened } from "./members.ts";
+import { AGAIN_MS } from "./race.ts";
 import { type LeaseAnswer, leaseKeepAlive } from "./rpc.ts";
-import type { EtcdStream } from "./transport.ts";
 
 interface Waiting {
   readonly lease: bigint;
@@ -16,9 +16,7 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-interface Line {
-  readonly stream: EtcdStream;
-  readonly member: Member;
+interface Line extends Opened {
   readonly waiting: Waiting[];
 }
 
@@ -37,19 +35,25 @@ export class KeepAlives {
     const endsAt = this.#clock.now() + limitMs;
     const { count, place } = this.#members;
     const stepMs = count === 1 ? limitMs : limitMs / (count + 1);
-    let logins = 0;
+    let rejected: Credential | undefined;
+    let rejections = 0;
     for (let tries = 1; ; tries += 1) {
+      const login = this.#members.loggedIn(endsAt - this.#clock.now(), rejected);
+      if (login !== undefined) await login;
       const leftMs = endsAt - this.#clock.now();
       if (leftMs <= 0) throw this.#tooLate(limitMs);
+      let line: Line | undefined;
       try {
-        return await this.#send(lease, Math.min(stepMs, leftMs));
+        line = this.#opened();
+        return await this.#send(line, lease, Math.min(stepMs, leftMs));
       } catch (error) {
         if (isTenureError(error)) throw error;
-        const { kind } = judge(error);
-        if (kind === "final" || (kind === "login" && logins > 0)) throw refusal(error, place);
-        if (kind === "login") {
-          logins += 1;
-          await this.#members.logIn(endsAt - this.#clock.now());
+        if (judge(error).kind !== "passing") {
+          rejections += 1;
+          const facts = { tries: rejections, isDoubtful: true };
+          const final = this.#members.finalError(error, facts);
+          if (final !== undefined) throw final;
+          rejected = line?.used;
         } else if (tries > count) {
           // Whoever can say that there is no leader will say when there is one again.
           if (statusOf(error) === undefined)
@@ -68,9 +72,8 @@ export class KeepAlives {
     line?.stream.cancel();
   }
 
-  #send(lease: bigint, limitMs: number): Promise<LeaseAnswer> {
+  #send(line: Line, lease: bigint, limitMs: number): Promise<LeaseAnswer> {
     return new Promise((resolve, reject) => {
-      const line = this.#opened();
       const sentAt = this.#clock.now();
       const timer = this.#clock.setTimer(
         () => {
@@ -98,14 +101,14 @@ export class KeepAlives {
 
   #opened(): Line {
     if (this.#line !== undefined) return this.#line;
-    const { stream, member } = this.#members.stream(leaseKeepAlive.path, {
+    const opened = this.#members.stream(leaseKeepAlive.path, {
       onMessage: (message) => this.#answered(line, leaseKeepAlive.decode(message)),
       onEnd: (reason) => {
-        if (judge(reason).kind === "passing") this.#members.leave(member, 0);
+        if (judge(reason).kind === "passing") this.#members.leave(opened.member, 0);
         this.#end(line, reason);
       },
     });
-    const line: Line = { stream, member, waiting: [] };
+    const line: Line = { ...opened, waiting: [] };
     this.#line = line;
     return line;
   }

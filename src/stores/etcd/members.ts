@@ -4,8 +4,9 @@
 // and is told (`doubtful`) when an earlier copy may have been carried out.
 
 import type { Clock } from "../../core/clock.ts";
-import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
-import { judge, refusal, statusOf } from "./failures.ts";
+import { isTenureError, StoreUnavailableError, type TenureError } from "../../core/errors.ts";
+import { judge, loginRejected, refusal, statusOf, withApplied } from "./failures.ts";
+import { type Credential, Logins } from "./logins.ts";
 import { type Member, Race, type Reply } from "./race.ts";
 import { authenticate, type Rpc } from "./rpc.ts";
 import type { EtcdStream, EtcdTransport, Metadata, StreamEvents } from "./transport.ts";
@@ -13,6 +14,12 @@ import type { EtcdStream, EtcdTransport, Metadata, StreamEvents } from "./transp
 export interface Login {
   readonly name: string;
   readonly password: string;
+}
+
+export interface Opened {
+  readonly stream: EtcdStream;
+  readonly member: Member;
+  readonly used: Credential;
 }
 
 export interface CallOptions {
@@ -28,15 +35,17 @@ export interface CallOptions {
   readonly foreseen?: ((error: unknown) => boolean) | undefined;
 }
 
+/** One with the login at hand, one with a new login, and one more because roles can change just after that login. */
+const TRIES_MAX = 3;
+
 export class Members {
   /** For people: all of them. */
   readonly place: string;
   readonly #clock: Clock;
   readonly #members: readonly Member[];
   readonly #login: Login | undefined;
+  readonly #logins: Logins;
   #current = 0;
-  #token: string | undefined;
-  #loggingIn: Promise<void> | undefined;
   #closed = false;
 
   constructor(transports: readonly EtcdTransport[], login: Login | undefined, clock: Clock) {
@@ -44,6 +53,10 @@ export class Members {
     this.#login = login;
     this.#members = transports.map((transport) => ({ transport, heardAt: clock.now() }));
     this.place = transports.map((transport) => transport.place).join(", ");
+    this.#logins = new Logins({
+      ...{ clock, place: this.place },
+      authenticate: (limitMs) => this.#authenticate(limitMs),
+    });
   }
 
   async call<Q, A>(rpc: Rpc<Q, A>, request: Q, options: CallOptions): Promise<A> {
@@ -54,27 +67,33 @@ export class Members {
     const endsAt = this.#clock.now() + options.limitMs;
     const message = rpc.encode(request);
     let wasDoubtful = false;
-    for (let logins = 0; ; logins += 1) {
+    let rejected: Credential | undefined;
+    for (let tries = 1; ; tries += 1) {
+      const login = this.loggedIn(endsAt - this.#clock.now(), rejected);
+      if (login !== undefined) {
+        await login.catch((error: unknown) => {
+          throw withApplied(error, wasDoubtful ? "unknown" : "no");
+        });
+      }
+      const used = this.#logins.current;
       const limitMs = endsAt - this.#clock.now();
-      const race = this.#race(rpc, message, { ...options, limitMs });
+      const race = this.#race(rpc, message, used, { ...options, limitMs });
       try {
         const { answer, doubtful } = await race.run();
         return { answer: rpc.decode(answer), doubtful: doubtful || wasDoubtful };
       } catch (error) {
         wasDoubtful ||= race.doubtful;
-        if (isTenureError(error) || options.foreseen?.(error)) throw error;
-        const mayLogIn = this.#login !== undefined && logins === 0;
-        if (!mayLogIn || judge(error).kind !== "login") throw refusal(error, this.place);
+        if (isTenureError(error)) throw wasDoubtful ? withApplied(error, "unknown") : error;
+        if (options.foreseen?.(error)) throw error;
+        const final = this.finalError(error, { tries, isDoubtful: wasDoubtful });
+        if (final !== undefined) throw final;
+        rejected = used;
       }
-      await this.logIn(endsAt - this.#clock.now());
     }
   }
 
-  /** A stream at the member that answered last, and that member. Throws when it cannot be made. */
-  stream(
-    path: string,
-    events: StreamEvents,
-  ): { readonly stream: EtcdStream; readonly member: Member } {
+  /** A stream at the member that answered last, and what it was opened with. Throws when it cannot be made. */
+  stream(path: string, events: StreamEvents): Opened {
     if (this.#closed) throw this.closedError();
     const member = this.#at(this.#current);
     const heard: StreamEvents = {
@@ -84,7 +103,8 @@ export class Members {
       },
       onEnd: (reason) => events.onEnd(reason),
     };
-    return { stream: member.transport.stream(path, this.#metadata(), heard), member };
+    const used = this.#logins.current;
+    return { stream: member.transport.stream(path, metadataOf(used), heard), member, used };
   }
 
   /** This member does not do: the next one is asked from now on. Its connection is dropped when it was silent. */
@@ -98,14 +118,28 @@ export class Members {
     return this.#members.length;
   }
 
-  /** One at a time, however many requests find out that it is needed. Does nothing without a user and password. */
-  logIn(limitMs: number): Promise<void> {
-    const login = this.#login;
-    if (login === undefined) return Promise.resolve();
-    this.#loggingIn ??= this.#authenticate(login, limitMs).finally(() => {
-      this.#loggingIn = undefined;
-    });
-    return this.#loggingIn;
+  /**
+   * Waits for a login under way, and starts one if `rejected` is the current credential. Undefined if there is nothing to
+   * wait for, which is always so without a user and a password.
+   */
+  loggedIn(limitMs: number, rejected?: Credential): Promise<void> | undefined {
+    return this.#login === undefined ? undefined : this.#logins.ready(rejected, limitMs);
+  }
+
+  /** Logs in before the first request. */
+  async logIn(limitMs: number): Promise<void> {
+    await this.loggedIn(limitMs, this.#logins.current);
+  }
+
+  /** What to tell the caller of a request that etcd has answered with an error. Undefined: try again with a new login. */
+  finalError(
+    error: unknown,
+    { tries, isDoubtful }: { readonly tries: number; readonly isDoubtful: boolean },
+  ): TenureError | undefined {
+    if (this.#login === undefined || judge(error).kind !== "login")
+      return refusal(error, this.place);
+    if (tries < TRIES_MAX) return undefined;
+    return loginRejected(error, { place: this.place, applied: isDoubtful ? "unknown" : "no" });
   }
 
   closedError(): StoreUnavailableError {
@@ -119,17 +153,18 @@ export class Members {
     for (const { transport } of this.#members) transport.close();
   }
 
-  async #authenticate(login: Login, limitMs: number): Promise<void> {
-    this.#token = undefined;
+  async #authenticate(limitMs: number): Promise<string | undefined> {
+    if (this.#login === undefined) return undefined;
     try {
-      const question = authenticate.encode(login);
-      const { answer } = await this.#race(authenticate, question, { limitMs }).run();
-      this.#token = authenticate.decode(answer);
+      const question = authenticate.encode(this.#login);
+      // Without the token that it replaces, which etcd may not accept any more.
+      const race = this.#race(authenticate, question, { token: undefined }, { limitMs });
+      return authenticate.decode((await race.run()).answer);
     } catch (error) {
       if (isTenureError(error)) throw error;
       // Then there is nothing to prove, and every request is welcome as it is.
-      if (!/authentication is not enabled/.test(statusOf(error)?.details ?? ""))
-        throw refusal(error, this.place);
+      if (/authentication is not enabled/.test(statusOf(error)?.details ?? "")) return undefined;
+      throw refusal(error, this.place);
     }
   }
 
@@ -139,22 +174,14 @@ export class Members {
     return member;
   }
 
-  #metadata(leaderless = false): Metadata {
-    return {
-      ...(this.#token === undefined ? {} : { token: this.#token }),
-      // A member without a leader then says so instead of waiting for one.
-      ...(leaderless ? {} : { hasleader: "true" }),
-    };
-  }
-
-  #race<Q, A>(rpc: Rpc<Q, A>, message: Uint8Array, options: CallOptions): Race {
+  #race<Q, A>(rpc: Rpc<Q, A>, message: Uint8Array, used: Credential, options: CallOptions): Race {
     const first = this.#current;
+    const metadata = metadataOf(used, options.leaderless);
     return new Race({
       ...{ clock: this.#clock, limitMs: options.limitMs, count: this.#members.length },
       ...{ name: rpc.name, place: this.place, once: options.once ?? false },
       begin: (offset) => {
         const member = this.#at(first + offset);
-        const metadata = this.#metadata(options.leaderless);
         return { member, call: member.transport.call(rpc.path, message, metadata) };
       },
       prefer: (member) => {
@@ -163,4 +190,12 @@ export class Members {
       isClosed: () => this.#closed,
     });
   }
+}
+
+function metadataOf({ token }: Credential, leaderless = false): Metadata {
+  return {
+    ...(token === undefined ? {} : { token }),
+    // A member without a leader then says so instead of waiting for one.
+    ...(leaderless ? {} : { hasleader: "true" }),
+  };
 }

@@ -3,7 +3,7 @@
 
 import type { Clock, Timer } from "../../core/clock.ts";
 import { isTenureError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import { connectFailure } from "./failures.ts";
+import { connectFailure, statusOf } from "./failures.ts";
 import type { Txn } from "./kv.ts";
 import { Members } from "./members.ts";
 import type { Names } from "./names.ts";
@@ -19,7 +19,10 @@ export async function openMembers(settings: Settings, clock: Clock): Promise<Mem
     await within(clock, connectMs, members.place, prepare(members, settings));
   } catch (error) {
     members.close();
-    const isLink = error instanceof StoreUnavailableError && error.cause !== undefined;
+    const isLink =
+      error instanceof StoreUnavailableError &&
+      error.cause !== undefined &&
+      statusOf(error.cause) === undefined;
     throw isLink ? connectFailure(error, members.place) : error;
   }
   return members;

@@ -1,22 +1,33 @@
-// Goal: a session whose lease ran out between the two requests that open it is tried again by whoever opens it, and is no raw error
-// of etcd. Method: members that are a function; found by the simulator (docs/simulator.md).
+// Goal: a session whose lease expired between the two requests that open it is reported as an error of Tenure that may be
+// retried (found by the simulator, docs/simulator.md), and the store forgets sessions that expire without being ended.
+// Method: members that are a function.
 import { expect, test } from "vitest";
 import { isTenureError } from "../../core/errors.ts";
+import { Attempts } from "./attempts.ts";
 import type { KeepAlives } from "./keep-alive.ts";
 import type { Members } from "./members.ts";
 import { namesOf } from "./names.ts";
-import { leaseGrant } from "./rpc.ts";
-import { openSession } from "./sessions.ts";
+import { leaseGrant, range } from "./rpc.ts";
+import { openSession, renewSession, type SessionParts } from "./sessions.ts";
 import { EtcdStatusError } from "./transport.ts";
 
+const names = namesOf("tenure/");
 const request = { sessionId: "5e".repeat(16), holderId: "h", ttlMs: 2_000, limitMs: 100 };
+
+function partsOf(members: Members, now: () => number): SessionParts {
+  const alive = { header: { term: 1n }, ttl: 2 };
+  const keepAlives = { renew: async () => alive } as unknown as KeepAlives;
+  return { members, names, attempts: new Attempts(), keepAlives, now };
+}
 
 function opening(signing: () => never): Promise<unknown> {
   const call = async (rpc: unknown): Promise<unknown> =>
     rpc === leaseGrant ? { ttl: 2 } : signing();
   const members = { call } as unknown as Members;
-  const parts = { members, names: namesOf("tenure/"), keepAlives: {} as KeepAlives, now: () => 0 };
-  return openSession(parts, request).catch((error: unknown) => error);
+  return openSession(
+    partsOf(members, () => 0),
+    request,
+  ).catch((error: unknown) => error);
 }
 
 test("a lease that is gone before it is signed: unavailable, with an unknown outcome", async () => {
@@ -33,4 +44,24 @@ test("any other refusal stays what it is", async () => {
     throw refused;
   });
   expect(error).toBe(refused);
+});
+
+test("a session that was not renewed is forgotten when the next one opens, a renewed one is not", async () => {
+  let now = 0;
+  const call = async (rpc: unknown): Promise<unknown> => {
+    if (rpc === leaseGrant) return { ttl: 2 };
+    const kvs = [{ key: names.session("renewed").key }];
+    return rpc === range ? { header: { term: 1n }, kvs } : { succeeded: true, answers: [] };
+  };
+  const parts = partsOf({ call } as unknown as Members, () => now);
+  for (const sessionId of ["renewed", "left"]) {
+    await openSession(parts, { ...request, sessionId });
+    parts.attempts.at(sessionId, "1").wasGranted = true;
+  }
+  now = 1_500;
+  await renewSession(parts, { sessionId: "renewed", limitMs: 100 });
+  now = 2_500;
+  await openSession(parts, { ...request, sessionId: "next" });
+  expect(parts.attempts.find("renewed", "1")).toBeDefined();
+  expect(parts.attempts.find("left", "1")).toBeUndefined();
 });

@@ -1,8 +1,9 @@
-// Opening and ending a session: one lease of etcd, and a key on it that says whose it is. The lease's id follows from the
+// Opening, renewing and ending a session: one lease of etcd, and a key on it that says whose it is. The lease's id follows from the
 // session's, so a request whose answer got lost can simply be asked again.
 
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import type { OpenSessionRequest, SessionRequest } from "../store.ts";
+import type { OpenSessionRequest, RenewOutcome, SessionRequest } from "../store.ts";
+import type { Attempts } from "./attempts.ts";
 import { isLeaseMissing, isLeaseTaken } from "./failures.ts";
 import type { Txn } from "./kv.ts";
 import type { Names, SessionNames } from "./names.ts";
@@ -11,12 +12,21 @@ import { leaseGrant, leaseRevoke, txn } from "./rpc.ts";
 
 export interface SessionParts extends RenewalParts {
   readonly names: Names;
+  readonly attempts: Attempts;
 }
 
 export async function openSession(
   parts: SessionParts,
   request: OpenSessionRequest,
 ): Promise<{ readonly ttlMs: number }> {
+  const { attempts, now } = parts;
+  attempts.forgetExpired(now());
+  const ttlMs = await open(parts, request);
+  attempts.keepSession(request.sessionId, now() + ttlMs);
+  return { ttlMs };
+}
+
+async function open(parts: SessionParts, request: OpenSessionRequest): Promise<number> {
   const { members, now } = parts;
   const endsAt = now() + request.limitMs;
   const session = parts.names.session(request.sessionId);
@@ -42,10 +52,10 @@ export async function openSession(
       `The etcd lease ${session.lease} of session "${request.sessionId}" is in use by another one: ${owner}.`,
     );
   }
-  if (granted !== undefined) return { ttlMs: granted * 1_000 };
+  if (granted !== undefined) return granted * 1_000;
   // It was there before: by an earlier copy of this request. Its time counts from now only when it is renewed.
   const outcome = await renewed(parts, session, endsAt - now());
-  if (outcome.kind === "renewed") return { ttlMs: outcome.ttlMs };
+  if (outcome.kind === "renewed") return outcome.ttlMs;
   throw endedTooSoon();
 }
 
@@ -54,10 +64,22 @@ function endedTooSoon(): StoreUnavailableError {
   return new StoreUnavailableError(message, { applied: "unknown" });
 }
 
+export async function renewSession(
+  parts: SessionParts,
+  { sessionId, limitMs }: SessionRequest,
+): Promise<RenewOutcome> {
+  const { attempts, names, now } = parts;
+  const outcome = await renewed(parts, names.session(sessionId), limitMs);
+  if (outcome.kind === "gone") attempts.forgetSession(sessionId);
+  else attempts.keepSession(sessionId, now() + outcome.ttlMs);
+  return outcome;
+}
+
 export async function endSession(
-  { members, names }: SessionParts,
+  { members, names, attempts }: SessionParts,
   { sessionId, limitMs }: SessionRequest,
 ): Promise<void> {
+  attempts.forgetSession(sessionId);
   try {
     const { lease } = names.session(sessionId);
     await members.call(leaseRevoke, lease, { limitMs, foreseen: isLeaseMissing });

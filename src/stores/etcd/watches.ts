@@ -4,10 +4,9 @@
 
 import type { Clock, Timer } from "../../core/clock.ts";
 import { judge } from "./failures.ts";
-import type { Members } from "./members.ts";
-import type { Member } from "./race.ts";
+import type { Credential } from "./logins.ts";
+import type { Members, Opened } from "./members.ts";
 import { watch as rpc, type WatchAnswer, type WatchEvent } from "./rpc.ts";
-import type { EtcdStream } from "./transport.ts";
 
 export interface WatchListener {
   /** Everything behind this revision will be told. Once, and only where no revision to begin with was given. */
@@ -32,7 +31,7 @@ export class Watches {
   readonly #members: Members;
   readonly #clock: Clock;
   readonly #watches = new Map<bigint, Watch>();
-  #line: { readonly stream: EtcdStream; readonly member: Member } | undefined;
+  #line: Opened | undefined;
   /** Nothing was watched since the last stream was ended on purpose. */
   #isFirst = true;
   #lastId = 0n;
@@ -68,6 +67,8 @@ export class Watches {
   #connect(): void {
     this.#retryTimer = undefined;
     if (this.#closed || this.#watches.size === 0 || this.#line !== undefined) return;
+    // A stream that is opened during a login would be rejected with the token that it had.
+    if (this.#retryAfterLogin(undefined)) return;
     try {
       const line = this.#members.stream(rpc.path, {
         onMessage: (message) => {
@@ -123,28 +124,29 @@ export class Watches {
   }
 
   #broken(reason: unknown): void {
-    const { kind } = judge(reason);
-    if (this.#line !== undefined && kind === "passing") this.#members.leave(this.#line.member, 0);
+    const line = this.#line;
     this.#line = undefined;
-    if (kind !== "login") {
-      this.#retryLater();
-      return;
-    }
-    this.#members.logIn(RETRY_MAX_MS).then(
-      () => this.#retryLater(),
-      () => this.#retryLater(),
-    );
+    const { kind } = judge(reason);
+    if (line !== undefined && kind === "passing") this.#members.leave(line.member, 0);
+    if (kind === "login" && this.#retryAfterLogin(line?.used)) return;
+    this.#retryLater();
   }
 
   /** The login that the stream was opened with may have run out: all are made anew on another one, with a new login. */
   #refused(): void {
-    this.#line?.stream.cancel();
+    const line = this.#line;
+    line?.stream.cancel();
     this.#line = undefined;
     this.#retryMs = RETRY_MAX_MS;
-    this.#members.logIn(RETRY_MAX_MS).then(
-      () => this.#retryLater(),
-      () => this.#retryLater(),
-    );
+    if (!this.#retryAfterLogin(line?.used)) this.#retryLater();
+  }
+
+  /** False if there is no login to wait for. */
+  #retryAfterLogin(rejected: Credential | undefined): boolean {
+    const login = this.#members.loggedIn(RETRY_MAX_MS, rejected);
+    const retry = (): void => this.#retryLater();
+    login?.then(retry, retry);
+    return login !== undefined;
   }
 
   #retryLater(): void {

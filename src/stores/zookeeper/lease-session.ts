@@ -50,6 +50,8 @@ const ENDED_MAX = 1_000;
 export class LeaseSession {
   readonly link: Link;
   readonly bells: Bells = new Bells();
+  /** The end of the time that the last answer granted, on the local clock: the holder has stopped by then. */
+  aliveUntil: number = Number.POSITIVE_INFINITY;
   readonly #parts: LeaseSessionParts;
   readonly #steps: Steps;
   readonly #entries = new Map<string, Entry>();
