@@ -11,6 +11,12 @@ export function sqliteOptionsOf(rest: string): { file: string; allowNetworkFileS
       'A sqlite: URL needs a file, e.g. "sqlite:./tenure.db". For a store inside this process use "memory:".',
     );
   }
+  // Another URL behind the scheme, or a login: its password must not get into messages about the file.
+  if (/:\/\//.test(file) || /^\/\/[^/]*:[^/]*@/.test(path)) {
+    throw new InvalidArgumentError(
+      'A sqlite: URL names a file and has no user, password or host: "sqlite:./tenure.db".',
+    );
+  }
   const settings = new URLSearchParams(query);
   for (const name of settings.keys()) {
     if (name !== "allow-network-file-system") {
