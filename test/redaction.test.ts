@@ -3,6 +3,9 @@
 // that can be made of the error and its causes is searched for parts of the secret. Nothing listens on port 1.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { Options } from "../src/cli/arguments.ts";
+import { failureOf } from "../src/cli/failures.ts";
+import { openDatabase } from "../src/cli/guarded-database.ts";
 import { connect } from "../src/connect.ts";
 import { isTenureError } from "../src/core/errors.ts";
 import { etcdGuard } from "../src/guards/etcd.ts";
@@ -10,7 +13,7 @@ import { type PostgresTarget, postgresGuard } from "../src/guards/postgres.ts";
 import { redisGuard } from "../src/guards/redis.ts";
 import { zookeeperGuard } from "../src/guards/zookeeper.ts";
 import { systemParts } from "../src/runtime/system.ts";
-import { etcdStore } from "../src/stores/etcd.ts";
+import { type EtcdTransport, etcdStore } from "../src/stores/etcd.ts";
 import { postgresStore } from "../src/stores/postgres.ts";
 import { redisStore } from "../src/stores/redis.ts";
 import { zookeeperStore } from "../src/stores/zookeeper.ts";
@@ -150,6 +153,62 @@ describe("a wrong kind of client is not repeated", () => {
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
     expect(error.message).toMatch(advice);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
+  });
+});
+
+describe("a foreign error is attached without its secrets", () => {
+  const url = `postgres://u:a#${SECRET}@h/db`;
+  /** As older releases of pg do, whose error has the whole URL as `input`. */
+  const pool = { totalCount: 0, connect: async () => new URL(url) as never };
+  const rejected = async (error: object): Promise<never> => Promise.reject(error);
+  const transport: EtcdTransport = {
+    place: "etcd",
+    call: () => ({
+      answer: rejected(Object.assign(new Error(url), { code: 7, metadata: { token: SECRET } })),
+      cancel: () => undefined,
+    }),
+    stream: () => ({ send: () => undefined, cancel: () => undefined }),
+    reset: () => undefined,
+    close: () => undefined,
+  };
+  const dial = (): Promise<never> =>
+    rejected(Object.assign(new Error(`tunnel ${url}`), { options: { password: SECRET } }));
+
+  test.each<[string, () => unknown]>([
+    ["a pool of the user's own", () => connect(postgresStore({ pool }))],
+    ["a pool given to the guard", () => postgresGuard(pool).highest("r")],
+    ["a channel to etcd", () => connect(etcdStore({ transport }))],
+    ["a channel given to the guard", () => etcdGuard({ transport }).highest("r")],
+    ["a tunnel to ZooKeeper", () => connect(zookeeperStore({ hosts: "h", connect: dial }))],
+  ])("%s", async (_, call) => {
+    const error = await errorOf(call);
+    expect(isTenureError(error)).toBe(true);
+    expect(error.cause).toBeInstanceOf(Error);
+    expect(partsShown(textsOf(error), SECRET)).toEqual([]);
+  });
+});
+
+describe("the program", () => {
+  const database = (text: string): Promise<Error> =>
+    errorOf(() => openDatabase(new Options(new Map([["database", text]]))));
+
+  test.each([
+    [`"postgres://u:${SECRET}@h/app"`, /--database.*quotation mark/],
+    [`postgres://u:a/${SECRET}@h/app`, /%2F/],
+    [`postgres://u:${SECRET}@${HOST}/app`, /127\.0\.0\.1:1\/app cannot be reached/],
+    [`postgres://u:${SECRET}@${HOST},h2/app`, /--database names one host/],
+    [`mysql://u:${SECRET}@h/app`, /postgres: or a sqlite: URL/],
+    [`sqlite://u:${SECRET}@h/app`, /names a file/],
+  ])("refuses --database %s without showing it", async (text, advice) => {
+    const error = await database(text);
+    expect(error.message).toMatch(advice);
+    expect(partsShown(textsOf(error), SECRET)).toEqual([]);
+  });
+
+  test("prints an error that it did not expect without logins", () => {
+    const failure = failureOf(new Error(`cannot open redis://u:${SECRET}@h`));
+    expect(failure.message).toMatch(/cannot open redis:\/\/\*\*\*@h/);
+    expect(partsShown(failure.message, SECRET)).toEqual([]);
   });
 });
 

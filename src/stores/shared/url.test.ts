@@ -1,7 +1,7 @@
 // Goal: S8: a URL parser takes any text: it returns what the URL names, or throws an InvalidArgumentError. What it reads as user and
 // password is what the client library reads. Method: generated texts, arbitrary ones and ones made of the pieces of URLs.
 import fc from "fast-check";
-import { parse as parsePg } from "pg-connection-string";
+import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { fromUrl } from "../../connect.ts";
 import { isTenureError } from "../../core/errors.ts";
@@ -78,6 +78,11 @@ function orInvalid<T>(parse: () => T): T | undefined {
   }
 }
 
+function readByPg(url: string): { user?: unknown; password?: unknown; host: string } {
+  const { user, password, host } = new pg.Client({ connectionString: url });
+  return { user, password, host };
+}
+
 describe("S8: any text", () => {
   test.each(parsers)("given to %s is parsed or is an invalid argument", (_, parse) => {
     fc.assert(
@@ -108,7 +113,7 @@ describe("the login of a URL", () => {
       expect(etcdOptionsOf(`etcd://${login}@h`)).toMatchObject({ username: user, password });
       expect(zookeeperOptionsOf(`zookeeper://${login}@h`).auth).toEqual({ user, password });
       const [host] = hostUrlsOf(`postgres://${login}@h/app`);
-      expect(parsePg(host?.url ?? "")).toMatchObject({ user, password, host: "h" });
+      expect(readByPg(host?.url ?? "")).toEqual({ user, password, host: "h" });
     });
     fc.assert(property, { numRuns: 1_000 });
   });
@@ -119,10 +124,9 @@ describe("the login of a URL", () => {
       // Without a host the library takes that of its environment, in ways of its own.
       if (host === undefined || /:\/\/(?:[^@]*@)?[/?]|:\/\/(?:[^@]*@)?$/.test(host.url)) return;
       const { username, password } = new URL(host.url);
-      expect(parsePg(host.url)).toMatchObject({
-        user: decodeURIComponent(username),
-        password: decodeURIComponent(password),
-      });
+      const read = readByPg(host.url);
+      if (username !== "") expect(read.user).toBe(decodeURIComponent(username));
+      if (password !== "") expect(read.password).toBe(decodeURIComponent(password));
     });
     fc.assert(property, { numRuns: 2_000 });
   });
