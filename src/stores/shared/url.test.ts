@@ -103,6 +103,22 @@ describe("S8: any text", () => {
   });
 });
 
+describe("a URL that no server could have", () => {
+  test.each([
+    ["half of a surrogate pair", "u:\ud800@h", /a character in its user or password/],
+    ["a NUL character", "u:%00@h", /a character in its user or password/],
+    ["an address that is none", "[:::]", /host 1 is not a host name or address/],
+    ["a port of 0", "h:0", /host 1 is not a host name or address/],
+    ["a fragment", "h/0#x", /"#".*%23/],
+    ["no UTF-8", "u:%ff@h", /"%" in its user or password.*%25/],
+  ])("with %s is an invalid argument", (_, rest, message) => {
+    expect(() => placeOf(`redis://${rest}`)).toThrow(message);
+    expect(() => hostUrlsOf(`postgres://${rest}`)).toThrow(message);
+    expect(() => etcdOptionsOf(`etcd://${rest}`)).toThrow(message);
+    expect(() => zookeeperOptionsOf(`zookeeper://${rest}`)).toThrow(message);
+  });
+});
+
 describe("the login of a URL", () => {
   const words = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
 
