@@ -64,7 +64,7 @@ export async function fromUrl(url: unknown): Promise<OpenStore> {
   const mistake = mistakeIn(url);
   const scheme =
     typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
-  // The text is not shown: whatever did not parse may have a password in it.
+  // The text is not shown: it may contain a password.
   if (typeof url !== "string" || scheme === undefined || mistake !== undefined) {
     throw new InvalidArgumentError(
       `Expected a store URL such as "sqlite:./tenure.db" or "redis://localhost:6379". ${mistake ?? "The text does not begin with a scheme."}`,
@@ -106,7 +106,7 @@ export async function fromUrl(url: unknown): Promise<OpenStore> {
     }
     default:
       throw new InvalidArgumentError(
-        "Tenure has no store for this scheme (the text before the colon). Known are sqlite:, postgres:, redis:, rediss:, etcd:, etcds:, zookeeper: and memory:. Check the spelling, or pass a store.",
+        "Tenure has no store for this scheme (the text before the first colon). Known are sqlite:, postgres:, redis:, rediss:, etcd:, etcds:, zookeeper: and memory:. Check the spelling, or pass a store.",
       );
   }
 }

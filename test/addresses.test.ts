@@ -11,7 +11,7 @@ const bad: [string, string, RegExp][] = [
   [
     "an unknown setting",
     "redis://:secret@a?prefx=x",
-    /setting that is not known; known are cluster\. .*prefix/,
+    /unknown setting; known are cluster\. .*prefix/,
   ],
   ["an odd library", "redis://:secret@a?library=x", /"ioredis" or "redis"/],
   ["no host", "redis:", /two slashes.*redis:\/\//],

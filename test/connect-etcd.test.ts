@@ -9,7 +9,7 @@ describe("a bad etcd: URL", () => {
     ["no host", "etcd://", /host 1 is not a host name/],
     ["no host but a path", "etcd:///p", /host 1 is not a host name/],
     ["a bad port", "etcd://a:1,b:x/p", /host 2 is not a host name/],
-    ["an unknown setting", "etcd://a?prefix=p", /setting that is not known.*prefix is the path/],
+    ["an unknown setting", "etcd://a?prefix=p", /unknown setting.*prefix is the path/],
     ["a user alone", "etcd://root@a:2379", /belong together: etcd:\/\/user:password@host/],
     ["a bad escape", "etcd://a:%zz@b", /"%" in its user or password.*%25/],
     ["a bad prefix", "etcd://a/x%20y", /`prefix` must be 1 to 128/],

@@ -63,7 +63,7 @@ describe("a bad URL", () => {
     ["nothing", undefined, /Expected a store URL/],
     ["a number", 7, /Expected a store URL/],
     ["sqlite: without a file", "sqlite:", /needs a file, e.g. "sqlite:.\/tenure.db"/],
-    ["sqlite: with a line break behind it", "sqlite:./x.db\n", /blank or line break/],
+    ["sqlite: with a line break behind it", "sqlite:./x.db\n", /space or a line break/],
     ["SQLite's own :memory:", "sqlite::memory:", /use "memory:"/],
     [
       "an unknown setting",

@@ -78,7 +78,7 @@ describe("an error", () => {
   test.each([
     ["a text", "redis://u:hush@h", "redis://***@h"],
     ["nothing", undefined, "undefined"],
-    ["an object", Object.create(null), "an object that is no error"],
+    ["an object", Object.create(null), "an object that is not an error"],
     ["a name of its own", Object.assign(new Error("x"), { name: "Own" }), "x"],
     ["no stack", { message: "x" }, "x"],
   ])("that is %s becomes an error", (_, value, message) => {

@@ -1,28 +1,28 @@
-// Removes secrets from what a backend, a client library or the platform says. Every store, every guard and the program pass
+// Removes secrets from errors of backends, client libraries and the platform. Stores, guards and the CLI pass
 // foreign errors through here before they use a message or attach a cause. Our own messages need no redaction: they
-// never contain a part of a URL that can hold a secret.
+// contain no part of a URL that can hold a secret.
 
 import { isTenureError } from "./errors.ts";
 
 const MASK = "***";
 
 /**
- * Facts about an error that are useful in a log and never hold a secret. All others are left out: ioredis adds the arguments of
- * AUTH, the platform adds the whole URL that it could not parse.
+ * Properties of an error that are useful in a log and hold no secret. All others are dropped: ioredis adds the arguments of
+ * AUTH, and Node adds the whole URL that it could not parse.
  */
 const FACTS = [
   ...["code", "errno", "syscall", "hostname", "address", "port", "sent", "details"],
   ...["severity", "detail", "hint", "schema", "table", "column", "constraint", "routine"],
 ];
 
-/** Deeper causes are left out. */
+/** Deeper causes are dropped. */
 const DEPTH_MAX = 8;
 
 /** The text without logins of URLs, arguments that Redis repeats (of AUTH, for example) and private keys. */
 export function redactedText(text: string): string {
   return (
     text
-      // Not in file://, the addresses in a stack: names of packages begin with "@".
+      // Except file:// addresses in a stack, where names of packages begin with "@".
       .replace(/(?<!file):\/\/\S*@/g, `://${MASK}@`)
       .replace(/(with args beginning with:).*/g, `$1 ${MASK}`)
       .replace(/-----BEGIN.*?(?:-----END[^-]*-----|$)/gs, MASK)
@@ -70,5 +70,7 @@ function isErrorLike(error: unknown): error is Error {
 }
 
 function textOf(value: unknown): string {
-  return typeof value === "object" && value !== null ? "an object that is no error" : String(value);
+  return typeof value === "object" && value !== null
+    ? "an object that is not an error"
+    : String(value);
 }

@@ -104,9 +104,9 @@ function endpointOf(given: unknown, index: number): Endpoint {
   const [, scheme, address = ""] = /^(?:(https?):\/\/)?(.*?)\/?$/is.exec(String(given)) ?? [];
   const at = hostPortOf(address, DEFAULT_PORT);
   if (at !== undefined) return { ...at, isTls: scheme?.toLowerCase() === "https" };
-  // The text is not shown: there may be a password in it.
+  // The text is not shown: it may contain a password.
   throw new InvalidArgumentError(
     `Endpoint ${index + 1} is not an address of etcd such as 10.0.0.1:2379 or https://etcd-1:2379. ` +
-      "User and password are given as `username` and `password`.",
+      "Pass user and password as `username` and `password`.",
   );
 }

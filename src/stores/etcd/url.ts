@@ -63,7 +63,7 @@ function contentOf(name: string, file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (error) {
-    // Neither the name nor the error, which has it too: in its place may be the key itself.
+    // Neither the name nor the error, which contains it, is shown: the value may be the key itself.
     const { code } = error as { code?: unknown };
     throw new InvalidArgumentError(
       `\`${name}\` in the etcd: URL names a file that cannot be read (${String(code)}).`,

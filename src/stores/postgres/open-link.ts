@@ -71,16 +71,16 @@ function isClient(client: unknown): client is PgClient {
   return typeof query === "function" && typeof on === "function";
 }
 
-/** The value is not shown: it may be a URL. */
+/** Does not show the value: it may be a URL with a password. */
 export function checkClients({ pool, sql }: { pool?: unknown; sql?: unknown }): void {
   if (pool !== undefined && !isPool(pool) && !isClient(pool)) {
     throw new InvalidArgumentError(
-      "postgresStore() takes a Pool or a connected Client of pg as `pool`. The pool inside of Knex is another one: make a Pool of pg. A URL is given as `url`.",
+      "postgresStore() takes a Pool or a connected Client of pg as `pool`. The pool inside Knex is not a Pool of pg: create one. Pass a URL as `url`.",
     );
   }
   if (sql !== undefined && typeof (sql as Partial<PostgresJs> | null)?.unsafe !== "function") {
     throw new InvalidArgumentError(
-      "postgresStore() takes an instance of postgres.js as `sql`. A Pool of pg is given as `pool`, a URL as `url`.",
+      "postgresStore() takes an instance of postgres.js as `sql`. Pass a Pool of pg as `pool`, and a URL as `url`.",
     );
   }
 }

@@ -1,6 +1,6 @@
 // From a postgres: URL to the options of the store and to one URL for each host that it names. The settings that are not ours are
-// the client library's affair. The URLs for the library are put together anew, so that it reads the same user and
-// password as we do and never fails on them: its error would contain the text.
+// passed on to the client library. The URLs for the library are rebuilt, so that it reads the same user and password as we do
+// and does not fail on them: its error would contain the text.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import {
@@ -40,7 +40,7 @@ export function postgresOptionsOf(url: string): {
   return { url: rest === "" ? place : `${place}?${rest}`, schema, createSchema, listen };
 }
 
-/** Throws where the URL cannot be meant. */
+/** Throws if the URL is malformed. */
 export function checkUrl(url: unknown): void {
   hostUrlsOf(url);
 }
@@ -72,7 +72,7 @@ export function oneHostUrlOf(text: unknown, what: string): HostUrl {
   throw new InvalidArgumentError(`${what} names one host: that of the primary.`);
 }
 
-/** Without a host the library takes that of its environment, or `host` of the settings; %2F begins the folder of a socket. */
+/** Without a host, the library uses its environment or the setting `host`. A host that begins with %2F is the folder of a socket. */
 function hostTextsOf(url: StoreUrl): string[] {
   const isSocket = /^(?:%2F[\w.%-]*)?$/i.test(url.hosts);
   if (!isSocket) hostsOf(url, KIND);
@@ -84,7 +84,7 @@ function queryOf(text: string): string {
   const isBare = (setting: string): boolean => setting !== "" && !setting.includes("=");
   if (text.split("&").some(isBare)) {
     throw new InvalidArgumentError(
-      'A postgres: URL has a setting without "=". If the setting before it has an "&" in its value, write %26 there.',
+      'A postgres: URL has a setting without "=". If the value of the setting before it contains "&", write %26 there.',
     );
   }
   const settings = new URLSearchParams(text);
@@ -106,7 +106,7 @@ function loginOf({ login }: StoreUrl): string {
   return `${encodeURIComponent(user)}${rest}@`;
 }
 
-/** pg decodes no %40 there, and postgres nothing at all. */
+/** pg does not decode %40 in a path, and postgres.js decodes nothing there. */
 function pathOf(path: string): string {
   decoded(path, "A postgres: URL has", "in its path");
   return path.replaceAll(" ", "%20").replaceAll("%40", "@");

@@ -75,7 +75,7 @@ export function placeOf(text: string): Place {
   const hosts = hostsOf(url, isSentinel ? { ...KIND, defaultPort: SENTINEL_PORT } : KIND);
   const known = ["cluster", ...(isSentinel ? SENTINEL_SETTINGS : [])];
   const hint =
-    " connect() also takes prefix, replicas and library there; redisStore() has them as options.";
+    " connect() also accepts prefix, replicas and library in the URL; redisStore() takes them as options.";
   const settings = settingsIn(url.query, KIND, known, hint);
   const isCluster = clusterOf(settings);
   const common = {

@@ -1,20 +1,20 @@
-// Names the likely mistake in a text that should be the URL of a store. It shows nothing of the text, which may hold a password
-// at any place.
+// Names the likely mistake in a text that should be the URL of a store. It shows no part of the text, because a password
+// may be anywhere in it.
 
 const SERVER_SCHEMES =
   "postgresql|postgres|rediss\\+sentinel|redis\\+sentinel|rediss|redis|etcds|etcd|zookeeper";
 
 /** In this order: an exported variable may also have quotes. */
 const MISTAKES: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
-  [/^\s|\s$/, () => "The text begins or ends with a blank or line break. Remove it."],
+  [/^\s|\s$/, () => "The text begins or ends with a space or a line break. Remove it."],
   [
     /^(?:export\s+)?[A-Za-z_]\w*\s*=/,
-    () => 'The text begins with the name of a variable. Pass only what stands after the "=".',
+    () => 'The text begins with the name of a variable. Pass only the text after the "=".',
   ],
   [
     /^["'`]|["'`]$/,
     () =>
-      "The text begins or ends with a quotation mark. Remove it; docker --env-file, for example, keeps the quotes of a file.",
+      "The text begins or ends with a quotation mark. Remove it. Some tools, such as docker --env-file, keep the quotes of a file.",
   ],
   [
     new RegExp(`^(${SERVER_SCHEMES})//`, "i"),
@@ -31,10 +31,10 @@ const MISTAKES: readonly (readonly [RegExp, (...found: string[]) => string])[] =
   ],
 ];
 
-/** What to change, as sentences; undefined where nothing is found. */
+/** What to change, in sentences. Undefined if no mistake is found. */
 export function mistakeIn(target: unknown): string | undefined {
   if (target instanceof URL) return "This is a URL object. Pass its text: url.href.";
-  if (typeof target !== "string") return `The value is not a text: got ${kindOf(target)}.`;
+  if (typeof target !== "string") return `The value is not a string: got ${kindOf(target)}.`;
   for (const [pattern, advice] of MISTAKES) {
     const found = pattern.exec(target);
     if (found !== null) return advice(...found);

@@ -65,14 +65,14 @@ export function storeUrlOf(text: unknown, kind: UrlKind): StoreUrl {
   };
 }
 
-/** One "@" at most, and before it none of the characters that would end the login. */
+/** Rejects a second "@", and characters before the last "@" that would end the login. */
 function checkReserved(rest: string, name: string): void {
   const login = rest.slice(0, Math.max(0, rest.lastIndexOf("@")));
   const found = new Set(login.match(/[/?#@]/g));
   if (found.size > 0) {
     throw new InvalidArgumentError(
       `${name} has ${listOf([...found].map((each) => `"${each}"`))} in its user or password. ` +
-        `Percent-encode it there: write ${listOf([...found].map((each) => CODES[each] ?? ""))}. ` +
+        `Percent-encode ${found.size > 1 ? "them" : "it"}: write ${listOf([...found].map((each) => CODES[each] ?? ""))}. ` +
         'All text before the last "@" is read as user and password; an "@" after the host is written as %40.',
     );
   }
@@ -95,11 +95,11 @@ export function decoded(text: string, what: string, where: string): string {
   try {
     plain = decodeURIComponent(text);
   } catch {
-    // Its message is not needed, and the next one says more.
+    // The error below says more.
   }
   if (plain === undefined) {
     throw new InvalidArgumentError(
-      `${what} a "%" ${where} that begins no percent-code. For a "%" itself write %25.`,
+      `${what} a "%" ${where} that does not begin a percent-code such as %2F. For a literal "%", write %25.`,
     );
   }
   if (hasLoneSurrogate(plain) || plain.includes("\0"))
@@ -115,13 +115,13 @@ export function hostsOf({ hosts }: StoreUrl, kind: UrlKind): HostPort[] {
     if (host !== undefined) return host;
     const example = `host:${kind.defaultPort}`;
     throw new InvalidArgumentError(
-      `${kind.name} is expected to name a host, and host ${index + 1} is not a host name or address, with or without a port. ` +
-        `User and password come before the hosts, with an "@" after them: ${scheme}://user:password@${example}.`,
+      `${kind.name} is malformed: host ${index + 1} is not a host name or address with an optional port. ` +
+        `User and password come before the hosts and end with "@": ${scheme}://user:password@${example}.`,
     );
   });
 }
 
-/** Undefined where it is no host name or address, with or without a port. */
+/** Undefined if the text is not a host name or address with an optional port. */
 export function hostPortOf(text: string, defaultPort: number): HostPort | undefined {
   const [, address, name, digits] =
     /^(?:\[([0-9a-f:.]+)\]|([\p{L}\p{N}._-]+))(?::(\d{1,5}))?$/iu.exec(text) ?? [];
@@ -131,7 +131,7 @@ export function hostPortOf(text: string, defaultPort: number): HostPort | undefi
   return address === undefined || isIPv6(address) ? { host, port } : undefined;
 }
 
-/** Settings by name. Names that are not known are not repeated: a part of a password may be taken for one. */
+/** Settings by name. An unknown name is not shown: it may be a part of a password. */
 export function settingsIn(
   query: string,
   kind: UrlKind,
@@ -141,7 +141,7 @@ export function settingsIn(
   const settings = new Map(new URLSearchParams(query));
   if ([...settings.keys()].every((name) => known.includes(name))) return settings;
   throw new InvalidArgumentError(
-    `${kind.name} has a setting that is not known; known are ${listOf(known)}.${hint}`,
+    `${kind.name} has an unknown setting; known are ${listOf(known)}.${hint}`,
   );
 }
 

@@ -83,10 +83,10 @@ function hostsOf(given: unknown): HostPort[] {
 function hostOf(entry: unknown, index: number): HostPort {
   const host = hostPortOf(String(entry).trim(), DEFAULT_PORT);
   if (host !== undefined) return host;
-  // The text is not shown: there may be a password in it.
+  // The text is not shown: it may contain a password.
   throw new InvalidArgumentError(
-    `Host ${index + 1} of \`hosts\` is not a host name or address, with or without a port; write h1:2181, or [::1]:2181. ` +
-      "User and password are given as `auth`.",
+    `Host ${index + 1} of \`hosts\` is not a host name or address with an optional port; write h1:2181, or [::1]:2181. ` +
+      "Pass user and password as `auth`.",
   );
 }
 
