@@ -5,6 +5,7 @@ import { InvalidArgumentError } from "./core/errors.ts";
 import { type AcquireOptions, checkOptions } from "./holder/leases.ts";
 import { defaultHolderId, systemParts, warn } from "./runtime/system.ts";
 import type { MemoryBackend } from "./stores/memory.ts";
+import { mistakeIn } from "./stores/shared/url-mistakes.ts";
 import type { OpenStore } from "./stores/store.ts";
 import { Tenure } from "./tenure.ts";
 
@@ -60,11 +61,13 @@ const sharedMemory = new Map<string, MemoryBackend>();
 
 /** What a store URL stands for, not opened yet. */
 export async function fromUrl(url: unknown): Promise<OpenStore> {
+  const mistake = mistakeIn(url);
   const scheme =
     typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
-  if (typeof url !== "string" || scheme === undefined) {
+  // The text is not shown: it may contain a password.
+  if (typeof url !== "string" || scheme === undefined || mistake !== undefined) {
     throw new InvalidArgumentError(
-      `Expected a store URL such as "sqlite:./tenure.db" or "memory:", got ${JSON.stringify(url)}.`,
+      `Expected a store URL such as "sqlite:./tenure.db" or "redis://localhost:6379". ${mistake ?? "The text does not begin with a scheme."}`,
     );
   }
   const rest = url.slice(scheme.length + 1);
@@ -103,7 +106,7 @@ export async function fromUrl(url: unknown): Promise<OpenStore> {
     }
     default:
       throw new InvalidArgumentError(
-        `Tenure has no store for "${scheme}:". Known are sqlite:, postgres:, redis:, rediss:, etcd:, etcds:, zookeeper: and memory:. Check the spelling, or pass a store.`,
+        "Tenure has no store for this scheme (the text before the first colon). Known are sqlite:, postgres:, redis:, rediss:, etcd:, etcds:, zookeeper: and memory:. Check the spelling, or pass a store.",
       );
   }
 }

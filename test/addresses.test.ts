@@ -2,18 +2,21 @@
 // a password in it is never shown; one that can be meant is read as its parts. Method: connect() and the readers of URLs.
 import { describe, expect, test } from "vitest";
 import { connect } from "../src/connect.ts";
-import { addressOf } from "../src/stores/postgres/link.ts";
 import { hostUrlsOf } from "../src/stores/postgres/url.ts";
 import { placeOf, redisOptionsOf } from "../src/stores/redis/url.ts";
 
 const bad: [string, string, RegExp][] = [
   ["hosts of no kind", "redis://u:secret@a,b", /cluster=1.*redis\+sentinel:\/\/a,b\/master/],
   ["a Sentinel without a master", "redis+sentinel://:secret@a:26379", /names the master behind/],
-  ["an unknown setting", "redis://:secret@a?prefx=x", /no setting "prefx"; known are prefix/],
+  [
+    "an unknown setting",
+    "redis://:secret@a?prefx=x",
+    /unknown setting; known are cluster\. .*prefix/,
+  ],
   ["an odd library", "redis://:secret@a?library=x", /"ioredis" or "redis"/],
-  ["no host", "redis:", /must look like "redis:\/\//],
-  ["an @ in the password", "redis://u:se@cret@a", /must look like "redis:\/\//],
-  ["a hole among hosts", "postgres://u:secret@a,,b/app", /names each of them.*"a,,b"/],
+  ["no host", "redis:", /two slashes.*redis:\/\//],
+  ["an @ in the password", "redis://u:se@cret@a", /"@" in its user or password.*%40/],
+  ["a hole among hosts", "postgres://u:secret@a,,b/app", /host 2 is not a host name/],
   ["a standby", "postgres://u:secret@a/x?target_session_attrs=standby", /read-write or primary/],
 ];
 
@@ -55,19 +58,29 @@ describe("an address", () => {
     });
   });
 
-  test("of one Redis is left as it was written", () => {
+  test("of one Redis has host, port, database and login", () => {
     const { url } = redisOptionsOf("redis://me:p%2Fw@a:1/2?library=redis");
-    expect(placeOf(url)).toMatchObject({ kind: "server", url: "redis://me:p%2Fw@a:1/2" });
+    expect(placeOf(url)).toEqual({
+      ...{ kind: "server", isTls: false, at: { host: "a", port: 1 }, db: 2, shown: "a:1/2" },
+      login: { username: "me", password: "p/w" },
+    });
   });
 
   test("of several PostgreSQL hosts is one URL for each, with the settings of all", () => {
     const url = "postgres://u:p@a:1,b/app?sslmode=require&target_session_attrs=read-write";
     const urls = hostUrlsOf(url);
     expect(urls).toEqual([
-      "postgres://u:p@a:1/app?sslmode=require",
-      "postgres://u:p@b/app?sslmode=require",
+      { url: "postgres://u:p@a:1/app?sslmode=require", address: "a:1/app" },
+      { url: "postgres://u:p@b/app?sslmode=require", address: "b:5432/app" },
     ]);
-    expect(urls.map(addressOf)).toEqual(["a:1/app", "b:5432/app"]);
-    expect(hostUrlsOf("postgres:///app?host=/tmp")).toEqual(["postgres:///app?host=/tmp"]);
+  });
+
+  test.each([
+    ["postgres:///app?host=/tmp", "postgres:///app?host=%2Ftmp", "localhost:5432/app"],
+    ["postgres://u@%2Ftmp/app", "postgres://u@%2Ftmp/app", "localhost:5432/app"],
+    ["postgres://u:a b%2F'%40@[::1]:7", "postgres://u:a%20b%2F'%40@[::1]:7", "[::1]:7"],
+    ["PostgreSQL://u@h/a b%40c", "postgresql://u@h/a%20b@c", "h:5432/a%20b@c"],
+  ])("of one PostgreSQL host, %s, is written for the client library", (text, url, address) => {
+    expect(hostUrlsOf(text)).toEqual([{ url, address }]);
   });
 });

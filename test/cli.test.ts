@@ -53,6 +53,9 @@ describe("arguments", () => {
   test.each<[string[], RegExp]>([
     [["rnu"], /no command "rnu"\. Did you mean run\? Known are run, elect/],
     [["zzzzzzzz"], /no command "zzzzzzzz"\. Known are/],
+    [["redis://u:hush@h"], /^There is no command a word that may hold a password\. Known are/],
+    [["doctor", "redis//u:hush@h"], /no place for a word that may hold a password/],
+    [["guard", "redis://u:hush@h"], /^\w+ is one of .*, got a word that may hold a password/],
     [["run", "--tll", "1s", "job", "--", "x"], /no option --tll\. Did you mean --ttl\?/],
     [["ls", "-x"], /no option -x\./],
     [["run", "job", "--ttl"], /--ttl needs a value/],

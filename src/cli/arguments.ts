@@ -55,7 +55,7 @@ export function findCommand(name: string): CommandDefinition {
   if (found !== undefined) return found;
   const names = COMMANDS.map((command) => command.name);
   throw new UsageError(
-    `There is no command ${JSON.stringify(name)}.${didYouMean(name, names)} Known are ${names.join(", ")}.`,
+    `There is no command ${shown(name)}.${didYouMean(name, names)} Known are ${names.join(", ")}.`,
   );
 }
 
@@ -128,13 +128,13 @@ function checkShape(definition: CommandDefinition, shape: Shape): void {
   if (extra !== undefined) {
     const advice = runs === "no" ? "" : " The command to run comes after --.";
     throw new UsageError(
-      `\`tenure ${name}\` has no place for ${JSON.stringify(extra)}.${advice} See tenure ${name} --help.`,
+      `\`tenure ${name}\` has no place for ${shown(extra)}.${advice} See tenure ${name} --help.`,
     );
   }
   for (const [index, { name: what, oneOf }] of wanted.entries()) {
     const given = shape.positionals[index];
     if (given === undefined || oneOf === undefined || oneOf.includes(given)) continue;
-    throw new UsageError(`${what} is one of ${oneOf.join(", ")}, got ${JSON.stringify(given)}.`);
+    throw new UsageError(`${what} is one of ${oneOf.join(", ")}, got ${shown(given)}.`);
   }
   if (runs === "no" && shape.separated) {
     throw new UsageError(`\`tenure ${name}\` runs no command: leave out what follows --.`);
@@ -144,6 +144,11 @@ function checkShape(definition: CommandDefinition, shape: Shape): void {
       `\`tenure ${name}\` needs the command to run after --, e.g. tenure ${name} ${wanted[0]?.name} -- ./job.`,
     );
   }
+}
+
+/** A URL in the wrong place may be malformed, with its password anywhere. */
+function shown(word: string): string {
+  return /@|:\/\//.test(word) ? "a word that may hold a password" : JSON.stringify(word);
 }
 
 function didYouMean(given: string, names: readonly string[]): string {

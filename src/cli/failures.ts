@@ -1,6 +1,7 @@
 // From what a command threw to a sentence for the terminal and an exit code.
 
 import { isTenureError, type TenureError } from "../core/errors.ts";
+import { redacted, redactedText } from "../core/redaction.ts";
 import { CommandError } from "./command-error.ts";
 import { EXIT } from "./exit-codes.ts";
 import { UsageError } from "./usage-error.ts";
@@ -13,7 +14,7 @@ export interface Failure {
 
 export function failureOf(error: unknown): Failure {
   if (error instanceof UsageError) {
-    return { code: EXIT.usage, message: error.message, facts: { code: "USAGE" } };
+    return { code: EXIT.usage, message: redactedText(error.message), facts: { code: "USAGE" } };
   }
   if (error instanceof CommandError) {
     return { code: error.exitCode, message: error.message, facts: error.facts };
@@ -21,7 +22,8 @@ export function failureOf(error: unknown): Failure {
   if (isTenureError(error)) {
     return { code: exitOf(error), message: error.message, facts: { code: error.code } };
   }
-  const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const { stack, message: said } = redacted(error);
+  const message = error instanceof Error ? (stack ?? said) : said;
   return { code: EXIT.failed, message, facts: { code: "UNEXPECTED" } };
 }
 

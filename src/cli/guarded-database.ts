@@ -1,7 +1,9 @@
 // The database whose tables `tenure guard` protects, PostgreSQL or SQLite, behind one small interface.
 
 import { existsSync } from "node:fs";
+import { redacted } from "../core/redaction.ts";
 import type { PostgresTarget, ProtectedTable } from "../guards/postgres.ts";
+import { mistakeIn } from "../stores/shared/url-mistakes.ts";
 import type { Options } from "./arguments.ts";
 import { CommandError } from "./command-error.ts";
 import { quietExperiments } from "./demo/quiet.ts";
@@ -23,6 +25,8 @@ const BUSY_MS = 5_000;
 export async function openDatabase(options: Options): Promise<GuardedDatabase> {
   const url = options.text("database") ?? process.env.TENURE_DATABASE ?? "";
   const guard = options.text("guard");
+  const mistake = url === "" ? undefined : mistakeIn(url);
+  if (mistake !== undefined) throw new UsageError(`--database is a URL. ${mistake}`);
   const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
   if (scheme === "postgres" || scheme === "postgresql") return openPostgres(url, guard);
   if (scheme === "sqlite") return openSqlite(url.slice("sqlite:".length), guard);
@@ -36,27 +40,25 @@ export async function openDatabase(options: Options): Promise<GuardedDatabase> {
 async function openPostgres(url: string, schema: string | undefined): Promise<GuardedDatabase> {
   const { protectedTables, protectTable, unprotectTable } = await import("../guards/postgres.ts");
   const { loadLibrary } = await import("../stores/postgres/open-link.ts");
-  const { addressOf } = await import("../stores/postgres/link.ts");
-  const { hostUrlsOf } = await import("../stores/postgres/url.ts");
-  const [only = url, ...others] = hostUrlsOf(url);
-  if (others.length > 0) throw new UsageError("--database names one host: that of the primary.");
+  const { oneHostUrlOf } = await import("../stores/postgres/url.ts");
+  const only = oneHostUrlOf(url, "--database");
   const loaded = await loadLibrary();
   let target: PostgresTarget;
   let end: () => Promise<void>;
   if (loaded.name === "pg") {
     const client = new loaded.library.Client({
-      connectionString: only,
+      connectionString: only.url,
       connectionTimeoutMillis: CONNECT_MS,
     });
-    await client.connect().catch((error: unknown) => unreachable(addressOf(only), error));
+    await client.connect().catch((error: unknown) => unreachable(only.address, error));
     // A connection that breaks tells it by the statement under way.
     client.on("error", () => undefined);
     [target, end] = [client as unknown as PostgresTarget, () => client.end()];
   } else {
     const settings = { max: 1, connect_timeout: CONNECT_MS / 1_000, onnotice: () => undefined };
-    const sql = loaded.library(only, settings);
+    const sql = loaded.library(only.url, settings);
     await Promise.resolve(sql.unsafe("SELECT 1")).catch((error: unknown) =>
-      unreachable(addressOf(only), error),
+      unreachable(only.address, error),
     );
     [target, end] = [sql as unknown as PostgresTarget, () => sql.end({ timeout: 1 })];
   }
@@ -101,7 +103,8 @@ async function openSqlite(rest: string, table: string | undefined): Promise<Guar
 }
 
 function unreachable(place: string, error: unknown): never {
-  const said = error instanceof Error && error.message !== "" ? error.message : String(error);
+  const cause = redacted(error);
+  const said = cause.message || cause.name;
   const message = `The database at ${place} cannot be reached or used (${said}). Nothing was changed.`;
   throw new CommandError(message, EXIT.unavailable, { code: "DATABASE_UNAVAILABLE" });
 }

@@ -1,6 +1,6 @@
 // The guard for data in Redis: the highest tokens are keys beside the user's, without a ttl, and each guarded write is one
 // script call that compares, raises and writes. It works on the user's own client (ioredis or node-redis). Errors of
-// Redis and of the client come out unchanged; what a failover can lose of the highest is what it can lose of any key.
+// Redis and of the client keep class and message (redis/client.ts); what a failover can lose of the highest is what it can lose of any key.
 
 import { InvalidArgumentError, StaleTokenError, StoreUnusableError } from "../core/errors.ts";
 import { checkResource } from "../core/resource.ts";

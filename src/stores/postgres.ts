@@ -2,11 +2,12 @@
 // what happens inside one request, in the database, is in postgres/functions.ts.
 
 import { InvalidArgumentError } from "../core/errors.ts";
-import { type LibraryName, openLink } from "./postgres/open-link.ts";
+import { checkClients, type LibraryName, openLink } from "./postgres/open-link.ts";
 import { openOnLink } from "./postgres/open-store.ts";
 import type { PgClient, PgPool } from "./postgres/pg-link.ts";
 import type { PostgresJs } from "./postgres/postgresjs-link.ts";
 import { checkSchema } from "./postgres/schema.ts";
+import { checkUrl, oneHostUrlOf } from "./postgres/url.ts";
 import type { OpenStore } from "./store.ts";
 
 export { migrationSql } from "./postgres/schema.ts";
@@ -47,7 +48,9 @@ export function postgresStore(options: PostgresOptions): OpenStore {
   }
   const schema = checkSchema(options.schema ?? "tenure");
   const connectLimitMs = options.connectLimitMs ?? CONNECT_LIMIT_MS;
-  const listenUrl = typeof listen === "string" ? listen : undefined;
+  checkClients({ pool, sql });
+  if (url !== undefined) checkUrl(url);
+  const listenUrl = typeof listen === "string" ? oneHostUrlOf(listen, "`listen`").url : undefined;
   return async (parts) => {
     const giveUpAt = parts.clock.now() + connectLimitMs;
     const asked = { url, pool, sql, library, listenUrl, connectLimitMs };

@@ -204,18 +204,17 @@ describe("the store", () => {
     const file = join(here.folder, "other.db");
     await here.run(["run", "job", "--store", `sqlite:${file}`, "--", "true"]);
     expect(existsSync(file)).toBe(true);
-    const [away, folder, bad] = await Promise.all([
+    const [away, folder, bad, quoted] = await Promise.all([
       here.run(["ls", "--store", "redis://user:hunter2@127.0.0.1:1/0"]),
       here.run(["ls", "--store", `sqlite:${here.folder}`]),
       here.run(["ls", "--store", "mysql://localhost"]),
+      here.run(["ls", "--store", '"redis://user:hunter2@127.0.0.1:1/0"']),
     ]);
-    expect([away.exit.code, folder.exit.code, bad.exit.code]).toEqual([
-      EXIT.unavailable,
-      EXIT.unavailable,
-      EXIT.usage,
-    ]);
-    expect(away.err + folder.err + bad.err).not.toContain("hunter2");
-    expect(bad.err).toContain('no store for "mysql:"');
+    const codes = [away, folder, bad, quoted].map(({ exit }) => exit.code);
+    expect(codes).toEqual([EXIT.unavailable, EXIT.unavailable, EXIT.usage, EXIT.usage]);
+    expect(away.err + folder.err + bad.err + quoted.err).not.toContain("hunter2");
+    expect(bad.err).toContain("no store for this scheme");
+    expect(quoted.err).toContain("quotation mark");
   });
 
   test("Redis: run, show, once-per and revoke as on a file", async () => {

@@ -260,8 +260,8 @@ describe("settings", () => {
     const bad: [EtcdOptions, RegExp][] = [
       [{}, /either .*endpoints.* or .*transport/],
       [{ endpoints: [] }, /at least one/],
-      [{ endpoints: ["http://a:1/path"] }, /looks like/],
-      [{ endpoints: ["a:99999"] }, /looks like/],
+      [{ endpoints: ["http://a:1/path"] }, /Endpoint \d is not an address/],
+      [{ endpoints: ["a:99999"] }, /Endpoint \d is not an address/],
       [{ endpoints: ["https://a:1", "b:1"] }, /all https/],
       [{ endpoints: ["a"], prefix: "a b" }, /prefix/],
       [{ endpoints: ["a"], connectMs: 0 }, /connectMs/],

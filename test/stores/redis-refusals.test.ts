@@ -131,7 +131,7 @@ describe.each(libraries)("through %s", (library) => {
     await tenure.acquire("r");
     await tenure.close();
     expect(await pair().master.command("GET", "{elsewhere}:token")).toBe("1");
-    await expect(connect(`${url}/?preffix=x`)).rejects.toThrow(/no setting "preffix"/);
+    await expect(connect(`${url}/?preffix=x`)).rejects.toThrow(/unknown setting/);
   });
 });
 
@@ -180,16 +180,19 @@ describe("settings", () => {
   test("options that cannot work are refused before anything is connected", () => {
     const bad: [RedisOptions, RegExp][] = [
       [{}, /either .*url.* or .*client/],
-      [{ url: "http://x" }, /must look like "redis:/],
+      [{ url: "http://x" }, /begins with redis:\/\//],
       [{ url: "redis://a,b" }, /several hosts.*cluster=1.*redis\+sentinel:\/\/a,b\/master/],
       [{ url: "redis://x?cluster=yes" }, /`cluster`.*1 or 0/],
       [{ url: "redis://x/3?cluster=1" }, /only database 0/],
-      [{ url: "redis://:9?cluster=1" }, /":9".*no host/],
-      [{ url: "redis://x:70000" }, /"x:70000".*no host/],
+      [{ url: "redis://:9?cluster=1" }, /host 1 is not a host name/],
+      [{ url: "redis://x:70000" }, /host 1 is not a host name/],
       [{ url: "redis://%zz@x" }, /write %25/],
       [{ url: "redis+sentinel://x" }, /names the master/],
       [{ url: "redis+sentinel://x/m/zero" }, /names the master/],
-      [{ url: "redis+sentinel://x/m?sentinel-pass=y" }, /no setting "sentinel-pass"/],
+      [
+        { url: "redis+sentinel://x/m?sentinel-pass=y" },
+        /unknown setting; known are cluster, sentinel-username/,
+      ],
       [{ url: "redis+sentinel://x/m?cluster=1" }, /cannot have cluster=1/],
       [{ url: "redis://x", prefix: "a{b}" }, /prefix/],
       [{ url: "redis://x", replicas: -1 }, /replicas/],

@@ -7,6 +7,7 @@ import {
   isTenureError,
   StaleTokenError,
 } from "../../core/errors.ts";
+import { redacted } from "../../core/redaction.ts";
 import { parseToken } from "../../core/token.ts";
 import { NOT_ADMITTED_STATE, STALE_STATE } from "./sql.ts";
 
@@ -28,7 +29,7 @@ interface ServerError extends Error {
 
 export function failure(error: unknown, { resource, schema, step }: Circumstance): unknown {
   if (isTenureError(error) || !(error instanceof Error)) return error;
-  const cause = error as ServerError;
+  const cause = redacted(error) as ServerError;
   if (cause.code === STALE_STATE) return stale(cause, resource);
   if (cause.code === NOT_ADMITTED_STATE) return new InvalidArgumentError(cause.message, { cause });
   if (step === "work") return error;

@@ -1,8 +1,10 @@
 // The narrow seam to Redis: a script call, by its name where the server knows it, else with its text. ioredis and
 // node-redis spell it differently; the rest of their clients is not needed here. A guard sends on the user's own client,
-// so its timeouts and its queue while offline are the client's: a write that leaves late is compared when it arrives.
+// so its timeouts and its queue while offline are the client's: a write that leaves late is compared when it arrives. Errors keep
+// their class and message, and lose the arguments of the command: of a failed AUTH they are user and password.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { redacted } from "../../core/redaction.ts";
 import type { Script } from "./script.ts";
 
 export type RedisValue = string | Buffer;
@@ -49,7 +51,7 @@ export function scriptingOf(client: RedisGuardClient): Scripting {
 
 function overIoredis(client: IoredisScripting): Scripting {
   return {
-    get: (key) => client.get(key),
+    get: (key) => client.get(key).catch(fail),
     run: ({ script, keys, words }) =>
       byNameFirst(
         () => client.evalsha(script.sha, keys.length, ...keys, ...words()),
@@ -64,7 +66,7 @@ function overNodeRedis(client: NodeRedisScripting): Scripting {
     arguments: [...words()],
   });
   return {
-    get: (key) => client.get(key),
+    get: (key) => client.get(key).catch(fail),
     run: (call) =>
       byNameFirst(
         () => client.evalSha(call.script.sha, options(call)),
@@ -79,7 +81,12 @@ function byNameFirst(
   byText: () => Promise<unknown>,
 ): Promise<unknown> {
   return byName().catch((error: unknown) => {
-    if (/^NOSCRIPT\b/.test(error instanceof Error ? error.message : "")) return byText();
-    throw error;
+    if (/^NOSCRIPT\b/.test(error instanceof Error ? error.message : ""))
+      return byText().catch(fail);
+    return fail(error);
   });
+}
+
+function fail(error: unknown): never {
+  throw redacted(error);
 }

@@ -2,6 +2,7 @@
 // better, and what the user can do about it.
 
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
 import { EtcdLinkError } from "./transport.ts";
 
@@ -74,8 +75,9 @@ export function isLeaseTaken(error: unknown): boolean {
 
 /** An answer that is final, for the user. `place` is the address, without a password. */
 export function refusal(error: unknown, place: string): TenureError {
-  const { code, details } = statusOf(error) ?? { code: 0, details: String(error) };
-  const facts = { cause: error };
+  const cause = redacted(error);
+  const { code, details } = statusOf(cause) ?? { code: 0, details: cause.message };
+  const facts = { cause };
   if (code === CODES.exhausted || /space exceeded/.test(details)) {
     return new StoreUnavailableError(
       `etcd at ${place} refuses writes (${details}). Nothing was changed. Compact and defragment it, raise --quota-backend-bytes, then disarm its alarm.`,
@@ -114,13 +116,14 @@ export function unavailable(
   error: unknown,
   facts: { readonly place: string; readonly applied: "no" | "unknown" },
 ): StoreUnavailableError {
-  const status = statusOf(error);
-  const said = status?.details ?? (error instanceof Error ? error.message : String(error));
+  const cause = redacted(error);
+  const status = statusOf(cause);
+  const said = status?.details ?? cause.message;
   const what =
     status === undefined
       ? `The connection to etcd at ${facts.place} failed`
       : `etcd at ${facts.place} cannot serve now`;
-  return new StoreUnavailableError(`${what} (${said}).`, { applied: facts.applied, cause: error });
+  return new StoreUnavailableError(`${what} (${said}).`, { applied: facts.applied, cause });
 }
 
 /** Also with a new login. */

@@ -2,6 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { hostPortOf } from "../shared/url.ts";
 import { Http2Transport, type TlsOptions } from "./http2-transport.ts";
 import type { Login } from "./members.ts";
 import { checkedPrefix, type Names, namesOf } from "./names.ts";
@@ -99,23 +100,13 @@ function checkEndpoints(endpoints: unknown): Endpoint[] {
   return members;
 }
 
-function endpointOf(text: unknown): Endpoint {
-  const match = /^(?:(https?):\/\/)?(\[[0-9a-f:.]+\]|[^\s:/@?#[\]]+)(?::(\d{1,5}))?\/?$/i.exec(
-    String(text),
+function endpointOf(given: unknown, index: number): Endpoint {
+  const [, scheme, address = ""] = /^(?:(https?):\/\/)?(.*?)\/?$/is.exec(String(given)) ?? [];
+  const at = hostPortOf(address, DEFAULT_PORT);
+  if (at !== undefined) return { ...at, isTls: scheme?.toLowerCase() === "https" };
+  // The text is not shown: it may contain a password.
+  throw new InvalidArgumentError(
+    `Endpoint ${index + 1} is not an address of etcd such as 10.0.0.1:2379 or https://etcd-1:2379. ` +
+      "Pass user and password as `username` and `password`.",
   );
-  const port = Number(match?.[3] ?? DEFAULT_PORT);
-  if (match?.[2] === undefined || port < 1 || port > 65_535) {
-    throw new InvalidArgumentError(
-      `An endpoint of etcd looks like 10.0.0.1:2379 or https://etcd-1:2379, got ${JSON.stringify(withoutPassword(String(text)))}.`,
-    );
-  }
-  return {
-    host: match[2].replace(/^\[|\]$/g, ""),
-    port,
-    isTls: match[1]?.toLowerCase() === "https",
-  };
-}
-
-function withoutPassword(text: string): string {
-  return text.replace(/\/\/.*@|^[^/]*@/, "***@");
 }

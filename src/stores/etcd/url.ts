@@ -1,23 +1,27 @@
-// etcd://user:password@host1:2379,host2:2379/prefix?connect-ms=5000: the options of the store as one text. Several hosts
-// make it no URL that the platform could read.
+// etcd://user:password@host1:2379,host2:2379/prefix?connect-ms=5000: the options of the store as one text.
 
 import { readFileSync } from "node:fs";
 import { InvalidArgumentError } from "../../core/errors.ts";
+import {
+  decoded,
+  hostsOf,
+  type StoreUrl,
+  settingsIn,
+  storeUrlOf,
+  type UrlKind,
+} from "../shared/url.ts";
 import type { TlsOptions } from "./http2-transport.ts";
 import type { EtcdOptions } from "./options.ts";
 
+const KIND: UrlKind = { name: "An etcd: URL", schemes: ["etcd", "etcds"], defaultPort: 2379 };
 const SETTINGS = ["connect-ms", "ca", "cert", "key", "servername"];
-const EXAMPLE = '"etcd://10.0.0.1:2379,10.0.0.2:2379/prefix"';
 
-export function etcdOptionsOf(url: string): EtcdOptions {
-  const [, scheme = "", authority = "", path = "", query = ""] =
-    /^(etcds?):\/\/([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?$/i.exec(url) ?? [];
-  const at = authority.lastIndexOf("@");
-  const hosts = authority.slice(at + 1);
-  if (hosts === "")
-    throw new InvalidArgumentError(`An etcd: URL needs at least one host, e.g. ${EXAMPLE}.`);
-  const settings = settingsOf(query);
-  const isTls = scheme.toLowerCase() === "etcds";
+export function etcdOptionsOf(text: string): EtcdOptions {
+  const url = storeUrlOf(text, KIND);
+  hostsOf(url, KIND);
+  const hint = ' The prefix is the path: "etcd://10.0.0.1:2379,10.0.0.2:2379/prefix".';
+  const settings = settingsIn(url.query, KIND, SETTINGS, hint);
+  const isTls = url.scheme === "etcds";
   const tls = tlsOf(settings);
   if (!isTls && tls !== undefined) {
     throw new InvalidArgumentError(
@@ -25,49 +29,23 @@ export function etcdOptionsOf(url: string): EtcdOptions {
     );
   }
   const connectMs = settings.get("connect-ms");
-  const prefix = decoded(path.slice(1), "prefix");
+  const prefix = decoded(url.path.slice(1), "An etcd: URL has", "in its path");
   return {
-    endpoints: hosts.split(","),
+    endpoints: url.hosts.split(","),
     ...(isTls ? { tls: tls ?? {} } : {}),
-    ...(at < 0 ? {} : loginOf(authority.slice(0, at))),
+    ...loginOf(url),
     ...(prefix === "" ? {} : { prefix }),
     ...(connectMs === undefined ? {} : { connectMs: Number(connectMs) }),
   };
 }
 
-function settingsOf(query: string): ReadonlyMap<string, string> {
-  const settings = new Map(new URLSearchParams(query));
-  for (const name of settings.keys()) {
-    if (!SETTINGS.includes(name)) {
-      throw new InvalidArgumentError(
-        `An etcd: URL has no setting "${name}"; known are ${SETTINGS.join(", ")}. The prefix is the path: ${EXAMPLE}.`,
-      );
-    }
-  }
-  return settings;
-}
-
-function loginOf(text: string): { username: string; password: string } {
-  const [name = "", ...rest] = text.split(":");
-  if (name === "" || rest.length === 0) {
-    throw new InvalidArgumentError(
-      "User and password of an etcd: URL belong together: etcd://user:password@host.",
-    );
-  }
-  return {
-    username: decoded(name, "user"),
-    password: decoded(rest.join(":"), "password"),
-  };
-}
-
-function decoded(text: string, what: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    throw new InvalidArgumentError(
-      `The ${what} of the etcd: URL is not percent-encoded correctly.`,
-    );
-  }
+function loginOf({ login }: StoreUrl): Pick<EtcdOptions, "username" | "password"> {
+  if (login === undefined) return {};
+  const { user: username, password } = login;
+  if (username !== "" && password !== undefined) return { username, password };
+  throw new InvalidArgumentError(
+    "User and password of an etcd: URL belong together: etcd://user:password@host.",
+  );
 }
 
 /** ca, cert and key name files. */
@@ -84,10 +62,11 @@ function tlsOf(settings: ReadonlyMap<string, string>): TlsOptions | undefined {
 function contentOf(name: string, file: string): Buffer {
   try {
     return readFileSync(file);
-  } catch (cause) {
+  } catch (error) {
+    // Neither the name nor the error, which contains it, is shown: the value may be the key itself.
+    const { code } = error as { code?: unknown };
     throw new InvalidArgumentError(
-      `\`${name}\` in the etcd: URL names a file that cannot be read: ${file}.`,
-      { cause },
+      `\`${name}\` in the etcd: URL names a file that cannot be read (${String(code)}).`,
     );
   }
 }

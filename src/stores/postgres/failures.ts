@@ -8,6 +8,7 @@ import {
   StoreUnusableError,
   type TenureError,
 } from "../../core/errors.ts";
+import { redacted } from "../../core/redaction.ts";
 
 export interface Circumstance {
   readonly address: string;
@@ -110,7 +111,7 @@ const READINGS: Readonly<Record<string, Reading>> = {
 
 export function failure(error: unknown, where: Circumstance): Error {
   if (isTenureError(error)) return error;
-  const cause = withoutSecrets(error);
+  const cause = redacted(error);
   const code = codeOf(cause);
   const reading = READINGS[code] ?? (isSqlState(cause) ? READINGS[code.slice(0, 2)] : undefined);
   if (reading !== undefined) return reading(where, cause);
@@ -140,8 +141,4 @@ function codeOf(error: unknown): string {
 /** Both libraries give what the server sent a severity. */
 function isSqlState(error: Error): boolean {
   return "severity" in error && /^[0-9A-Z]{5}$/.test(codeOf(error));
-}
-
-function withoutSecrets(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

@@ -5,6 +5,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
 import { limitsOf } from "../../core/limits.ts";
+import { redacted } from "../../core/redaction.ts";
 import type { Call, PgLink, Row } from "./link.ts";
 
 export interface Host {
@@ -100,7 +101,7 @@ async function firstPrimary(
   shareMs: number,
 ): Promise<PgLink> {
   const reasons: string[] = [];
-  let failure: unknown;
+  let failure: Error | undefined;
   for (const host of hosts) {
     const link = host.open();
     try {
@@ -108,8 +109,8 @@ async function firstPrimary(
       if (row?.standby === "false" && row.readonly === "off") return link;
       reasons.push(`${host.address} is ${row?.standby === "true" ? "a standby" : "read-only"}`);
     } catch (error) {
-      failure = error;
-      reasons.push(`${host.address}: ${(error as Error).message || String(error)}`);
+      failure = redacted(error);
+      reasons.push(`${host.address}: ${failure.message || failure.name}`);
     }
     void link.close().catch(() => undefined);
   }

@@ -39,13 +39,3 @@ export interface PgLink {
   /** Frees what the link itself has opened; a client that the user gave stays open. */
   close(): Promise<void>;
 }
-
-/** Host, port and database of a URL; the rest of it may be secret. */
-export function addressOf(url: string): string {
-  try {
-    const { hostname, port, pathname } = new URL(url);
-    return `${hostname || "localhost"}:${port || "5432"}${pathname === "/" ? "" : pathname}`;
-  } catch {
-    return "the given address";
-  }
-}

@@ -4,7 +4,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
 import { linkFromHosts } from "./hosts.ts";
-import { addressOf, type PgLink } from "./link.ts";
+import type { PgLink } from "./link.ts";
 import {
   linkFromClient,
   linkFromPool,
@@ -19,7 +19,7 @@ import {
   sqlFromUrl,
   sqlFromUser,
 } from "./postgresjs-link.ts";
-import { hostUrlsOf } from "./url.ts";
+import { type HostUrl, hostUrlsOf } from "./url.ts";
 
 export type LibraryName = "pg" | "postgres";
 
@@ -49,20 +49,40 @@ export async function openLink(options: LinkOptions, clock: Clock): Promise<PgLi
   const loaded = await loadLibrary(options.library);
   // Each host gets its share of the time: a silent one must not use up that of the others.
   const shareMs = connectLimitMs / urls.length;
-  const open = (host: string): PgLink => {
-    const settings = { url: host, address: addressOf(host), connectLimitMs: shareMs, listenUrl };
+  const open = ({ url: target, address }: HostUrl): PgLink => {
+    const settings = { url: target, address, connectLimitMs: shareMs, listenUrl };
     return loaded.name === "pg"
       ? linkFromUrl(loaded.library, settings)
       : sqlFromUrl(loaded.library, settings);
   };
-  const [only = url] = urls;
-  if (urls.length === 1) return open(only);
-  const hosts = urls.map((host) => ({ address: addressOf(host), open: () => open(host) }));
+  const [only, ...others] = urls;
+  if (only !== undefined && others.length === 0) return open(only);
+  const hosts = urls.map((host) => ({ address: host.address, open: () => open(host) }));
   return linkFromHosts(hosts, clock, shareMs);
 }
 
-function isPool(pool: PgPool | PgClient): pool is PgPool {
-  return "totalCount" in pool;
+function isPool(pool: unknown): pool is PgPool {
+  const { connect, totalCount } = (pool ?? {}) as Partial<PgPool>;
+  return typeof connect === "function" && typeof totalCount === "number";
+}
+
+function isClient(client: unknown): client is PgClient {
+  const { query, on } = (client ?? {}) as Partial<PgClient>;
+  return typeof query === "function" && typeof on === "function";
+}
+
+/** Does not show the value: it may be a URL with a password. */
+export function checkClients({ pool, sql }: { pool?: unknown; sql?: unknown }): void {
+  if (pool !== undefined && !isPool(pool) && !isClient(pool)) {
+    throw new InvalidArgumentError(
+      "postgresStore() takes a Pool or a connected Client of pg as `pool`. The pool inside Knex is not a Pool of pg: create one. Pass a URL as `url`.",
+    );
+  }
+  if (sql !== undefined && typeof (sql as Partial<PostgresJs> | null)?.unsafe !== "function") {
+    throw new InvalidArgumentError(
+      "postgresStore() takes an instance of postgres.js as `sql`. Pass a Pool of pg as `pool`, and a URL as `url`.",
+    );
+  }
 }
 
 type Loaded =

@@ -1,7 +1,22 @@
-// From a postgres: URL to the options of the store and, where it names several hosts, to one URL for each. The rest of it is
-// the client library's affair. Messages never contain more than hosts and database: the rest may be secret.
+// From a postgres: URL to the options of the store and to one URL for each host that it names. The settings that are not ours are
+// passed on to the client library. The URLs for the library are rebuilt, so that it reads the same user and password as we do
+// and does not fail on them: its error would contain the text.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import {
+  decoded,
+  hostPortOf,
+  hostsOf,
+  type StoreUrl,
+  storeUrlOf,
+  type UrlKind,
+} from "../shared/url.ts";
+
+const KIND: UrlKind = {
+  name: "A postgres: URL",
+  schemes: ["postgres", "postgresql"],
+  defaultPort: 5432,
+};
 
 /** Our settings are taken out of the URL: the client libraries would pass them on to the server, which knows none. */
 export function postgresOptionsOf(url: string): {
@@ -10,6 +25,7 @@ export function postgresOptionsOf(url: string): {
   createSchema: boolean;
   listen: boolean;
 } {
+  checkUrl(url);
   const [place = "", query = ""] = url.split("?", 2);
   const settings = new URLSearchParams(query);
   const take = (name: string): string | undefined => {
@@ -24,27 +40,80 @@ export function postgresOptionsOf(url: string): {
   return { url: rest === "" ? place : `${place}?${rest}`, schema, createSchema, listen };
 }
 
-/** One URL for each host that it names, in order. */
-export function hostUrlsOf(url: string): readonly string[] {
-  const parts = /^([a-z]+:\/\/(?:[^@/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?/i.exec(url);
-  if (parts === null) return [url];
-  const [, before = "", authority = "", path = "", query = ""] = parts;
-  const settings = new URLSearchParams(query);
+/** Throws if the URL is malformed. */
+export function checkUrl(url: unknown): void {
+  hostUrlsOf(url);
+}
+
+export interface HostUrl {
+  /** For the client library. */
+  readonly url: string;
+  /** Host, port and database, for messages. */
+  readonly address: string;
+}
+
+/** One for each host that the URL names, in order. */
+export function hostUrlsOf(text: unknown): readonly HostUrl[] {
+  const url = storeUrlOf(text, KIND);
+  const hosts = hostTextsOf(url);
+  const query = queryOf(url.query);
+  const login = loginOf(url);
+  const path = pathOf(url.path);
+  return hosts.map((host) => ({
+    url: `${url.scheme}://${login}${host}${path}${query}`,
+    address: addressOf(host, path),
+  }));
+}
+
+/** `what` names the setting in a message. */
+export function oneHostUrlOf(text: unknown, what: string): HostUrl {
+  const [only, ...others] = hostUrlsOf(text);
+  if (only !== undefined && others.length === 0) return only;
+  throw new InvalidArgumentError(`${what} names one host: that of the primary.`);
+}
+
+/** Without a host, the library uses its environment or the setting `host`. A host that begins with %2F is the folder of a socket. */
+function hostTextsOf(url: StoreUrl): string[] {
+  const isSocket = /^(?:%2F[\w.%-]*)?$/i.test(url.hosts);
+  if (!isSocket) hostsOf(url, KIND);
+  else decoded(url.hosts, "A postgres: URL has", "in its host");
+  return url.hosts.split(",");
+}
+
+function queryOf(text: string): string {
+  const isBare = (setting: string): boolean => setting !== "" && !setting.includes("=");
+  if (text.split("&").some(isBare)) {
+    throw new InvalidArgumentError(
+      'A postgres: URL has a setting without "=". If the value of the setting before it contains "&", write %26 there.',
+    );
+  }
+  const settings = new URLSearchParams(text);
   const asked = settings.get("target_session_attrs");
-  settings.delete("target_session_attrs");
   if (asked !== null && asked !== "read-write" && asked !== "primary") {
     throw new InvalidArgumentError(
-      `target_session_attrs in a postgres: URL is read-write or primary, got ${JSON.stringify(asked)}: only the primary can grant leases.`,
+      "target_session_attrs in a postgres: URL is read-write or primary: only the primary can grant leases.",
     );
   }
-  const hosts = authority.split(",");
-  if (hosts.some((host) => host === "") && hosts.length > 1) {
-    throw new InvalidArgumentError(
-      `A postgres: URL with several hosts names each of them, e.g. "postgres://db-1:5432,db-2:5432/app"; got "${authority}".`,
-    );
-  }
-  // A URL of one host is left as it was written.
-  if (hosts.length === 1 && asked === null) return [url];
-  const rest = settings.toString();
-  return hosts.map((host) => `${before}${host}${path}${rest === "" ? "" : `?${rest}`}`);
+  settings.delete("target_session_attrs");
+  const query = settings.toString();
+  return query === "" ? "" : `?${query}`;
+}
+
+function loginOf({ login }: StoreUrl): string {
+  if (login === undefined) return "";
+  const { user, password } = login;
+  const rest = password === undefined ? "" : `:${encodeURIComponent(password)}`;
+  return `${encodeURIComponent(user)}${rest}@`;
+}
+
+/** pg does not decode %40 in a path, and postgres.js decodes nothing there. */
+function pathOf(path: string): string {
+  decoded(path, "A postgres: URL has", "in its path");
+  return path.replaceAll(" ", "%20").replaceAll("%40", "@");
+}
+
+function addressOf(host: string, path: string): string {
+  const at = hostPortOf(host, KIND.defaultPort);
+  const name = at?.host.includes(":") ? `[${at.host}]` : (at?.host ?? "localhost");
+  return `${name}:${at?.port ?? KIND.defaultPort}${path === "/" ? "" : path}`;
 }

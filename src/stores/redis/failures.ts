@@ -2,6 +2,7 @@
 // Replies begin with a word in capitals; whatever does not is a matter of the connection.
 
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
 
 /** The word that an error reply begins with, also where an older server wraps it in the trace of a script. */
@@ -42,19 +43,20 @@ const NOT_SENT = /Stream isn't writeable|client is offline|client is closed/i;
 /** `place` is the address, without a password. */
 export function failure(error: unknown, place: string): TenureError {
   const code = replyCode(error);
-  const said = error instanceof Error ? error.message : String(error);
+  const cause = redacted(error);
+  const said = cause.message;
   if (code === undefined) {
     const sent = !NOT_SENT.test(said);
     return new StoreUnavailableError(
       `The connection to Redis at ${place} ${sent ? `broke (${said})` : "is down; it is being made anew"}.`,
-      { applied: sent ? "unknown" : "no", cause: error },
+      { applied: sent ? "unknown" : "no", cause },
     );
   }
   const passing = PASSING[code];
   if (passing !== undefined) {
     return new StoreUnavailableError(`Redis at ${place} ${passing}. Nothing was changed.`, {
       applied: "no",
-      cause: error,
+      cause,
     });
   }
   const lasting = LASTING[code];
@@ -62,32 +64,32 @@ export function failure(error: unknown, place: string): TenureError {
     lasting === undefined
       ? `Redis at ${place} refused a request: ${said}`
       : `Redis at ${place} ${lasting}.`,
-    { cause: error },
+    { cause },
   );
 }
 
 /** Why a first connection failed: the same, and hints for what only happens there. */
 export function connectFailure(error: unknown, place: string): TenureError {
-  if (/cluster support disabled/i.test(String((error as Error)?.message))) {
+  const cause = redacted(error);
+  const said = cause.message;
+  if (/cluster support disabled/i.test(said)) {
     return new StoreUnusableError(
       `Redis at ${place} is no cluster. Leave cluster=1 out of the URL, or pass a plain client.`,
-      { cause: error },
+      { cause },
     );
   }
   if (replyCode(error) !== undefined) return failure(error, place);
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  const said = String(message ?? error);
   if (/sentinels are unreachable/i.test(said)) {
     return new StoreUnavailableError(
       `None of the Sentinels at ${place} named a master (${said}). Check their hosts and ports, the name of the master, and sentinel-password.`,
-      { applied: "no", cause: error },
+      { applied: "no", cause },
     );
   }
-  const reason = String(code ?? "");
+  const reason = String((cause as { code?: unknown }).code ?? "");
   if (isAboutTls(reason, said)) {
     return new StoreUnusableError(
       `No TLS connection to Redis at ${place} (${said}). Use rediss:// where the server speaks TLS and redis:// where it does not; a certificate of your own goes into redisStore({ url, tls: { ca } }).`,
-      { cause: error },
+      { cause },
     );
   }
   const hint = reachHint(
@@ -96,6 +98,6 @@ export function connectFailure(error: unknown, place: string): TenureError {
   );
   return new StoreUnavailableError(`No connection to Redis at ${place} (${said}). ${hint}.`, {
     applied: "no",
-    cause: error,
+    cause,
   });
 }

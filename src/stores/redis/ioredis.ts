@@ -3,7 +3,7 @@
 // ever, but only after the first connection has worked, and no patience with one that is given up.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
-import type { HostPort } from "./url.ts";
+import type { HostPort } from "../shared/url.ts";
 import type { ChannelEvents, ChannelWire, IoredisClient, Library, Target, Wire } from "./wire.ts";
 
 /** How long to wait before the next try to connect again. */
@@ -26,13 +26,7 @@ const ownSettings = {
 } as const;
 
 interface Ioredis {
-  readonly Redis: (new (
-    url: string,
-    options: object,
-  ) => IoredisClient) &
-    (new (
-      options: object,
-    ) => IoredisClient);
+  readonly Redis: new (options: object) => IoredisClient;
   readonly Cluster: new (nodes: readonly HostPort[], options: object) => IoredisClient;
 }
 
@@ -58,7 +52,13 @@ function makeClient({ Redis, Cluster }: Ioredis, target: Target, retry: Retry): 
   };
   switch (place.kind) {
     case "server":
-      return new Redis(place.url, { ...settings, retryStrategy: retry });
+      return new Redis({
+        ...settings,
+        ...place.login,
+        ...place.at,
+        db: place.db,
+        retryStrategy: retry,
+      });
     case "sentinel": {
       const { username, password } = place.sentinelLogin;
       return new Redis({

@@ -16,12 +16,13 @@ export async function load(): Promise<Library> {
   return {
     connect: ({ place, connectMs, tls }: Target) => {
       if (place.kind !== "server") throw new Error(`Made for one server, not for a ${place.kind}.`);
-      const { url } = place;
+      const { at, login, db, isTls } = place;
       const make: Make = (reconnectStrategy) =>
         createClient({
-          url,
+          ...login,
+          database: db,
           disableOfflineQueue: true,
-          socket: { connectTimeout: connectMs, reconnectStrategy, ...tls },
+          socket: { ...at, tls: isTls, connectTimeout: connectMs, reconnectStrategy, ...tls },
         });
       return ownWire(make);
     },

@@ -11,6 +11,12 @@ export function sqliteOptionsOf(rest: string): { file: string; allowNetworkFileS
       'A sqlite: URL needs a file, e.g. "sqlite:./tenure.db". For a store inside this process use "memory:".',
     );
   }
+  // The text after the scheme is another URL, or has a login. Messages about the file would show its password.
+  if (/:\/\//.test(file) || /^\/\/[^/]*:[^/]*@/.test(path)) {
+    throw new InvalidArgumentError(
+      'A sqlite: URL names a file and has no user, password or host: "sqlite:./tenure.db".',
+    );
+  }
   const settings = new URLSearchParams(query);
   for (const name of settings.keys()) {
     if (name !== "allow-network-file-system") {

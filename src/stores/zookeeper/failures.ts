@@ -2,6 +2,7 @@
 // repeats a password.
 
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
+import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
 import { ProtocolError } from "./jute.ts";
 import { ERROR } from "./messages.ts";
@@ -41,7 +42,8 @@ export function lateError(place: string, limitMs: number, sent: boolean): StoreU
   );
 }
 
-export function lostError(place: string, cause: Error): StoreUnavailableError {
+export function lostError(place: string, error: Error): StoreUnavailableError {
+  const cause = redacted(error);
   return new StoreUnavailableError(
     `The connection to ZooKeeper at ${place} broke (${cause.message}).`,
     { applied: "unknown", cause },
@@ -49,7 +51,8 @@ export function lostError(place: string, cause: Error): StoreUnavailableError {
 }
 
 /** Why no server of the list could be connected to; `causes` in the order of the list. */
-export function connectError(place: string, causes: readonly Error[]): TenureError {
+export function connectError(place: string, errors: readonly Error[]): TenureError {
+  const causes = errors.map(redacted);
   const cause = causes[0] ?? new Error("no host");
   const said = causes.map((each) => each.message).join("; ");
   const isForeign = causes.some((each) => rootOf(each) instanceof ProtocolError);

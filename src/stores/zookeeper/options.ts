@@ -2,7 +2,8 @@
 
 import type { ConnectionOptions } from "node:tls";
 import { InvalidArgumentError } from "../../core/errors.ts";
-import { type Dial, dialer, type Host } from "./hosts.ts";
+import { type HostPort, hostPortOf } from "../shared/url.ts";
+import { type Dial, dialer } from "./hosts.ts";
 import type { LinkSettings } from "./link.ts";
 import type { Acl } from "./messages.ts";
 import { type Names, namesOf } from "./names.ts";
@@ -72,28 +73,21 @@ export function settingsOf(options: ZooKeeperOptions): Settings {
   };
 }
 
-function hostsOf(given: unknown): Host[] {
+function hostsOf(given: unknown): HostPort[] {
   const entries = typeof given === "string" ? given.split(",") : given;
   if (!Array.isArray(entries) || entries.length === 0)
     throw new InvalidArgumentError('`hosts` must be like "h1:2181,h2:2181", or a list of such.');
   return entries.map(hostOf);
 }
 
-function hostOf(entry: unknown): Host {
-  const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]/@\s]+))(?::(\d{1,5}))?$/i.exec(String(entry).trim());
-  const host = match?.[1] ?? match?.[2];
-  const port = Number(match?.[3] ?? DEFAULT_PORT);
-  if (host === undefined || port < 1 || port > 65_535) {
-    throw new InvalidArgumentError(
-      `\`hosts\` has ${JSON.stringify(shown(entry))}, which is no host with a port; write h1:2181, or [::1]:2181.`,
-    );
-  }
-  return { host, port };
-}
-
-/** Somebody may have put a password where a host belongs. */
-function shown(entry: unknown): string {
-  return String(entry).replace(/^.*@/, "...@").slice(0, 80);
+function hostOf(entry: unknown, index: number): HostPort {
+  const host = hostPortOf(String(entry).trim(), DEFAULT_PORT);
+  if (host !== undefined) return host;
+  // The text is not shown: it may contain a password.
+  throw new InvalidArgumentError(
+    `Host ${index + 1} of \`hosts\` is not a host name or address with an optional port; write h1:2181, or [::1]:2181. ` +
+      "Pass user and password as `auth`.",
+  );
 }
 
 /** As the server would have it: absolute, no empty part, no "." and "..", no control characters. */
@@ -103,7 +97,7 @@ function rootOf(root: unknown): string {
   const isRoot = root === "/";
   if (typeof root !== "string" || !root.startsWith("/") || (!isRoot && parts.some(isBad))) {
     throw new InvalidArgumentError(
-      `The root must be a path like "/tenure" or "/apps/billing", got ${JSON.stringify(root)}.`,
+      'The root must be a path like "/tenure" or "/apps/billing": no empty part, no "." and "..", no control character.',
     );
   }
   if (parts[0] === "zookeeper") {
