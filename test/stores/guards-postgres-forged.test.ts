@@ -128,7 +128,7 @@ describe("a role that may call admit()", () => {
     await client.query("ROLLBACK TO a");
     await ledger.guard().guard.raise(source(4721n));
     await client.query(set(name, `'${rows[0].admission}'`));
-    await expect(client.query(insert(ledger))).rejects.toMatchObject({ code: /^TN00[12]$/ });
+    await expect(client.query(insert(ledger))).rejects.toMatchObject({ code: "TN001" });
     await client.query("ROLLBACK");
     client.release();
     expect(await ledger.written()).toEqual([]);

@@ -49,6 +49,7 @@ SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, pg_catalog.enco
     CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) e LEFT JOIN pg_catalog.pg_roles r ON r.oid = e.grantee
     WHERE s.relnamespace = pn.oid AND s.relname = 'secret' AND e.grantee <> s.relowner
   ) AS readers,
+  EXISTS (SELECT FROM pg_catalog.pg_class s WHERE s.relnamespace = pn.oid AND s.relname = 'secret')::text AS secret,
   (SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger k JOIN pg_catalog.pg_class h ON h.oid = k.tgrelid
     WHERE h.relnamespace = pn.oid AND h.relname = 'highest' AND k.tgenabled IN ('O', 'A')
       AND k.tgname IN ('keep_highest', 'keep_highest_truncated'))::text AS keepers
@@ -91,6 +92,9 @@ function faultOf(row: Row): string | undefined {
         : undefined;
   if (changed !== undefined) {
     return `the function ${guard}.${changed}() was changed, or is of another version of Tenure. Run guardSql() again`;
+  }
+  if (row.secret !== "true") {
+    return `the table ${guard}.secret is missing, and every write fails. Run guardSql() again`;
   }
   if (row.readers !== null) {
     return `${row.readers} may read ${guard}.secret and forge admissions. Run DELETE FROM ${guard}.secret, then guardSql() again`;
