@@ -25,7 +25,7 @@ import { failure, type Step } from "./postgres/failures.ts";
 import { checkSchema, DEFAULT_SCHEMA } from "./postgres/sql.ts";
 import { makeReady } from "./postgres/tables.ts";
 
-export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
+export type { Guard, GuardOptions, RaiseOptions, TokenSource } from "./guard.ts";
 export type {
   PgClient,
   PgPool,

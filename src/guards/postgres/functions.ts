@@ -107,7 +107,7 @@ DECLARE
 BEGIN
   -- The usual case in one step: the same term again. The row lock sees the newest row, also in a repeatable read, where an older
   -- snapshot fails with 40001. The CASE leaves the gate alone if the token differs: it may have to be passed alone then.
-  PERFORM FROM "{schema}".highest h WHERE h.resource = p_resource
+  SELECT (SELECT s.value FROM "{schema}".secret s) INTO secret FROM "{schema}".highest h WHERE h.resource = p_resource
     AND CASE WHEN h.resource = p_resource AND h.token = p_token THEN pg_try_advisory_xact_lock_shared(gate) END
     FOR SHARE SKIP LOCKED;
   IF NOT FOUND THEN
@@ -156,15 +156,15 @@ BEGIN
           DETAIL = 'In the way: ' || coalesce(others, 'a transaction that has ended, or that locks the row without admit()') || '.',
           HINT = 'Transactions of an earlier term have not ended. To end one: SELECT pg_terminate_backend(pid).';
     END;
-    PERFORM set_config('lock_timeout', setting, true);
+    setting := set_config('lock_timeout', setting, true);
+    SELECT s.value INTO secret FROM "{schema}".secret s;
   END IF;
   -- A process that is stopped in its transaction must not keep its successor out. A stricter limit of the user's stays.
   setting := current_setting('idle_in_transaction_session_timeout');
   IF setting = '0' OR (setting <> '${IDLE_LIMIT_MS / 1_000}s' AND setting::interval > interval '${IDLE_LIMIT_MS} milliseconds') THEN
-    PERFORM set_config('idle_in_transaction_session_timeout', '${IDLE_LIMIT_MS}', true);
+    setting := set_config('idle_in_transaction_session_timeout', '${IDLE_LIMIT_MS}', true);
   END IF;
   -- For the triggers of protected tables. With the transaction's number, so that no later transaction can inherit it.
-  SELECT s.value INTO secret FROM "{schema}".secret s;
   mine := pg_current_xact_id()::text || ' ';
   admission := current_setting('tenure.admitted_{schema}', true);
   IF ${IS_OURS("admission")} THEN
@@ -173,7 +173,7 @@ BEGIN
     -- The first of a transaction, nearly always the only one: written by hand, at half the cost.
     admission := concat(mine, '{', to_json(p_resource), ':"', trunc(p_token), '"}');
   END IF;
-  PERFORM set_config('tenure.admitted_{schema}', concat(admission, ' ', ${SIGNATURE("admission")}), true);
+  setting := set_config('tenure.admitted_{schema}', concat(admission, ' ', ${SIGNATURE("admission")}), true);
   RETURN p_token;
 END $$;
 `;
