@@ -102,6 +102,22 @@ describe("a role with nothing but INSERT on a protected table", () => {
   });
 });
 
+describe("a role that may only connect", () => {
+  test("can delay a raise with an advisory lock, and is named", async () => {
+    const { ledger, run } = await newAttacker();
+    const { guard } = ledger.guard("pg", { waitLimitMs: 300 });
+    const lock = "SELECT pg_advisory_lock(hashtextextended($$tenure guard {schema} ledger$$, 0))";
+    const held = await run(
+      lock.replace("{schema}", ledger.schema),
+      "SELECT pg_backend_pid()::int AS pid",
+    );
+    const raising = guard.raise(source(4721n));
+    await expect(raising).rejects.toThrow(`backend pid ${held.rows[0].pid} (idle for`);
+    await postgres().sql(`SELECT pg_terminate_backend(${held.rows[0].pid})`);
+    await guard.raise(source(4721n));
+  });
+});
+
 describe("a role that may call admit()", () => {
   test("S2: does not get a forged admission signed along with its own", async () => {
     const { ledger, role, run } = await newAttacker();
