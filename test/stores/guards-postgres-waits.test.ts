@@ -146,6 +146,17 @@ describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
 });
 
 describe("admit() in a transaction of the user's own", () => {
+  test("the first writers of a new term do not deadlock", async () => {
+    const ledger = await newLedger();
+    await ledger.guard().guard.raise(source(1n));
+    const several = await Promise.all(Array.from({ length: 8 }, newClient));
+    for (let token = 2; token < 12; token += 1) {
+      const admit = `BEGIN; SELECT ${ledger.schema}.admit('ledger', ${token}); COMMIT`;
+      await Promise.all(several.map((client) => client.query(admit)));
+    }
+    expect(await ledger.guard().guard.highest("ledger")).toBe(11n);
+  });
+
   test("L1: a transaction that stands still is ended by the server, and the raise goes on", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard();
