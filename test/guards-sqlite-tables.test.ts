@@ -106,6 +106,21 @@ describe("a protected table", () => {
     expect(left(database)).toBe(0);
   });
 
+  test("an admission that was left behind does not lock out the holder, and is gone after its write", () => {
+    const database = openProtected();
+    const guard = sqliteGuard(database);
+    guard.raise(source(5n));
+    database.exec(`PRAGMA foreign_keys = OFF;
+      INSERT INTO tenure_guard_admitted (resource, token) VALUES ('ledger', '${padToken(5n)}');
+      PRAGMA foreign_keys = ON`);
+    add("through the hole")(database);
+    guard.transaction(source(6n), add("the holder"));
+    expect(left(database)).toBe(0);
+    expect(() => add("bare")(database)).toThrow(REFUSED);
+    expect(() => guard.transaction(source(5n), add("late"))).toThrow(StaleTokenError);
+    expect(texts(database)).toEqual(["before", "through the hole", "the holder"]);
+  });
+
   test("S2: in plain SQL an admission is compared, opens the table, and must be gone before the commit", () => {
     const database = openProtected();
     sqliteGuard(database).raise(source(5n));

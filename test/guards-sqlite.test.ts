@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { connect } from "../src/connect.ts";
 import { type SqliteDatabase, sqliteGuard, type TokenSource } from "../src/guards/sqlite.ts";
-import { StaleTokenError } from "../src/index.ts";
+import { padToken, StaleTokenError } from "../src/index.ts";
 import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
 import { userFiles } from "./support/sqlite-guard-files.ts";
 
@@ -92,6 +92,44 @@ describe("the SQLite guard", () => {
     const guard = sqliteGuard(open(file));
     expect(guard.highest("ledger")).toBe(2n ** 90n);
     expect(() => guard.raise(source(2n ** 90n - 1n))).toThrow(StaleTokenError);
+  });
+
+  test.each([
+    "UPDATE tenure_guard SET token = substr('00' || token, 1, 39)",
+    "UPDATE tenure_guard SET resource = 'other'",
+    "UPDATE OR REPLACE tenure_guard SET resource = 'right' WHERE resource = 'ledger'",
+    "DELETE FROM tenure_guard",
+    "DELETE FROM tenure_guard WHERE resource = 'ledger'",
+    `REPLACE INTO tenure_guard VALUES ('ledger', '${padToken(89n)}')`,
+    `INSERT OR REPLACE INTO tenure_guard VALUES ('ledger', '${padToken(1n)}')`,
+    `INSERT INTO tenure_guard VALUES ('ledger', '${padToken(1n)}') ON CONFLICT DO UPDATE SET token = excluded.token`,
+  ])("S2: the highest tokens cannot be lowered or deleted by hand: %s", (sql) => {
+    const database = open();
+    const guard = sqliteGuard(database);
+    guard.raise(source(90n));
+    guard.raise(source(1n, "right"));
+    expect(() => database.exec(sql)).toThrow("never fall and are never deleted");
+    expect([guard.highest("ledger"), guard.highest("right")]).toEqual([90n, 1n]);
+    database.exec(`UPDATE tenure_guard SET token = '${padToken(91n)}' WHERE resource = 'ledger'`);
+    guard.raise(source(92n));
+    expect(guard.highest("ledger")).toBe(92n);
+  });
+
+  test("S2: a table of version 0.1.0 gets that protection when a guard is opened, and keeps its tokens", () => {
+    const file = newFile();
+    const database = open(file);
+    database.exec(`CREATE TABLE tenure_guard (
+         resource TEXT PRIMARY KEY NOT NULL,
+         token TEXT NOT NULL CHECK (length(token) = 39 AND token NOT GLOB '*[^0-9]*')
+       ) WITHOUT ROWID; INSERT INTO tenure_guard VALUES ('ledger', '${padToken(7n)}')`);
+    database.exec("BEGIN IMMEDIATE");
+    // While another connection writes, the guard opens as before.
+    const busy = open(file);
+    busy.exec("PRAGMA busy_timeout = 1");
+    expect(sqliteGuard(busy).highest("ledger")).toBe(7n);
+    database.exec("ROLLBACK");
+    expect(sqliteGuard(database).highest("ledger")).toBe(7n);
+    expect(() => busy.exec("DELETE FROM tenure_guard")).toThrow("never fall");
   });
 
   test("returns what the write returns, and hands it the user's own connection", () => {

@@ -10,9 +10,16 @@ import {
   isTenureError,
   UntrustedTokenError,
 } from "../core/errors.ts";
-import { checkBound, type Guard, type GuardOptions, sourceOf, type TokenSource } from "./guard.ts";
+import {
+  checkBound,
+  type Guard,
+  type GuardOptions,
+  type RaiseOptions,
+  sourceOf,
+  type TokenSource,
+} from "./guard.ts";
 
-export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
+export type { Guard, GuardOptions, RaiseOptions, TokenSource } from "./guard.ts";
 
 /** What is asked of whoever grants the leases; a Tenure has it. */
 export interface TokenIssuer {
@@ -24,7 +31,7 @@ export interface TokenIssuer {
 
 /** The same guard; only its raise() always has to be awaited, because it may ask the store. */
 export type Bounded<G extends Guard> = Omit<G, "raise"> & {
-  raise(source?: TokenSource): Promise<void>;
+  raise(source?: TokenSource, options?: RaiseOptions): Promise<void>;
 };
 
 /**
@@ -57,17 +64,23 @@ export function boundedBy<G extends Guard>(
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== "function") return value;
       const method = value as (...args: unknown[]) => unknown;
-      if (name === "raise") return (given?: TokenSource) => raise(target, given);
+      if (name === "raise") {
+        return (given?: TokenSource, settings?: RaiseOptions) => raise(target, given, settings);
+      }
       // Everything else that a guard can do is a write, whatever it is called.
       if (UNGUARDED.has(name) || typeof name === "symbol") return method.bind(target);
       return (...args: unknown[]) => write((own) => method.apply(target, own), args);
     },
   }) as unknown as Bounded<G>;
 
-  async function raise(target: Guard, given: TokenSource | undefined): Promise<void> {
+  async function raise(
+    target: Guard,
+    given: TokenSource | undefined,
+    settings: RaiseOptions | undefined,
+  ): Promise<void> {
     const source = sourceOf(given, resource);
     await bound.ask(source);
-    await target.raise(source);
+    await target.raise(source, settings);
   }
 
   function write(act: (args: unknown[]) => unknown, args: unknown[]): unknown {

@@ -29,6 +29,15 @@ export interface GuardOptions {
   readonly resource?: string | undefined;
 }
 
+/** What a caller of raise() may add. */
+export interface RaiseOptions {
+  /**
+   * How long the caller waits for the answer, in milliseconds. A guard that has to wait for others gives up before that, and
+   * says why; the other guards answer at once and ignore it. @default no limit besides those of the guard itself
+   */
+  readonly limitMs?: number | undefined;
+}
+
 /** What all guards can do besides their own guarded write. Await the answers: some guards reach over a network. */
 export interface Guard {
   /**
@@ -36,7 +45,7 @@ export interface Guard {
    * the new holder, so that the old one is refused from then on. Throws StaleTokenError for a lower token; an equal
    * one changes nothing. Without a source: the lease of the `lease.run()` around the call.
    */
-  raise(source?: TokenSource): void | Promise<void>;
+  raise(source?: TokenSource, options?: RaiseOptions): void | Promise<void>;
   /** The highest token seen for the resource; undefined before the first. For people and tests: it may rise at once. */
   highest(resource: string): bigint | undefined | Promise<bigint | undefined>;
 }

@@ -10,6 +10,7 @@ import {
   checkLimit,
   type Guard,
   type GuardOptions,
+  type RaiseOptions,
   sourceOf,
   splitArguments,
   type TokenSource,
@@ -24,7 +25,7 @@ import { failure, type Step } from "./postgres/failures.ts";
 import { checkSchema, DEFAULT_SCHEMA } from "./postgres/sql.ts";
 import { makeReady } from "./postgres/tables.ts";
 
-export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
+export type { Guard, GuardOptions, RaiseOptions, TokenSource } from "./guard.ts";
 export type {
   PgClient,
   PgPool,
@@ -53,11 +54,17 @@ export interface PostgresGuardOptions extends GuardOptions {
   /** The isolation of guarded transactions. @default the database's own, usually read committed */
   readonly isolation?: "read committed" | "repeatable read" | "serializable" | undefined;
   /**
-   * How long a guarded transaction may stand still between two statements; then the server ends its connection. It bounds
-   * how long a stopped holder can keep its successor waiting. Too small: it cuts slow work short. @default 5000
+   * How long a guarded transaction may be idle between two statements, in milliseconds; then the server ends its connection.
+   * This bounds how long a stopped holder keeps its successor waiting. Too small: slow work between two statements is rolled
+   * back. Too large (above `waitLimitMs` or the ttl): a successor fails while it waits. It replaces the session's own
+   * `idle_in_transaction_session_timeout`. @default 5000
    */
   readonly idleLimitMs?: number | undefined;
-  /** How long to wait for open transactions of earlier terms. Keep it above `idleLimitMs`. @default 10000 */
+  /**
+   * How long to wait for open transactions of earlier terms, in milliseconds and in total. `acquire(..., { guards })` also stops
+   * waiting shortly before the lease's first deadline. Too small (below `idleLimitMs`): a stopped holder makes its successor fail
+   * and try again. Too large: a failure is reported late. @default 10000
+   */
   readonly waitLimitMs?: number | undefined;
 }
 
@@ -73,7 +80,8 @@ export interface PostgresGuard<Transaction> extends Guard {
     source: TokenSource,
     write: (transaction: Transaction) => T | Promise<T>,
   ): Promise<T>;
-  raise(source?: TokenSource): Promise<void>;
+  /** Waits for open transactions of earlier terms, for `waitLimitMs` at most. */
+  raise(source?: TokenSource, options?: RaiseOptions): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
 }
 
@@ -141,11 +149,10 @@ class GuardOnPostgres<Target extends PostgresTarget>
     );
   }
 
-  async raise(given?: TokenSource): Promise<void> {
+  async raise(given?: TokenSource, { limitMs }: RaiseOptions = {}): Promise<void> {
     const source = sourceOf(given, this.#bound);
-    await this.#inWords(source.resource, () =>
-      this.#connection.run(`SELECT ${this.#admit(source)}`),
-    );
+    const admit = this.#admit(source, patienceWithin(limitMs));
+    await this.#inWords(source.resource, () => this.#connection.run(`SELECT ${admit}`));
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
@@ -156,8 +163,9 @@ class GuardOnPostgres<Target extends PostgresTarget>
     return row === undefined ? undefined : parseToken(String(row.token));
   }
 
-  #admit({ resource, token }: TokenSource): string {
-    return `"${this.#schema}".admit(${textOf(resource)}, ${formatToken(token)}, ${this.#waitLimitMs})`;
+  #admit({ resource, token }: TokenSource, patienceMs = Number.POSITIVE_INFINITY): string {
+    const waitMs = Math.min(this.#waitLimitMs, patienceMs);
+    return `"${this.#schema}".admit(${textOf(resource)}, ${formatToken(token)}, ${waitMs})`;
   }
 
   async #inWords<T>(resource: string, act: (step: (step: Step) => void) => Promise<T>): Promise<T> {
@@ -181,6 +189,11 @@ class GuardOnPostgres<Target extends PostgresTarget>
     });
     return this.#ready;
   }
+}
+
+/** How long to wait for others, so that the answer is still in time. */
+function patienceWithin(limitMs: number | undefined): number | undefined {
+  return limitMs === undefined ? undefined : Math.max(1, Math.floor(limitMs * 0.9));
 }
 
 /**

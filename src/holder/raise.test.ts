@@ -11,6 +11,8 @@ import {
   TIMING,
 } from "../../test/support/holder-world.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
+import { boundedBy } from "../guards/bounded.ts";
+import type { RaiseOptions, TokenSource } from "../guards/guard.ts";
 import { memoryGuard } from "../guards/memory.ts";
 import type { Raisable } from "./raise.ts";
 
@@ -43,6 +45,18 @@ describe("acquire with guards", () => {
     await tenure.withLease("a", { guards: [left, right] }, (lease) => {
       expect([left.highest("a"), right.highest("a")]).toEqual([lease.token, lease.token]);
     });
+  });
+
+  test("a guard is told how long the holder waits for it, also through boundedBy()", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    const told: unknown[] = [];
+    const guard = {
+      raise: (_lease?: TokenSource, options?: RaiseOptions) => void told.push(options),
+      highest: () => undefined,
+    };
+    await tenure.acquire("ledger", { guards: [guard, boundedBy(guard, tenure)] });
+    expect(told).toEqual([{ limitMs: SAFE_MS }, { limitMs: SAFE_MS }]);
   });
 
   test("a guard that has seen a higher token: StaleTokenError as it is, and the lease is given back", async () => {

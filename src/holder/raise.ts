@@ -9,7 +9,8 @@ import type { Lease } from "./lease.ts";
 
 /** What the holder asks of a guard; every guard of `tenure/guards/` has it. */
 export interface Raisable {
-  raise(lease: Lease): unknown;
+  /** `limitMs`: how long the holder waits for the answer. */
+  raise(lease: Lease, options: { readonly limitMs: number }): unknown;
 }
 
 export interface RaiseParts {
@@ -28,10 +29,11 @@ export async function raiseAll(
   const late = new AbortController();
   const giveUp = (): void => late.abort(hangs(resource));
   // From the deadline as it is now: renewals move it on, and a guard that hangs would be waited for as long as they do.
-  const timer = clock.setTimer(giveUp, safeUntil - clock.now(), { keepAlive: true });
+  const limitMs = safeUntil - clock.now();
+  const timer = clock.setTimer(giveUp, limitMs, { keepAlive: true });
   const { signal, unlink } = linkSignals(lease.signal, late.signal, ...signals);
   try {
-    const raising = guards.map(async (guard) => guard.raise(lease));
+    const raising = guards.map(async (guard) => guard.raise(lease, { limitMs }));
     await orAborted(Promise.all(raising), signal);
     signal.throwIfAborted();
     // A process that was stopped finds the guard's answer before the timer that would have told of the end.

@@ -62,6 +62,11 @@ describe("on SQLite", () => {
     const faults: [sql: string, words: RegExp][] = [
       ['DROP TRIGGER "tenure_guard:entry:delete"', /nothing refuses DELETE/],
       ["DROP TRIGGER my_tokens_admit", /parts of the guard are missing/],
+      ["DROP TRIGGER my_tokens_keep_delete", /can be lowered.*my_tokens_keep_delete/],
+      [
+        "DROP TRIGGER my_tokens_keep_update; CREATE TRIGGER my_tokens_keep_update BEFORE UPDATE ON my_tokens BEGIN SELECT 1; END",
+        /can be lowered.*my_tokens_keep_update/,
+      ],
       [
         `DROP TRIGGER "tenure_guard:entry:insert"; CREATE TRIGGER "tenure_guard:entry:insert" BEFORE INSERT ON entry BEGIN SELECT 1; END`,
         /nothing refuses INSERT/,
@@ -208,7 +213,23 @@ describe("on PostgreSQL", () => {
         (_table, schema) =>
           `CREATE OR REPLACE FUNCTION ${schema}.refuse_unadmitted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
            AS 'BEGIN RETURN NULL; END'`,
-        /was changed/,
+        /refuse_unadmitted\(\) was changed/,
+      ],
+      [
+        (_table, schema) =>
+          `CREATE OR REPLACE FUNCTION ${schema}.admit(p_resource text, p_token numeric, p_wait_ms integer DEFAULT NULL)
+           RETURNS numeric LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN p_token; END'`,
+        /admit\(\) was changed/,
+      ],
+      [(_table, schema) => `GRANT SELECT ON ${schema}.secret TO PUBLIC`, /PUBLIC may read/],
+      [
+        (_table, schema) => `GRANT SELECT (value) ON ${schema}.secret TO pg_monitor`,
+        /pg_monitor may read/,
+      ],
+      [(_table, schema) => `DROP TABLE ${schema}.secret`, /secret is missing/],
+      [
+        (_table, schema) => `ALTER TABLE ${schema}.highest DISABLE TRIGGER keep_highest`,
+        /can be lowered/,
       ],
       [
         (table) => `CREATE TABLE ${table}_later () INHERITS (${table})`,

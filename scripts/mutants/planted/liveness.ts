@@ -44,7 +44,7 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
   {
     name: "guards are not raised",
     file: raise,
-    find: "guards.map(async (guard) => guard.raise(lease));",
+    find: "guards.map(async (guard) => guard.raise(lease, { limitMs }));",
     replace: "guards.map(async (guard) => guard);",
   },
   {

@@ -9,7 +9,7 @@ import {
 } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import { parseToken } from "../../core/token.ts";
-import { NOT_ADMITTED_STATE, STALE_STATE } from "./sql.ts";
+import { NOT_ADMITTED_STATE, STALE_STATE } from "./functions.ts";
 
 /** How far the transaction had come. */
 export type Step = "opening" | "work" | "commit";
@@ -56,13 +56,20 @@ export function failure(error: unknown, { resource, schema, step }: Circumstance
       return new GuardUnavailableError({
         resource,
         applied: "no",
-        detail:
-          "transactions of an earlier term stayed open for all of `waitLimitMs`, so the highest token could not be raised",
+        detail: `transactions of an earlier term stayed open, and its token was not admitted in time. ${inTheWay(cause)}`,
         cause,
       });
     default:
       return error;
   }
+}
+
+/** What admit() found out about those it waited for. A guard of an earlier version does not tell. */
+function inTheWay({ detail }: ServerError): string {
+  if (!detail?.startsWith("In the way: ")) {
+    return "To see who is in the way, upgrade the guard with guardSql(), or look at pg_blocking_pids()";
+  }
+  return `${detail} To end such a transaction: SELECT pg_terminate_backend(pid). If it may take that long, raise \`waitLimitMs\``;
 }
 
 function stale(cause: ServerError, resource: string): Error {

@@ -2,7 +2,8 @@
 // changed or replaced by the table's owner, and a new partition has none.
 
 import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
-import { checkTable, literal, PROTECTION_FUNCTION, protectionSource } from "./sql.ts";
+import { admitSource, PROTECTION_FUNCTION, protectionSource } from "./functions.ts";
+import { checkTable, literal } from "./sql.ts";
 import { inWords } from "./tables.ts";
 
 export interface ProtectedTable {
@@ -40,7 +41,18 @@ SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, pg_catalog.enco
     SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', mn.nspname, m.relname), ', ' ORDER BY m.relname)
     FROM family f JOIN pg_catalog.pg_class m ON m.oid = f.id JOIN pg_catalog.pg_namespace mn ON mn.oid = m.relnamespace
     WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger mt WHERE mt.tgrelid = m.oid AND mt.tgname = 'tenure_guard')
-  ) AS bare
+  ) AS bare,
+  (SELECT a.prosrc FROM pg_catalog.pg_proc a WHERE a.pronamespace = pn.oid AND a.proname = 'admit' AND a.pronargs = 3) AS admit,
+  (SELECT pg_catalog.string_agg(DISTINCT coalesce(pg_catalog.quote_ident(r.rolname), 'PUBLIC'), ', ')
+    FROM pg_catalog.pg_class s
+    CROSS JOIN LATERAL (SELECT s.relacl AS acl UNION ALL SELECT at.attacl FROM pg_catalog.pg_attribute at WHERE at.attrelid = s.oid) g
+    CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) e LEFT JOIN pg_catalog.pg_roles r ON r.oid = e.grantee
+    WHERE s.relnamespace = pn.oid AND s.relname = 'secret' AND e.grantee <> s.relowner
+  ) AS readers,
+  EXISTS (SELECT FROM pg_catalog.pg_class s WHERE s.relnamespace = pn.oid AND s.relname = 'secret')::text AS secret,
+  (SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger k JOIN pg_catalog.pg_class h ON h.oid = k.tgrelid
+    WHERE h.relnamespace = pn.oid AND h.relname = 'highest' AND k.tgenabled IN ('O', 'A')
+      AND k.tgname IN ('keep_highest', 'keep_highest_truncated'))::text AS keepers
 FROM pg_catalog.pg_trigger t
 JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace
@@ -72,8 +84,23 @@ function faultOf(row: Row): string | undefined {
   if (!firesAlways || row.function !== PROTECTION_FUNCTION) {
     return "its trigger is not the one that was installed: some writes may pass. Remove it and install it again";
   }
-  if (row.source !== protectionSource(String(guard)) || row.definer !== "true") {
-    return `the function ${guard}.${PROTECTION_FUNCTION}() was changed, or is of another version of Tenure. Run guardSql() again`;
+  const changed =
+    row.source !== protectionSource(String(guard)) || row.definer !== "true"
+      ? PROTECTION_FUNCTION
+      : row.admit !== admitSource(String(guard))
+        ? "admit"
+        : undefined;
+  if (changed !== undefined) {
+    return `the function ${guard}.${changed}() was changed, or is of another version of Tenure. Run guardSql() again`;
+  }
+  if (row.secret !== "true") {
+    return `the table ${guard}.secret is missing, and every write fails. Run guardSql() again`;
+  }
+  if (row.readers !== null) {
+    return `${row.readers} may read ${guard}.secret and forge admissions. Run DELETE FROM ${guard}.secret, then guardSql() again`;
+  }
+  if (row.keepers !== "2") {
+    return `the highest tokens can be lowered: a trigger of ${guard}.highest is missing or disabled. Run ALTER TABLE ${guard}.highest ENABLE TRIGGER ALL, then guardSql() again`;
   }
   if (row.bare !== null) return `these partitions or children are not protected: ${row.bare}`;
   return undefined;

@@ -13,11 +13,17 @@ import {
   unprotectSql,
 } from "./sql.ts";
 
-/** Makes the schema only where it is missing, so that a role without the right to create can use one that is there. */
+/**
+ * Creates the schema if it is missing, and upgrades one of an earlier version (which has no secret) if this role owns it. A role
+ * without these rights uses what is there.
+ */
 export async function makeReady(connection: Connection, schema: string): Promise<void> {
-  const admit = `"${schema}".admit(text, numeric, integer)`;
-  const [row] = await connection.run(`SELECT to_regprocedure('${admit}')::text AS admit`);
-  if (row?.admit === null || row === undefined) await connection.run(guardSql({ schema }));
+  const [row] = await connection.run(`
+    SELECT (bool_or(c.relname = 'highest') IS NOT TRUE
+      OR bool_or(c.relname = 'secret') IS NOT TRUE AND has_schema_privilege('${schema}', 'CREATE')
+        AND bool_or(c.relname = 'highest' AND pg_has_role(c.relowner, 'USAGE')))::text AS outdated
+    FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid WHERE n.nspname = '${schema}'`);
+  if (row?.outdated === "true") await connection.run(guardSql({ schema }));
 }
 
 export interface TableOptions {

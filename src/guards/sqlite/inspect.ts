@@ -3,6 +3,7 @@
 
 import { checkDatabase, firstOf, type SqliteDatabase } from "./database.ts";
 import { admittedRows, checkName, EVENTS } from "./protection.ts";
+import { missingKeepers } from "./tokens.ts";
 
 export interface ProtectedTable {
   readonly table: string;
@@ -78,6 +79,10 @@ function faultOfGuard(
     .get(guard, `${guard}_admitted`, `${guard}_admit`);
   if (Number(firstOf(parts)) !== 3) {
     return `parts of the guard are missing: the tables ${guard} and ${guard}_admitted, or the trigger ${guard}_admit. Remove the protection and install it again`;
+  }
+  const missing = missingKeepers(database, guard);
+  if (missing.length > 0) {
+    return `the highest tokens can be lowered: these triggers are missing or changed: ${missing.join(", ")}. Drop those that are there, then open a guard or install a protection, which creates them`;
   }
   const left = database.prepare(`SELECT 1 FROM ${guard}_admitted WHERE resource = ?`).get(resource);
   if (left === undefined) return undefined;

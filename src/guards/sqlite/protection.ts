@@ -14,7 +14,7 @@ import {
   type SqliteStatement,
   TOKEN_CHECK,
 } from "./database.ts";
-import { createTable } from "./tokens.ts";
+import { createTable, keepSql } from "./tokens.ts";
 
 export interface ProtectOptions {
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
@@ -86,7 +86,7 @@ export function protectSql(
   WHEN NOT EXISTS (${admittedRows(table, resource)})
   BEGIN SELECT RAISE(ABORT, ${refusal}); END;`,
   );
-  return `${admissionSql(table)}${triggers.join("\n")}\n`;
+  return `${keepSql(table)}${admissionSql(table)}${triggers.join("\n")}\n`;
 }
 
 export const EVENTS = ["INSERT", "UPDATE", "DELETE"] as const;
@@ -142,6 +142,8 @@ export function openAdmission(database: SqliteDatabase, table: string): Admissio
         take: database.prepare(`DELETE FROM ${table}_admitted WHERE resource = ?`),
       };
       const { put, take } = statements;
+      // One that somebody left behind must not lock out the holder. Nobody else can be using it: this is under the write lock.
+      take.run(resource);
       put.run(resource, padToken(token));
       return () => void take.run(resource);
     },

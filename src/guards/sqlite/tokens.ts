@@ -44,7 +44,7 @@ export function createTable(database: SqliteDatabase, table: string): void {
       `CREATE TABLE IF NOT EXISTS ${table} (
          resource TEXT PRIMARY KEY NOT NULL,
          token TEXT NOT NULL CHECK (${TOKEN_CHECK})
-       ) WITHOUT ROWID`,
+       ) WITHOUT ROWID; ${keepSql(table)}`,
     );
   }
   if (found() !== "resource,token") {
@@ -52,5 +52,47 @@ export function createTable(database: SqliteDatabase, table: string): void {
       `The table ${table} belongs to something else (its columns are ${String(found())}). It was not touched. ` +
         "Name another one: sqliteGuard(database, { table }).",
     );
+  }
+  if (missingKeepers(database, table).length > 0) addKeepers(database, table);
+}
+
+const FALLS =
+  "The highest tokens never fall and are never deleted: a former holder could write again.";
+
+/** The triggers that keep the highest from being lowered by hand: what each is named after its table, and what it does. */
+function keepersOf(table: string): Readonly<Record<string, string>> {
+  const refuse = `BEGIN SELECT RAISE(ABORT, '${FALLS}'); END`;
+  return {
+    // REPLACE deletes rows without a DELETE trigger, unless recursive triggers are on.
+    [`${table}_keep_insert`]: `BEFORE INSERT ON ${table}
+  WHEN EXISTS (SELECT 1 FROM ${table} WHERE resource = NEW.resource AND token > NEW.token) ${refuse}`,
+    [`${table}_keep_update`]: `BEFORE UPDATE ON ${table}
+  WHEN NEW.resource IS NOT OLD.resource OR NEW.token < OLD.token ${refuse}`,
+    [`${table}_keep_delete`]: `BEFORE DELETE ON ${table} ${refuse}`,
+  };
+}
+
+export function keepSql(table: string): string {
+  return Object.entries(keepersOf(table))
+    .map(([name, text]) => `CREATE TRIGGER IF NOT EXISTS ${name} ${text};\n`)
+    .join("");
+}
+
+/** Those that are not there, or not as they were installed. */
+export function missingKeepers(database: SqliteDatabase, table: string): string[] {
+  const find = database.prepare(
+    "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = ? AND instr(sql, ?) > 0",
+  );
+  return Object.entries(keepersOf(table))
+    .filter(([name, text]) => find.get(name, text) === undefined)
+    .map(([name]) => name);
+}
+
+/** For a table that an earlier version created. */
+function addKeepers(database: SqliteDatabase, table: string): void {
+  try {
+    database.exec(keepSql(table));
+  } catch {
+    // The file is busy or opened for reading only. The guard compares without them, and the next one that is opened tries again.
   }
 }

@@ -1,0 +1,292 @@
+// What the guard keeps in the database: the highest tokens, a secret, and the functions that compare. psql, another language or
+// an ORM uses the same functions as we do (ADR 014). {schema} stands for the schema of the guard.
+
+import { TOKEN_LIMIT } from "../../core/token.ts";
+
+/** SQLSTATEs of our own, which every client shows. */
+export const STALE_STATE = "TN001";
+export const NOT_ADMITTED_STATE = "TN002";
+
+/** What admit() allows a transaction of the user's own; `idleLimitMs` of a guard replaces it. */
+const IDLE_LIMIT_MS = 5_000;
+/** How long admit() waits if neither its caller nor `lock_timeout` says so. */
+const WAIT_LIMIT_MS = 10_000;
+/** How often a row is tried that is locked by a transaction which does not hold the gate. */
+const POLL_SECONDS = 0.01;
+
+const KEEP = (name: string, when: string): string => `
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
+      WHERE tgrelid = '"{schema}".highest'::regclass AND tgname = '${name}') THEN
+    CREATE TRIGGER ${name} BEFORE ${when} EXECUTE FUNCTION "{schema}".keep_highest();
+  END IF;`;
+
+export const TABLES: string = `
+CREATE SCHEMA IF NOT EXISTS "{schema}";
+
+-- The highest token that was admitted or raised to, by resource. It never falls and no row is ever deleted.
+CREATE TABLE IF NOT EXISTS "{schema}".highest (
+  resource text COLLATE "C" PRIMARY KEY,
+  token numeric(39) NOT NULL CHECK (token > 0 AND token < ${TOKEN_LIMIT})
+) WITH (fillfactor = 50);
+
+-- Signs the admissions, so that nobody can set one by hand. Only the functions below read it.
+CREATE TABLE IF NOT EXISTS "{schema}".secret (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  value bytea NOT NULL CHECK (length(value) >= 32)
+);
+INSERT INTO "{schema}".secret (value)
+SELECT pg_catalog.decode(pg_catalog.replace(pg_catalog.concat(pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid()), '-', ''), 'hex')
+ON CONFLICT DO NOTHING;
+
+CREATE OR REPLACE FUNCTION "{schema}".keep_highest() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.resource = OLD.resource AND NEW.token >= OLD.token THEN RETURN NEW; END IF;
+  END IF;
+  RAISE EXCEPTION 'The highest tokens of "{schema}" never fall and are never deleted: a former holder could write again.'
+    USING ERRCODE = '55000', HINT = 'removeGuardSql() removes the guard as a whole.';
+END $$;
+
+DO $$ BEGIN${KEEP("keep_highest", 'UPDATE OR DELETE ON "{schema}".highest FOR EACH ROW')}${KEEP(
+  "keep_highest_truncated",
+  'TRUNCATE ON "{schema}".highest FOR EACH STATEMENT',
+)}
+END $$;
+`;
+
+const STALE = (offered: string): string => `
+    RAISE EXCEPTION 'Token % for "%" is stale: % has been seen. Nothing was written.', ${offered}, p_resource, seen
+      USING ERRCODE = '${STALE_STATE}', DETAIL = format('offered %s highest %s', ${offered}, seen);`;
+
+/** 64 hexadecimal digits. The secret is hashed twice, so that a signed text cannot be extended. */
+const SIGNATURE = (text: string): string =>
+  `encode(sha256(secret || sha256(secret || convert_to(${text}, getdatabaseencoding()))), 'hex')`;
+
+/** Whether `admission` was signed by admit() in this very transaction, whose number begins `mine`. */
+const IS_OURS = (admission: string): string =>
+  `starts_with(${admission}, mine) AND right(${admission}, 64) = ${SIGNATURE(`left(${admission}, -65)`)}`;
+
+const ADMITTED = (admission: string): string =>
+  `substr(left(${admission}, -65), length(mine) + 1)::jsonb`;
+
+// Who holds the gate. pg_stat_activity hides the state of other users' sessions from a role without pg_read_all_stats.
+const IN_THE_WAY = `
+      SELECT string_agg(one.told, ', ') INTO others FROM (
+        SELECT CASE WHEN l.pid IS NULL THEN 'a prepared transaction (see pg_prepared_xacts)'
+          WHEN a.state IS NULL THEN format('backend pid %s', l.pid)
+          ELSE format('backend pid %s (%s for %s s)', l.pid, a.state,
+            round(extract(epoch FROM clock_timestamp() - a.state_change)::numeric, 1)) END AS told
+        FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND ((l.classid::bigint << 32) | l.objid::bigint) = gate
+          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+          AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+        ORDER BY a.state_change LIMIT 5) one;`;
+
+// Runs with its owner's rights, so that those who write need none on the tables and cannot lower a highest by hand.
+export const ADMIT: string = `
+-- The comparison (S2). Call it in the transaction that writes, before the first write: select {schema}.admit('settlement', 4720)
+-- Until the end of that transaction nobody can raise the highest above this token. Stale: SQLSTATE ${STALE_STATE}.
+-- It waits for p_wait_ms in total; without it, for lock_timeout; without either, for ${WAIT_LIMIT_MS} ms.
+-- The transaction is ended if it stays idle for ${IDLE_LIMIT_MS} ms; to change that, set idle_in_transaction_session_timeout after the call.
+CREATE OR REPLACE FUNCTION "{schema}".admit(p_resource text, p_token numeric, p_wait_ms integer DEFAULT NULL)
+RETURNS numeric LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  -- Writers pass the gate together, whoever raises passes it alone, and all in the order in which they came. So a raise waits
+  -- for the writers before it, once, and not for those after it. Row locks have no such order.
+  gate bigint := hashtextextended('tenure guard {schema} ' || p_resource, 0);
+  secret bytea;
+  seen numeric;
+  newest numeric;
+  deadline timestamptz;
+  wait_ms numeric;
+  setting text;
+  others text;
+  mine text;
+  admission text;
+BEGIN
+  -- The usual case in one step: the same term again. The row lock sees the newest row, also in a repeatable read, where an older
+  -- snapshot fails with 40001. The CASE leaves the gate alone if the token differs: it may have to be passed alone then.
+  SELECT (SELECT s.value FROM "{schema}".secret s) INTO secret FROM "{schema}".highest h WHERE h.resource = p_resource
+    AND CASE WHEN h.resource = p_resource AND h.token = p_token THEN pg_try_advisory_xact_lock_shared(gate) END
+    FOR SHARE SKIP LOCKED;
+  IF NOT FOUND THEN
+    IF p_resource IS NULL OR p_resource = '' OR octet_length(p_resource) > 512 THEN
+      RAISE EXCEPTION 'Expected a resource name of 1 to 512 bytes, got %.', coalesce(quote_literal(left(p_resource, 60)), 'null')
+        USING ERRCODE = '22023';
+    END IF;
+    IF p_token IS NULL OR p_token <= 0 OR p_token >= ${TOKEN_LIMIT} OR p_token <> trunc(p_token) THEN
+      RAISE EXCEPTION 'Expected a fencing token (a whole number above 0, below 2^127), got %.', coalesce(p_token::text, 'null')
+        USING ERRCODE = '22023';
+    END IF;
+    setting := current_setting('lock_timeout');
+    wait_ms := round(coalesce(p_wait_ms, nullif(extract(epoch FROM setting::interval)::numeric * 1000, 0), ${WAIT_LIMIT_MS}));
+    deadline := clock_timestamp() + wait_ms * interval '1 millisecond';
+    BEGIN
+      LOOP
+        SELECT h.token INTO seen FROM "{schema}".highest h WHERE h.resource = p_resource;
+        IF seen > p_token THEN ${STALE("p_token")}
+        END IF;
+        PERFORM set_config('lock_timeout',
+          greatest(1, ceil(extract(epoch FROM deadline - clock_timestamp())::numeric * 1000))::text, true);
+        IF seen = p_token THEN
+          PERFORM pg_advisory_xact_lock_shared(gate);
+          -- What was read may be old by now.
+          PERFORM FROM "{schema}".highest h WHERE h.resource = p_resource AND h.token = p_token FOR SHARE SKIP LOCKED;
+          EXIT WHEN FOUND;
+        ELSE
+          -- A new term: waits for every writer of the older one to commit or roll back.
+          PERFORM pg_advisory_xact_lock(gate);
+          SELECT h.token INTO newest FROM "{schema}".highest h WHERE h.resource = p_resource FOR NO KEY UPDATE SKIP LOCKED;
+          EXIT WHEN newest = p_token;
+          IF newest < p_token OR seen IS NULL THEN
+            -- The WHERE repeats the rule.
+            INSERT INTO "{schema}".highest AS h (resource, token) VALUES (p_resource, p_token)
+            ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE h.token < excluded.token;
+            EXIT WHEN FOUND;
+          END IF;
+        END IF;
+        -- Either the row has changed, or it is locked past the gate: by hand, or under an earlier version of this function.
+        IF clock_timestamp() >= deadline THEN RAISE lock_not_available; END IF;
+        PERFORM pg_sleep(${POLL_SECONDS});
+      END LOOP;
+    EXCEPTION WHEN lock_not_available THEN${IN_THE_WAY}
+      RAISE EXCEPTION 'Token % for "%" was not admitted within % ms. Nothing was written.', p_token, p_resource, wait_ms
+        USING ERRCODE = 'lock_not_available',
+          DETAIL = 'In the way: ' || coalesce(others, 'a transaction that has ended, or that locks the row without admit()') || '.',
+          HINT = 'Transactions of an earlier term have not ended. To end one: SELECT pg_terminate_backend(pid).';
+    END;
+    setting := set_config('lock_timeout', setting, true);
+    SELECT s.value INTO secret FROM "{schema}".secret s;
+  END IF;
+  -- A process that is stopped in its transaction must not keep its successor out. A stricter limit of the user's stays.
+  setting := current_setting('idle_in_transaction_session_timeout');
+  IF setting = '0' OR (setting <> '${IDLE_LIMIT_MS / 1_000}s' AND setting::interval > interval '${IDLE_LIMIT_MS} milliseconds') THEN
+    setting := set_config('idle_in_transaction_session_timeout', '${IDLE_LIMIT_MS}', true);
+  END IF;
+  -- For the triggers of protected tables. With the transaction's number, so that no later transaction can inherit it.
+  mine := pg_current_xact_id()::text || ' ';
+  admission := current_setting('tenure.admitted_{schema}', true);
+  IF ${IS_OURS("admission")} THEN
+    admission := mine || (${ADMITTED("admission")} || jsonb_build_object(p_resource, trunc(p_token)::text))::text;
+  ELSE
+    -- The first of a transaction, nearly always the only one: written by hand, at half the cost.
+    admission := concat(mine, '{', to_json(p_resource), ':"', trunc(p_token), '"}');
+  END IF;
+  setting := set_config('tenure.admitted_{schema}', concat(admission, ' ', ${SIGNATURE("admission")}), true);
+  RETURN p_token;
+END $$;
+`;
+
+export const PROTECT: string = `
+-- The trigger of protected tables: refuses every write in a transaction that was not admitted, or not any more.
+CREATE OR REPLACE FUNCTION "{schema}".refuse_unadmitted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  p_resource text := TG_ARGV[0];
+  admission text := current_setting('tenure.admitted_{schema}', true);
+  mine text := pg_current_xact_id_if_assigned()::text || ' ';
+  secret bytea;
+  offered numeric;
+  seen numeric;
+BEGIN
+  SELECT s.value INTO secret FROM "{schema}".secret s;
+  -- Everybody may set this setting, so nothing of it is read before its signature.
+  IF ${IS_OURS("admission")} THEN
+    offered := (${ADMITTED("admission")} ->> p_resource)::numeric;
+  END IF;
+  IF offered IS NULL THEN
+    RAISE EXCEPTION '%.% takes writes only from the holder of "%". Nothing was written.', TG_TABLE_SCHEMA, TG_TABLE_NAME, p_resource
+      USING ERRCODE = '${NOT_ADMITTED_STATE}',
+        HINT = format('Call {schema}.admit(%L, token) first, in the same transaction.', p_resource);
+  END IF;
+  -- A signed admission may be put back after its row lock was released, by a rollback to a savepoint.
+  SELECT h.token INTO seen FROM "{schema}".highest h WHERE h.resource = p_resource FOR SHARE;
+  IF seen IS DISTINCT FROM offered THEN ${STALE("offered")}
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- Protects a table and its partitions: select {schema}.protect('public.settlement', 'settlement'). For the table's owner.
+CREATE OR REPLACE FUNCTION "{schema}".protect(p_table regclass, p_resource text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  part record;
+BEGIN
+  IF p_resource IS NULL OR p_resource = '' OR octet_length(p_resource) > 512 THEN
+    RAISE EXCEPTION 'Expected a resource name of 1 to 512 bytes.' USING ERRCODE = '22023';
+  END IF;
+  -- Children of plain inheritance too: a statement's triggers are those of the table it names.
+  FOR part IN
+    WITH RECURSIVE family AS (
+      SELECT p_table::oid AS id UNION SELECT i.inhrelid FROM pg_inherits i JOIN family f ON i.inhparent = f.id)
+    SELECT c.oid AS id, n.nspname AS schema, c.relname AS name, c.relkind::text AS kind
+    FROM family f JOIN pg_class c ON c.oid = f.id JOIN pg_namespace n ON n.oid = c.relnamespace
+  LOOP
+    IF part.kind NOT IN ('r', 'p') OR part.schema IN ('pg_catalog', '{schema}') THEN
+      RAISE EXCEPTION '%.% is not a table that can be protected.', part.schema, part.name USING ERRCODE = '42809';
+    END IF;
+    IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = part.id AND t.tgname = 'tenure_guard') THEN
+      RAISE EXCEPTION '%.% is protected already.', part.schema, part.name USING ERRCODE = '42710';
+    END IF;
+    EXECUTE format('CREATE TRIGGER tenure_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %I.%I '
+      'FOR EACH STATEMENT EXECUTE FUNCTION "{schema}".refuse_unadmitted(%L)', part.schema, part.name, p_resource);
+  END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION "{schema}".unprotect(p_table regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  part record;
+  found_any boolean := false;
+BEGIN
+  FOR part IN
+    WITH RECURSIVE family AS (
+      SELECT p_table::oid AS id UNION SELECT i.inhrelid FROM pg_inherits i JOIN family f ON i.inhparent = f.id)
+    SELECT n.nspname AS schema, c.relname AS name
+    FROM family f JOIN pg_class c ON c.oid = f.id JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'tenure_guard'
+  LOOP
+    found_any := true;
+    EXECUTE format('DROP TRIGGER tenure_guard ON %I.%I', part.schema, part.name);
+  END LOOP;
+  IF NOT found_any THEN
+    RAISE EXCEPTION '% is not protected.', p_table USING ERRCODE = '42704';
+  END IF;
+END $$;
+`;
+
+export const CLOSED_TO_ALL = `
+REVOKE ALL ON "{schema}".highest FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA "{schema}" FROM PUBLIC;
+
+-- The secret is for the owner of admit() alone: also after an upgrade by a superuser, and whatever the default privileges are.
+DO $$
+DECLARE
+  owner oid := (SELECT proowner FROM pg_catalog.pg_proc WHERE oid = '"{schema}".admit(text, numeric, integer)'::regprocedure);
+  reader record;
+BEGIN
+  IF owner <> (SELECT relowner FROM pg_catalog.pg_class WHERE oid = '"{schema}".secret'::regclass) THEN
+    EXECUTE pg_catalog.format('ALTER TABLE "{schema}".secret OWNER TO %I', pg_catalog.pg_get_userbyid(owner));
+  END IF;
+  FOR reader IN SELECT DISTINCT a.grantee FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+    WHERE c.oid = '"{schema}".secret'::regclass AND a.grantee <> owner
+  LOOP
+    EXECUTE 'REVOKE ALL ON "{schema}".secret FROM ' || CASE WHEN reader.grantee = 0 THEN 'PUBLIC'
+      ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(reader.grantee)) END || ' CASCADE';
+  END LOOP;
+END $$;
+`;
+
+/** What the triggers of protected tables call. */
+export const PROTECTION_FUNCTION = "refuse_unadmitted";
+
+/** The text of that function as PostgreSQL keeps it. */
+export const protectionSource = (schema: string): string => firstBody(PROTECT, schema);
+
+export const admitSource = (schema: string): string => firstBody(ADMIT, schema);
+
+/** Of the first function in there: it stands between two $$. */
+function firstBody(text: string, schema: string): string {
+  return text.replaceAll("{schema}", schema).split("$$")[1] ?? "";
+}
