@@ -60,7 +60,7 @@ describe("revoke", () => {
     expect((await here.run(["show", "job"])).exit.code).toBe(EXIT.ok);
     const revoked = await here.run(["revoke", "job", "--yes"]);
     expect(revoked.exit.code).toBe(EXIT.ok);
-    expect(revoked.out).toMatch(/^Revoked job: .* held it with token 1\.$/m);
+    expect(revoked.out).toMatch(/^Revoked job: .* held it with token \d+\.$/m);
     expect(await job.ended).toEqual({ code: EXIT.lost, signal: null });
     const nobody = await here.run(["revoke", "job", "-y", "--json"]);
     expect(nobody.exit.code).toBe(EXIT.no);
@@ -97,12 +97,15 @@ describe("elect", () => {
   test("prints every leader with term and value; the next one leads when the first is stopped", async () => {
     const here = world();
     const first = here.start(["elect", "boss", ...SHORT, "--value", '{"at":1}', "--json"]);
-    await first.said('"term":"1","holderId"');
+    const [, term = ""] =
+      /"term":"(\d+)","holderId"/.exec(await first.said(/"term":"\d+","holderId"/)) ?? [];
     const second = here.start(["elect", "boss", ...SHORT, "--value", "10.0.0.7:9000"]);
-    await second.said('in term 1: {"at":1}');
+    await second.said(`in term ${term}: {"at":1}`);
     first.signal("SIGTERM");
     expect(await first.ended).toEqual({ code: 143, signal: null });
-    await second.said('in term 2: "10.0.0.7:9000"');
+    const next = /in term (\d+): "10\.0\.0\.7:9000"/;
+    const [, nextTerm = ""] = next.exec(await second.said(next)) ?? [];
+    expect(BigInt(nextTerm)).toBeGreaterThan(BigInt(term));
     second.signal("SIGINT");
     expect(await second.ended).toEqual({ code: 130, signal: null });
   });
@@ -111,9 +114,11 @@ describe("elect", () => {
     const here = world();
     const script = `trap 'echo told; exit 9' USR1; trap '' TERM; echo "term $TENURE_TOKEN"; while :; do sleep 0.02; done`;
     const cli = here.start(["elect", "boss", ...SHORT, "--", "sh", "-c", script]);
-    await cli.said("term 1\n");
+    await cli.said(/^term \d+\n/);
     expect((await here.run(["revoke", "boss", "--yes"])).exit.code).toBe(EXIT.ok);
-    await cli.said("term 2\n");
+    const [, first = "", second = ""] =
+      /^term (\d+)\nterm (\d+)\n/.exec(await cli.said(/^term \d+\nterm \d+\n/)) ?? [];
+    expect(BigInt(second)).toBeGreaterThan(BigInt(first));
     expect(cli.err).toContain("lost leadership: revoked");
     cli.signal("SIGUSR1");
     expect(await cli.ended).toEqual({ code: 9, signal: null });
@@ -124,7 +129,7 @@ describe("elect", () => {
   test("--priority: the first rank leads next, although the other came first; a bad one is a sentence", async () => {
     const here = world();
     const leader = here.start(["elect", "boss", ...SHORT]);
-    await leader.said("in term 1");
+    await leader.said(/in term \d+/);
     const reserve = here.start([
       "elect",
       "boss",
@@ -134,13 +139,13 @@ describe("elect", () => {
       "--value",
       "reserve",
     ]);
-    await reserve.said("in term 1");
+    await reserve.said(/in term \d+/);
     const first = here.start(["elect", "boss", ...SHORT, "--priority", "0", "--value", "first"]);
-    await first.said("in term 1");
+    await first.said(/in term \d+/);
     leader.signal("SIGTERM");
-    await reserve.said('in term 2: "first"');
+    await reserve.said(/in term \d+: "first"/);
     first.signal("SIGTERM");
-    await reserve.said('in term 3: "reserve"');
+    await reserve.said(/in term \d+: "reserve"/);
     for (const rank of ["21", "-1", "high", ""]) {
       const refused = await here.run(["elect", "boss", `--priority=${rank}`]);
       expect(refused.exit.code).toBe(EXIT.usage);

@@ -127,7 +127,7 @@ test("a disk without room for a new file is refused, and opens when there is roo
   expect(error.message).toMatch(/full|no space/i);
   empty();
   const late = await puppet(processes, file);
-  expect((await late.acquire("settlement", TIMING)).token).toBe(1n);
+  expect((await late.acquire("settlement", TIMING)).token).toBeGreaterThan(0n);
 });
 
 test("a read-only disk is refused with StoreUnusableError, and nothing on it is created or changed", async (ctx) => {
