@@ -7,6 +7,7 @@ import type { Clock, Random, Timer } from "../../core/clock.ts";
 import { Bell } from "../shared/bell.ts";
 import { HEAD_START_MS } from "../store.ts";
 import type { Ear, PgLink } from "./link.ts";
+import { parseNotice } from "./notices.ts";
 
 export interface WakerParts {
   readonly link: PgLink;
@@ -152,9 +153,10 @@ export class Waker {
   }
 
   #heard(payload: string): void {
-    const text = payload.slice(1);
-    if (payload.startsWith("r")) this.ring(text);
-    if (payload.startsWith("t")) this.#tellTurn(...(JSON.parse(text) as [string, string[]]));
+    const notice = parseNotice(payload);
+    if (notice.kind === "changed") this.ring(notice.resource);
+    if (notice.kind === "turn") this.#tellTurn(notice.resource, notice.queue);
+    if (notice.kind === "unknown") this.#wakeAll();
     if (payload === this.#proof?.payload) this.#proof.arrived();
   }
 
