@@ -1,7 +1,8 @@
 // The object that `connect()` returns: leases from holder/, elections from election/, scheduled runs from once/, closed
 // together.
 
-import { checkElection, Election, type ElectionOptions } from "./election/election.ts";
+import { Election, type ElectionOptions } from "./election/election.ts";
+import { checkElection } from "./election/options.ts";
 import { Leases, type LeasesParts } from "./holder/leases.ts";
 import { type OnceOptions, type OnceResult, type OnceWork, once } from "./once/once.ts";
 

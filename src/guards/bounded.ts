@@ -10,7 +10,14 @@ import {
   isTenureError,
   UntrustedTokenError,
 } from "../core/errors.ts";
-import { checkBound, type Guard, type GuardOptions, sourceOf, type TokenSource } from "./guard.ts";
+import {
+  checkBound,
+  GUARD_OPTIONS,
+  type Guard,
+  type GuardOptions,
+  sourceOf,
+  type TokenSource,
+} from "./guard.ts";
 
 export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
 
@@ -51,7 +58,7 @@ export function boundedBy<G extends Guard>(
     );
   }
   const bound = new Bound(issuer);
-  const resource = checkBound(options);
+  const resource = checkBound("boundedBy()", options, GUARD_OPTIONS);
   return new Proxy(guard, {
     get: (target, name) => {
       const value = Reflect.get(target, name, target) as unknown;

@@ -7,6 +7,7 @@ import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Clock } from "../core/clock.ts";
 import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
 import { systemParts } from "../runtime/system.ts";
@@ -15,6 +16,7 @@ import { Ledger, LedgerLockedError, type Locked } from "./file/ledger.ts";
 import {
   admit,
   checkBound,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
   sourceOf,
@@ -38,6 +40,13 @@ export interface FileGuardOptions extends GuardOptions {
   /** For tests. @default the system's */
   readonly clock?: Clock | undefined;
 }
+
+const FILE_GUARD_OPTIONS: OptionNames<FileGuardOptions> = {
+  ...GUARD_OPTIONS,
+  ledger: true,
+  waitMs: true,
+  clock: true,
+};
 
 export interface FileGuard extends Guard, AsyncDisposable {
   /** Puts the data in place of all that was in the file: readers see the old or the new whole. On the disk when it resolves. */
@@ -67,7 +76,7 @@ class GuardOnFile implements FileGuard {
   readonly #ledger: Ledger;
 
   constructor(path: string, options: FileGuardOptions) {
-    this.#bound = checkBound(options);
+    this.#bound = checkBound("fileGuard()", options, FILE_GUARD_OPTIONS);
     this.#file = placeOf(path);
     const waitMs = checkWait(options.waitMs ?? 5_000);
     const clock = options.clock ?? systemParts().clock;

@@ -5,6 +5,7 @@
 
 import { currentHeld } from "../core/context.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { admits, checkToken } from "../core/token.ts";
 
@@ -28,6 +29,8 @@ export interface GuardOptions {
    */
   readonly resource?: string | undefined;
 }
+
+export const GUARD_OPTIONS: OptionNames<GuardOptions> = { resource: true };
 
 /** What all guards can do besides their own guarded write. Await the answers: some guards reach over a network. */
 export interface Guard {
@@ -87,8 +90,15 @@ export function splitArguments<Write>(
   return args;
 }
 
-/** A bound name is checked when the guard is made. */
-export function checkBound(options: GuardOptions): string | undefined {
+/**
+ * The names of all options, and the bound resource, are checked when the guard is made. `call` is the function that makes it.
+ */
+export function checkBound<Options extends GuardOptions>(
+  call: string,
+  options: Options,
+  known: OptionNames<Options>,
+): string | undefined {
+  checkOptionNames(call, options, known);
   return options.resource === undefined ? undefined : checkResource(options.resource);
 }
 

@@ -3,11 +3,13 @@
 // own pool, client or instance. The rule itself is in the database (postgres/sql.ts), where every language finds it.
 
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { formatToken, parseToken } from "../core/token.ts";
 import {
   checkBound,
   checkLimit,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
   sourceOf,
@@ -61,6 +63,15 @@ export interface PostgresGuardOptions extends GuardOptions {
   readonly waitLimitMs?: number | undefined;
 }
 
+const POSTGRES_GUARD_OPTIONS: OptionNames<PostgresGuardOptions> = {
+  ...GUARD_OPTIONS,
+  schema: true,
+  createSchema: true,
+  isolation: true,
+  idleLimitMs: true,
+  waitLimitMs: true,
+};
+
 export interface PostgresGuard<Transaction> extends Guard {
   /**
    * Runs the write in one transaction, behind the comparison, and resolves with what it returns. A stale token or a lost
@@ -102,7 +113,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
 
   constructor(target: Target, options: PostgresGuardOptions) {
     this.#connection = connectionOf(target);
-    this.#bound = checkBound(options);
+    this.#bound = checkBound("postgresGuard()", options, POSTGRES_GUARD_OPTIONS);
     this.#schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
     this.#createSchema = options.createSchema ?? true;
     this.#isolation = checkIsolation(options.isolation);

@@ -3,10 +3,12 @@
 // It works on the user's own open connection (better-sqlite3 or node:sqlite). SQLite's own errors, such as busy or
 // disk full, come out unchanged, as from any transaction of the user; nothing is written then.
 
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import {
   admit,
   checkBound,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
   refuseAsync,
@@ -37,6 +39,8 @@ export interface SqliteGuardOptions extends GuardOptions {
   readonly table?: string | undefined;
 }
 
+const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = { ...GUARD_OPTIONS, table: true };
+
 export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
   /**
    * Runs the write in one immediate transaction, behind the comparison, and returns what it returns. A stale token or
@@ -54,7 +58,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   database: Database,
   options: SqliteGuardOptions = {},
 ): SqliteGuard<Database> {
-  const bound = checkBound(options);
+  const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
   const tokens = openTokens(checkDatabase(database), table);
   const admission = openAdmission(database, table);

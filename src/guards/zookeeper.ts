@@ -3,6 +3,7 @@
 // same code as the store, and is told where as the store is.
 
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { padToken } from "../core/token.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
@@ -31,6 +32,7 @@ import { zookeeperOptionsOf } from "../stores/zookeeper/url.ts";
 import {
   checkBound,
   checkLimit,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
   sourceOf,
@@ -58,6 +60,11 @@ export interface ZooKeeperGuardOptions extends GuardOptions {
    */
   readonly limitMs?: number | undefined;
 }
+
+const ZOOKEEPER_GUARD_OPTIONS: OptionNames<ZooKeeperGuardOptions> = {
+  ...GUARD_OPTIONS,
+  limitMs: true,
+};
 
 export interface ZooKeeperGuard extends Guard, AsyncDisposable {
   /**
@@ -97,9 +104,9 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
         'zookeeperGuard() needs a zookeeper: URL, or { hosts: "h1:2181,h2:2181" } as zookeeperStore() does.',
       );
     }
-    const settings = settingsOf(given);
+    const settings = settingsOf(given, "zookeeperGuard()");
     this.#settings = settings;
-    this.#bound = checkBound(options);
+    this.#bound = checkBound("zookeeperGuard()", options, ZOOKEEPER_GUARD_OPTIONS);
     this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);
     this.#reader = new LazyConnection(
       "The ZooKeeper guard",

@@ -3,9 +3,10 @@
 
 import type { Clock, Random } from "../core/clock.ts";
 import { AcquireTimeoutError, ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import { checkOptionNames } from "../core/options.ts";
 import { checkHolderId, encodeValue } from "../core/record.ts";
 import { checkPrefix, checkResource } from "../core/resource.ts";
-import { linkSignals, untilAborted } from "../core/signals.ts";
+import { checkSignal, linkSignals, untilAborted } from "../core/signals.ts";
 import { planTiming, type Timing, type TimingOptions } from "../core/timing.ts";
 import type {
   Consistency,
@@ -17,12 +18,19 @@ import type {
 } from "../stores/store.ts";
 import { type AcquireParts, acquire, type Busy, type LeasePlan } from "./acquire.ts";
 import { Lease } from "./lease.ts";
+import {
+  ACQUIRE_OPTIONS,
+  CLOSE_OPTIONS,
+  LEASE_OPTIONS,
+  READ_OPTIONS,
+  WATCH_OPTIONS,
+} from "./option-names.ts";
 import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
 import { Underway } from "./underway.ts";
-import { badDelay, isDelay, withLimit } from "./waits.ts";
+import { checkDelay, withLimit } from "./waits.ts";
 
 /** The five numbers, and how a lease behaves. */
 export interface LeaseOptions extends TimingOptions {
@@ -58,6 +66,11 @@ export interface CloseOptions {
    * a hanging task delays the exit. @default 10000
    */
   readonly drainMs?: number | undefined;
+}
+
+export interface ReadOptions {
+  /** `stale` may answer from a replica or a cache, where the store has one. @default "linearizable" */
+  readonly consistency?: Consistency | undefined;
 }
 
 export interface WatchOptions {
@@ -98,7 +111,7 @@ export class Leases implements AsyncDisposable {
     this.#parts = parts;
     this.holderId = parts.holderId;
     this.#sessions = new Sessions(parts);
-    this.#defaultTiming = planTiming(parts.defaults);
+    this.#defaultTiming = planTiming(timingIn(parts.defaults));
     const { store, clock, random, holderId } = parts;
     const own = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens };
     const [acquiring, closing] = [this.#acquiring, this.#closing.signal];
@@ -111,8 +124,14 @@ export class Leases implements AsyncDisposable {
   }
 
   /** Waits until the resource is free and holds it. Rejects with AcquireTimeoutError when `waitMs` is over. */
-  async acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
-    const waitMs = checkWait(options.waitMs ?? this.#parts.defaults.waitMs ?? DEFAULT_WAIT_MS);
+  acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
+    return this.#acquireFor("acquire()", resource, options);
+  }
+
+  async #acquireFor(call: string, resource: string, options: AcquireOptions): Promise<Lease> {
+    checkOptionNames(call, options, ACQUIRE_OPTIONS);
+    const { defaults } = this.#parts;
+    const waitMs = checkDelay("waitMs", options.waitMs ?? defaults.waitMs ?? DEFAULT_WAIT_MS);
     const answer = await this.#acquire(resource, options, waitMs === 0 ? undefined : waitMs);
     if (answer instanceof Lease) return answer;
     throw new AcquireTimeoutError({ resource, waitMs, heldBy: answer.heldBy });
@@ -120,6 +139,7 @@ export class Leases implements AsyncDisposable {
 
   /** One try, no waiting: undefined when somebody else holds the resource. */
   async tryAcquire(resource: string, options: LeaseOptions = {}): Promise<Lease | undefined> {
+    checkOptionNames("tryAcquire()", options, LEASE_OPTIONS);
     const answer = await this.#acquire(resource, options, undefined);
     return answer instanceof Lease ? answer : undefined;
   }
@@ -145,7 +165,7 @@ export class Leases implements AsyncDisposable {
         "withLease(resource, options?, work) needs a function as its last argument.",
       );
     }
-    const lease = await this.acquire(resource, options);
+    const lease = await this.#acquireFor("withLease()", resource, options);
     try {
       return await lease.run(work);
     } finally {
@@ -154,11 +174,9 @@ export class Leases implements AsyncDisposable {
   }
 
   /** Who holds the resource, with the evidence the answer rests on. */
-  async read(
-    resource: string,
-    options: { readonly consistency?: Consistency | undefined } = {},
-  ): Promise<ReadAnswer> {
-    this.#refuseWhenClosed();
+  async read(resource: string, options: ReadOptions = {}): Promise<ReadAnswer> {
+    checkOptionNames("read()", options, READ_OPTIONS);
+    this.refuseWhenClosed();
     const consistency = options.consistency ?? "linearizable";
     if (consistency !== "linearizable" && consistency !== "stale") {
       throw new InvalidArgumentError('`consistency` must be "linearizable" or "stale".');
@@ -172,7 +190,7 @@ export class Leases implements AsyncDisposable {
     checkPrefix(prefix);
     let after: string | undefined;
     do {
-      this.#refuseWhenClosed();
+      this.refuseWhenClosed();
       const request = { prefix, after, limit: LIST_PAGE, limitMs: REQUEST_LIMIT_MS };
       const page = await this.#limited("listing", () => this.#parts.store.list(request));
       yield* page.leases;
@@ -186,8 +204,9 @@ export class Leases implements AsyncDisposable {
     options: WatchOptions = {},
   ): AsyncGenerator<LeaseView, void, undefined> {
     checkPrefix(prefix);
-    this.#refuseWhenClosed();
-    const { signal, unlink } = linkSignals(this.#closing.signal, options.signal);
+    checkOptionNames("watch()", options, WATCH_OPTIONS);
+    this.refuseWhenClosed();
+    const { signal, unlink } = linkSignals(this.#closing.signal, checkSignal(options.signal));
     try {
       const views = this.#parts.store.watch({ prefix, signal, onCaughtUp: options.onCaughtUp });
       yield* untilAborted(views, signal);
@@ -210,9 +229,13 @@ export class Leases implements AsyncDisposable {
 
   /** Lets work in flight finish, releases every lease, and lets go of the store. Rejects only for a bad option; idempotent. */
   close(options: CloseOptions = {}): Promise<void> {
-    const drainMs = options.drainMs ?? DEFAULT_DRAIN_MS;
-    if (!isDelay(drainMs)) return Promise.reject(badDelay("drainMs", drainMs));
-    this.#closed ??= this.#close(drainMs);
+    try {
+      checkOptionNames("close()", options, CLOSE_OPTIONS);
+      const drainMs = checkDelay("drainMs", options.drainMs ?? DEFAULT_DRAIN_MS);
+      this.#closed ??= this.#close(drainMs);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     return this.#closed;
   }
 
@@ -239,8 +262,9 @@ export class Leases implements AsyncDisposable {
     options: AcquireOptions,
     waitMs: number | undefined,
   ): Promise<Lease | Busy> {
-    this.#refuseWhenClosed();
-    const { signal, onAsk } = options;
+    this.refuseWhenClosed();
+    const { onAsk } = options;
+    const signal = checkSignal(options.signal);
     const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
     const plan = this.plan(resource, options);
     const acquiring = acquire(this.#acquireParts, plan, { waitMs, signal, onAsk });
@@ -290,7 +314,8 @@ export class Leases implements AsyncDisposable {
     return withLimit(this.#parts.clock, REQUEST_LIMIT_MS, what, request);
   }
 
-  #refuseWhenClosed(): void {
+  /** @internal */
+  refuseWhenClosed(): void {
     this.#closing.signal.throwIfAborted();
   }
 
@@ -314,22 +339,23 @@ export function checkOptions(options: {
 }): void {
   const { defaults } = options;
   checkHolderId(options.holderId);
-  planTiming(defaults);
+  checkOptionNames("connect() `defaults`", defaults, ACQUIRE_OPTIONS);
+  planTiming(timingIn(defaults));
   checkDoubt(defaults.whileInDoubt);
   encodeValue(defaults.value);
   checkGuards(defaults.guards);
-  if (defaults.waitMs !== undefined) checkWait(defaults.waitMs);
+  if (defaults.waitMs !== undefined) checkDelay("waitMs", defaults.waitMs);
+}
+
+function timingIn(options: TimingOptions): TimingOptions {
+  const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = options;
+  return { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs };
 }
 
 function namesTiming(options: TimingOptions): boolean {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = options;
   const asked = ttlMs ?? renewEveryMs ?? clockErrorMs ?? roundTripMs ?? marginMs;
   return asked !== undefined;
-}
-
-function checkWait(waitMs: unknown): number {
-  if (isDelay(waitMs)) return waitMs;
-  throw badDelay("waitMs", waitMs);
 }
 
 function checkDoubt(whileInDoubt: unknown): "stop" | "act" {

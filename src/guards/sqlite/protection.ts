@@ -3,6 +3,7 @@
 // the comparison, taken out before the commit. There is one writer at a time, so nobody else can ever see that row.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { padToken } from "../../core/token.ts";
 import {
@@ -21,6 +22,13 @@ export interface ProtectOptions {
   readonly table?: string | undefined;
 }
 
+interface ProtectWithResource extends ProtectOptions {
+  /** Whose holder may write. */
+  readonly resource: string;
+}
+
+const PROTECT_OPTIONS: OptionNames<ProtectWithResource> = { table: true, resource: true };
+
 /**
  * From now on the table takes writes only in a transaction of a guard that was admitted under this resource: also from
  * other connections, other programs and forgotten code paths. Tables can still be dropped and altered.
@@ -28,8 +36,9 @@ export interface ProtectOptions {
 export function protectTable(
   database: SqliteDatabase,
   name: string,
-  options: ProtectOptions & { readonly resource: string },
+  options: ProtectWithResource,
 ): void {
+  checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
   const text = protectSql(name, options);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
   checkDatabase(database);
@@ -66,10 +75,8 @@ export function unprotectTable(database: SqliteDatabase, name: string): void {
 }
 
 /** The SQL of protectTable(), for migrations. The guard's own table has to exist. */
-export function protectSql(
-  name: string,
-  options: ProtectOptions & { readonly resource: string },
-): string {
+export function protectSql(name: string, options: ProtectWithResource): string {
+  checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
   const table = checkTable(options?.table ?? DEFAULT_TABLE);
   const resource = checkResource(options?.resource);
   checkName(name);

@@ -3,6 +3,7 @@
 // triggers keep the highest token as the floor for all rows to come, so tokens still never fall (S1).
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { functionsSql } from "./functions.ts";
 
 export const SCHEMA_VERSION = 2;
@@ -104,11 +105,21 @@ DO $$ BEGIN
 END $$;
 `;
 
+export interface MigrationOptions {
+  /** @default "tenure" */
+  readonly schema?: string | undefined;
+  /** Gets what the store needs, and no more. @default no role */
+  readonly role?: string | undefined;
+}
+
+const MIGRATION_OPTIONS: OptionNames<MigrationOptions> = { schema: true, role: true };
+
 /**
  * The SQL that makes the schema, for people who keep such things in their own migrations. Run it in one transaction, as a
  * role that may create; it may be run again. With `role`, that role gets what the store needs, and no more.
  */
-export function migrationSql(options: { schema?: string; role?: string } = {}): string {
+export function migrationSql(options: MigrationOptions = {}): string {
+  checkOptionNames("migrationSql()", options, MIGRATION_OPTIONS);
   const schema = checkSchema(options.schema ?? "tenure");
   const parts = [
     `-- Tenure, schema version ${SCHEMA_VERSION}. Processes that start together take turns.`,
