@@ -297,12 +297,22 @@ class Acquisition {
 
   #timedOut(): Error {
     const { resource } = this.#plan;
-    const { waitMs } = this.#wish;
-    return (
-      this.#unavailable ??
-      new AcquireTimeoutError({ resource, waitMs: waitMs ?? 0, heldBy: this.#heldBy })
-    );
+    const { waitMs = 0 } = this.#wish;
+    return this.#unavailable ?? stayedBusy(this.#parts, { resource, waitMs, heldBy: this.#heldBy });
   }
+}
+
+/** The error for a resource that stayed busy. It tells an acquirer that waits for its own lease. */
+export function stayedBusy(
+  { sessions, holderId }: Pick<AcquireParts, "sessions" | "holderId">,
+  facts: { resource: string; waitMs: number; heldBy: string | undefined },
+): AcquireTimeoutError {
+  if (sessions.hold(facts.resource))
+    return new AcquireTimeoutError({ ...facts, heldBy: holderId, whom: "self" });
+  return new AcquireTimeoutError({
+    ...facts,
+    whom: facts.heldBy === holderId ? "namesake" : "other",
+  });
 }
 
 function isUnavailable(error: unknown): error is StoreUnavailableError {

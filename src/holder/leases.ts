@@ -2,7 +2,7 @@
 // back with a holder/lease.ts. What `connect()` returns is this, with elections (src/tenure.ts).
 
 import type { Clock, Random } from "../core/clock.ts";
-import { AcquireTimeoutError, ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames } from "../core/options.ts";
 import { checkHolderId, encodeValue } from "../core/record.ts";
 import { checkPrefix, checkResource } from "../core/resource.ts";
@@ -16,7 +16,7 @@ import type {
   ReadAnswer,
   Store,
 } from "../stores/store.ts";
-import { type AcquireParts, acquire, type Busy, type LeasePlan } from "./acquire.ts";
+import { type AcquireParts, acquire, type Busy, type LeasePlan, stayedBusy } from "./acquire.ts";
 import { Lease } from "./lease.ts";
 import {
   ACQUIRE_OPTIONS,
@@ -134,7 +134,7 @@ export class Leases implements AsyncDisposable {
     const waitMs = checkDelay("waitMs", options.waitMs ?? defaults.waitMs ?? DEFAULT_WAIT_MS);
     const answer = await this.#acquire(resource, options, waitMs === 0 ? undefined : waitMs);
     if (answer instanceof Lease) return answer;
-    throw new AcquireTimeoutError({ resource, waitMs, heldBy: answer.heldBy });
+    throw stayedBusy(this.#acquireParts, { resource, waitMs, heldBy: answer.heldBy });
   }
 
   /** One try, no waiting: undefined when somebody else holds the resource. */

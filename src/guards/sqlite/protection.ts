@@ -17,17 +17,14 @@ import {
 } from "./database.ts";
 import { createTable } from "./tokens.ts";
 
-export interface ProtectOptions {
+interface ProtectOptions {
+  /** Whose holder may write. */
+  readonly resource: string;
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
   readonly table?: string | undefined;
 }
 
-interface ProtectWithResource extends ProtectOptions {
-  /** Whose holder may write. */
-  readonly resource: string;
-}
-
-const PROTECT_OPTIONS: OptionNames<ProtectWithResource> = { table: true, resource: true };
+const PROTECT_OPTIONS: OptionNames<ProtectOptions> = { table: true, resource: true };
 
 /**
  * From now on the table takes writes only in a transaction of a guard that was admitted under this resource: also from
@@ -36,7 +33,7 @@ const PROTECT_OPTIONS: OptionNames<ProtectWithResource> = { table: true, resourc
 export function protectTable(
   database: SqliteDatabase,
   name: string,
-  options: ProtectWithResource,
+  options: ProtectOptions,
 ): void {
   checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
   const text = protectSql(name, options);
@@ -75,7 +72,7 @@ export function unprotectTable(database: SqliteDatabase, name: string): void {
 }
 
 /** The SQL of protectTable(), for migrations. The guard's own table has to exist. */
-export function protectSql(name: string, options: ProtectWithResource): string {
+export function protectSql(name: string, options: ProtectOptions): string {
   checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
   const table = checkTable(options?.table ?? DEFAULT_TABLE);
   const resource = checkResource(options?.resource);
