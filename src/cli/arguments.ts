@@ -51,6 +51,10 @@ export class Options {
   }
 }
 
+export function isCommand(name: string | undefined): boolean {
+  return COMMANDS.some((command) => command.name === name);
+}
+
 export function findCommand(name: string): CommandDefinition {
   const found = COMMANDS.find((command) => command.name === name);
   if (found !== undefined) return found;

@@ -3,6 +3,8 @@
 
 import { type Paint, paintFor } from "./paint.ts";
 
+const WIDTH_MAX = 100;
+
 export class Voice {
   readonly json: boolean;
   readonly paint: Paint = paintFor(process.stdout);
@@ -14,6 +16,11 @@ export class Voice {
 
   get onTerminal(): boolean {
     return process.stdout.isTTY === true;
+  }
+
+  /** How long a line of an answer may be. No terminal wraps it then, and a file or pipe gets the same everywhere. */
+  get width(): number {
+    return Math.min(process.stdout.columns ?? WIDTH_MAX, WIDTH_MAX);
   }
 
   /** The answer: for people as text, for programs as an object. */

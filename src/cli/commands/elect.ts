@@ -14,7 +14,7 @@ import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openStore } from "../open-store.ts";
+import { openSharedStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
 import { printable } from "../text.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
@@ -30,7 +30,7 @@ export const electCommand: Command = async ({ positionals, command, options }, v
   if (command.length > 0) checkExecutable(command);
   const relay = new Relay();
   const candidate = new Candidate({ command, relay, voice, timing, name });
-  const { tenure } = await openStore(options);
+  const { tenure } = await openSharedStore(options);
   const election = tenure.election(name, {
     ...timing.timing,
     priority,
