@@ -6,16 +6,11 @@ import { checkElection } from "./election/options.ts";
 import { Leases, type LeasesParts } from "./holder/leases.ts";
 import { type OnceOptions, type OnceResult, type OnceWork, once } from "./once/once.ts";
 
-export interface TenureParts extends LeasesParts {
-  /** Where failures go that no caller waits for. */
-  readonly warn: (message: string, error?: unknown) => void;
-}
-
 export class Tenure extends Leases {
-  readonly #parts: TenureParts;
+  readonly #parts: LeasesParts;
   readonly #elections = new Set<Election>();
 
-  constructor(parts: TenureParts) {
+  constructor(parts: LeasesParts) {
     super(parts);
     this.#parts = parts;
   }

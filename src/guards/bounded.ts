@@ -120,6 +120,7 @@ class Bound {
     const checked: Checked = {
       resource: source.resource,
       token: source.token,
+      enterLastingGuard: () => source.enterLastingGuard?.(),
       check: () => {
         const token = source.check === undefined ? source.token : source.check();
         if (this.#covers(source.resource, token)) return token;

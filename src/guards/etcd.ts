@@ -23,7 +23,7 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -105,11 +105,11 @@ class GuardOnEtcd implements EtcdGuard {
   ): Promise<{ readonly revision: bigint }> {
     const [given, writes] = splitArguments(args);
     const ops = opsOf(writes, this.#names);
-    return { revision: await this.#step(sourceOf(given, this.#bound), ops) };
+    return { revision: await this.#step(lastingSourceOf(given, this.#bound), ops) };
   }
 
   async raise(given?: TokenSource): Promise<void> {
-    await this.#step(sourceOf(given, this.#bound), []);
+    await this.#step(lastingSourceOf(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {

@@ -19,7 +19,7 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -87,7 +87,7 @@ class GuardOnFile implements FileGuard {
   async replace(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       const done = await this.#locked(source, (locked) => {
         // A noted append would be taken for torn by what the new data's length happens to be.
@@ -108,7 +108,7 @@ class GuardOnFile implements FileGuard {
   async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
       const begun = await this.#locked(source, (locked) => {
@@ -133,7 +133,7 @@ class GuardOnFile implements FileGuard {
   }
 
   async raise(given?: TokenSource): Promise<void> {
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     await this.#locked(source, (locked) => raiseTo(locked, source));
   }
 

@@ -19,6 +19,8 @@ export interface TokenSource {
   readonly token: bigint;
   /** Throws when the holder may not act now; answers the token otherwise. */
   check?(): bigint;
+  /** @internal Called by a guard whose tokens outlive this process: a lease of a memory store warns. */
+  enterLastingGuard?(): void;
 }
 
 /** What every guard can be told. */
@@ -62,6 +64,16 @@ export function sourceOf(given: TokenSource | undefined, bound?: string | undefi
     );
   }
   source.check?.();
+  return source;
+}
+
+/** As sourceOf(), for guards whose tokens outlive this process. */
+export function lastingSourceOf(
+  given: TokenSource | undefined,
+  bound?: string | undefined,
+): TokenSource {
+  const source = sourceOf(given, bound);
+  source.enterLastingGuard?.();
   return source;
 }
 

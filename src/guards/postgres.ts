@@ -12,7 +12,7 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -132,7 +132,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
         `A guard needs a function that does the write, got ${typeof write}.`,
       );
     }
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     const opening = {
       isolation: this.#isolation,
       // One statement with one column, because each costs server and client a little. The clock of a transaction stands
@@ -153,7 +153,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
   }
 
   async raise(given?: TokenSource): Promise<void> {
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     await this.#inWords(source.resource, () =>
       this.#connection.run(`SELECT ${this.#admit(source)}`),
     );

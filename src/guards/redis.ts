@@ -12,7 +12,7 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -191,7 +191,7 @@ class Steps {
 
   /** Throws what can be told before anything is sent. */
   run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
-    const source = sourceOf(given, this.#resource);
+    const source = lastingSourceOf(given, this.#resource);
     if (keys.length + words.length > WORDS_MAX) {
       throw new InvalidArgumentError(
         `A guarded step takes at most ${WORDS_MAX} keys and values, got ${keys.length + words.length}. Split it.`,

@@ -11,6 +11,7 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
+  lastingSourceOf,
   refuseAsync,
   refusePromise,
   sourceOf,
@@ -21,6 +22,7 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
+  firstOf,
   type SqliteDatabase,
 } from "./sqlite/database.ts";
 import { openAdmission } from "./sqlite/protection.ts";
@@ -62,12 +64,15 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   const table = checkTable(options.table ?? DEFAULT_TABLE);
   const tokens = openTokens(checkDatabase(database), table);
   const admission = openAdmission(database, table);
+  // A database in memory has no file, and ends with the process.
+  const file = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+  const isOnDisk = Boolean(firstOf(file));
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
 
   function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
     refuseAsync(write);
-    const source = sourceOf(given, bound);
+    const source = isOnDisk ? lastingSourceOf(given, bound) : sourceOf(given, bound);
     const { resource } = source;
     // Outside of the try: where this fails (busy, or inside another transaction) there is nothing of ours to roll back.
     begin.run();

@@ -35,7 +35,7 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -120,11 +120,11 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
   ): Promise<ZooKeeperWritten[]> {
     const [given, writes] = splitArguments(args);
     const messages = messagesOf(writes, this.#settings);
-    return this.#step(sourceOf(given, this.#bound), messages);
+    return this.#step(lastingSourceOf(given, this.#bound), messages);
   }
 
   async raise(given?: TokenSource): Promise<void> {
-    await this.#step(sourceOf(given, this.#bound), []);
+    await this.#step(lastingSourceOf(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {

@@ -28,6 +28,7 @@ export interface AcquireParts {
   readonly acquiring: Underway;
   /** Aborts when the whole Tenure closes. */
   readonly closing: AbortSignal;
+  readonly onLastingGuard: (() => void) | undefined;
 }
 
 /** What the lease shall be like: the caller's options, checked and completed. */
@@ -226,7 +227,7 @@ class Acquisition {
     session: Session,
     grant: Pick<LeaseParts, "attempt" | "mayArriveAgain" | "token">,
   ): Lease | undefined {
-    const { store, clock } = this.#parts;
+    const { store, clock, onLastingGuard } = this.#parts;
     const { resource, actsInDoubt } = this.#plan;
     // The answer may have come after the session's end, which no yes of the store can undo.
     if (!session.look(clock.now())) return undefined;
@@ -235,6 +236,7 @@ class Acquisition {
     if (session.wasRevoked({ resource, token })) return undefined;
     return new Lease({
       ...{ store, clock, session, resource, token, attempt, mayArriveAgain, actsInDoubt },
+      onLastingGuard,
     });
   }
 

@@ -37,6 +37,8 @@ export interface LeaseParts {
   /** A request for this grant was never answered: a copy of it may still arrive. */
   readonly mayArriveAgain: boolean;
   readonly actsInDoubt: boolean;
+  /** Called when the lease reaches a guard whose tokens outlive this process. */
+  readonly onLastingGuard: (() => void) | undefined;
 }
 
 export interface ReleaseOptions {
@@ -169,6 +171,11 @@ export class Lease implements SessionMember, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
+  }
+
+  /** @internal Called by a guard whose tokens outlive this process (guards/guard.ts). */
+  enterLastingGuard(): void {
+    this.#parts.onLastingGuard?.();
   }
 
   /** @internal The session tells its leases of the end. */

@@ -18,6 +18,7 @@ import type {
 } from "../stores/store.ts";
 import { type AcquireParts, acquire, type Busy, type LeasePlan, stayedBusy } from "./acquire.ts";
 import { Lease } from "./lease.ts";
+import { memoryWarning } from "./memory-warning.ts";
 import {
   ACQUIRE_OPTIONS,
   CLOSE_OPTIONS,
@@ -86,6 +87,8 @@ export interface LeasesParts {
   readonly holderId: string;
   readonly defaults: AcquireOptions;
   readonly keepAlive: boolean;
+  /** Where failures go that no caller waits for. */
+  readonly warn: (message: string, error?: unknown) => void;
 }
 
 const DEFAULT_WAIT_MS = 10_000;
@@ -113,9 +116,12 @@ export class Leases implements AsyncDisposable {
     this.#sessions = new Sessions(parts);
     this.#defaultTiming = planTiming(timingIn(parts.defaults));
     const { store, clock, random, holderId } = parts;
+    const onLastingGuard = memoryWarning(store, parts.warn);
     const own = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens };
     const [acquiring, closing] = [this.#acquiring, this.#closing.signal];
-    this.#acquireParts = { store, clock, random, holderId, ...own, acquiring, closing };
+    this.#acquireParts = {
+      ...{ store, clock, random, holderId, ...own, acquiring, closing, onLastingGuard },
+    };
   }
 
   /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
