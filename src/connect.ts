@@ -2,6 +2,7 @@
 // are handed in. Stores are loaded when they are asked for, so that nobody pays for one they do not use.
 
 import { InvalidArgumentError } from "./core/errors.ts";
+import { checkOptionNames, type OptionNames } from "./core/options.ts";
 import { type AcquireOptions, checkOptions } from "./holder/leases.ts";
 import { defaultHolderId, systemParts, warn } from "./runtime/system.ts";
 import type { MemoryBackend } from "./stores/memory.ts";
@@ -21,6 +22,12 @@ export interface ConnectOptions {
   readonly keepProcessAlive?: boolean | undefined;
 }
 
+export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = {
+  holderId: true,
+  defaults: true,
+  keepProcessAlive: true,
+};
+
 /**
  * `sqlite:./tenure.db`: all processes of this machine, through one file. `postgres://user@host/database`: all that reach
  * that database; of several hosts (`host1:5432,host2:5432`) the one that is primary is used; `?schema=name`,
@@ -36,6 +43,7 @@ export async function connect(
   target: string | OpenStore,
   options: ConnectOptions = {},
 ): Promise<Tenure> {
+  checkOptionNames("connect()", options, CONNECT_OPTIONS);
   const {
     holderId = defaultHolderId(),
     defaults = {},

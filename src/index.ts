@@ -35,6 +35,7 @@ export type {
   ElectionOptions,
   ElectionState,
   LeaderAnswer,
+  ObserveOptions,
   Resignation,
   ResignOptions,
 } from "./election/election.ts";
@@ -44,7 +45,13 @@ export type { Lead } from "./election/reign.ts";
 export { currentLease } from "./holder/context.ts";
 export type { Handover, HandoverOptions } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
-export type { AcquireOptions, CloseOptions, LeaseOptions, WatchOptions } from "./holder/leases.ts";
+export type {
+  AcquireOptions,
+  CloseOptions,
+  LeaseOptions,
+  ReadOptions,
+  WatchOptions,
+} from "./holder/leases.ts";
 export type { Raisable } from "./holder/raise.ts";
 export type { Fire } from "./once/fire.ts";
 export type { OnceOptions, OnceResult, OnceWork, Skipped } from "./once/once.ts";

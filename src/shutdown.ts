@@ -3,6 +3,7 @@
 
 import type { Clock } from "./core/clock.ts";
 import { InvalidArgumentError } from "./core/errors.ts";
+import { checkOptionNames, type OptionNames } from "./core/options.ts";
 import { badDelay, isDelay } from "./holder/waits.ts";
 import { endProcess, onSignals, signalNumber } from "./runtime/process-end.ts";
 import { systemParts, warn } from "./runtime/system.ts";
@@ -21,6 +22,12 @@ export interface ShutdownOptions {
   readonly before?: (() => unknown) | undefined;
 }
 
+const SHUTDOWN_OPTIONS: OptionNames<ShutdownOptions> = {
+  graceMs: true,
+  signals: true,
+  before: true,
+};
+
 /** The part of the time that work gets to end by itself; in the rest it is told that its lease is over. */
 const DRAIN_SHARE = 0.8;
 const DEFAULT_GRACE_MS = 25_000;
@@ -33,6 +40,7 @@ export function onShutdown(
   tenures: Tenure | readonly Tenure[],
   options: ShutdownOptions = {},
 ): () => void {
+  checkOptionNames("onShutdown()", options, SHUTDOWN_OPTIONS);
   const { graceMs = DEFAULT_GRACE_MS, signals = ["SIGTERM", "SIGINT"], before } = options;
   if (!isDelay(graceMs) || graceMs === Number.POSITIVE_INFINITY) throw badDelay("graceMs", graceMs);
   for (const signal of signals) {

@@ -2,22 +2,18 @@
 // together.
 
 import { ClosedError } from "./core/errors.ts";
-import { checkElection, Election, type ElectionOptions } from "./election/election.ts";
+import { Election, type ElectionOptions } from "./election/election.ts";
+import { checkElection } from "./election/options.ts";
 import { Leases, type LeasesParts } from "./holder/leases.ts";
 import { type OnceOptions, type OnceResult, type OnceWork, once } from "./once/once.ts";
 
-export interface TenureParts extends LeasesParts {
-  /** Where failures go that no caller waits for. */
-  readonly warn: (message: string, error?: unknown) => void;
-}
-
 export class Tenure extends Leases {
-  readonly #parts: TenureParts;
+  readonly #parts: LeasesParts;
   /** Those that have been started and have not stopped. */
   readonly #elections = new Set<Election>();
   #isClosing = false;
 
-  constructor(parts: TenureParts) {
+  constructor(parts: LeasesParts) {
     super(parts);
     this.#parts = parts;
   }

@@ -3,7 +3,7 @@
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { Tenure } from "../tenure.ts";
-import { checkOnSkip, type FireOptions, reportSkip } from "./skipped.ts";
+import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "./skipped.ts";
 
 /** What is asked of croner's Cron. */
 export interface CronerJob {
@@ -24,7 +24,7 @@ export function oncePerFire<Job extends CronerJob>(
   work: (lease: Lease, job: Job, fire: Date) => unknown,
   options: FireOptions = {},
 ): (job: Job) => Promise<void> {
-  checkOnSkip(options);
+  checkFireOptions("oncePerFire()", options, FIRE_OPTIONS);
   if (typeof work !== "function")
     throw new InvalidArgumentError("oncePerFire(tenure, key, work, options?) needs a function.");
   const { onSkip, ...once } = options;

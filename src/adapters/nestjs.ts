@@ -8,14 +8,15 @@ import {
   type OnApplicationShutdown,
 } from "@nestjs/common";
 import { SchedulerRegistry } from "@nestjs/schedule";
-import { type ConnectOptions, connect } from "../connect.ts";
+import { CONNECT_OPTIONS, type ConnectOptions, connect } from "../connect.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { latestMs } from "../once/fire.ts";
 import { systemParts } from "../runtime/system.ts";
 import type { OpenStore } from "../stores/store.ts";
 import type { Tenure } from "../tenure.ts";
 import { lastFire } from "./nestjs/last-fire.ts";
-import { checkOnSkip, type FireOptions, reportSkip } from "./skipped.ts";
+import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "./skipped.ts";
 
 /** The name under which Nest hands out the Tenure of TenureModule. */
 export const TENURE: unique symbol = Symbol.for("tenure");
@@ -37,6 +38,13 @@ export interface TenureModuleAsyncOptions {
   readonly inject?: FactoryProvider["inject"];
 }
 
+const MODULE_OPTIONS: OptionNames<TenureModuleOptions> = { ...CONNECT_OPTIONS, store: true };
+const ASYNC_OPTIONS: OptionNames<TenureModuleAsyncOptions> = {
+  imports: true,
+  useFactory: true,
+  inject: true,
+};
+
 /** Connects when the application starts, and closes when it shuts down. Global: import it once. */
 export class TenureModule implements OnApplicationShutdown {
   readonly #tenure: Tenure;
@@ -46,13 +54,18 @@ export class TenureModule implements OnApplicationShutdown {
   }
 
   static forRoot(options: TenureModuleOptions): DynamicModule {
+    checkOptionNames("TenureModule", options, MODULE_OPTIONS);
     return TenureModule.forRootAsync({ useFactory: () => options });
   }
 
-  static forRootAsync({ imports, inject, useFactory }: TenureModuleAsyncOptions): DynamicModule {
+  static forRootAsync(options: TenureModuleAsyncOptions): DynamicModule {
+    checkOptionNames("TenureModule", options, ASYNC_OPTIONS);
+    const { imports, inject, useFactory } = options;
     const useTenure = async (...injected: unknown[]): Promise<Tenure> => {
-      const { store, ...options } = await useFactory(...injected);
-      return connect(store, options);
+      const made = await useFactory(...injected);
+      checkOptionNames("TenureModule", made, MODULE_OPTIONS);
+      const { store, ...connectOptions } = made;
+      return connect(store, connectOptions);
     };
     return {
       module: TenureModule,
@@ -87,7 +100,7 @@ interface Host {
  * by hand: such a call counts as a fire.
  */
 export function OncePerFire(key: string, options: FireOptions = {}): MethodDecorator {
-  checkOnSkip(options);
+  checkFireOptions("@OncePerFire()", options, FIRE_OPTIONS);
   const { onSkip, ...once } = options;
   return (target, _name, descriptor) => {
     const method: unknown = descriptor.value;

@@ -3,9 +3,10 @@
 // lease is held.
 
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { Tenure } from "../tenure.ts";
-import { checkOnSkip, type FireOptions, reportSkip } from "./skipped.ts";
+import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "./skipped.ts";
 
 export interface NodeCronOptions extends FireOptions {
   /**
@@ -16,6 +17,8 @@ export interface NodeCronOptions extends FireOptions {
   /** Put before the names of tasks: what else uses the same store has other names. @default "" */
   readonly prefix?: string | undefined;
 }
+
+const NODE_CRON_OPTIONS: OptionNames<NodeCronOptions> = { ...FIRE_OPTIONS, prefix: true };
 
 /** A RunCoordinator of node-cron. */
 export interface NodeCronCoordinator {
@@ -38,8 +41,8 @@ export function nodeCronCoordinator(
   tenure: Tenure,
   options: NodeCronOptions = {},
 ): NodeCronCoordinator {
+  checkFireOptions("nodeCronCoordinator()", options, NODE_CRON_OPTIONS);
   const { windowMs, prefix = "", onSkip, ...lease } = options;
-  checkOnSkip(options);
   const runs = new Map<string, Run>();
 
   const shouldRun = (key: string, ttlMs: number): Promise<boolean> =>

@@ -1,7 +1,8 @@
 // What the adapters for schedulers have in common: the options of a run, and the report of a run that was skipped.
 
 import { InvalidArgumentError } from "../core/errors.ts";
-import type { OnceOptions, Skipped } from "../once/once.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
+import { ONCE_OPTIONS, type OnceOptions, type Skipped } from "../once/once.ts";
 import { warn } from "../runtime/system.ts";
 
 export type SkippedFire = Skipped & { readonly key: string };
@@ -15,7 +16,18 @@ export interface FireOptions extends Omit<OnceOptions, "atMs"> {
   readonly onSkip?: ((skipped: SkippedFire) => unknown) | undefined;
 }
 
-export function checkOnSkip(options: FireOptions): void {
+const { atMs: _, ...ONCE_OPTIONS_WITHOUT_FIRE } = ONCE_OPTIONS;
+export const FIRE_OPTIONS: OptionNames<FireOptions> = {
+  ...ONCE_OPTIONS_WITHOUT_FIRE,
+  onSkip: true,
+};
+
+export function checkFireOptions<Options extends FireOptions>(
+  call: string,
+  options: Options,
+  known: OptionNames<Options>,
+): void {
+  checkOptionNames(call, options, known);
   const { onSkip } = options;
   if (onSkip === undefined || typeof onSkip === "function") return;
   throw new InvalidArgumentError("`onSkip` must be a function.");

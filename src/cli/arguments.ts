@@ -2,6 +2,7 @@
 // because a mistyped option that is ignored is a lease held with the wrong settings.
 
 import { parseArgs } from "node:util";
+import { nearest } from "../core/nearest.ts";
 import {
   COMMANDS,
   type CommandDefinition,
@@ -48,6 +49,10 @@ export class Options {
     if (count > 0) return count;
     throw new UsageError(`--${name} needs a whole number above 0, got ${JSON.stringify(text)}.`);
   }
+}
+
+export function isCommand(name: string | undefined): boolean {
+  return COMMANDS.some((command) => command.name === name);
 }
 
 export function findCommand(name: string): CommandDefinition {
@@ -152,23 +157,6 @@ function shown(word: string): string {
 }
 
 function didYouMean(given: string, names: readonly string[]): string {
-  const nearest = names
-    .map((name) => ({ name, distance: distanceOf(given, name) }))
-    .sort((a, b) => a.distance - b.distance)[0];
-  if (nearest === undefined || nearest.distance > Math.max(2, given.length / 3)) return "";
-  return ` Did you mean ${nearest.name}?`;
-}
-
-/** How many letters must be put in, taken out or changed to get from one to the other. */
-function distanceOf(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [index, letter] of [...one].entries()) {
-    const next = [index + 1];
-    for (let column = 0; column < other.length; column += 1) {
-      const change = (row[column] ?? 0) + (letter === other[column] ? 0 : 1);
-      next.push(Math.min(change, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[other.length] ?? 0;
+  const meant = nearest(given, names);
+  return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }

@@ -52,7 +52,7 @@ export function overallHelp(): string {
     "Exit codes:",
     ...rows(exitCodes().map(({ code, meaning }) => [String(code), meaning])),
     "",
-    "tenure COMMAND --help has the rest; times are written 500ms, 10s, 2m, 1h.",
+    "tenure COMMAND --help has the rest; tenure --version (-V) prints the version. Times are written 500ms, 10s, 2m, 1h.",
   ].join("\n");
 }
 

@@ -2,7 +2,7 @@
 // The `tenure` program. Each command is loaded when it is asked for, so that `tenure run` starts fast; what a command throws
 // becomes one sentence and an exit code here.
 
-import { findCommand, type Parsed, parseCommand } from "./arguments.ts";
+import { findCommand, isCommand, type Parsed, parseCommand } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { failureOf } from "./failures.ts";
@@ -27,7 +27,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
 async function main(argv: readonly string[]): Promise<number> {
   const [name = "--help", ...rest] = argv;
   if (name === "--help" || name === "-h" || name === "help") return help(rest[0]);
-  if (name === "--version") return version();
+  if (name === "--version" || name === "-V") return version();
   const parsed = parseCommand(findCommand(name), rest);
   if (parsed.options.has("help")) return help(name);
   return perform(parsed);
@@ -72,6 +72,7 @@ try {
   const voice = new Voice(ownWords.includes("--json"));
   const { code, message, facts } = failureOf(error);
   voice.fail(message, { ...facts, exitCode: code });
-  if (error instanceof UsageError && !voice.json) console.error("tenure --help shows how.");
+  if (error instanceof UsageError && !voice.json && !message.includes("See tenure "))
+    console.error(`See tenure ${isCommand(ownWords[0]) ? `${ownWords[0]} ` : ""}--help.`);
   process.exit(code);
 }

@@ -15,6 +15,10 @@ export function manualPage(): string {
     roff(
       "Leases, locks and leader election on a store that you already run. Exactly one holder at a time, each with a larger token than the one before, so that the late acts of a former holder can be refused.",
     ),
+    ".PP",
+    roff(
+      "tenure --version, or -V, prints the version; tenure COMMAND --help the options of a command.",
+    ),
     ".SH COMMANDS",
     ...COMMANDS.flatMap(commandPart),
     ".SH EXIT STATUS",

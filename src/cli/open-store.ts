@@ -4,6 +4,7 @@ import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { connect, fromUrl } from "../connect.ts";
+import { warn } from "../runtime/system.ts";
 import type { OpenStore, Store } from "../stores/store.ts";
 import type { Tenure } from "../tenure.ts";
 import type { Options } from "./arguments.ts";
@@ -36,6 +37,17 @@ export async function openStore(options: Options): Promise<Opened> {
   );
   if (store === undefined) throw new Error("connect() opened no store.");
   return { tenure, store };
+}
+
+/** For commands that exclude other processes, which a memory store cannot do. */
+export async function openSharedStore(options: Options): Promise<Opened> {
+  const opened = await openStore(options);
+  if (opened.store.guarantees.store === "memory") {
+    warn(
+      "A memory: store is known only to this process, so no other process is excluded. Name a store that all of them use, such as --store sqlite:./tenure.db.",
+    );
+  }
+  return opened;
 }
 
 async function chosenStore(options: Options): Promise<OpenStore> {

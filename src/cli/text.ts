@@ -15,6 +15,15 @@ export function fold(text: string, width: number): string[] {
   return [...lines, line];
 }
 
+/** Folds a text that follows `start`, and indents all further lines so that they begin below the text. */
+export function hang(start: string, text: string, width: number): string[] {
+  const lines = fold(text, Math.max(HANGING_MIN, width - start.length));
+  return lines.map((line, index) => `${index === 0 ? start : " ".repeat(start.length)}${line}`);
+}
+
+/** On a narrower terminal lines are longer than it is wide: one word per line would be no easier to read. */
+const HANGING_MIN = 24;
+
 /** Columns as wide as their widest cell; the last one is not padded. */
 export function table(head: readonly string[], body: readonly (readonly string[])[]): string[] {
   const all = [head, ...body];

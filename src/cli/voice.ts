@@ -10,6 +10,8 @@ import { printable } from "./text.ts";
 /** One line of an answer: its text, or its text in one style. */
 export type Line = string | { readonly style: Style; readonly text: string };
 
+const WIDTH_MAX = 100;
+
 export class Voice {
   readonly json: boolean;
   readonly #paint: Paint = paintFor(process.stdout);
@@ -21,6 +23,11 @@ export class Voice {
 
   get onTerminal(): boolean {
     return process.stdout.isTTY === true;
+  }
+
+  /** How long a line of an answer may be. No terminal wraps it then, and a file or pipe gets the same everywhere. */
+  get width(): number {
+    return Math.min(process.stdout.columns ?? WIDTH_MAX, WIDTH_MAX);
   }
 
   /** The answer: for people as one line or several, for programs as an object. */

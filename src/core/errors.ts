@@ -54,22 +54,45 @@ export function isTenureError(error: unknown, code?: ErrorCode): error is Tenure
   );
 }
 
+/**
+ * Who held a busy resource, from the point of view of whoever wanted it. `self`: the same Tenure. `namesake`: a holder with
+ * the same holderId, such as another Tenure of the same process.
+ */
+export type HeldByWhom = "self" | "namesake" | "other";
+
 /** The resource stayed busy for all of `waitMs`. */
 export class AcquireTimeoutError extends TenureError {
   readonly waitMs: number;
   /** Who held it when the wait ran out, where the store told. */
   readonly heldBy: string | undefined;
 
-  constructor(facts: { resource: string; waitMs: number; heldBy?: string | undefined }) {
+  constructor(facts: {
+    resource: string;
+    waitMs: number;
+    heldBy?: string | undefined;
+    whom?: HeldByWhom | undefined;
+  }) {
+    const { heldBy, whom = "other" } = facts;
+    const holder = heldBy === undefined ? "" : ` (held by ${heldBy}${WHOM[whom]})`;
     super(
-      `"${facts.resource}" stayed busy for ${facts.waitMs} ms${facts.heldBy === undefined ? "" : ` (held by ${facts.heldBy})`}. ` +
-        "Wait longer (waitMs), or use tryAcquire() to get undefined instead of this error.",
+      `"${facts.resource}" stayed busy for ${facts.waitMs} ms${holder}. ${whom === "self" ? NOT_REENTRANT : WAIT_LONGER}`,
       { code: "ACQUIRE_TIMEOUT", retryable: true, resource: facts.resource },
     );
     this.waitMs = facts.waitMs;
     this.heldBy = facts.heldBy;
   }
 }
+
+const WHOM: Readonly<Record<HeldByWhom, string>> = {
+  self: ", this very Tenure",
+  namesake: ", which is this Tenure's own holderId",
+  other: "",
+};
+const WAIT_LONGER =
+  "Wait longer (waitMs), or use tryAcquire() to get undefined instead of this error.";
+const NOT_REENTRANT =
+  "Leases are not reentrant: inside the work of a lease, use that lease (currentLease()). For other work of this process, " +
+  "wait longer (waitMs).";
 
 /**
  * Why a lease ended. `expired`: its time ran out unrenewed, or the clock jumped. `revoked`: a third party ended it.

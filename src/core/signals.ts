@@ -2,6 +2,20 @@
 // followed, and ours follow some that live as long as the process. However many follow one signal, it gets one listener,
 // so that a hundred waiters do not look like a leak.
 
+import { InvalidArgumentError } from "./errors.ts";
+
+/** A signal that a caller passed as an option. */
+export function checkSignal(signal: unknown): AbortSignal | undefined {
+  if (signal === undefined) return undefined;
+  const { aborted, throwIfAborted } = (signal ?? {}) as Partial<AbortSignal>;
+  if (typeof aborted === "boolean" && typeof throwIfAborted === "function")
+    return signal as AbortSignal;
+  const what = signal instanceof AbortController ? "an AbortController" : String(signal);
+  throw new InvalidArgumentError(
+    `\`signal\` must be an AbortSignal, such as \`controller.signal\` of an AbortController, got ${what}.`,
+  );
+}
+
 /** A signal that follows others until it is let go. */
 export interface LinkedSignal {
   readonly signal: AbortSignal;

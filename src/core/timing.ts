@@ -3,6 +3,7 @@
 // (availability).
 
 import { InvalidArgumentError, TenureError } from "./errors.ts";
+import { checkOptionNames, type OptionNames } from "./options.ts";
 
 export const TTL_MAX_MS: number = 24 * 60 * 60 * 1000;
 /** Below this ttl a default for the bounds would be a guess about the user's network, so they must be given. */
@@ -40,6 +41,14 @@ export interface Timing {
 /** What a caller may leave out. */
 export type TimingOptions = { readonly [Name in keyof Timing]?: Timing[Name] | undefined };
 
+export const TIMING_OPTIONS: OptionNames<TimingOptions> = {
+  ttlMs: true,
+  renewEveryMs: true,
+  clockErrorMs: true,
+  roundTripMs: true,
+  marginMs: true,
+};
+
 export type Inequality = "safety" | "availability" | "explicit-bounds";
 
 /** The numbers contradict each other. `mend` has the smallest change that makes them valid. */
@@ -63,6 +72,7 @@ const DEFAULT_TTL_MS = 10_000;
 
 /** Fills in the defaults, checks every number and both inequalities; throws what is wrong. */
 export function planTiming(asked: TimingOptions = {}): Timing {
+  checkOptionNames("planTiming()", asked, TIMING_OPTIONS);
   const ttlMs = checkTtl(asked.ttlMs ?? DEFAULT_TTL_MS);
   const bounds = checkNumbers(asked);
   if (

@@ -104,6 +104,37 @@ describe("callbacks that fail", () => {
     expect(loud.election.state).toBe("leading");
   });
 
+  test("a lead that returns at once again and again is warned about once, with what to do", async () => {
+    const world = makeWorld();
+    const one = await candidate(world, "one", { lead: () => undefined });
+    one.election.start();
+    await world.clock.advance(450);
+    expect(one.told().filter((type) => type === "resigned")).toHaveLength(3);
+    expect(one.warnings).toEqual([
+      expect.stringMatching(
+        /"leader": lead returned .* 3 times in a row.*`stopping`.*campaignAgain/,
+      ),
+    ]);
+    await world.clock.advance(20_000);
+    expect(one.warnings).toHaveLength(1);
+  });
+
+  test("a lead that works for a while, or leads only once, is not warned about", async () => {
+    const world = makeWorld();
+    const lead: Lead = () => new Promise<void>((end) => void world.clock.setTimer(end, 1_000));
+    const one = await candidate(world, "one", { lead });
+    one.election.start();
+    await world.clock.advance(20_000);
+    expect(one.told().filter((type) => type === "resigned").length).toBeGreaterThan(5);
+    const two = await candidate(world, "two", { lead: () => undefined, campaignAgain: false });
+    two.election.start();
+    const stopped = one.election.stop();
+    await world.clock.advance(20_000);
+    await stopped;
+    expect(two.told()).toContain("resigned");
+    expect([...one.warnings, ...two.warnings]).toEqual([]);
+  });
+
   test("a store that cannot be used for now is told and tried again", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one");

@@ -12,6 +12,8 @@ import {
   SAFE_MS,
   TIMING,
 } from "../../test/support/holder-world.ts";
+import { ClosedError } from "../core/errors.ts";
+import type { ElectionEvent } from "./events.ts";
 import type { Lead } from "./reign.ts";
 
 describe("the walk", () => {
@@ -221,6 +223,19 @@ describe("resigning", () => {
     expect(one.election.state).toBe("stopped");
     await two.tenure.close();
     expect(world.clock.timers).toBe(0);
+  });
+
+  test("start() on a closed Tenure throws, whether the election was made before or after close()", async () => {
+    const world = makeWorld();
+    const one = await candidate(world, "one");
+    await one.tenure.close();
+    expect(() => one.election.start()).toThrow(ClosedError);
+    const events: ElectionEvent[] = [];
+    const onEvent = (event: ElectionEvent): void => void events.push(event);
+    const late = one.tenure.election("late", { lead: untilAsked, onEvent });
+    expect(() => late.start()).toThrow("This Tenure is closed.");
+    await flush();
+    expect([late.state, events]).toEqual(["idle", []]);
   });
 
   test("stop() at whatever moment of a grant leaves nobody leading and nothing held", async () => {

@@ -3,25 +3,21 @@
 
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Timer } from "../core/clock.ts";
-import { ClosedError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
-import { orAborted } from "../core/signals.ts";
-import type { Handover, HandoverOptions } from "../holder/handover.ts";
+import { ClosedError, isTenureError } from "../core/errors.ts";
+import { checkOptionNames } from "../core/options.ts";
+import { checkSignal, orAborted } from "../core/signals.ts";
+import type { Handover } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";
-import type { LeaseOptions, Leases } from "../holder/leases.ts";
+import type { LeaseOptions, Leases, ReadOptions } from "../holder/leases.ts";
+import { READ_OPTIONS } from "../holder/option-names.ts";
 import type { UnrenewedParts } from "../holder/unrenewed.ts";
-import { badDelay, isDelay, pause } from "../holder/waits.ts";
-import type { Consistency, ReadAnswer } from "../stores/store.ts";
+import { pause } from "../holder/waits.ts";
+import type { ReadAnswer } from "../stores/store.ts";
 import { type ElectionEvent, errorOf, warningOf } from "./events.ts";
-import { PRIORITY_MAX, PRIORITY_STEP_MS, untilLed, untilVacantFor } from "./hold-back.ts";
+import { PRIORITY_STEP_MS, untilLed, untilVacantFor } from "./hold-back.ts";
 import { type Leader, leaderOf, observe } from "./observe.ts";
-import {
-  checkPreference,
-  findNote,
-  leaveNote,
-  type Note,
-  noteOf,
-  type Preference,
-} from "./preference.ts";
+import { type Limits, limitsOf, OBSERVE_OPTIONS } from "./options.ts";
+import { findNote, leaveNote, type Note, noteOf } from "./preference.ts";
 import { type Lead, Reign } from "./reign.ts";
 
 export interface ElectionOptions extends LeaseOptions {
@@ -80,14 +76,21 @@ export interface ResignOptions {
   readonly preferredMs?: number | undefined;
 }
 
+export interface ObserveOptions {
+  /** Ends the observation when it aborts. @default none: leave the loop */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** How it went; `resigned: false` when it did not lead. */
 export type Resignation = { readonly resigned: false } | ({ readonly resigned: true } & Handover);
 
 export type ElectionState = "idle" | "preparing" | "campaigning" | "leading" | "stopped";
 
 const RESIGN_WAIT_MS = 5_000;
-const DRAIN_MS = 10_000;
 const RETRY: Backoff = { baseMs: 200, capMs: 10_000 };
+/** After this many terms in a row that `lead` ended this soon, it was most likely not meant to return. */
+const BRIEF_TERMS_MAX = 3;
+const BRIEF_TERM_MS = 1_000;
 /** About twelve days, the most that a timer of Node can do is twice that; it is set again. */
 const LONG_MS = 2 ** 30;
 
@@ -101,6 +104,8 @@ export class Election implements AsyncDisposable {
   #race: Promise<void> | undefined;
   #alive: Timer | undefined;
   #failures = 0;
+  #briefTerms = 0;
+  #hasWarnedOfBriefTerms = false;
   /** The last wish for another that was heeded: once is enough. */
   #heeded: bigint | undefined;
 
@@ -120,9 +125,13 @@ export class Election implements AsyncDisposable {
     return this.#reign?.lease.token;
   }
 
-  /** Enters the race, and keeps the process alive until `stop()`. Calling it again has no effect. */
+  /**
+   * Enters the race, and keeps the process alive until `stop()`. Calling it again has no effect. Throws ClosedError after
+   * `stop()` and on a Tenure that is closed.
+   */
   start(): this {
     this.#stopped.signal.throwIfAborted();
+    this.#parts.leases.refuseWhenClosed();
     if (this.#race === undefined) {
       this.#parts.onStart(this);
       this.#stayAlive();
@@ -136,14 +145,14 @@ export class Election implements AsyncDisposable {
    * for. Tells who that is and how long nobody led. Then this candidate campaigns again, at the end of the queue.
    */
   async resign(options: ResignOptions = {}): Promise<Resignation> {
-    const limits = limitsOf(options, RESIGN_WAIT_MS);
+    const limits = limitsOf("resign()", options, RESIGN_WAIT_MS);
     if (this.#reign === undefined) return { resigned: false };
     return { resigned: true, ...(await this.#handOver(this.#reign, limits)) };
   }
 
   /** Leaves the race for good; resigns first where it leads. */
   async stop(options: ResignOptions = {}): Promise<Resignation> {
-    const limits = limitsOf(options, 0);
+    const limits = limitsOf("stop()", options, 0);
     // The reign hears of it first, so that it ends as planned.
     const handover = this.#reign && this.#handOver(this.#reign, limits);
     this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
@@ -159,18 +168,16 @@ export class Election implements AsyncDisposable {
   }
 
   /** Who leads, by one read, with what the answer rests on. */
-  async leader(
-    options: { readonly consistency?: Consistency | undefined } = {},
-  ): Promise<LeaderAnswer> {
+  async leader(options: ReadOptions = {}): Promise<LeaderAnswer> {
+    checkOptionNames("leader()", options, READ_OPTIONS);
     const { holder, evidence } = await this.#parts.leases.read(this.name, options);
     return { leader: leaderOf(holder), evidence };
   }
 
   /** Every leader by push, beginning with the present one; undefined whenever nobody leads. */
-  observe(
-    options: { readonly signal?: AbortSignal | undefined } = {},
-  ): AsyncGenerator<Leader | undefined, void, undefined> {
-    return observe(this.#parts.leases, this.name, options.signal);
+  observe(options: ObserveOptions = {}): AsyncGenerator<Leader | undefined, void, undefined> {
+    checkOptionNames("observe()", options, OBSERVE_OPTIONS);
+    return observe(this.#parts.leases, this.name, checkSignal(options.signal));
   }
 
   async #handOver(reign: Reign, limits: Limits): Promise<Handover> {
@@ -313,6 +320,7 @@ export class Election implements AsyncDisposable {
     this.#state = "leading";
     const term = lease.token;
     tell({ type: "elected", term });
+    const electedAt = clock.now();
     const end = await reign.run();
     this.#reign = undefined;
     if (end.kind === "failed") {
@@ -322,8 +330,22 @@ export class Election implements AsyncDisposable {
     }
     this.#failures = 0;
     // Others get their chance, and a `lead` that has nothing to do does not keep the store busy.
-    if (end.kind === "returned" && this.#options.campaignAgain !== false)
+    if (end.kind === "returned" && this.#options.campaignAgain !== false) {
+      this.#countBriefTerm(clock.now() - electedAt);
       await pause(clock, RETRY.baseMs, this.#stopped.signal);
+    }
+  }
+
+  /** Warns once about a `lead` that starts work and returns: each return resigns, and the work it started goes on. */
+  #countBriefTerm(ledMs: number): void {
+    this.#briefTerms = ledMs < BRIEF_TERM_MS ? this.#briefTerms + 1 : 0;
+    if (this.#briefTerms < BRIEF_TERMS_MAX || this.#hasWarnedOfBriefTerms) return;
+    this.#hasWarnedOfBriefTerms = true;
+    this.#parts.warn(
+      `Election "${this.name}": lead returned within ${BRIEF_TERM_MS} ms of being elected, ${this.#briefTerms} times in a row. ` +
+        "Returning resigns, and this candidate then campaigns again. If lead starts work that goes on, wait in lead until " +
+        "`stopping`, its second argument, aborts. If one term is enough, set campaignAgain: false.",
+    );
   }
 
   /** Tells of a failure and lets time pass; rejects when the race ends meanwhile. */
@@ -363,33 +385,4 @@ export class Election implements AsyncDisposable {
     this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
     this.#tell({ type: "stopped" });
   }
-}
-
-interface Limits extends HandoverOptions {
-  readonly drainMs: number;
-  readonly preference: Preference | undefined;
-}
-
-function limitsOf(options: ResignOptions, defaultWaitMs: number): Limits {
-  const { waitMs = defaultWaitMs, drainMs = DRAIN_MS } = options;
-  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
-  if (!isDelay(drainMs)) throw badDelay("drainMs", drainMs);
-  return { waitMs, drainMs, preference: checkPreference(options) };
-}
-
-export function checkElection(options: ElectionOptions): void {
-  const { lead, prepare, onEvent, priority = 0 }: Partial<ElectionOptions> = options ?? {};
-  if (typeof lead !== "function") {
-    throw new InvalidArgumentError(
-      "election(name, { lead }) needs `lead`: the function that runs while this process leads.",
-    );
-  }
-  for (const [name, callback] of Object.entries({ prepare, onEvent })) {
-    if (callback === undefined || typeof callback === "function") continue;
-    throw new InvalidArgumentError(`\`${name}\` of an election must be a function.`);
-  }
-  if (Number.isInteger(priority) && priority >= 0 && priority <= PRIORITY_MAX) return;
-  throw new InvalidArgumentError(
-    `\`priority\` must be a whole number from 0, which asks first, to ${PRIORITY_MAX}, got ${String(priority)}.`,
-  );
 }

@@ -12,6 +12,7 @@ import {
 } from "../core/errors.ts";
 import {
   checkBound,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
   type RaiseOptions,
@@ -58,7 +59,7 @@ export function boundedBy<G extends Guard>(
     );
   }
   const bound = new Bound(issuer);
-  const resource = checkBound(options);
+  const resource = checkBound("boundedBy()", options, GUARD_OPTIONS);
   return new Proxy(guard, {
     get: (target, name) => {
       const value = Reflect.get(target, name, target) as unknown;
@@ -126,6 +127,7 @@ class Bound {
     const checked: Checked = {
       resource: source.resource,
       token: source.token,
+      enterLastingGuard: () => source.enterLastingGuard?.(),
       check: () => {
         const token = source.check === undefined ? source.token : source.check();
         if (this.#covers(source.resource, token)) return token;

@@ -4,6 +4,7 @@
 // holder wrote after it.
 
 import { InvalidArgumentError, StaleTokenError, UntrustedTokenError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { padToken } from "../core/token.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
@@ -19,9 +20,10 @@ import { aboutWrites, type EtcdWrite, isAboutWrites, opsOf } from "./etcd/writes
 import {
   checkBound,
   checkLimit,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -46,6 +48,12 @@ export interface EtcdGuardOptions extends GuardOptions {
    */
   readonly limitMs?: number | undefined;
 }
+
+const ETCD_GUARD_OPTIONS: OptionNames<EtcdGuardOptions> = {
+  ...GUARD_OPTIONS,
+  leasesHere: true,
+  limitMs: true,
+};
 
 export interface EtcdGuard extends Guard, AsyncDisposable {
   /**
@@ -80,9 +88,9 @@ class GuardOnEtcd implements EtcdGuard {
         'etcdGuard() needs an etcd: URL, or { endpoints: ["10.0.0.1:2379"] } as etcdStore() does.',
       );
     }
-    const settings = settingsOf(given);
+    const settings = settingsOf(given, "etcdGuard()");
     this.#names = settings.names;
-    this.#bound = checkBound(options);
+    this.#bound = checkBound("etcdGuard()", options, ETCD_GUARD_OPTIONS);
     this.#leasesHere = options.leasesHere ?? false;
     this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);
     this.#members = new LazyConnection(
@@ -97,11 +105,11 @@ class GuardOnEtcd implements EtcdGuard {
   ): Promise<{ readonly revision: bigint }> {
     const [given, writes] = splitArguments(args);
     const ops = opsOf(writes, this.#names);
-    return { revision: await this.#step(sourceOf(given, this.#bound), ops) };
+    return { revision: await this.#step(lastingSourceOf(given, this.#bound), ops) };
   }
 
   async raise(given?: TokenSource): Promise<void> {
-    await this.#step(sourceOf(given, this.#bound), []);
+    await this.#step(lastingSourceOf(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {

@@ -7,6 +7,7 @@ import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Clock } from "../core/clock.ts";
 import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
 import { systemParts } from "../runtime/system.ts";
@@ -15,9 +16,10 @@ import { Ledger, LedgerLockedError, type Locked } from "./file/ledger.ts";
 import {
   admit,
   checkBound,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -38,6 +40,13 @@ export interface FileGuardOptions extends GuardOptions {
   /** For tests. @default the system's */
   readonly clock?: Clock | undefined;
 }
+
+const FILE_GUARD_OPTIONS: OptionNames<FileGuardOptions> = {
+  ...GUARD_OPTIONS,
+  ledger: true,
+  waitMs: true,
+  clock: true,
+};
 
 export interface FileGuard extends Guard, AsyncDisposable {
   /** Puts the data in place of all that was in the file: readers see the old or the new whole. On the disk when it resolves. */
@@ -67,7 +76,7 @@ class GuardOnFile implements FileGuard {
   readonly #ledger: Ledger;
 
   constructor(path: string, options: FileGuardOptions) {
-    this.#bound = checkBound(options);
+    this.#bound = checkBound("fileGuard()", options, FILE_GUARD_OPTIONS);
     this.#file = placeOf(path);
     const waitMs = checkWait(options.waitMs ?? 5_000);
     const clock = options.clock ?? systemParts().clock;
@@ -78,7 +87,7 @@ class GuardOnFile implements FileGuard {
   async replace(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       const done = await this.#locked(source, (locked) => {
         // A noted append would be taken for torn by what the new data's length happens to be.
@@ -99,7 +108,7 @@ class GuardOnFile implements FileGuard {
   async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
       const begun = await this.#locked(source, (locked) => {
@@ -124,7 +133,7 @@ class GuardOnFile implements FileGuard {
   }
 
   async raise(given?: TokenSource): Promise<void> {
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     await this.#locked(source, (locked) => raiseTo(locked, source));
   }
 

@@ -5,6 +5,7 @@
 
 import { currentHeld } from "../core/context.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { admits, checkToken } from "../core/token.ts";
 
@@ -18,6 +19,8 @@ export interface TokenSource {
   readonly token: bigint;
   /** Throws when the holder may not act now; answers the token otherwise. */
   check?(): bigint;
+  /** @internal Called by a guard whose tokens outlive this process: a lease of a memory store warns. */
+  enterLastingGuard?(): void;
 }
 
 /** What every guard can be told. */
@@ -28,6 +31,8 @@ export interface GuardOptions {
    */
   readonly resource?: string | undefined;
 }
+
+export const GUARD_OPTIONS: OptionNames<GuardOptions> = { resource: true };
 
 /** What a caller of raise() may add. */
 export interface RaiseOptions {
@@ -71,6 +76,16 @@ export function sourceOf(given: TokenSource | undefined, bound?: string | undefi
   return source;
 }
 
+/** As sourceOf(), for guards whose tokens outlive this process. */
+export function lastingSourceOf(
+  given: TokenSource | undefined,
+  bound?: string | undefined,
+): TokenSource {
+  const source = sourceOf(given, bound);
+  source.enterLastingGuard?.();
+  return source;
+}
+
 function noLease(): InvalidArgumentError {
   return new InvalidArgumentError(
     "A guarded write needs a lease, and there is none: call it inside lease.run() or withLease(), or pass the lease " +
@@ -96,8 +111,15 @@ export function splitArguments<Write>(
   return args;
 }
 
-/** A bound name is checked when the guard is made. */
-export function checkBound(options: GuardOptions): string | undefined {
+/**
+ * The names of all options, and the bound resource, are checked when the guard is made. `call` is the function that makes it.
+ */
+export function checkBound<Options extends GuardOptions>(
+  call: string,
+  options: Options,
+  known: OptionNames<Options>,
+): string | undefined {
+  checkOptionNames(call, options, known);
   return options.resource === undefined ? undefined : checkResource(options.resource);
 }
 

@@ -7,6 +7,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { runUnder } from "../core/context.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 // biome-ignore lint/style/noRestrictedImports: what no caller sees becomes a warning of the process, as elsewhere
 import { warn } from "../runtime/system.ts";
@@ -46,6 +47,15 @@ export interface HttpGuardOptions {
   /** Told when the guard itself fails; the client gets 503 without details. @default a warning of the process */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
+
+const HTTP_GUARD_OPTIONS: OptionNames<HttpGuardOptions> = {
+  guard: true,
+  resource: true,
+  resourceOf: true,
+  signedBy: true,
+  exclusive: true,
+  onError: true,
+};
 
 /** What is used of node:http's request and response; Express' are the same objects. */
 export interface NodeRequest {
@@ -170,7 +180,9 @@ function warnOfGuard(error: unknown): void {
   warn("The guard behind httpGuard() failed, and a request was refused with 503.", error);
 }
 
-function checkOptions({ guard, resource, resourceOf, signedBy }: HttpGuardOptions): void {
+function checkOptions(options: HttpGuardOptions): void {
+  checkOptionNames("httpGuard()", options, HTTP_GUARD_OPTIONS);
+  const { guard, resource, resourceOf, signedBy } = options;
   if (typeof guard?.raise !== "function") {
     throw new InvalidArgumentError(
       "httpGuard({ guard }) needs the guard that keeps the highest tokens, e.g. sqliteGuard(database).",

@@ -4,6 +4,7 @@
 import {
   admit,
   checkBound,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
   refuseAsync,
@@ -27,7 +28,7 @@ export interface MemoryGuard extends Guard {
 }
 
 export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
-  const bound = checkBound(options);
+  const bound = checkBound("memoryGuard()", options, GUARD_OPTIONS);
   const highest = new Map<string, bigint>();
 
   function raise(given?: TokenSource): void {

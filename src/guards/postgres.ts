@@ -3,15 +3,17 @@
 // own pool, client or instance. The rule itself is in the database (postgres/sql.ts), where every language finds it.
 
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { formatToken, parseToken } from "../core/token.ts";
 import {
   checkBound,
   checkLimit,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
+  lastingSourceOf,
   type RaiseOptions,
-  sourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -68,6 +70,15 @@ export interface PostgresGuardOptions extends GuardOptions {
   readonly waitLimitMs?: number | undefined;
 }
 
+const POSTGRES_GUARD_OPTIONS: OptionNames<PostgresGuardOptions> = {
+  ...GUARD_OPTIONS,
+  schema: true,
+  createSchema: true,
+  isolation: true,
+  idleLimitMs: true,
+  waitLimitMs: true,
+};
+
 export interface PostgresGuard<Transaction> extends Guard {
   /**
    * Runs the write in one transaction, behind the comparison, and resolves with what it returns. A stale token or a lost
@@ -110,7 +121,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
 
   constructor(target: Target, options: PostgresGuardOptions) {
     this.#connection = connectionOf(target);
-    this.#bound = checkBound(options);
+    this.#bound = checkBound("postgresGuard()", options, POSTGRES_GUARD_OPTIONS);
     this.#schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
     this.#createSchema = options.createSchema ?? true;
     this.#isolation = checkIsolation(options.isolation);
@@ -129,7 +140,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
         `A guard needs a function that does the write, got ${typeof write}.`,
       );
     }
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     const opening = {
       isolation: this.#isolation,
       // One statement with one column, because each costs server and client a little. The clock of a transaction stands
@@ -150,7 +161,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
   }
 
   async raise(given?: TokenSource, { limitMs }: RaiseOptions = {}): Promise<void> {
-    const source = sourceOf(given, this.#bound);
+    const source = lastingSourceOf(given, this.#bound);
     const admit = this.#admit(source, patienceWithin(limitMs));
     await this.#inWords(source.resource, () => this.#connection.run(`SELECT ${admit}`));
   }

@@ -3,14 +3,16 @@
 // Redis and of the client keep class and message (redis/client.ts); what a failover can lose of the highest is what it can lose of any key.
 
 import { InvalidArgumentError, StaleTokenError, StoreUnusableError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { padToken, parseToken } from "../core/token.ts";
 import {
   admit,
   checkBound,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -48,6 +50,10 @@ export interface ScriptInput {
   readonly keys?: readonly string[] | undefined;
   readonly args?: readonly (RedisValue | number | bigint)[] | undefined;
 }
+
+const REDIS_GUARD_OPTIONS: OptionNames<RedisGuardOptions> = { ...GUARD_OPTIONS, prefix: true };
+const SET_OPTIONS: OptionNames<SetOptions> = { ttlMs: true };
+const SCRIPT_INPUT: OptionNames<ScriptInput> = { keys: true, args: true };
 
 /** Every write takes the lease first, or leaves it out inside `lease.run()`. Stale: StaleTokenError, nothing written. */
 export interface RedisGuard extends Guard {
@@ -103,6 +109,7 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
 
   return {
     set: withSource(async (source, key, value, setOptions: SetOptions = {}) => {
+      checkOptionNames("set()", setOptions, SET_OPTIONS);
       const words = [checkValue(value, "value")];
       const keys = [checkKey(key)];
       if (setOptions.ttlMs === undefined) {
@@ -128,6 +135,7 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
       return Number(await command(source, { keys: [], words }));
     }),
     script: withSource((source, lua, input: ScriptInput = {}) => {
+      checkOptionNames("script()", input, SCRIPT_INPUT);
       const words = (input.args ?? []).map((word) =>
         typeof word === "number" || typeof word === "bigint"
           ? String(word)
@@ -178,12 +186,12 @@ class Steps {
   constructor(scripting: Scripting, options: RedisGuardOptions) {
     this.#scripting = scripting;
     this.#keyOf = keysUnder(options.prefix ?? "tenure:guard");
-    this.#resource = checkBound(options);
+    this.#resource = checkBound("redisGuard()", options, REDIS_GUARD_OPTIONS);
   }
 
   /** Throws what can be told before anything is sent. */
   run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
-    const source = sourceOf(given, this.#resource);
+    const source = lastingSourceOf(given, this.#resource);
     if (keys.length + words.length > WORDS_MAX) {
       throw new InvalidArgumentError(
         `A guarded step takes at most ${WORDS_MAX} keys and values, got ${keys.length + words.length}. Split it.`,

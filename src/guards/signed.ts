@@ -10,6 +10,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { InvalidArgumentError, UntrustedTokenError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { formatToken, parseToken } from "../core/token.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
@@ -71,6 +72,14 @@ export interface Verifier {
   revoke(keyId: string): void;
 }
 
+const SIGNER_OPTIONS: OptionNames<SignerOptions> = { keyId: true, privateKey: true, clock: true };
+const SIGN_OPTIONS: OptionNames<SignOptions> = { expiresInMs: true };
+const VERIFIER_OPTIONS: OptionNames<VerifierOptions> = {
+  keys: true,
+  toleranceMs: true,
+  clock: true,
+};
+
 const VERSION = "tenure1";
 /** Fits a header of 1 kB with some room. */
 const TEXT_MAX = 1_000;
@@ -80,6 +89,7 @@ const TOLERANCE_MAX_MS = 3_600_000;
 const EXPIRY_MAX_MS = 366 * 24 * 3_600_000;
 
 export function signer(options: SignerOptions): Signer {
+  checkOptionNames("signer()", options, SIGNER_OPTIONS);
   const keyId = checkKeyId(options.keyId);
   const key = toKey(options.privateKey, "private");
   const clock = options.clock ?? systemParts().clock;
@@ -90,6 +100,7 @@ export function signer(options: SignerOptions): Signer {
       if (args.length === 2 && given === undefined) {
         throw new InvalidArgumentError("sign() was given undefined as the lease.");
       }
+      checkOptionNames("sign()", signOptions, SIGN_OPTIONS);
       const expiresInMs = checkExpiry(signOptions?.expiresInMs);
       const { resource, token } = sourceOf(given);
       const expiresAt = Math.ceil(clock.wallNow() + expiresInMs);
@@ -105,6 +116,7 @@ export function signer(options: SignerOptions): Signer {
 }
 
 export function verifier(options: VerifierOptions): Verifier {
+  checkOptionNames("verifier()", options, VERIFIER_OPTIONS);
   const { toleranceMs = 5_000 } = options;
   if (!(toleranceMs >= 0 && toleranceMs <= TOLERANCE_MAX_MS)) {
     throw new InvalidArgumentError(

@@ -3,12 +3,15 @@
 // It works on the user's own open connection (better-sqlite3 or node:sqlite). SQLite's own errors, such as busy or
 // disk full, come out unchanged, as from any transaction of the user; nothing is written then.
 
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import {
   admit,
   checkBound,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
+  lastingSourceOf,
   refuseAsync,
   refusePromise,
   sourceOf,
@@ -19,6 +22,7 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
+  firstOf,
   type SqliteDatabase,
 } from "./sqlite/database.ts";
 import { openAdmission } from "./sqlite/protection.ts";
@@ -37,6 +41,8 @@ export interface SqliteGuardOptions extends GuardOptions {
   readonly table?: string | undefined;
 }
 
+const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = { ...GUARD_OPTIONS, table: true };
+
 export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
   /**
    * Runs the write in one immediate transaction, behind the comparison, and returns what it returns. A stale token or
@@ -54,16 +60,19 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   database: Database,
   options: SqliteGuardOptions = {},
 ): SqliteGuard<Database> {
-  const bound = checkBound(options);
+  const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
   const tokens = openTokens(checkDatabase(database), table);
   const admission = openAdmission(database, table);
+  // A database in memory has no file, and ends with the process.
+  const file = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+  const isOnDisk = Boolean(firstOf(file));
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
 
   function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
     refuseAsync(write);
-    const source = sourceOf(given, bound);
+    const source = isOnDisk ? lastingSourceOf(given, bound) : sourceOf(given, bound);
     const { resource } = source;
     // Outside of the try: where this fails (busy, or inside another transaction) there is nothing of ours to roll back.
     begin.run();

@@ -3,6 +3,7 @@
 // same code as the store, and is told where as the store is.
 
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 import { padToken } from "../core/token.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
@@ -31,9 +32,10 @@ import { zookeeperOptionsOf } from "../stores/zookeeper/url.ts";
 import {
   checkBound,
   checkLimit,
+  GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  lastingSourceOf,
   splitArguments,
   type TokenSource,
 } from "./guard.ts";
@@ -58,6 +60,11 @@ export interface ZooKeeperGuardOptions extends GuardOptions {
    */
   readonly limitMs?: number | undefined;
 }
+
+const ZOOKEEPER_GUARD_OPTIONS: OptionNames<ZooKeeperGuardOptions> = {
+  ...GUARD_OPTIONS,
+  limitMs: true,
+};
 
 export interface ZooKeeperGuard extends Guard, AsyncDisposable {
   /**
@@ -97,9 +104,9 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
         'zookeeperGuard() needs a zookeeper: URL, or { hosts: "h1:2181,h2:2181" } as zookeeperStore() does.',
       );
     }
-    const settings = settingsOf(given);
+    const settings = settingsOf(given, "zookeeperGuard()");
     this.#settings = settings;
-    this.#bound = checkBound(options);
+    this.#bound = checkBound("zookeeperGuard()", options, ZOOKEEPER_GUARD_OPTIONS);
     this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);
     this.#reader = new LazyConnection(
       "The ZooKeeper guard",
@@ -113,11 +120,11 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
   ): Promise<ZooKeeperWritten[]> {
     const [given, writes] = splitArguments(args);
     const messages = messagesOf(writes, this.#settings);
-    return this.#step(sourceOf(given, this.#bound), messages);
+    return this.#step(lastingSourceOf(given, this.#bound), messages);
   }
 
   async raise(given?: TokenSource): Promise<void> {
-    await this.#step(sourceOf(given, this.#bound), []);
+    await this.#step(lastingSourceOf(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {

@@ -13,6 +13,7 @@ import {
   TIMING,
 } from "../../test/support/holder-world.ts";
 import { AcquireTimeoutError, StoreUnavailableError, StoreUnusableError } from "../core/errors.ts";
+import type { Tenure } from "../tenure.ts";
 import type { Lease } from "./lease.ts";
 
 test("order is between processes: four callers of one and two of another alternate, each with its own callers in order", async () => {
@@ -140,6 +141,49 @@ describe("giving up", () => {
     });
     expect(backend.entries.get("settlement")?.queue).toEqual([]);
     expect(two.store.calls.grant).toBe(1);
+  });
+
+  test("an acquirer that holds the resource itself is told so, whether it waits at the store, in line, or not at all", async () => {
+    const { clock, join } = makeWorld();
+    const [one, namesake] = [await join("one"), await join("one")];
+    const lease = await one.tenure.acquire("settlement");
+    const refused = async (tenure: Tenure, waitMs: number): Promise<AcquireTimeoutError> =>
+      tenure.acquire("settlement", { waitMs }).then(
+        () => expect.unreachable(),
+        (error: AcquireTimeoutError) => error,
+      );
+    const own = Promise.all([5_000, 5_000, 0].map((waitMs) => refused(one.tenure, waitMs)));
+    const other = refused(namesake.tenure, 5_000);
+    await clock.advance(5_000);
+    for (const error of await own) {
+      expect(error).toMatchObject({ code: "ACQUIRE_TIMEOUT", heldBy: "one" });
+      expect(error.message).toMatch(
+        /\(held by one, this very Tenure\)\. Leases are not reentrant: .*currentLease\(\)/,
+      );
+    }
+    expect((await other).message).toMatch(/\(held by one, which is this Tenure's own holderId\)/);
+    await lease.release();
+    // What was held before says nothing about who holds it now.
+    await (await join("two")).tenure.acquire("settlement");
+    expect((await refused(one.tenure, 0)).message).toMatch(/\(held by two\)\. Wait longer/);
+  });
+
+  test("a signal that is not an AbortSignal is rejected before the store is asked", async () => {
+    const { join } = makeWorld();
+    const { tenure, store } = await join("one");
+    const given: [unknown, string][] = [
+      ["x", "x"],
+      [null, "null"],
+      [new AbortController(), "an AbortController"],
+    ];
+    for (const [signal, shown] of given) {
+      const message = `\`signal\` must be an AbortSignal, such as \`controller.signal\` of an AbortController, got ${shown}.`;
+      await expect(tenure.acquire("a", { signal } as never)).rejects.toThrow(message);
+      await expect(tenure.watch("", { signal } as never).next()).rejects.toThrow(message);
+      const election = tenure.election("e", { lead: () => undefined });
+      expect(() => election.observe({ signal } as never)).toThrow(message);
+    }
+    expect(store.calls.grant).toBe(0);
   });
 
   test("a wait that ends while the store is down tells that, not that somebody held it", async () => {

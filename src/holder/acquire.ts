@@ -28,6 +28,7 @@ export interface AcquireParts {
   readonly acquiring: Underway;
   /** Aborts when the whole Tenure closes. */
   readonly closing: AbortSignal;
+  readonly onLastingGuard: (() => void) | undefined;
 }
 
 /** What the lease shall be like: the caller's options, checked and completed. */
@@ -226,7 +227,7 @@ class Acquisition {
     session: Session,
     grant: Pick<LeaseParts, "attempt" | "mayArriveAgain" | "token">,
   ): Lease | undefined {
-    const { store, clock } = this.#parts;
+    const { store, clock, onLastingGuard } = this.#parts;
     const { resource, actsInDoubt } = this.#plan;
     // The answer may have come after the session's end, which no yes of the store can undo.
     if (!session.look(clock.now())) return undefined;
@@ -235,6 +236,7 @@ class Acquisition {
     if (session.wasRevoked({ resource, token })) return undefined;
     return new Lease({
       ...{ store, clock, session, resource, token, attempt, mayArriveAgain, actsInDoubt },
+      onLastingGuard,
     });
   }
 
@@ -297,12 +299,22 @@ class Acquisition {
 
   #timedOut(): Error {
     const { resource } = this.#plan;
-    const { waitMs } = this.#wish;
-    return (
-      this.#unavailable ??
-      new AcquireTimeoutError({ resource, waitMs: waitMs ?? 0, heldBy: this.#heldBy })
-    );
+    const { waitMs = 0 } = this.#wish;
+    return this.#unavailable ?? stayedBusy(this.#parts, { resource, waitMs, heldBy: this.#heldBy });
   }
+}
+
+/** The error for a resource that stayed busy. It tells an acquirer that waits for its own lease. */
+export function stayedBusy(
+  { sessions, holderId }: Pick<AcquireParts, "sessions" | "holderId">,
+  facts: { resource: string; waitMs: number; heldBy: string | undefined },
+): AcquireTimeoutError {
+  if (sessions.hold(facts.resource))
+    return new AcquireTimeoutError({ ...facts, heldBy: holderId, whom: "self" });
+  return new AcquireTimeoutError({
+    ...facts,
+    whom: facts.heldBy === holderId ? "namesake" : "other",
+  });
 }
 
 function isUnavailable(error: unknown): error is StoreUnavailableError {

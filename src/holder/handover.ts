@@ -2,10 +2,12 @@
 // resource was nobody's, so that a deploy can show its own gap.
 
 import type { Clock } from "../core/clock.ts";
+import { checkOptionNames } from "../core/options.ts";
 import { untilAborted } from "../core/signals.ts";
 import type { LeaseRef, Store } from "../stores/store.ts";
 import type { ReleaseOptions, ReleaseResult } from "./lease.ts";
-import { badDelay, isDelay } from "./waits.ts";
+import { HANDOVER_OPTIONS } from "./option-names.ts";
+import { checkDelay } from "./waits.ts";
 
 export interface HandoverOptions extends ReleaseOptions {
   /** How long to wait for a successor. Too small: it is not seen. Too large: shutdown takes that long without one. */
@@ -58,6 +60,6 @@ export async function untilSucceeded(parts: Parts, options: HandoverOptions): Pr
 }
 
 export function checkHandover(options: HandoverOptions): void {
-  const waitMs: unknown = options?.waitMs;
-  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
+  checkOptionNames("handover()", options, HANDOVER_OPTIONS);
+  checkDelay("waitMs", options?.waitMs);
 }

@@ -18,11 +18,13 @@ import {
   mayAct,
   stepLease,
 } from "../core/lease-machine.ts";
+import { checkOptionNames } from "../core/options.ts";
 import type { Store } from "../stores/store.ts";
 import { giveBack } from "./give-back.ts";
 import { checkHandover, type Handover, type HandoverOptions, untilSucceeded } from "./handover.ts";
+import { RELEASE_OPTIONS } from "./option-names.ts";
 import type { Session, SessionMember } from "./session.ts";
-import { badDelay, isDelay } from "./waits.ts";
+import { checkDelay } from "./waits.ts";
 
 export interface LeaseParts {
   readonly store: Store;
@@ -35,6 +37,8 @@ export interface LeaseParts {
   /** A request for this grant was never answered: a copy of it may still arrive. */
   readonly mayArriveAgain: boolean;
   readonly actsInDoubt: boolean;
+  /** Called when the lease reaches a guard whose tokens outlive this process. */
+  readonly onLastingGuard: (() => void) | undefined;
 }
 
 export interface ReleaseOptions {
@@ -138,8 +142,13 @@ export class Lease implements SessionMember, AsyncDisposable {
    * rejects only for a bad option or when called by the very work it would wait for; again gives the same answer.
    */
   release(options: ReleaseOptions = {}): Promise<ReleaseResult> {
-    const drainMs = options.drainMs ?? Number.POSITIVE_INFINITY;
-    if (!isDelay(drainMs)) return Promise.reject(badDelay("drainMs", drainMs));
+    let drainMs: number;
+    try {
+      checkOptionNames("release()", options, RELEASE_OPTIONS);
+      drainMs = checkDelay("drainMs", options.drainMs ?? Number.POSITIVE_INFINITY);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     if (drainMs === Number.POSITIVE_INFINITY && isInsideWorkOf(this))
       return Promise.reject(waitsForItself());
     this.#release ??= new Promise((resolve) => {
@@ -155,13 +164,18 @@ export class Lease implements SessionMember, AsyncDisposable {
   /** Releases, then waits until a successor holds the resource. */
   async handover(options: HandoverOptions): Promise<Handover> {
     checkHandover(options);
-    const result = await this.release(options);
+    const result = await this.release({ drainMs: options.drainMs });
     const { store, clock } = this.#parts;
     return untilSucceeded({ store, clock, lease: this, result }, options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
+  }
+
+  /** @internal Called by a guard whose tokens outlive this process (guards/guard.ts). */
+  enterLastingGuard(): void {
+    this.#parts.onLastingGuard?.();
   }
 
   /** @internal The session tells its leases of the end. */

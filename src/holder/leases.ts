@@ -2,10 +2,11 @@
 // back with a holder/lease.ts. What `connect()` returns is this, with elections (src/tenure.ts).
 
 import type { Clock, Random } from "../core/clock.ts";
-import { AcquireTimeoutError, ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import { checkOptionNames } from "../core/options.ts";
 import { checkHolderId, encodeValue } from "../core/record.ts";
 import { checkPrefix, checkResource } from "../core/resource.ts";
-import { linkSignals, untilAborted } from "../core/signals.ts";
+import { checkSignal, linkSignals, untilAborted } from "../core/signals.ts";
 import { planTiming, type Timing, type TimingOptions } from "../core/timing.ts";
 import type {
   Consistency,
@@ -15,14 +16,22 @@ import type {
   ReadAnswer,
   Store,
 } from "../stores/store.ts";
-import { type AcquireParts, acquire, type Busy, type LeasePlan } from "./acquire.ts";
+import { type AcquireParts, acquire, type Busy, type LeasePlan, stayedBusy } from "./acquire.ts";
 import { Lease } from "./lease.ts";
+import { memoryWarning } from "./memory-warning.ts";
+import {
+  ACQUIRE_OPTIONS,
+  CLOSE_OPTIONS,
+  LEASE_OPTIONS,
+  READ_OPTIONS,
+  WATCH_OPTIONS,
+} from "./option-names.ts";
 import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
 import { Underway } from "./underway.ts";
-import { badDelay, isDelay, withLimit } from "./waits.ts";
+import { checkDelay, withLimit } from "./waits.ts";
 
 /** The five numbers, and how a lease behaves. */
 export interface LeaseOptions extends TimingOptions {
@@ -60,6 +69,11 @@ export interface CloseOptions {
   readonly drainMs?: number | undefined;
 }
 
+export interface ReadOptions {
+  /** `stale` may answer from a replica or a cache, where the store has one. @default "linearizable" */
+  readonly consistency?: Consistency | undefined;
+}
+
 export interface WatchOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called whenever all that is held has been told; from the first time on silence means that nothing changed. */
@@ -73,6 +87,8 @@ export interface LeasesParts {
   readonly holderId: string;
   readonly defaults: AcquireOptions;
   readonly keepAlive: boolean;
+  /** Where failures go that no caller waits for. */
+  readonly warn: (message: string, error?: unknown) => void;
 }
 
 const DEFAULT_WAIT_MS = 10_000;
@@ -98,11 +114,14 @@ export class Leases implements AsyncDisposable {
     this.#parts = parts;
     this.holderId = parts.holderId;
     this.#sessions = new Sessions(parts);
-    this.#defaultTiming = planTiming(parts.defaults);
+    this.#defaultTiming = planTiming(timingIn(parts.defaults));
     const { store, clock, random, holderId } = parts;
+    const onLastingGuard = memoryWarning(store, parts.warn);
     const own = { sessions: this.#sessions, turns: this.#turns, tokens: this.#tokens };
     const [acquiring, closing] = [this.#acquiring, this.#closing.signal];
-    this.#acquireParts = { store, clock, random, holderId, ...own, acquiring, closing };
+    this.#acquireParts = {
+      ...{ store, clock, random, holderId, ...own, acquiring, closing, onLastingGuard },
+    };
   }
 
   /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
@@ -115,15 +134,22 @@ export class Leases implements AsyncDisposable {
    * served first come, first served between processes: each Tenure has one place in the queue per resource, and its calls
    * take turns in it, in their own order. With callers waiting in two processes, the two therefore alternate.
    */
-  async acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
-    const waitMs = checkWait(options.waitMs ?? this.#parts.defaults.waitMs ?? DEFAULT_WAIT_MS);
+  acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
+    return this.#acquireFor("acquire()", resource, options);
+  }
+
+  async #acquireFor(call: string, resource: string, options: AcquireOptions): Promise<Lease> {
+    checkOptionNames(call, options, ACQUIRE_OPTIONS);
+    const { defaults } = this.#parts;
+    const waitMs = checkDelay("waitMs", options.waitMs ?? defaults.waitMs ?? DEFAULT_WAIT_MS);
     const answer = await this.#acquire(resource, options, waitMs === 0 ? undefined : waitMs);
     if (answer instanceof Lease) return answer;
-    throw new AcquireTimeoutError({ resource, waitMs, heldBy: answer.heldBy });
+    throw stayedBusy(this.#acquireParts, { resource, waitMs, heldBy: answer.heldBy });
   }
 
   /** One try, no waiting: undefined when somebody else holds the resource. */
   async tryAcquire(resource: string, options: LeaseOptions = {}): Promise<Lease | undefined> {
+    checkOptionNames("tryAcquire()", options, LEASE_OPTIONS);
     const answer = await this.#acquire(resource, options, undefined);
     return answer instanceof Lease ? answer : undefined;
   }
@@ -149,7 +175,7 @@ export class Leases implements AsyncDisposable {
         "withLease(resource, options?, work) needs a function as its last argument.",
       );
     }
-    const lease = await this.acquire(resource, options);
+    const lease = await this.#acquireFor("withLease()", resource, options);
     try {
       return await lease.run(work);
     } finally {
@@ -158,11 +184,9 @@ export class Leases implements AsyncDisposable {
   }
 
   /** Who holds the resource, with the evidence the answer rests on. */
-  async read(
-    resource: string,
-    options: { readonly consistency?: Consistency | undefined } = {},
-  ): Promise<ReadAnswer> {
-    this.#refuseWhenClosed();
+  async read(resource: string, options: ReadOptions = {}): Promise<ReadAnswer> {
+    checkOptionNames("read()", options, READ_OPTIONS);
+    this.refuseWhenClosed();
     const consistency = options.consistency ?? "linearizable";
     if (consistency !== "linearizable" && consistency !== "stale") {
       throw new InvalidArgumentError('`consistency` must be "linearizable" or "stale".');
@@ -176,7 +200,7 @@ export class Leases implements AsyncDisposable {
     checkPrefix(prefix);
     let after: string | undefined;
     do {
-      this.#refuseWhenClosed();
+      this.refuseWhenClosed();
       const request = { prefix, after, limit: LIST_PAGE, limitMs: REQUEST_LIMIT_MS };
       const page = await this.#limited("listing", () => this.#parts.store.list(request));
       yield* page.leases;
@@ -190,8 +214,9 @@ export class Leases implements AsyncDisposable {
     options: WatchOptions = {},
   ): AsyncGenerator<LeaseView, void, undefined> {
     checkPrefix(prefix);
-    this.#refuseWhenClosed();
-    const { signal, unlink } = linkSignals(this.#closing.signal, options.signal);
+    checkOptionNames("watch()", options, WATCH_OPTIONS);
+    this.refuseWhenClosed();
+    const { signal, unlink } = linkSignals(this.#closing.signal, checkSignal(options.signal));
     try {
       const views = this.#parts.store.watch({ prefix, signal, onCaughtUp: options.onCaughtUp });
       yield* untilAborted(views, signal);
@@ -214,9 +239,13 @@ export class Leases implements AsyncDisposable {
 
   /** Lets work in flight finish, releases every lease, and lets go of the store. Rejects only for a bad option; idempotent. */
   close(options: CloseOptions = {}): Promise<void> {
-    const drainMs = options.drainMs ?? DEFAULT_DRAIN_MS;
-    if (!isDelay(drainMs)) return Promise.reject(badDelay("drainMs", drainMs));
-    this.#closed ??= this.#close(drainMs);
+    try {
+      checkOptionNames("close()", options, CLOSE_OPTIONS);
+      const drainMs = checkDelay("drainMs", options.drainMs ?? DEFAULT_DRAIN_MS);
+      this.#closed ??= this.#close(drainMs);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     return this.#closed;
   }
 
@@ -243,8 +272,9 @@ export class Leases implements AsyncDisposable {
     options: AcquireOptions,
     waitMs: number | undefined,
   ): Promise<Lease | Busy> {
-    this.#refuseWhenClosed();
-    const { signal, onAsk } = options;
+    this.refuseWhenClosed();
+    const { onAsk } = options;
+    const signal = checkSignal(options.signal);
     const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
     const plan = this.plan(resource, options);
     const acquiring = acquire(this.#acquireParts, plan, { waitMs, signal, onAsk });
@@ -294,7 +324,8 @@ export class Leases implements AsyncDisposable {
     return withLimit(this.#parts.clock, REQUEST_LIMIT_MS, what, request);
   }
 
-  #refuseWhenClosed(): void {
+  /** @internal */
+  refuseWhenClosed(): void {
     this.#closing.signal.throwIfAborted();
   }
 
@@ -318,22 +349,23 @@ export function checkOptions(options: {
 }): void {
   const { defaults } = options;
   checkHolderId(options.holderId);
-  planTiming(defaults);
+  checkOptionNames("connect() `defaults`", defaults, ACQUIRE_OPTIONS);
+  planTiming(timingIn(defaults));
   checkDoubt(defaults.whileInDoubt);
   encodeValue(defaults.value);
   checkGuards(defaults.guards);
-  if (defaults.waitMs !== undefined) checkWait(defaults.waitMs);
+  if (defaults.waitMs !== undefined) checkDelay("waitMs", defaults.waitMs);
+}
+
+function timingIn(options: TimingOptions): TimingOptions {
+  const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = options;
+  return { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs };
 }
 
 function namesTiming(options: TimingOptions): boolean {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = options;
   const asked = ttlMs ?? renewEveryMs ?? clockErrorMs ?? roundTripMs ?? marginMs;
   return asked !== undefined;
-}
-
-function checkWait(waitMs: unknown): number {
-  if (isDelay(waitMs)) return waitMs;
-  throw badDelay("waitMs", waitMs);
 }
 
 function checkDoubt(whileInDoubt: unknown): "stop" | "act" {

@@ -217,6 +217,7 @@ describe("timers", () => {
         holderId: "one",
         defaults: TIMING,
         keepAlive,
+        warn: () => undefined,
       });
       await tenure.acquire("settlement");
       const ofSession = clock.kept.filter(({ delayMs }) =>

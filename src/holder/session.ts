@@ -106,6 +106,11 @@ export class Session {
     return this.#members.values();
   }
 
+  /** Whether this session has a lease on the resource. */
+  holds(resource: string): boolean {
+    return this.#members.has(resource);
+  }
+
   /** Looks at the clock now instead of waiting for a timer. False when the session has ended. */
   look(now: number): boolean {
     if (now >= this.safeUntil) this.#feed({ type: "looked", now });

@@ -49,6 +49,11 @@ export class Sessions {
     return opening;
   }
 
+  /** Whether one of them has a lease on the resource. */
+  hold(resource: string): boolean {
+    return this.all().some((session) => session.holds(resource));
+  }
+
   /** Ends every session. Those that work still runs under are left to their ttl. */
   async close(): Promise<void> {
     const sessions = this.all();

@@ -60,6 +60,11 @@ export function isDelay(ms: unknown): ms is number {
   return typeof ms === "number" && ms >= 0;
 }
 
+export function checkDelay(name: string, ms: unknown): number {
+  if (isDelay(ms)) return ms;
+  throw badDelay(name, ms);
+}
+
 export function badDelay(name: string, ms: unknown): InvalidArgumentError {
   return new InvalidArgumentError(
     `\`${name}\` must be a number of milliseconds, at least 0 (Infinity waits for ever), got ${String(ms)}.`,

@@ -33,6 +33,8 @@ export interface Due {
   readonly heldMs: number;
 }
 
+/** In March 1973. A smaller number is most likely a time in seconds, or a delay. */
+const EARLIEST_MS = 1e11;
 const DEFAULT_WINDOW_MS = 30_000;
 export const WINDOW_MIN_MS = 1_000;
 export const WINDOW_MAX_MS: number = TTL_MAX_MS;
@@ -51,6 +53,12 @@ export function checkFire(key: unknown, fire: Fire): Due {
   if (atMs !== undefined && !Number.isFinite(atMs)) {
     throw new InvalidArgumentError(
       `\`atMs\` must be a number of milliseconds since 1970, got ${String(atMs)}. Of a Date that is getTime().`,
+    );
+  }
+  if (atMs !== undefined && atMs < EARLIEST_MS) {
+    throw new InvalidArgumentError(
+      `\`atMs\` must be a number of milliseconds since 1970, got ${atMs}, which is a time before 1974. ` +
+        "Multiply a time in seconds by 1000; of a Date take getTime().",
     );
   }
   if (!(windowMs >= WINDOW_MIN_MS && windowMs <= WINDOW_MAX_MS)) {

@@ -375,26 +375,4 @@ describe("what goes wrong", () => {
     await world.clock.advance(WINDOW_MS);
     expect(ended).toEqual(expect.arrayContaining(opened));
   });
-
-  test("bad input says what to change", async () => {
-    const world = makeWorld();
-    const { tenure, store } = await world.join("one");
-    const work = (): void => undefined;
-    const bad: [unknown, RegExp][] = [
-      [undefined, /needs `atMs`/],
-      [{}, /needs `atMs`/],
-      [{ atMs: Number.NaN }, /`atMs` must be/],
-      [{ atMs: new Date() }, /getTime/],
-      [{ windowMs: 999 }, /`windowMs` must be from 1000/],
-      [{ atMs: 1, windowMs: 1e9 }, /`windowMs` must be from 1000/],
-      [{ atMs: 1, waitMs: -1 }, /`waitMs`/],
-      [{ atMs: 1, ttlMs: -1 }, /ttlMs/],
-    ];
-    for (const [options, message] of bad)
-      await expect(tenure.once("job", options as OnceOptions, work)).rejects.toThrow(message);
-    await expect(tenure.once("", { atMs: 1 }, work)).rejects.toThrow(/resource/);
-    await expect(tenure.once("x".repeat(510), { atMs: 1 }, work)).rejects.toThrow(/bytes/);
-    await expect(tenure.once("job", { atMs: 1 }, 5 as never)).rejects.toThrow(/function/);
-    expect(store.calls.grant).toBe(0);
-  });
 });

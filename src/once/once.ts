@@ -3,8 +3,10 @@
 
 import type { Clock } from "../core/clock.ts";
 import { type AcquireTimeoutError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions, Leases } from "../holder/leases.ts";
+import { ACQUIRE_OPTIONS } from "../holder/option-names.ts";
 import type { UnrenewedParts } from "../holder/unrenewed.ts";
 import { badDelay, isDelay } from "../holder/waits.ts";
 import { checkFire, type Due, type Fire, isLate } from "./fire.ts";
@@ -18,6 +20,12 @@ export interface OnceOptions extends AcquireOptions, Fire {
    */
   readonly waitMs?: number | undefined;
 }
+
+export const ONCE_OPTIONS: OptionNames<OnceOptions> = {
+  ...ACQUIRE_OPTIONS,
+  atMs: true,
+  windowMs: true,
+};
 
 /**
  * What became of a fire here. `taken`: it, or a later one, has been run or is being run, by `by`. `running`: an earlier run
@@ -50,6 +58,7 @@ export async function once<T>(
   options: OnceOptions,
   work: OnceWork<T>,
 ): Promise<OnceResult<T>> {
+  checkOptionNames("once()", options, ONCE_OPTIONS);
   const due = checkFire(key, options);
   if (typeof work !== "function")
     throw new InvalidArgumentError("once(key, fire, work) needs a function as its last argument.");

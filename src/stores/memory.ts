@@ -4,6 +4,7 @@
 import type { Clock, Timer } from "../core/clock.ts";
 import { clockToken, nextToken } from "../core/era.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { linkSignals } from "../core/signals.ts";
 import { checkToken } from "../core/token.ts";
 import { changes, firstExpiryMs } from "./shared/changes.ts";
@@ -73,6 +74,8 @@ export interface MemoryBackendOptions {
   readonly firstToken?: bigint | undefined;
 }
 
+const BACKEND_OPTIONS: OptionNames<MemoryBackendOptions> = { firstToken: true };
+
 /** The state that several stores of one process can share, as several clients share one server. */
 export class MemoryBackend {
   readonly #firstToken: bigint | undefined;
@@ -83,6 +86,7 @@ export class MemoryBackend {
   readonly #listeners = new Set<() => void>();
 
   constructor(options: MemoryBackendOptions = {}) {
+    checkOptionNames("new MemoryBackend()", options, BACKEND_OPTIONS);
     this.#firstToken =
       options.firstToken === undefined ? undefined : checkToken(options.firstToken);
   }

@@ -2,6 +2,7 @@
 // what happens inside one request, in the database, is in postgres/functions.ts.
 
 import { InvalidArgumentError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkClients, type LibraryName, openLink } from "./postgres/open-link.ts";
 import { openOnLink } from "./postgres/open-store.ts";
 import type { PgClient, PgPool } from "./postgres/pg-link.ts";
@@ -37,9 +38,20 @@ export interface PostgresOptions {
   readonly connectLimitMs?: number | undefined;
 }
 
+const POSTGRES_OPTIONS: OptionNames<PostgresOptions> = {
+  url: true,
+  pool: true,
+  sql: true,
+  library: true,
+  schema: true,
+  createSchema: true,
+  listen: true,
+  connectLimitMs: true,
+};
 const CONNECT_LIMIT_MS = 10_000;
 
 export function postgresStore(options: PostgresOptions): OpenStore {
+  checkOptionNames("postgresStore()", options, POSTGRES_OPTIONS);
   const { url, pool, sql, library, listen = true, createSchema = true } = options ?? {};
   if ([url, pool, sql].filter((target) => target !== undefined).length !== 1) {
     throw new InvalidArgumentError(

@@ -3,6 +3,7 @@
 
 import { resolve } from "node:path";
 import { InvalidArgumentError } from "../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { localDisk } from "./sqlite/disk.ts";
 import { type DriverName, loadDriver } from "./sqlite/driver.ts";
 import { openFile } from "./sqlite/file.ts";
@@ -18,7 +19,14 @@ export interface SqliteOptions {
   readonly allowNetworkFileSystem?: boolean | undefined;
 }
 
+const SQLITE_OPTIONS: OptionNames<SqliteOptions> = {
+  file: true,
+  driver: true,
+  allowNetworkFileSystem: true,
+};
+
 export function sqliteStore(options: SqliteOptions): OpenStore {
+  checkOptionNames("sqliteStore()", options, SQLITE_OPTIONS);
   if (typeof options?.file !== "string" || options.file === "") {
     throw new InvalidArgumentError(
       'sqliteStore({ file }) needs the path of a file, e.g. "./tenure.db".',

@@ -173,7 +173,15 @@ describe("plan", () => {
     const mended = await here.run(["plan", "--ttl", "9s", "--renew-every", "3555ms"]);
     expect(mended.exit.code).toBe(EXIT.ok);
   });
+
+  test("fits into 100 columns", async () => {
+    const load = ["--processes", "500000", "--leases", "2000000"];
+    const plan = await world().run(["plan", "--ttl", "123456ms", ...load]);
+    expect(tooLong(plan.out)).toEqual([]);
+  });
 });
+
+const tooLong = (text: string): string[] => text.split("\n").filter((line) => line.length > 100);
 
 describe("doctor", () => {
   test("measures within its time and recommends durations that plan accepts", async () => {
@@ -191,10 +199,49 @@ describe("doctor", () => {
     const short = await here.run(["doctor", "--for", "300ms", "--ttl", "200ms"]);
     expect(short.exit.code).toBe(EXIT.no);
     expect(short.out).toContain("A ttl of 200ms is too short");
+    expect(tooLong(short.out)).toEqual([]);
+  });
+});
+
+describe("the program itself", () => {
+  test("-V and --version tell the version, and the help names them", async () => {
+    const here = world();
+    const [short, long, help] = await Promise.all(
+      ["-V", "--version", "--help"].map((flag) => here.run([flag])),
+    );
+    expect(short?.out).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect([long?.out, short?.exit.code, long?.exit.code]).toEqual([short?.out, 0, 0]);
+    expect(help?.out).toContain("-V");
+  });
+
+  test("a mistake is answered with the help of its command, and only once", async () => {
+    const here = world();
+    const [missing, option, command] = await Promise.all([
+      here.run(["run"]),
+      here.run(["run", "x", "--tll", "1s", "--", "true"]),
+      here.run(["rnu"]),
+    ]);
+    expect(missing.err).toBe("tenure: `tenure run` needs RESOURCE. See tenure run --help.\n");
+    expect(option.err).toMatch(/Did you mean --ttl\?.*\nSee tenure run --help\.\n$/);
+    expect(command.err).toMatch(/Did you mean run\?.*\nSee tenure --help\.\n$/);
   });
 });
 
 describe("the store", () => {
+  test("memory: in run and elect is warned about once: it excludes no other process", async () => {
+    const here = world();
+    for (const command of ["run", "elect"]) {
+      const cli = here.start([command, "job", "--store", "memory:", "--", "echo", "ran"]);
+      await cli.said("ran");
+      cli.child.kill("SIGTERM");
+      await cli.ended;
+      expect(cli.err.match(/TenureWarning/g)).toHaveLength(1);
+      expect(cli.err).toMatch(/known only to this process.*--store sqlite:/);
+    }
+    const quiet = await here.run(["run", "job", "--", "true"]);
+    expect(quiet.err).toBe("");
+  });
+
   test("by default it is a file in the user's state folder, which nobody else can open", async () => {
     const here = world();
     const env = { TENURE_STORE: "" };

@@ -1,7 +1,10 @@
 // Goal: whatever is wrong with the server, the login or the schema, opening the store says what and which setting mends it, in
 // time. Method: real servers, set up wrongly on purpose, through both client libraries.
 
-import { describe, expect, test } from "vitest";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { connect } from "../../src/connect.ts";
 import type { TenureError } from "../../src/core/errors.ts";
 import { systemParts } from "../../src/runtime/system.ts";
@@ -73,6 +76,22 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     const error = await refusal({ url: proxy.url, library, connectLimitMs: 700 });
     expect(error.code).toBe("STORE_UNAVAILABLE");
     expect(error.retryable).toBe(true);
+    expect(error.message).toMatch(/ did not answer.* Check host and port/);
+  });
+
+  test("a server that is not PostgreSQL is named as one that does not answer", async () => {
+    const foreign = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.write("SSH-2.0-OpenSSH_9.2\r\n");
+    });
+    foreign.listen(0, "127.0.0.1");
+    await once(foreign, "listening");
+    onTestFinished(() => void foreign.close());
+    const { port } = foreign.address() as AddressInfo;
+    const url = `postgres://u@127.0.0.1:${port}/app`;
+    const error = await refusal({ url, library, connectLimitMs: 700 });
+    expect(error.code).toBe("STORE_UNAVAILABLE");
+    expect(error.message).toMatch(/ did not answer.* Check host and port/);
   });
 
   test("a database that is not there is named", async () => {
@@ -156,6 +175,15 @@ describe("options", () => {
       expect(() => postgresStore(options)).toThrow(/`schema` must be a name of a-z/);
     },
   );
+
+  test("a pool of the user's whose connections are all in use is named as such", async () => {
+    const pool = new pg.Pool({ connectionString: plain().url, max: 1 });
+    onTestFinished(() => pool.end());
+    const busy = await pool.connect();
+    const error = await refusal({ pool, connectLimitMs: 700 });
+    expect(error.message).toMatch(/had no free connection within 700 ms/);
+    busy.release();
+  });
 
   test("exactly one of url, pool and sql", () => {
     expect(() => postgresStore({})).toThrow("exactly one of url");

@@ -72,6 +72,23 @@ describe.each(libraries)("through %s", (library) => {
     await store.close();
   });
 
+  test("a database that the server does not have is an error, and one that it has is used", async () => {
+    const { url } = pair().master;
+    const error = await refusal({ url: `${url}/99`, library });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(
+      /\/99 does not have the database of this number.*Name another in the URL, or raise `databases`/,
+    );
+    const tenure = await connect(`${url}/9?library=${library}`);
+    const lease = await tenure.acquire("in nine");
+    const client = new Redis(url);
+    onTestFinished(() => client.disconnect());
+    expect(await client.info("keyspace")).toMatch(/^db9:/m);
+    expect(await client.info("keyspace")).not.toMatch(/^db0:/m);
+    await lease.release();
+    await tenure.close();
+  });
+
   test("a replica is refused as such", async () => {
     const error = await refusal({ url: pair().replica.url, library });
     expect(error.code).toBe("STORE_UNUSABLE");

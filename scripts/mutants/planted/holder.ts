@@ -122,9 +122,9 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "handover does not wait for the work",
     file: lease,
-    find: "const result = await this.release(options);",
+    find: "const result = await this.release({ drainMs: options.drainMs });",
     replace: `this.#giveBack();
-    const result = await this.release(options);`,
+    const result = await this.release({ drainMs: options.drainMs });`,
   },
   {
     name: "a watch ends behind the answer that it waits for",

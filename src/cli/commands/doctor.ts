@@ -10,7 +10,7 @@ import { type Measured, measure } from "../doctor/measure.ts";
 import { EXIT } from "../exit-codes.ts";
 import { openStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
-import { table } from "../text.ts";
+import { hang, table } from "../text.ts";
 import { planFrom } from "../timing-options.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Line, Voice } from "../voice.ts";
@@ -68,7 +68,7 @@ function tell(voice: Voice, findings: Findings): void {
     timerLateMs: percentiles(measured.lateMs),
   };
   voice.answer(
-    () => describe(findings, seen),
+    () => describe(findings, seen, voice.width),
     () => ({ ...seen, failures: measured.failures, host, guarantees, suspendSafe, ...advice }),
   );
 }
@@ -76,6 +76,7 @@ function tell(voice: Voice, findings: Findings): void {
 function describe(
   { host, guarantees, suspendSafe, advice }: Findings,
   seen: Readonly<Record<"renewMs" | "grantAndReleaseMs" | "timerLateMs", Percentiles>>,
+  width: number,
 ): Line[] {
   const bold = (text: string): Line => ({ style: "bold", text });
   const row = (name: string, { count, p50, p90, p99, p999, max }: Percentiles): string[] => [
@@ -90,15 +91,28 @@ function describe(
     row("timers late by", seen.timerLateMs),
   ];
   const { throttledMs, stolenShare } = host;
-  const bullets = (lines: readonly string[]): string[] => lines.map((line) => `  - ${line}`);
+  const bullets = (lines: readonly string[]): string[] =>
+    lines.flatMap((line) => hang("  - ", line, width));
   return [
     bold("Measured"),
     ...table(head, rows),
-    `  throttled ${throttledMs === undefined ? "unknown" : shown(throttledMs)}, stolen ${stolenShare === undefined ? "unknown" : `${(stolenShare * 100).toFixed(1)} %`}, suspend is ${suspendSafe ? "noticed" : "not noticed"}`,
+    ...hang(
+      "  ",
+      `throttled ${throttledMs === undefined ? "unknown" : shown(throttledMs)}, stolen ${stolenShare === undefined ? "unknown" : `${(stolenShare * 100).toFixed(1)} %`}, suspend is ${suspendSafe ? "noticed" : "not noticed"}`,
+      width,
+    ),
     "",
     bold("The store"),
-    `  ${guarantees.store}: ${guarantees.durable ? "grants survive a crash" : "grants may be lost in a crash"}, waiters ${guarantees.fifo ? "in order" : "in no order"}, woken by ${guarantees.wakeUp}`,
-    `  expiry by ${guarantees.expiryClock}; tokens from ${guarantees.tokenSource}`,
+    ...hang(
+      "  ",
+      `${guarantees.store}: ${guarantees.durable ? "grants survive a crash" : "grants may be lost in a crash"}, waiters ${guarantees.fifo ? "in order" : "in no order"}, woken by ${guarantees.wakeUp}`,
+      width,
+    ),
+    ...hang(
+      "  ",
+      `expiry by ${guarantees.expiryClock}; tokens from ${guarantees.tokenSource}`,
+      width,
+    ),
     "",
     bold("Recommended"),
     ...bullets(advice.reasons),

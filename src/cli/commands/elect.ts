@@ -14,7 +14,7 @@ import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openStore } from "../open-store.ts";
+import { openSharedStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
 import { UsageError } from "../usage-error.ts";
@@ -32,7 +32,7 @@ export const electCommand: Command = async ({ positionals, command, options }, v
     ...{ command, relay, voice, timing, name },
     hidesStore: options.has("hide-store"),
   });
-  const { tenure } = await openStore(options);
+  const { tenure } = await openSharedStore(options);
   const election = tenure.election(name, {
     ...timing.timing,
     priority,

@@ -4,6 +4,7 @@ import { slackOf, type Timing } from "../../core/timing.ts";
 import type { Command } from "../command.ts";
 import { formatDuration } from "../duration.ts";
 import { EXIT } from "../exit-codes.ts";
+import { hang } from "../text.ts";
 import { timeline } from "../timeline.ts";
 import { planFrom, timingOptions } from "../timing-options.ts";
 
@@ -19,7 +20,7 @@ export const planCommand: Command = async ({ options }, voice) => {
   };
   const timing = planFrom(timingOptions(options));
   voice.answer(
-    () => describe(timing, load),
+    () => describe(timing, load, voice.width),
     () => ({ timing, ...consequences(timing, load) }),
   );
   return EXIT.ok;
@@ -38,34 +39,34 @@ function consequences(timing: Timing, load: Load): Record<string, unknown> {
   };
 }
 
-function describe(timing: Timing, load: Load): string[] {
+function describe(timing: Timing, load: Load, width: number): string[] {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
-  const row = (name: string, ms: number, meaning: string): string =>
-    `  ${name.padEnd(18)}${formatDuration(ms).padStart(9)}  ${meaning}`;
+  const row = (name: string, ms: number, meaning: string): string[] =>
+    hang(`  ${name.padEnd(18)}${formatDuration(ms).padStart(9)}  `, meaning, width);
   const safetyMs = marginMs - clockErrorMs - roundTripMs;
   return [
     "The five numbers",
-    row("ttl", ttlMs, "a grant lasts this long without renewal"),
-    row("renew-every", renewEveryMs, "one renewal for all leases of a process"),
-    row(
+    ...row("ttl", ttlMs, "a grant lasts this long without renewal"),
+    ...row("renew-every", renewEveryMs, "one renewal for all leases of a process"),
+    ...row(
       "clock-error",
       clockErrorMs,
       "this machine and the store may disagree so much over one ttl",
     ),
-    row("round-trip", roundTripMs, "a slower renewal puts the lease in doubt"),
-    row("margin", marginMs, "the holder stops so long before the store lets go"),
+    ...row("round-trip", roundTripMs, "a slower renewal puts the lease in doubt"),
+    ...row("margin", marginMs, "the holder stops so long before the store lets go"),
     "",
     "Both inequalities",
     `  safety        margin >= clock-error + round-trip             holds, ${formatDuration(safetyMs)} to spare`,
     `  availability  2 * renew-every + round-trip <= ttl - margin   holds, ${formatDuration(slackOf(timing))} to spare`,
     "",
     "At worst",
-    row("after a crash", ttlMs + roundTripMs, "until a waiter holds, plus the store's own lag"),
-    row("planned handover", 2 * roundTripMs, "two round trips where the store wakes waiters"),
-    row("a cut-off holder", ttlMs - marginMs, "acts no longer than this after its last renewal"),
+    ...row("after a crash", ttlMs + roundTripMs, "until a waiter holds, plus the store's own lag"),
+    ...row("planned handover", 2 * roundTripMs, "two round trips where the store wakes waiters"),
+    ...row("a cut-off holder", ttlMs - marginMs, "acts no longer than this after its last renewal"),
     "",
     "Cost to the store",
-    ...cost(timing, load).map((line) => `  ${line}`),
+    ...cost(timing, load).flatMap((line) => hang("  ", line, width)),
     "",
     ...timeline(timing),
   ];

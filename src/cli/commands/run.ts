@@ -13,7 +13,7 @@ import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { type Opened, openStore } from "../open-store.ts";
+import { type Opened, openSharedStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
 import { type RunTiming, runTiming } from "../timing-options.ts";
 import { UsageError } from "../usage-error.ts";
@@ -37,7 +37,7 @@ export const runCommand: Command = async (parsed, voice) => {
   const plan = planOf(parsed);
   checkExecutable(plan.command);
   const relay = new Relay();
-  const opened = await openStore(parsed.options);
+  const opened = await openSharedStore(parsed.options);
   const { code, releasable } = await new Run(plan, opened, relay, voice).untilDone();
   // A lease under which something still runs is left to its ttl.
   if (releasable) await opened.tenure.close({ drainMs: 0 });

@@ -1,8 +1,15 @@
 // The client's side: a fetch that puts the token of the lease on the request and asks check() right before it leaves.
 
 import { InvalidArgumentError, StaleTokenError } from "../../core/errors.ts";
+import type { OptionNames } from "../../core/options.ts";
 import { parseToken } from "../../core/token.ts";
-import { checkBound, type GuardOptions, sourceOf, type TokenSource } from "../guard.ts";
+import {
+  checkBound,
+  GUARD_OPTIONS,
+  type GuardOptions,
+  sourceOf,
+  type TokenSource,
+} from "../guard.ts";
 import { formatHeader, formatSigned, HEADER } from "./header.ts";
 import { STALE_TYPE } from "./refusal.ts";
 
@@ -11,6 +18,8 @@ export interface FencedFetchOptions extends GuardOptions {
   /** Signs every token, for services that ask for it: `(source) => signer.sign(source, { expiresInMs: 30_000 })`. */
   readonly sign?: ((source: TokenSource) => string) | undefined;
 }
+
+const FENCED_FETCH_OPTIONS: OptionNames<FencedFetchOptions> = { ...GUARD_OPTIONS, sign: true };
 
 export interface FencedInit extends RequestInit {
   /** Whose request it is. @default the lease of the `lease.run()` around the call */
@@ -30,7 +39,7 @@ export function fencedFetch(
   if (typeof send !== "function") {
     throw new InvalidArgumentError(`fencedFetch(fetch) needs a function, got ${typeof send}.`);
   }
-  const bound = checkBound(options);
+  const bound = checkBound("fencedFetch()", options, FENCED_FETCH_OPTIONS);
   return async (input, init = {}) => {
     const { lease, ...rest } = init;
     if ("lease" in init && lease === undefined) {

@@ -1,6 +1,7 @@
 // Which tables are protected, and whether the protection still does what it was installed for: a trigger can be disabled,
 // changed or replaced by the table's owner, and a new partition has none.
 
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
 import { admitSource, PROTECTION_FUNCTION, protectionSource } from "./functions.ts";
 import { checkTable, literal } from "./sql.ts";
@@ -17,11 +18,19 @@ export interface ProtectedTable {
   readonly fault: string | undefined;
 }
 
+export interface InspectOptions {
+  /** Only this table. @default all protected tables */
+  readonly table?: string | undefined;
+}
+
+const INSPECT_OPTIONS: OptionNames<InspectOptions> = { table: true };
+
 /** All protected tables of the database, or the one that is named, where it is. For whoever may read the catalogs: everyone. */
 export async function protectedTables(
   target: PostgresTarget,
-  options: { readonly table?: string | undefined } = {},
+  options: InspectOptions = {},
 ): Promise<ProtectedTable[]> {
+  checkOptionNames("protectedTables()", options, INSPECT_OPTIONS);
   const connection = connectionOf(target);
   const { table } = options;
   if (table === undefined) return tablesOf(await connection.run(triggersWhere("true")));

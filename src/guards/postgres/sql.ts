@@ -2,6 +2,7 @@
 // functions.ts (ADR 014). Every text may be run again.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { ADMIT, CLOSED_TO_ALL, PROTECT, TABLES } from "./functions.ts";
 
@@ -28,6 +29,7 @@ export interface GuardSqlOptions {
  * schema. It may be run again.
  */
 export function guardSql(options: GuardSqlOptions = {}): string {
+  checkOptionNames("guardSql()", options, GUARD_SQL_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   const parts = [
     "-- The guard of Tenure: creates it, or upgrades one of an earlier version. Processes that start together take turns.",
@@ -41,8 +43,23 @@ export function guardSql(options: GuardSqlOptions = {}): string {
   return `${parts.join("\n").replaceAll("{schema}", schema).trim()}\n`;
 }
 
+interface SchemaOptions {
+  /** @default "tenure_guard" */
+  readonly schema?: string | undefined;
+}
+
+interface ProtectSqlOptions extends SchemaOptions {
+  /** Whose holder may write. */
+  readonly resource: string;
+}
+
+export const SCHEMA_OPTIONS: OptionNames<SchemaOptions> = { schema: true };
+export const PROTECT_OPTIONS: OptionNames<ProtectSqlOptions> = { schema: true, resource: true };
+const GUARD_SQL_OPTIONS: OptionNames<GuardSqlOptions> = { schema: true, role: true };
+
 /** Removes the guard and the protection of every table. From then on nothing refuses a former holder. */
-export function removeGuardSql(options: { readonly schema?: string | undefined } = {}): string {
+export function removeGuardSql(options: SchemaOptions = {}): string {
+  checkOptionNames("removeGuardSql()", options, SCHEMA_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   return [
     "-- The triggers of protected tables go with the function that they call.",
@@ -52,19 +69,15 @@ export function removeGuardSql(options: { readonly schema?: string | undefined }
 }
 
 /** One statement that protects a table, for psql and migrations. Needs guardSql() before it. */
-export function protectSql(
-  table: string,
-  options: { readonly resource: string; readonly schema?: string | undefined },
-): string {
+export function protectSql(table: string, options: ProtectSqlOptions): string {
+  checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   const resource = checkResource(options.resource);
   return `SELECT "${schema}".protect(${literal(checkTable(table))}, ${literal(resource)});\n`;
 }
 
-export function unprotectSql(
-  table: string,
-  options: { readonly schema?: string | undefined } = {},
-): string {
+export function unprotectSql(table: string, options: SchemaOptions = {}): string {
+  checkOptionNames("unprotectSql()", options, SCHEMA_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   return `SELECT "${schema}".unprotect(${literal(checkTable(table))});\n`;
 }

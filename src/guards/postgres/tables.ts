@@ -2,6 +2,7 @@
 // tables. Each is one message and so one transaction: all of it happens, or nothing.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
 import {
@@ -9,7 +10,9 @@ import {
   checkTable,
   DEFAULT_SCHEMA,
   guardSql,
+  PROTECT_OPTIONS,
   protectSql,
+  SCHEMA_OPTIONS,
   unprotectSql,
 } from "./sql.ts";
 
@@ -42,6 +45,7 @@ export async function protectTable(
   options: TableOptions & { readonly resource: string },
 ): Promise<void> {
   const connection = connectionOf(target);
+  checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
   const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
   checkResource(options?.resource);
   const text = protectSql(table, { ...options, schema });
@@ -56,6 +60,7 @@ export async function unprotectTable(
   options: TableOptions = {},
 ): Promise<void> {
   const connection = connectionOf(target);
+  checkOptionNames("unprotectTable()", options, SCHEMA_OPTIONS);
   await inWords(table, () => connection.run(unprotectSql(table, options)));
 }
 

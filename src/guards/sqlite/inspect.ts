@@ -1,6 +1,7 @@
 // Which tables are protected, and whether the protection still does what it was installed for: triggers can be dropped one by
 // one, and an admission that somebody left behind opens every table of its resource.
 
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkDatabase, firstOf, type SqliteDatabase } from "./database.ts";
 import { admittedRows, checkName, EVENTS } from "./protection.ts";
 import { missingKeepers } from "./tokens.ts";
@@ -15,11 +16,19 @@ export interface ProtectedTable {
   readonly fault: string | undefined;
 }
 
+export interface InspectOptions {
+  /** Only this table. @default all protected tables */
+  readonly table?: string | undefined;
+}
+
+const INSPECT_OPTIONS: OptionNames<InspectOptions> = { table: true };
+
 /** All protected tables of the database, or the one that is named, where it is. */
 export function protectedTables(
   database: SqliteDatabase,
-  options: { readonly table?: string | undefined } = {},
+  options: InspectOptions = {},
 ): ProtectedTable[] {
+  checkOptionNames("protectedTables()", options, INSPECT_OPTIONS);
   checkDatabase(database);
   const { table } = options;
   const wanted = table === undefined ? undefined : checkName(table).toLowerCase();

@@ -3,6 +3,7 @@
 // the comparison, taken out before the commit. There is one writer at a time, so nobody else can ever see that row.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { padToken } from "../../core/token.ts";
 import {
@@ -16,10 +17,14 @@ import {
 } from "./database.ts";
 import { createTable, keepSql } from "./tokens.ts";
 
-export interface ProtectOptions {
+interface ProtectOptions {
+  /** Whose holder may write. */
+  readonly resource: string;
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
   readonly table?: string | undefined;
 }
+
+const PROTECT_OPTIONS: OptionNames<ProtectOptions> = { table: true, resource: true };
 
 /**
  * From now on the table takes writes only in a transaction of a guard that was admitted under this resource: also from
@@ -28,8 +33,9 @@ export interface ProtectOptions {
 export function protectTable(
   database: SqliteDatabase,
   name: string,
-  options: ProtectOptions & { readonly resource: string },
+  options: ProtectOptions,
 ): void {
+  checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
   const text = protectSql(name, options);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
   checkDatabase(database);
@@ -66,10 +72,8 @@ export function unprotectTable(database: SqliteDatabase, name: string): void {
 }
 
 /** The SQL of protectTable(), for migrations. The guard's own table has to exist. */
-export function protectSql(
-  name: string,
-  options: ProtectOptions & { readonly resource: string },
-): string {
+export function protectSql(name: string, options: ProtectOptions): string {
+  checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
   const table = checkTable(options?.table ?? DEFAULT_TABLE);
   const resource = checkResource(options?.resource);
   checkName(name);

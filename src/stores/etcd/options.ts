@@ -2,6 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { hostPortOf } from "../shared/url.ts";
 import { Http2Transport, type TlsOptions } from "./http2-transport.ts";
 import type { Login } from "./members.ts";
@@ -48,7 +49,20 @@ interface Endpoint {
 
 const DEFAULT_PORT = 2379;
 
-export function settingsOf(options: EtcdOptions): Settings {
+const ETCD_OPTIONS: OptionNames<EtcdOptions> = {
+  endpoints: true,
+  transport: true,
+  tls: true,
+  username: true,
+  password: true,
+  prefix: true,
+  connectMs: true,
+  onWarning: true,
+};
+
+/** `call` is the function that was given the options: the store's or the guard's. */
+export function settingsOf(options: EtcdOptions, call = "etcdStore()"): Settings {
+  checkOptionNames(call, options, ETCD_OPTIONS);
   const { endpoints, transport, tls, username, password, connectMs = 5_000 } = options;
   if ((endpoints === undefined) === (transport === undefined)) {
     throw new InvalidArgumentError(

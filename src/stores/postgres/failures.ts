@@ -51,6 +51,13 @@ const unreachable = unavailable(
     `PostgreSQL at ${address} cannot be reached: ${cause.message || codeOf(cause)}. Check host and port, and that the server runs.`,
 );
 
+const silent = unavailable("no", ({ address }) => silence(address, "in time"));
+
+/** Something accepts connections there and says nothing, or nothing that PostgreSQL would say. */
+export function silence(address: string, within: string): string {
+  return `PostgreSQL at ${address} did not answer ${within}. Check host and port, the firewall, and that the server there is PostgreSQL.`;
+}
+
 /** By SQLSTATE, or by the first two characters of one; and by the codes of Node and of postgres.js. */
 const READINGS: Readonly<Record<string, Reading>> = {
   "28": wrongLogin,
@@ -101,7 +108,7 @@ const READINGS: Readonly<Record<string, Reading>> = {
   EAI_AGAIN: unreachable,
   EHOSTUNREACH: unreachable,
   ENETUNREACH: unreachable,
-  CONNECT_TIMEOUT: unreachable,
+  CONNECT_TIMEOUT: silent,
   DEPTH_ZERO_SELF_SIGNED_CERT: badTls,
   SELF_SIGNED_CERT_IN_CHAIN: badTls,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: badTls,
@@ -115,6 +122,8 @@ export function failure(error: unknown, where: Circumstance): Error {
   const code = codeOf(cause);
   const reading = READINGS[code] ?? (isSqlState(cause) ? READINGS[code.slice(0, 2)] : undefined);
   if (reading !== undefined) return reading(where, cause);
+  // What a pool of pg says of a connection that it could not open; of one that is not free it says something else.
+  if (/due to connection timeout/i.test(cause.message)) return silent(where, cause);
   if (/does not support SSL|SSL connection|tls/i.test(cause.message)) return badTls(where, cause);
   if (isSqlState(cause)) {
     return new StoreUnusableError(`PostgreSQL refused a request: ${cause.message} (${code}).`, {

@@ -47,6 +47,7 @@ export function linkFromHosts(hosts: readonly Host[], clock: Clock, shareMs: num
   return {
     library: "pg",
     address,
+    isReached: () => current !== undefined,
     query: async (call) => {
       let isAbandoned = false;
       call.abandon = () => {

@@ -34,6 +34,8 @@ export interface PgLink {
   /** Where it leads, for messages: host, port and database, never a password. */
   readonly address: string;
   query(call: Call): Promise<readonly Row[]>;
+  /** Whether the server has accepted a connection. Absent for a client of the user's, which may only be busy. */
+  readonly isReached?: () => boolean;
   /** Opens a further connection and listens; undefined when this link cannot open one. */
   readonly listen: ((channel: string, hearing: Hearing) => Promise<Ear>) | undefined;
   /** Frees what the link itself has opened; a client that the user gave stays open. */

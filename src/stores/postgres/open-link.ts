@@ -2,7 +2,8 @@
 // and loaded here, when the store is opened; a missing one is named together with the command that installs it.
 
 import type { Clock } from "../../core/clock.ts";
-import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { missingLibrary } from "../shared/missing-library.ts";
 import { linkFromHosts } from "./hosts.ts";
 import type { PgLink } from "./link.ts";
 import {
@@ -102,11 +103,13 @@ export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
       failures.push(error);
     }
   }
-  throw new StoreUnusableError(
-    `No PostgreSQL library could be loaded (tried ${order.join(", ")}). ` +
-      `Run ${order.map((name) => `\`${INSTALL[name]}\``).join(" or ")}.`,
-    { cause: failures[0] },
-  );
+  throw missingLibrary({
+    backend: "PostgreSQL",
+    tried: order,
+    install: `Run ${order.map((name) => `\`${INSTALL[name]}\``).join(" or ")}.`,
+    instead: "postgresStore({ pool })",
+    cause: failures[0],
+  });
 }
 
 async function loadPg(): Promise<PgLibrary> {

@@ -76,9 +76,15 @@ export function linkFromUrl(
     made.on("error", () => undefined);
     // The pool stops listening before its promise tells us of the connection; what the server sends in between would be
     // thrown at the process.
-    made.on("connect", (client) => client.on("error", () => undefined));
+    made.on("connect", (client) => {
+      client.on("error", () => undefined);
+      if (made === pool) isReached = true;
+    });
+    isReached = false;
     return made;
   };
+  // Whether the pool has had a connection.
+  let isReached = false;
   let pool = newPool();
   let answers = 0;
   const names = new StatementNames();
@@ -86,6 +92,7 @@ export function linkFromUrl(
   return {
     library: "pg",
     address: options.address,
+    isReached: () => isReached,
     query: async (call) => {
       const used = pool;
       const before = answers;

@@ -4,7 +4,7 @@
 import type { Clock, Random } from "../../core/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { limitsOf } from "../../core/limits.ts";
-import { failure, isConflict } from "./failures.ts";
+import { failure, isConflict, silence } from "./failures.ts";
 import type { Call, PgLink, Row, SqlValue } from "./link.ts";
 
 export interface RequestParts {
@@ -98,11 +98,12 @@ export class Requests {
   }
 
   #tooLate(limitMs: number, sent: boolean): StoreUnavailableError {
-    const { address } = this.#parts.link;
+    const { address, isReached } = this.#parts.link;
+    const applied = sent ? "unknown" : "no";
+    const within = `within ${Math.round(limitMs)} ms`;
+    if (isReached?.() === false)
+      return new StoreUnavailableError(silence(address, within), { applied });
     const what = sent ? "gave no answer" : "had no free connection";
-    return new StoreUnavailableError(
-      `PostgreSQL at ${address} ${what} within ${Math.round(limitMs)} ms.`,
-      { applied: sent ? "unknown" : "no" },
-    );
+    return new StoreUnavailableError(`PostgreSQL at ${address} ${what} ${within}.`, { applied });
   }
 }

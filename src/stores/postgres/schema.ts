@@ -4,6 +4,7 @@
 // their next renewal and ask which of their leases are left.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { functionsSql } from "./functions.ts";
 
 export const SCHEMA_VERSION = 3;
@@ -114,11 +115,21 @@ DO $$ BEGIN
 END $$;
 `;
 
+export interface MigrationOptions {
+  /** @default "tenure" */
+  readonly schema?: string | undefined;
+  /** Gets what the store needs, and no more. @default no role */
+  readonly role?: string | undefined;
+}
+
+const MIGRATION_OPTIONS: OptionNames<MigrationOptions> = { schema: true, role: true };
+
 /**
  * The SQL that makes the schema, for people who keep such things in their own migrations. Run it in one transaction, as a
  * role that may create; it may be run again. With `role`, that role gets what the store needs, and no more.
  */
-export function migrationSql(options: { schema?: string; role?: string } = {}): string {
+export function migrationSql(options: MigrationOptions = {}): string {
+  checkOptionNames("migrationSql()", options, MIGRATION_OPTIONS);
   const schema = checkSchema(options.schema ?? "tenure");
   const parts = [
     `-- Tenure, schema version ${SCHEMA_VERSION}. Processes that start together take turns.`,

@@ -8,6 +8,7 @@ import {
   StoreUnavailableError,
   StoreUnusableError,
 } from "../../core/errors.ts";
+import { redacted } from "../../core/redaction.ts";
 import type { Guarantees } from "../store.ts";
 import { Bundles } from "./bundles.ts";
 import { Channels } from "./channels.ts";
@@ -55,7 +56,8 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
       ({ requests }) => requests.close(),
       () => wire?.close(),
     );
-    throw isTenureError(error) ? error : connectFailure(error, place);
+    if (isTenureError(error)) throw error;
+    throw isMissingDatabase(error) ? noDatabase(place, error) : connectFailure(error, place);
   }
 }
 
@@ -80,6 +82,7 @@ async function prepare(
       "`replicas` does not work with a cluster client: WAIT cannot be sent to the node that granted. Leave it out.",
     );
   }
+  if (settings.place !== undefined) await selectDatabase(wire, settings.place);
   const facts = await inspect(wire);
   refuseUnfit(facts, place, wire.isCluster);
   if (facts.replicas !== undefined && facts.replicas < replicas) {
@@ -103,6 +106,23 @@ async function prepare(
   for (const warning of warnings) settings.onWarning(warning);
   const bundles = new Bundles({ requests, names, clock, confirm: replicas > 0 });
   return { requests, bundles, channels, guarantees };
+}
+
+/** ioredis ignores that the server refused its SELECT and stays in database 0. So we select once more and see the answer. */
+async function selectDatabase(wire: Wire, place: Place): Promise<void> {
+  const db = place.kind === "cluster" ? 0 : place.db;
+  if (db > 0) await wire.send(["select", String(db)], "");
+}
+
+function isMissingDatabase(error: unknown): boolean {
+  return /DB index is out of range/i.test(String((error as Error)?.message));
+}
+
+function noDatabase(place: string, cause: unknown): StoreUnusableError {
+  return new StoreUnusableError(
+    `Redis at ${place} does not have the database of this number: it has 16, from 0, unless \`databases\` in redis.conf says otherwise. Name another in the URL, or raise \`databases\`.`,
+    { cause: redacted(cause) },
+  );
 }
 
 function within<T>(clock: Clock, limitMs: number, place: string, opening: Promise<T>): Promise<T> {

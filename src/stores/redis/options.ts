@@ -1,6 +1,7 @@
 // What a user may say about the store, in terms of what follows from it. Checked before anything is connected.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { namesOf } from "./names.ts";
 import type { OpenSettings } from "./open.ts";
 import { placeOf } from "./url.ts";
@@ -39,7 +40,20 @@ export interface RedisOptions {
   readonly wire?: (() => Promise<Wire>) | undefined;
 }
 
+const REDIS_OPTIONS: OptionNames<RedisOptions> = {
+  url: true,
+  client: true,
+  library: true,
+  tls: true,
+  prefix: true,
+  replicas: true,
+  connectMs: true,
+  onWarning: true,
+  wire: "internal",
+};
+
 export function settingsOf(options: RedisOptions): OpenSettings {
+  checkOptionNames("redisStore()", options, REDIS_OPTIONS);
   const { url, client, library, tls, prefix = "tenure", replicas = 0, connectMs = 5_000 } = options;
   if (options.wire === undefined && (url === undefined) === (client === undefined)) {
     throw new InvalidArgumentError(

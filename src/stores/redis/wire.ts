@@ -1,7 +1,8 @@
 // The narrow seam to Redis: what the store needs of a connection. Two libraries have it, ioredis and node-redis; the
 // user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
 
-import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { missingLibrary } from "../shared/missing-library.ts";
 import type { Place } from "./url.ts";
 
 /** One connection for commands. */
@@ -108,10 +109,13 @@ export async function loadLibrary(
       failures.push(error);
     }
   }
-  throw new StoreUnusableError(
-    `No Redis library could be loaded (tried ${order.join(", ")}). Run \`npm install ${order[0]}\`.`,
-    { cause: failures.at(-1) },
-  );
+  throw missingLibrary({
+    backend: "Redis",
+    tried: order,
+    install: `Run \`npm install ${order[0]}\`.`,
+    instead: "redisStore({ client })",
+    cause: failures.at(-1),
+  });
 }
 
 /** The adapter that fits the user's client. */

@@ -1,7 +1,7 @@
 // The narrow seam to SQLite: what we need of a connection, and the two libraries that have it. `node:sqlite` comes with
 // Node 22.13 and up, so nothing has to be installed there; on Node 20 it is better-sqlite3, an optional peer.
 
-import { StoreUnusableError } from "../../core/errors.ts";
+import { missingLibrary } from "../shared/missing-library.ts";
 
 type SqlValue = string | number | bigint | null;
 export type Row = Record<string, SqlValue>;
@@ -36,11 +36,13 @@ export async function loadDriver(name?: DriverName): Promise<Driver> {
       failures.push(error);
     }
   }
-  throw new StoreUnusableError(
-    `No SQLite library could be loaded (tried ${order.join(", ")}). ` +
+  throw missingLibrary({
+    backend: "SQLite",
+    tried: order,
+    install:
       "Run `npm install better-sqlite3@12`, or use Node 22.13 or newer, which has SQLite built in.",
-    { cause: failures.at(-1) },
-  );
+    cause: failures.at(-1),
+  });
 }
 
 async function nodeSqlite(): Promise<Driver> {

@@ -2,6 +2,7 @@
 
 import type { ConnectionOptions } from "node:tls";
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { type HostPort, hostPortOf } from "../shared/url.ts";
 import { type Dial, dialer } from "./hosts.ts";
 import type { LinkSettings } from "./link.ts";
@@ -45,7 +46,19 @@ export interface Settings {
 const DEFAULT_PORT = 2181;
 const DAY_MS = 86_400_000;
 
-export function settingsOf(options: ZooKeeperOptions): Settings {
+const ZOOKEEPER_OPTIONS: OptionNames<ZooKeeperOptions> = {
+  hosts: true,
+  root: true,
+  auth: true,
+  tickMs: true,
+  connectMs: true,
+  tls: true,
+  connect: true,
+};
+
+/** `call` is the function that was given the options: the store's or the guard's. */
+export function settingsOf(options: ZooKeeperOptions, call = "zookeeperStore()"): Settings {
+  checkOptionNames(call, options, ZOOKEEPER_OPTIONS);
   const { auth, tickMs = 2_000, connectMs = 5_000, root = "/tenure" } = options;
   checkMs("tickMs", tickMs);
   checkMs("connectMs", connectMs);

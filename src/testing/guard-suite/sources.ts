@@ -17,7 +17,7 @@ function lease(token: bigint, options: { resource?: string; failure?: Error } = 
   return { resource, token, check };
 }
 
-type Held = Required<TokenSource>;
+type Held = TokenSource & { check(): bigint };
 
 function lost(reason: LossReason): Error {
   return new LeaseLostError({ resource: RESOURCE, reason, token: 9n, confirmedAt: EPOCH });
