@@ -18,14 +18,13 @@ export function clockToken(wallMs: number): bigint {
 }
 
 /**
- * The lowest token of a new era: the clock, if it is above the last known token by the gap. Otherwise the gap above the
- * later of the two. Two replicas that know the same last token and are promoted one after the other thus start at
- * different tokens. `gap` is 1 where the clock is the very one that earlier eras started from, so that it cannot be
- * behind them unless it was set back.
+ * The lowest token of a new era: the clock, if that is well above the last known token. Otherwise the gap above that token,
+ * and a little more with every moment that passes, so that two replicas that know the same last token and are promoted
+ * one after the other do not start at the same token.
  */
-export function startOfEra(lastKnown: bigint, clock: bigint, gap: bigint = ERA_GAP): bigint {
-  if (clock >= lastKnown + gap) return clock;
-  return higher(lastKnown, clock) + gap;
+export function startOfEra(lastKnown: bigint, clock: bigint): bigint {
+  const above = lastKnown + ERA_GAP + ((clock - lastKnown) >> 1n);
+  return higher(clock, higher(above, lastKnown + ERA_GAP / 2n));
 }
 
 /** Math.max() does not take bigints. */

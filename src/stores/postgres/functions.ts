@@ -50,7 +50,7 @@ $$;
 
 -- startOfEra() of core/era.ts.
 CREATE OR REPLACE FUNCTION "{schema}".start_of_era(last_known numeric) RETURNS numeric LANGUAGE sql AS $$
-  SELECT CASE WHEN clock >= last_known + ${ERA_GAP} THEN clock ELSE greatest(last_known, clock) + ${ERA_GAP} END
+  SELECT greatest(clock, last_known + ${ERA_GAP} + floor((clock - last_known) / 2), last_known + ${ERA_GAP / 2n})
   FROM "{schema}".clock_token() AS clock
 $$;
 

@@ -19,18 +19,19 @@ const TOLD = 3;
 const LOOKED_AT = 8;
 
 /**
- * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so it is raised by Redis itself: the clock is
- * below it then.
+ * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so Redis itself raises it: the clock is below
+ * it then, by more than the gap.
  */
 const START_ERA: string = `
 local function startEra(last)
   local time = redis.call('TIME')
   local clock, known = time[1] * 1000000 + time[2], tonumber(last)
-  if clock >= known + ${ERA_GAP} then redis.call('SET', '<base>token', string.format('%.0f', clock))
-  elseif clock > known then redis.call('SET', '<base>token', string.format('%.0f', clock + ${ERA_GAP}))
-  else
+  if known > clock + ${ERA_GAP} then
     redis.call('SET', '<base>token', last)
-    redis.call('INCRBY', '<base>token', ${ERA_GAP})
+    redis.call('INCRBY', '<base>token', ${ERA_GAP / 2n})
+  else
+    local above = known + ${ERA_GAP} + math.floor((clock - known) / 2)
+    redis.call('SET', '<base>token', string.format('%.0f', math.max(clock, above)))
   end
   return redis.call('GET', '<base>token')
 end
