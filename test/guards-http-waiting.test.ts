@@ -157,6 +157,18 @@ describe("the HTTP guard of node:http", () => {
     expect((await put(url, plain(2))).status).toBe(200);
   });
 
+  test("a handler with a promise ends with it, also while something else still writes the response", async () => {
+    const fence = httpGuard({ guard: memoryGuard(), resource: "settlement" });
+    const handler = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+      if (req.method === "PUT") res.end("done");
+      else res.write("begun");
+    };
+    const url = await listen(createServer(fence.guarded(handler)));
+    const open = await fetch(url, { headers: { "Fencing-Token": plain(1) } });
+    expect((await put(url, plain(2))).status).toBe(200);
+    await open.body?.cancel();
+  });
+
   test("S2: two httpGuard() with the same guard share their turns", async () => {
     const { work, begun, finish } = stuckHandler();
     const guard = memoryGuard();
@@ -219,14 +231,15 @@ describe("a response that something else has begun or ended", () => {
     const url = await listen(
       createServer((req, res) => {
         void handler(req, res);
-        if (req.headers["x-body"] === "new") setTimeout(() => res.writeHead(504).end("late"), 20);
+        if (req.headers["x-body"] === "new") setTimeout(() => res.writeHead(504).end(LARGE), 20);
       }),
     );
     const send = (token: number, body: string): Promise<Response> =>
       fetch(url, { headers: { "Fencing-Token": plain(token), "x-body": body } });
     const old = send(1, "old");
     await waitFor(() => begun.length === 1);
-    expect((await send(2, "new")).status).toBe(504);
+    const answer = await send(2, "new");
+    expect([answer.status, (await answer.text()).length]).toEqual([504, LARGE.length]);
     finish();
     expect((await old).status).toBe(200);
     expect((await send(2, "newer")).status).toBe(200);

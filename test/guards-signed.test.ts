@@ -160,6 +160,7 @@ describe("S8: hostile input", () => {
   };
 
   test("arbitrary text is rejected as untrusted", () => {
+    const { verify } = trusting();
     const good = make().sign(source(7n), { expiresInMs: 60_000 });
     const fragments = fc
       .array(
@@ -190,17 +191,15 @@ describe("S8: hostile input", () => {
     const hostile = fc.oneof(
       fc.string({ unit: "binary", maxLength: 1_100 }),
       fragments,
-      changed.filter((text) => text !== good),
+      changed,
       fc.tuple(fragments, fc.nat(1_000)).map(([text, n]) => text.repeat(n).slice(0, 1_000_000)),
     );
     fc.assert(
       fc.property(hostile, (text) => {
         fc.pre(text !== good);
-        expect(() => trusting().verify(text)).toThrow(
-          expect.objectContaining({ code: "UNTRUSTED_TOKEN" }),
-        );
+        expect(() => verify(text)).toThrow(expect.objectContaining({ code: "UNTRUSTED_TOKEN" }));
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     );
   });
 

@@ -177,8 +177,9 @@ test("a waiting request whose client has gone leaves immediately", async () => {
   expect(next.state).toBe("in");
 });
 
-test("a waiting request is rejected as soon as a newer one is admitted", async () => {
-  const turns = new Turns(memoryGuard(), clock);
+test("a waiting request is rejected as soon as a newer one is admitted, without another call of the guard", async () => {
+  const guard = countingGuard();
+  const turns = new Turns(guard, clock);
   const stuck = entering(turns, 1n);
   await soon();
   const crowd = Array.from({ length: 1_000 }, () => entering(turns, 2n));
@@ -187,6 +188,7 @@ test("a waiting request is rejected as soon as a newer one is admitted", async (
   await soon();
   expect(new Set(crowd.map(({ state }) => state))).toEqual(new Set(["STALE_TOKEN"]));
   expect([stuck.state, newest.state]).toEqual(["in", "waiting"]);
+  expect(guard.asked).toBe(1 + 1_000 + 1);
 });
 
 test("1,001 requests of one token run side by side; of its successor, 1,000 may wait", async () => {

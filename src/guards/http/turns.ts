@@ -78,7 +78,7 @@ export class Turns {
       isIn = false;
     };
     try {
-      await this.compare(source);
+      await this.#raise(source);
       if (lowest(busy) < token) {
         await this.#wait(busy, token, patience);
         // A newer holder may have been admitted in the meantime, perhaps by another process.
@@ -94,6 +94,10 @@ export class Turns {
   /** Only the comparison. */
   async compare(source: TokenSource): Promise<void> {
     this.#rejectStale(source);
+    await this.#raise(source);
+  }
+
+  async #raise(source: TokenSource): Promise<void> {
     await this.#guard.raise(source);
     const { resource, token } = source;
     if (token <= this.#highest(resource)) return;
