@@ -3,10 +3,11 @@
 
 import type { Clock } from "../../core/clock.ts";
 import type { Held } from "../../core/context.ts";
-import { InvalidArgumentError, UntrustedTokenError } from "../../core/errors.ts";
+import { InvalidArgumentError, isTenureError, UntrustedTokenError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Guard, TokenSource } from "../guard.ts";
 import { HEADER, type Offered, parseHeader } from "./header.ts";
+import { Pace } from "./pace.ts";
 import {
   malformed,
   missing,
@@ -48,6 +49,7 @@ export interface Arrival {
 export class Admission {
   readonly #options: AdmissionOptions;
   readonly #turns: Turns;
+  readonly #pace: Pace;
   readonly #known = new WeakMap<object, TokenSource>();
   /** A holder sends the same header with every request. */
   #latest: { readonly header: string; readonly offered: Offered } | undefined;
@@ -55,6 +57,7 @@ export class Admission {
   constructor(options: AdmissionOptions) {
     this.#options = options;
     this.#turns = Turns.of(options.guard, options.clock);
+    this.#pace = new Pace(options.clock);
   }
 
   tokenOf(request: object): TokenSource | undefined {
@@ -76,6 +79,7 @@ export class Admission {
       if (error instanceof NoTurnError) return noTurn(error.reason);
       const refusal = refusalOf(error);
       if (refusal === undefined) this.#options.onError(error);
+      else if (isTenureError(error, "STALE_TOKEN")) await this.#pace.next();
       return refusal ?? unavailable();
     }
   }

@@ -39,7 +39,11 @@ export function whenEnded(response: NodeResponse, listener: () => void): void {
 export function reject(
   response: NodeResponse,
   { status, headers, body }: Refusal,
-  send = (): unknown => response.writeHead(status, { ...headers }).end(body),
+  send = (): unknown =>
+    // With a length, head and body leave in one write.
+    response
+      .writeHead(status, { ...headers, "Content-Length": `${Buffer.byteLength(body)}` })
+      .end(body),
 ): void {
   if (hasEnded(response)) return;
   if (response.headersSent) response.destroy();
