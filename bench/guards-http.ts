@@ -11,6 +11,8 @@ import { atMost, median, quantile, type Row, type Section, spread } from "./supp
 import { answer, endWorker, heard, startWorker } from "./workers.ts";
 
 const STALE_CLIENTS = 40;
+/** A holder that gets no answer for this long is starved. */
+const ANSWER_MAX_MS = 20_000;
 /** The p99 beside former holders, at most this many times the quiet one. */
 const TIMES_MAX = 2;
 
@@ -75,7 +77,8 @@ export async function holderTimes(setup: HolderSetup): Promise<HolderTimes> {
   const clients = startWorker("stale-clients.mjs", String(port));
   const agent = new Agent({ keepAlive: true });
   const times = { quiet: [] as number[][], disturbed: [] as number[][] };
-  let token = 0;
+  // Above those of the measurement before, which the same server may remember.
+  let token = Date.now();
   const slice = async (former: Disturbance | undefined): Promise<number[]> => {
     token += 2;
     const put = (): Promise<number> => timeOf({ port, agent, token });
@@ -142,7 +145,8 @@ function timeOf(put: { port: number; agent: Agent; token: number }): Promise<num
   const headers = { "Fencing-Token": `resource="ledger", token=${token}` };
   return new Promise((resolve, reject) => {
     const from = performance.now();
-    const options = { host: "127.0.0.1", port, agent, method: "PUT", headers };
+    const signal = AbortSignal.timeout(ANSWER_MAX_MS);
+    const options = { host: "127.0.0.1", port, agent, method: "PUT", headers, signal };
     const sent = request(options, (response) => {
       response.resume().once("end", () => {
         if (response.statusCode === 200) resolve(performance.now() - from);
