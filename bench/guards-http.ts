@@ -65,7 +65,7 @@ function rowsOf(what: string, times: HolderTimes): Row[] {
 }
 
 /** Of each disturbed slice to the quiet one before it. */
-export function p99Ratios({ quiet, disturbed }: HolderTimes): number[] {
+function p99Ratios({ quiet, disturbed }: HolderTimes): number[] {
   return disturbed.map(
     (values, slice) => quantile(values, 0.99) / quantile(quiet[slice] ?? [], 0.99),
   );
