@@ -9,6 +9,7 @@ import { checkCost } from "./check-cost.ts";
 import { peerBenchmarks } from "./compare/peers.ts";
 import { engineBenchmarks } from "./engines/run.ts";
 import { guards } from "./guards.ts";
+import { httpHolder } from "./guards-http.ts";
 import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
 import { manyLeases } from "./many-leases.ts";
@@ -36,6 +37,7 @@ const own: Benchmarks = {
   many: manyLeases,
   guards: () => guards(),
   "guards-remote": remoteGuards,
+  "guards-http": httpHolder,
   restart: () => rollingRestart({ quick }),
   ...Object.fromEntries(engines),
 };

@@ -251,6 +251,54 @@ describe("fencedFetch", () => {
     expect(() => fencedFetch("x" as never)).toThrow("function");
   });
 
+  test("does not follow a redirect, which would send the token to another origin, unless asked to", async () => {
+    const received: unknown[] = [];
+    const elsewhere = await listen(
+      createServer((req, res) => {
+        received.push(req.headers["fencing-token"]);
+        res.end("elsewhere");
+      }),
+    );
+    const url = await listen(
+      createServer((_req, res) => res.writeHead(307, { Location: elsewhere }).end()),
+    );
+    const lease = { resource: "settlement", token: 3n };
+    const init = { method: "PUT", body: "x", lease };
+    await expect(fencedFetch()(url, init)).rejects.toThrow("fetch failed");
+    await expect(fencedFetch()(new Request(url), { lease })).rejects.toThrow("fetch failed");
+    await expect(fencedFetch()(url, { ...init, redirect: undefined })).rejects.toThrow();
+    expect(received).toEqual([]);
+    for (const manual of [
+      await fencedFetch()(url, { ...init, redirect: "manual" }),
+      await fencedFetch()(new Request(url, { redirect: "manual" }), { lease }),
+    ]) {
+      expect(manual.status).toBe(307);
+    }
+    const followed = await fencedFetch()(url, { ...init, redirect: "follow" });
+    expect(await followed.text()).toBe("elsewhere");
+    expect(received).toEqual([plain(3)]);
+  });
+
+  test("S8: returns a 409 that only looks like ours as an answer", async () => {
+    const lease = { resource: "settlement", token: 3n };
+    for (const body of [
+      "null",
+      "[",
+      '"x"',
+      '{"type":"urn:tenure:stale-token"}',
+      '{"type":"urn:tenure:stale-token","highest":"x"}',
+      '{"type":"urn:tenure:stale-token","highest":{"toString":1}}',
+    ]) {
+      const url = await listen(
+        createServer((_req, res) =>
+          res.writeHead(409, { "Content-Type": "application/problem+json" }).end(body),
+        ),
+      );
+      const answer = await fencedFetch()(url, { lease });
+      expect([answer.status, await answer.text()]).toEqual([409, body]);
+    }
+  });
+
   test("signs where the service asks for it", async () => {
     const pair = generateKeyPairSync("ed25519");
     const signedBy = verifier({ keys: { k: pair.publicKey } });

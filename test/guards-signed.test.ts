@@ -34,14 +34,23 @@ describe("a signed token", () => {
     }
   });
 
-  test("any changed character makes it worthless", () => {
+  test("a text with any other character is rejected, also with one that decodes to the same bits", () => {
     const text = make().sign(source(7n), { expiresInMs: 60_000 });
-    const alphabet = "ABCXYZabcxyz0189-_.";
-    const change = fc.tuple(fc.nat(text.length - 1), fc.constantFrom(...alphabet));
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const alike = [...alphabet].map((letter) => text.slice(0, -1) + letter);
+    const verified = alike.filter((other) => {
+      try {
+        return trusting().verify(other).token === 7n;
+      } catch (error) {
+        expect(error).toEqual(expect.objectContaining({ code: "UNTRUSTED_TOKEN" }));
+        return false;
+      }
+    });
+    expect(verified).toEqual([text]);
+    const change = fc.tuple(fc.nat(text.length - 1), fc.constantFrom(...alphabet, "."));
     fc.assert(
       fc.property(change, ([index, letter]) => {
-        // The last letter of the signature carries bits that base64 does not use.
-        fc.pre(text[index] !== letter && index !== text.length - 1);
+        fc.pre(text[index] !== letter);
         const changed = text.slice(0, index) + letter + text.slice(index + 1);
         expect(() => trusting().verify(changed)).toThrow(
           expect.objectContaining({ code: "UNTRUSTED_TOKEN" }),
@@ -54,6 +63,31 @@ describe("a signed token", () => {
   test("of another key under a trusted name is refused", () => {
     const forged = make("k1", other).sign(source(2n ** 127n - 1n), { expiresInMs: 1_000 });
     expect(() => trusting().verify(forged)).toThrow(untrusted("signature"));
+  });
+
+  test("is accepted only where the audience is the same, also when one side names none", () => {
+    const keys = { k1: pair.publicKey };
+    const sides = [undefined, "payments", "https://ledger.internal"];
+    for (const signedFor of sides) {
+      const own = signer({ keyId: "k1", privateKey: pair.privateKey, clock, audience: signedFor });
+      const text = own.sign(source(7n), { expiresInMs: 60_000 });
+      for (const audience of sides) {
+        const { verify } = verifier({ keys, clock, audience });
+        if (audience === signedFor) expect(verify(text).token).toBe(7n);
+        else expect(() => verify(text)).toThrow(untrusted("audience"));
+      }
+    }
+    for (const audience of ["", "ü", "x".repeat(201), 7, null]) {
+      const options = {
+        keyId: "k1",
+        privateKey: pair.privateKey,
+        keys,
+        audience: audience as string,
+      };
+      const bad = expect.objectContaining({ code: "INVALID_ARGUMENT" });
+      expect(() => signer(options)).toThrow(bad);
+      expect(() => verifier(options)).toThrow(bad);
+    }
   });
 
   test("lives until its expiry and the tolerance are over", () => {
@@ -109,6 +143,85 @@ describe("a signed token", () => {
     for (const text of [undefined, null, 7, {}]) {
       expect(() => verify(text as never)).toThrow(untrusted("malformed"));
     }
+  });
+});
+
+describe("S8: hostile input", () => {
+  const signed = (payload: string): string => {
+    const head = `tenure1.k1.${Buffer.from(payload).toString("base64url")}`;
+    return `${head}.${sign(null, Buffer.from(head), pair.privateKey).toString("base64url")}`;
+  };
+  const verifiesOrRejects = (text: string): void => {
+    try {
+      expect(trusting().verify(text)).toMatchObject({ keyId: "k1" });
+    } catch (error) {
+      expect(error).toMatchObject({ code: "UNTRUSTED_TOKEN" });
+    }
+  };
+
+  test("arbitrary text is rejected as untrusted", () => {
+    const { verify } = trusting();
+    const good = make().sign(source(7n), { expiresInMs: 60_000 });
+    const fragments = fc
+      .array(
+        fc.constantFrom(
+          ...[
+            "tenure1.",
+            "tenure2.",
+            "k1",
+            ".",
+            "..",
+            "-",
+            "_",
+            "=",
+            "\0",
+            "\n",
+            "\uD800",
+            "ü",
+            "%",
+          ],
+          ...["__proto__", "a".repeat(64), "A".repeat(86), "a".repeat(900), ...good.split(".")],
+        ),
+        { maxLength: 30 },
+      )
+      .map((parts) => parts.join(""));
+    const changed = fc
+      .tuple(fc.nat(good.length), fc.nat(4), fc.string({ unit: "binary", maxLength: 4 }))
+      .map(([at, length, other]) => good.slice(0, at) + other + good.slice(at + length));
+    const hostile = fc.oneof(
+      fc.string({ unit: "binary", maxLength: 1_100 }),
+      fragments,
+      changed,
+      fc.tuple(fragments, fc.nat(1_000)).map(([text, n]) => text.repeat(n).slice(0, 1_000_000)),
+    );
+    fc.assert(
+      fc.property(hostile, (text) => {
+        fc.pre(text !== good);
+        expect(() => verify(text)).toThrow(expect.objectContaining({ code: "UNTRUSTED_TOKEN" }));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test("any payload that a trusted key has signed is a token or rejected as untrusted", () => {
+    const number = fc.oneof(
+      fc.integer(),
+      fc.double(),
+      fc.maxSafeInteger(),
+      fc.bigInt().map(Number),
+    );
+    const value = fc.oneof(fc.jsonValue(), number, fc.string({ unit: "binary" }));
+    const alike = fc
+      .tuple(fc.oneof(fc.constant("r"), value), fc.oneof(fc.constant("7"), value), value, value)
+      .chain((all) => fc.nat(4).map((length) => JSON.stringify(all.slice(0, length))));
+    const payload = fc.oneof(fc.string({ unit: "binary", maxLength: 500 }), fc.json(), alike);
+    fc.assert(
+      fc.property(payload, (text) => verifiesOrRejects(signed(text))),
+      {
+        numRuns: 1_000,
+        examples: [[`["r","7",${Number.MIN_SAFE_INTEGER}]`], ['["r",{"toString":1},1]']],
+      },
+    );
   });
 });
 

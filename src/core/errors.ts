@@ -170,8 +170,8 @@ export class StaleTokenError extends TenureError {
 /**
  * Why a token that came over a wire was not believed. `unsigned`: it carries no signature where one is asked for.
  * `malformed`: it is no signed token. `unknownKey`, `revokedKey`: the guard does not trust the key it names. `signature`:
- * it was not made with that key, or was changed since. `expired`: it was good once. `notHeld`: the store that grants leases
- * has none that reaches this token; it has ended, or was never granted.
+ * it was not made with that key, or was changed since. `expired`: it was good once. `audience`: it was signed for another
+ * service. `notHeld`: the store that grants leases has none that reaches this token; it has ended, or was never granted.
  */
 export type UntrustedReason =
   | "unsigned"
@@ -180,6 +180,7 @@ export type UntrustedReason =
   | "revokedKey"
   | "signature"
   | "expired"
+  | "audience"
   | "notHeld";
 
 /** A token that can be proved was asked for, and this one is not to be believed. Nothing was raised or written. */

@@ -9,12 +9,15 @@ import { runUnder } from "../core/context.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
-// biome-ignore lint/style/noRestrictedImports: what no caller sees becomes a warning of the process, as elsewhere
-import { warn } from "../runtime/system.ts";
-import type { Guard, TokenSource } from "./guard.ts";
-import { Admission } from "./http/admission.ts";
+// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+import { systemParts, warn } from "../runtime/system.ts";
+import { checkLimit, type Guard, type TokenSource } from "./guard.ts";
+import { Admission, type Arrival } from "./http/admission.ts";
 import { HEADER } from "./http/header.ts";
-import type { Refusal } from "./http/refusal.ts";
+import { hasEnded, type NodeResponse, reject, whenEnded } from "./http/response.ts";
+
+/** What `waitMs` is by default. */
+const WAIT_MS = 10_000;
 
 export type { Guard, TokenSource } from "./guard.ts";
 export {
@@ -23,6 +26,7 @@ export {
   type FencedInit,
   fencedFetch,
 } from "./http/fetch.ts";
+export type { NodeResponse } from "./http/response.ts";
 
 /** What is asked of a verifier (tenure/guards/signed). */
 export interface TokenVerifier {
@@ -44,8 +48,17 @@ export interface HttpGuardOptions {
    * handler has to write through a guard of its own. @default true
    */
   readonly exclusive?: boolean | undefined;
-  /** Told when the guard itself fails; the client gets 503 without details. @default a warning of the process */
-  readonly onError?: ((error: unknown) => void) | undefined;
+  /**
+   * How long a request waits for requests of earlier holders to end, in milliseconds; then it is answered with 503. Too
+   * small: the first requests of a new holder fail while a slow request of the former one is in progress. Too large: when a
+   * handler does not end, clients wait longer before they learn it. @default 10,000
+   */
+  readonly waitMs?: number | undefined;
+  /**
+   * Called with the error when the guard itself fails; the client gets 503 without details. What this function throws
+   * becomes a warning of the process. @default a warning of the process
+   */
+  readonly onError?: ((error: unknown) => unknown) | undefined;
 }
 
 const HTTP_GUARD_OPTIONS: OptionNames<HttpGuardOptions> = {
@@ -54,17 +67,12 @@ const HTTP_GUARD_OPTIONS: OptionNames<HttpGuardOptions> = {
   resourceOf: true,
   signedBy: true,
   exclusive: true,
+  waitMs: true,
   onError: true,
 };
 
-/** What is used of node:http's request and response; Express' are the same objects. */
 export interface NodeRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-}
-export interface NodeResponse {
-  readonly closed: boolean;
-  writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
-  once(event: "close", listener: () => void): unknown;
 }
 export interface FastifyLikeReply {
   code(status: number): unknown;
@@ -73,13 +81,16 @@ export interface FastifyLikeReply {
   readonly raw: NodeResponse;
 }
 export interface HonoLikeContext {
-  readonly req: { header(name: string): string | undefined; readonly raw: object };
+  readonly req: {
+    header(name: string): string | undefined;
+    readonly raw: { readonly signal?: AbortSignal };
+  };
 }
 
 export interface HttpGuard {
   /**
-   * Wraps a handler of node:http or Express. It counts as running until its promise has settled and the response is
-   * closed, so let it return a promise: of other handlers only the response can be seen.
+   * Wraps a handler of node:http or Express. It counts as running until its promise has settled. A handler that returns
+   * no promise counts as running until it has ended the response or the client has closed the connection.
    */
   guarded<
     Request extends NodeRequest = IncomingMessage,
@@ -88,7 +99,10 @@ export interface HttpGuard {
   >(
     handler: (request: Request, response: Response, ...rest: Rest) => unknown,
   ): (request: Request, response: Response, ...rest: Rest) => Promise<void>;
-  /** `app.use(fence.express)`, behind body parsers. The handlers count as running until the response is closed. */
+  /**
+   * `app.use(fence.express)`, behind body parsers. The handlers count as running until they have ended the response or the
+   * client has closed the connection.
+   */
   express(request: NodeRequest, response: NodeResponse, next: (error?: unknown) => void): void;
   /** `{ preHandler: fence.fastify }` of a route, or `app.addHook("preHandler", fence.fastify)`. As with Express. */
   fastify(request: NodeRequest, reply: FastifyLikeReply, done: (error?: Error) => void): void;
@@ -100,54 +114,50 @@ export interface HttpGuard {
 
 export function httpGuard(options: HttpGuardOptions): HttpGuard {
   checkOptions(options);
-  const admission = new Admission({ ...options, onError: options.onError ?? warnOfGuard });
-
-  async function guarded<Request extends NodeRequest, Response extends NodeResponse>(
-    request: Request,
-    response: Response,
-    handler: () => unknown,
-  ): Promise<void> {
-    const entry = await admission.enter(request, request, headerOf(request));
-    if ("status" in entry) return answer(response, entry);
-    // The client has gone while its turn came: nothing was begun, and nobody would hear of it.
-    if (response.closed) return entry.leave();
-    try {
-      await runUnder(entry.held, handler);
-    } catch (error) {
-      entry.leave();
-      throw error;
-    }
-    whenClosed(response, entry.leave);
-  }
-
+  const { onError = warnOfGuard, waitMs = WAIT_MS } = options;
+  const { clock } = systemParts();
+  const report = (error: unknown): void => reportTo(onError, error);
+  const admission = new Admission({ ...options, waitMs, clock, onError: report });
   return {
     tokenOf: (request) => admission.tokenOf(request),
     guarded:
       (handler) =>
       (request, response, ...rest) =>
-        guarded(request, response, () => handler(request, response, ...rest)),
+        guarded(admission, arrivalOf(request, response), {
+          response,
+          handler: () => handler(request, response, ...rest),
+        }),
     express: (request, response, next) => {
-      void admission.enter(request, request, headerOf(request)).then((entry) => {
-        if ("status" in entry) return answer(response, entry);
-        whenClosed(response, entry.leave);
-        if (!response.closed) void runUnder(entry.held, () => next());
-      });
+      const run = async (): Promise<void> => {
+        const entry = await admission.enter(arrivalOf(request, response));
+        if ("status" in entry) return reject(response, entry);
+        whenEnded(response, entry.leave);
+        if (!hasEnded(response)) await runUnder(entry.held, () => next());
+      };
+      run().catch(next);
     },
     fastify: (request, reply, done) => {
-      void admission.enter(request, request, headerOf(request)).then((entry) => {
+      const { raw } = reply;
+      const run = async (): Promise<void> => {
+        const entry = await admission.enter(arrivalOf(request, raw));
         if ("status" in entry) {
-          reply.code(entry.status);
-          for (const [name, value] of Object.entries(entry.headers)) reply.header(name, value);
-          reply.send(entry.body);
+          reject(raw, entry, () => {
+            reply.code(entry.status);
+            for (const [name, value] of Object.entries(entry.headers)) reply.header(name, value);
+            reply.send(entry.body);
+          });
           return;
         }
-        whenClosed(reply.raw, entry.leave);
-        if (!reply.raw.closed) void runUnder(entry.held, () => done());
-      });
+        whenEnded(raw, entry.leave);
+        if (!hasEnded(raw)) await runUnder(entry.held, () => done());
+      };
+      run().catch(done);
     },
     hono: async (context, next) => {
-      const { req } = context;
-      const entry = await admission.enter(context, req.raw, req.header(HEADER));
+      const { raw } = context.req;
+      const header = context.req.header(HEADER);
+      const onGone = (leave: () => void): void => whenAborted(raw, leave);
+      const entry = await admission.enter({ request: context, key: raw, header, onGone });
       if ("status" in entry) {
         const { status, headers, body } = entry;
         return new Response(body, { status, headers });
@@ -162,27 +172,70 @@ export function httpGuard(options: HttpGuardOptions): HttpGuard {
   };
 }
 
+async function guarded(
+  admission: Admission,
+  arrival: Arrival,
+  { response, handler }: { response: NodeResponse; handler: () => unknown },
+): Promise<void> {
+  const entry = await admission.enter(arrival);
+  if ("status" in entry) return reject(response, entry);
+  // The client has gone, or something else has answered it, while the request waited. Nothing was begun.
+  if (hasEnded(response)) return entry.leave();
+  let result: unknown;
+  try {
+    await runUnder(entry.held, () => {
+      result = handler();
+      return result;
+    });
+  } catch (error) {
+    entry.leave();
+    throw error;
+  }
+  if (isPromise(result)) entry.leave();
+  else whenEnded(response, entry.leave);
+}
+
+function arrivalOf(request: NodeRequest, response: NodeResponse): Arrival {
+  const onGone = (leave: () => void): void => whenEnded(response, leave);
+  return { request, key: request, header: headerOf(request), onGone };
+}
+
+function isPromise(result: unknown): boolean {
+  return typeof (result as { then?: unknown } | null | undefined)?.then === "function";
+}
+
+/** Calls back when the client of a Request of fetch's kind has closed its connection, where the server reports that. */
+function whenAborted(request: { readonly signal?: AbortSignal }, listener: () => void): void {
+  const { signal } = request;
+  if (signal?.aborted === true) listener();
+  else signal?.addEventListener("abort", listener, { once: true });
+}
+
 function headerOf({ headers }: NodeRequest): string | undefined {
   const value = headers[HEADER.toLowerCase()];
   return Array.isArray(value) ? value.join(", ") : value;
 }
 
-function answer(response: NodeResponse, { status, headers, body }: Refusal): void {
-  if (!response.closed) response.writeHead(status, { ...headers }).end(body);
-}
-
-function whenClosed(response: NodeResponse, leave: () => void): void {
-  if (response.closed) leave();
-  else response.once("close", leave);
-}
-
 function warnOfGuard(error: unknown): void {
-  warn("The guard behind httpGuard() failed, and a request was refused with 503.", error);
+  warn("The guard behind httpGuard() failed, and a request was answered with 503.", error);
+}
+
+/** An `onError` that fails must not end the process, nor keep the client from its answer. */
+function reportTo(onError: (error: unknown) => unknown, error: unknown): void {
+  const failed = (cause: unknown): void => {
+    warnOfGuard(error);
+    warn("The `onError` of httpGuard() failed itself. Let it catch its own errors.", cause);
+  };
+  try {
+    Promise.resolve(onError(error)).catch(failed);
+  } catch (cause) {
+    failed(cause);
+  }
 }
 
 function checkOptions(options: HttpGuardOptions): void {
   checkOptionNames("httpGuard()", options, HTTP_GUARD_OPTIONS);
-  const { guard, resource, resourceOf, signedBy } = options;
+  const { guard, resource, resourceOf, signedBy, waitMs, onError } = options;
   if (typeof guard?.raise !== "function") {
     throw new InvalidArgumentError(
       "httpGuard({ guard }) needs the guard that keeps the highest tokens, e.g. sqliteGuard(database).",
@@ -198,5 +251,9 @@ function checkOptions(options: HttpGuardOptions): void {
     throw new InvalidArgumentError(
       "`signedBy` takes a verifier({ keys }) of tenure/guards/signed.",
     );
+  }
+  if (waitMs !== undefined) checkLimit("waitMs", waitMs);
+  if (onError !== undefined && typeof onError !== "function") {
+    throw new InvalidArgumentError(`\`onError\` must be a function, got ${typeof onError}.`);
   }
 }

@@ -26,6 +26,12 @@ export interface SignerOptions {
   /** Names the key, so that verifiers can hold several: 1 to 64 letters, digits, - and _. */
   readonly keyId: string;
   readonly privateKey: Key;
+  /**
+   * The service that the texts are for, as 1 to 200 printable ASCII characters, such as its URL. Only a verifier with the
+   * same `audience` accepts them; one without `audience` rejects them.
+   * @default none: only verifiers without `audience` accept them
+   */
+  readonly audience?: string | undefined;
   /** For tests. @default the system's */
   readonly clock?: Pick<Clock, "wallNow"> | undefined;
 }
@@ -53,6 +59,11 @@ export interface VerifierOptions {
    * good for that much longer. @default 5,000
    */
   readonly toleranceMs?: number | undefined;
+  /**
+   * The name of this service. Texts of signers with another `audience`, or without one, are rejected, so a text that another
+   * service has received cannot be used here. @default none: texts with any `audience` are rejected
+   */
+  readonly audience?: string | undefined;
   /** For tests. @default the system's */
   readonly clock?: Pick<Clock, "wallNow"> | undefined;
 }
@@ -72,10 +83,16 @@ export interface Verifier {
   revoke(keyId: string): void;
 }
 
-const SIGNER_OPTIONS: OptionNames<SignerOptions> = { keyId: true, privateKey: true, clock: true };
+const SIGNER_OPTIONS: OptionNames<SignerOptions> = {
+  keyId: true,
+  privateKey: true,
+  audience: true,
+  clock: true,
+};
 const SIGN_OPTIONS: OptionNames<SignOptions> = { expiresInMs: true };
 const VERIFIER_OPTIONS: OptionNames<VerifierOptions> = {
   keys: true,
+  audience: true,
   toleranceMs: true,
   clock: true,
 };
@@ -92,6 +109,7 @@ export function signer(options: SignerOptions): Signer {
   checkOptionNames("signer()", options, SIGNER_OPTIONS);
   const keyId = checkKeyId(options.keyId);
   const key = toKey(options.privateKey, "private");
+  const audience = checkAudience(options.audience);
   const clock = options.clock ?? systemParts().clock;
   return {
     keyId,
@@ -104,7 +122,8 @@ export function signer(options: SignerOptions): Signer {
       const expiresInMs = checkExpiry(signOptions?.expiresInMs);
       const { resource, token } = sourceOf(given);
       const expiresAt = Math.ceil(clock.wallNow() + expiresInMs);
-      const payload = JSON.stringify([resource, formatToken(token), expiresAt]);
+      const facts = [resource, formatToken(token), expiresAt];
+      const payload = JSON.stringify(audience === undefined ? facts : [...facts, audience]);
       const signed = `${VERSION}.${keyId}.${Buffer.from(payload).toString("base64url")}`;
       const text = `${signed}.${sign(null, Buffer.from(signed), key).toString("base64url")}`;
       if (text.length <= TEXT_MAX) return text;
@@ -118,6 +137,7 @@ export function signer(options: SignerOptions): Signer {
 export function verifier(options: VerifierOptions): Verifier {
   checkOptionNames("verifier()", options, VERIFIER_OPTIONS);
   const { toleranceMs = 5_000 } = options;
+  const audience = checkAudience(options.audience);
   if (!(toleranceMs >= 0 && toleranceMs <= TOLERANCE_MAX_MS)) {
     throw new InvalidArgumentError(
       `\`toleranceMs\` must be from 0 to ${TOLERANCE_MAX_MS}, got ${toleranceMs}.`,
@@ -128,7 +148,7 @@ export function verifier(options: VerifierOptions): Verifier {
   const revoked = new Set<string>();
   // A holder shows the same text many times, and the arithmetic of a signature is what costs. Trust in the key and the
   // expiry are looked at each time.
-  const seen = new Map<string, { key: KeyObject; facts: Omit<VerifiedToken, "keyId"> }>();
+  const seen = new Map<string, { key: KeyObject; facts: Facts }>();
   const trust = (keyId: string, key: Key): void => {
     if (!revoked.has(checkKeyId(keyId))) keys.set(keyId, toKey(key, "public"));
   };
@@ -156,7 +176,7 @@ export function verifier(options: VerifierOptions): Verifier {
       const known = seen.get(text);
       let facts = known?.key === key ? known.facts : undefined;
       if (facts === undefined) {
-        if (!verify(null, Buffer.from(signed), key, Buffer.from(signature, "base64url"))) {
+        if (!isSignature(signed, key, signature)) {
           throw new UntrustedTokenError(
             "signature",
             `The signature of key "${keyId}" does not fit.`,
@@ -164,6 +184,7 @@ export function verifier(options: VerifierOptions): Verifier {
         }
         // Only now is it worth reading: until here anyone may have written it.
         facts = read(payload);
+        if (facts.audience !== audience) throw otherAudience(facts.audience, audience);
         if (seen.size >= SEEN_MAX) seen.clear();
         seen.set(text, { key, facts });
       }
@@ -174,7 +195,7 @@ export function verifier(options: VerifierOptions): Verifier {
           `The signed token expired at ${at}. Sign it again.`,
         );
       }
-      return { ...facts, keyId };
+      return { resource: facts.resource, token: facts.token, expiresAt: facts.expiresAt, keyId };
     },
   };
 }
@@ -200,15 +221,30 @@ function takeApart(text: unknown): Parts {
   return { signed, keyId, payload, signature };
 }
 
-function read(payload: string): Omit<VerifiedToken, "keyId"> {
+/**
+ * One signature has one text. Base64 leaves four bits of its last letter unused, so 16 letters would decode to the same
+ * signature, and a list of used texts would not recognize the other 15.
+ */
+function isSignature(signed: string, key: KeyObject, text: string): boolean {
+  const signature = Buffer.from(text, "base64url");
+  if (signature.toString("base64url") !== text) return false;
+  return verify(null, Buffer.from(signed), key, signature);
+}
+
+interface Facts extends Omit<VerifiedToken, "keyId"> {
+  readonly audience: string | undefined;
+}
+
+function read(payload: string): Facts {
   try {
     const facts: unknown = JSON.parse(Buffer.from(payload, "base64url").toString());
-    const [resource, token, expiresAt] = facts as [unknown, unknown, unknown];
-    if (!Number.isSafeInteger(expiresAt)) throw new Error("no expiry");
+    const [resource, token, expiresAt, audience] = facts as unknown[];
+    if (!(Number.isSafeInteger(expiresAt) && Number(expiresAt) >= 0)) throw new Error("no expiry");
     return {
       resource: checkResource(resource),
       token: parseToken(String(token)),
       expiresAt: Number(expiresAt),
+      audience: checkAudience(audience),
     };
   } catch (cause) {
     throw new UntrustedTokenError(
@@ -224,6 +260,21 @@ function read(payload: string): Omit<VerifiedToken, "keyId"> {
 function checkKeyId(keyId: unknown): string {
   if (typeof keyId === "string" && /^[\w-]{1,64}$/.test(keyId)) return keyId;
   throw new InvalidArgumentError("`keyId` must be 1 to 64 letters, digits, - and _.");
+}
+
+function checkAudience(audience: unknown): string | undefined {
+  if (audience === undefined) return undefined;
+  if (typeof audience === "string" && /^[ -~]{1,200}$/.test(audience)) return audience;
+  throw new InvalidArgumentError("`audience` must be 1 to 200 printable ASCII characters.");
+}
+
+function otherAudience(found: string | undefined, wanted: string | undefined): UntrustedTokenError {
+  const shown = (audience: string | undefined): string =>
+    audience === undefined ? "no audience" : `the audience "${audience}"`;
+  return new UntrustedTokenError(
+    "audience",
+    `The token was signed for ${shown(found)}, and this service accepts ${shown(wanted)}. Give signer() and verifier() the same \`audience\`.`,
+  );
 }
 
 function checkExpiry(expiresInMs: unknown): number {

@@ -15,7 +15,13 @@ afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
 });
 
+/** What a handler does with the body of a request. A text that it returns is the answer. */
 export type Work = (body: string) => unknown;
+
+async function answerOf(work: Work, body: string): Promise<string> {
+  const result = await work(body);
+  return typeof result === "string" ? result : "done";
+}
 
 /** A service on each framework that runs the work behind the guard; gives back its URL. */
 export const services: Record<string, (options: HttpGuardOptions, work: Work) => Promise<string>> =
@@ -25,8 +31,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const handler = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
         let body = "";
         for await (const chunk of req) body += chunk;
-        await work(body);
-        res.end("done");
+        res.end(await answerOf(work, body));
       };
       return listen(createServer(fence.guarded(handler)));
     },
@@ -36,8 +41,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
         "/",
         express.text(),
         httpGuard(options).guarded(async (req: express.Request, res: express.Response) => {
-          await work(String(req.body));
-          res.send("done");
+          res.send(await answerOf(work, String(req.body)));
         }),
       );
       return listen(createServer(app));
@@ -46,8 +50,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const app = express();
       app.use(express.text(), httpGuard(options).express);
       app.put("/", async (req, res) => {
-        await work(String(req.body));
-        res.send("done");
+        res.send(await answerOf(work, String(req.body)));
       });
       return listen(createServer(app));
     },
@@ -55,8 +58,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const app = fastify();
       endings.push(() => app.close());
       app.put("/", { preHandler: httpGuard(options).fastify }, async (req) => {
-        await work(String(req.body));
-        return "done";
+        return answerOf(work, String(req.body));
       });
       return app.listen({ port: 0, host: "127.0.0.1" });
     },
@@ -64,8 +66,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const app = new Hono();
       app.use(httpGuard(options).hono);
       app.put("/", async (c) => {
-        await work(await c.req.text());
-        return c.text("done");
+        return c.text(await answerOf(work, await c.req.text()));
       });
       const server = serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" });
       await once(server, "listening");

@@ -1,13 +1,23 @@
-// From a request's header to a handler that may run: read the token, believe it or not, compare, and wait for its turn.
-// It knows no framework; what it refuses comes back as a value for whichever one is there.
+// Takes a request from its header to its handler: reads the token, verifies it, compares it, and waits for the turn. It knows
+// no framework. A rejection is returned as a value, and enter() itself never fails.
 
+import type { Clock } from "../../core/clock.ts";
 import type { Held } from "../../core/context.ts";
-import { InvalidArgumentError, UntrustedTokenError } from "../../core/errors.ts";
+import { InvalidArgumentError, isTenureError, UntrustedTokenError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Guard, TokenSource } from "../guard.ts";
 import { HEADER, type Offered, parseHeader } from "./header.ts";
-import { crowded, malformed, missing, otherResource, type Refusal, refusalOf } from "./refusal.ts";
-import { CrowdedError, Turns } from "./turns.ts";
+import { Pace } from "./pace.ts";
+import {
+  malformed,
+  missing,
+  noTurn,
+  otherResource,
+  type Refusal,
+  refusalOf,
+  unavailable,
+} from "./refusal.ts";
+import { NoTurnError, type Patience, Turns } from "./turns.ts";
 
 export interface AdmissionOptions {
   readonly guard: Guard;
@@ -15,37 +25,46 @@ export interface AdmissionOptions {
   readonly resourceOf?: ((request: unknown) => string) | undefined;
   readonly signedBy?: { verify(text: string): TokenSource } | undefined;
   readonly exclusive?: boolean | undefined;
+  readonly waitMs: number;
+  readonly clock: Clock;
+  /** Must not throw. */
   readonly onError: (error: unknown) => void;
 }
 
 export interface Admitted {
   readonly held: Held;
-  /** To be called when the handler has ended: then those of newer tokens may start. */
+  /** To be called when the handler has ended; requests with a higher token may start then. More calls have no effect. */
   leave(): void;
+}
+
+export interface Arrival {
+  /** The object that the framework passes to handlers. */
+  readonly request: unknown;
+  /** The object that tokenOf() will be called with. */
+  readonly key: object;
+  readonly header: string | undefined;
+  readonly onGone: Patience["onGone"];
 }
 
 export class Admission {
   readonly #options: AdmissionOptions;
   readonly #turns: Turns;
+  readonly #pace: Pace;
   readonly #known = new WeakMap<object, TokenSource>();
   /** A holder sends the same header with every request. */
   #latest: { readonly header: string; readonly offered: Offered } | undefined;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#turns = new Turns(options.guard);
+    this.#turns = Turns.of(options.guard, options.clock);
+    this.#pace = new Pace(options.clock);
   }
 
   tokenOf(request: object): TokenSource | undefined {
     return this.#known.get(request);
   }
 
-  /** `request` as the framework has it, `key` the object that tokenOf() will be asked with. */
-  async enter(
-    request: unknown,
-    key: object,
-    header: string | undefined,
-  ): Promise<Admitted | Refusal> {
+  async enter({ request, key, header, onGone }: Arrival): Promise<Admitted | Refusal> {
     try {
       const resource = this.#resourceOf(request);
       const offered = this.#read(header, resource);
@@ -53,20 +72,22 @@ export class Admission {
       if (offered.resource !== resource) return otherResource(resource, offered.resource);
       const { token } = offered;
       const held: Held = { resource, token, check: () => token };
-      const leave = await this.#compare(held);
+      const leave = await this.#compare(held, onGone);
       this.#known.set(key, held);
       return { held, leave };
     } catch (error) {
-      if (error instanceof CrowdedError) return crowded();
-      const { refusal, isOurs } = refusalOf(error);
-      if (!isOurs) this.#options.onError(error);
-      return refusal;
+      if (error instanceof NoTurnError) return noTurn(error.reason);
+      const refusal = refusalOf(error);
+      if (refusal === undefined) this.#options.onError(error);
+      else if (isTenureError(error, "STALE_TOKEN")) await this.#pace.next();
+      return refusal ?? unavailable();
     }
   }
 
-  async #compare(held: Held): Promise<() => void> {
-    if (this.#options.exclusive ?? true) return this.#turns.enter(held);
-    await this.#options.guard.raise(held);
+  async #compare(held: Held, onGone: Patience["onGone"]): Promise<() => void> {
+    const { exclusive = true, waitMs } = this.#options;
+    if (exclusive) return this.#turns.enter(held, { waitMs, onGone });
+    await this.#turns.compare(held);
     return () => undefined;
   }
 

@@ -21,9 +21,15 @@ export interface FencedFetchOptions extends GuardOptions {
 
 const FENCED_FETCH_OPTIONS: OptionNames<FencedFetchOptions> = { ...GUARD_OPTIONS, sign: true };
 
-export interface FencedInit extends RequestInit {
+export interface FencedInit extends Omit<RequestInit, "redirect"> {
   /** Whose request it is. @default the lease of the `lease.run()` around the call */
   readonly lease?: TokenSource | undefined;
+  /**
+   * "follow" repeats the request, with its token and without a check of the lease, at the address that the answer names,
+   * perhaps another origin. "manual" returns the redirect as the answer.
+   * @default "error", or what a Request sets other than "follow": the call fails on a redirect
+   */
+  readonly redirect?: RequestInit["redirect"] | undefined;
 }
 
 export type FencedFetch = (input: string | URL | Request, init?: FencedInit) => Promise<Response>;
@@ -41,7 +47,7 @@ export function fencedFetch(
   }
   const bound = checkBound("fencedFetch()", options, FENCED_FETCH_OPTIONS);
   return async (input, init = {}) => {
-    const { lease, ...rest } = init;
+    const { lease, redirect = redirectOf(input), ...rest } = init;
     if ("lease" in init && lease === undefined) {
       throw new InvalidArgumentError(
         "`lease` is there and undefined: pass the lease, or leave it out inside lease.run().",
@@ -59,21 +65,33 @@ export function fencedFetch(
       HEADER,
       options.sign === undefined ? formatHeader(source) : formatSigned(options.sign(source)),
     );
-    const response = await send(input, { ...rest, headers });
+    const response = await send(input, { ...rest, redirect, headers });
     if (response.status === 409) await throwWhenStale(response, source);
     return response;
   };
 }
 
-/** A 409 may also be the service's own; only ours names our type. */
+/** A Request has "follow" when its maker chose nothing, so that value counts as no choice. */
+function redirectOf(input: string | URL | Request): NonNullable<RequestInit["redirect"]> {
+  const chosen = input instanceof Request ? input.redirect : "follow";
+  return chosen === "follow" ? "error" : chosen;
+}
+
+/** A 409 may also be the service's own; only ours names our type and the highest token. */
 async function throwWhenStale(response: Response, source: TokenSource): Promise<void> {
   if (!response.headers.get("content-type")?.startsWith("application/problem+json")) return;
-  const problem = (await response
-    .clone()
-    .json()
-    .catch(() => ({}))) as { type?: unknown; highest?: unknown };
-  if (problem.type !== STALE_TYPE) return;
+  const highest = await highestOf(response.clone());
+  if (highest === undefined) return;
   await response.body?.cancel();
   const { resource, token: offered } = source;
-  throw new StaleTokenError({ resource, offered, highest: parseToken(String(problem.highest)) });
+  throw new StaleTokenError({ resource, offered, highest });
+}
+
+async function highestOf(response: Response): Promise<bigint | undefined> {
+  try {
+    const problem = (await response.json()) as { type?: unknown; highest?: unknown } | null;
+    return problem?.type === STALE_TYPE ? parseToken(String(problem.highest)) : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -7,6 +7,7 @@ import {
   type UntrustedTokenError,
 } from "../../core/errors.ts";
 import { HEADER } from "./header.ts";
+import type { NoTurnError } from "./turns.ts";
 
 export interface Refusal {
   readonly status: number;
@@ -66,12 +67,15 @@ export function malformed(detail: string): Refusal {
   });
 }
 
-export function crowded(): Refusal {
+export function noTurn(reason: NoTurnError["reason"]): Refusal {
+  const isCrowded = reason === "crowded";
   return refusal({
     status: 503,
-    type: "crowded",
-    title: "Too many requests wait for those of an earlier holder",
-    detail: "Try again a little later. Nothing was written.",
+    type: isCrowded ? "crowded" : "wait-timeout",
+    title: isCrowded
+      ? "Too many requests wait for those of an earlier holder"
+      : "Requests of an earlier holder are still in progress",
+    detail: "Nothing was written. Try again a little later.",
     headers: { "Retry-After": "1" },
   });
 }
@@ -97,7 +101,7 @@ function untrusted({ reason, message }: UntrustedTokenError): Refusal {
   });
 }
 
-function unavailable(): Refusal {
+export function unavailable(): Refusal {
   return refusal({
     status: 503,
     type: "guard-unavailable",
@@ -107,16 +111,10 @@ function unavailable(): Refusal {
   });
 }
 
-/** `isOurs: false` for what the client can do nothing about; its details stay here. */
-export function refusalOf(error: unknown): { refusal: Refusal; isOurs: boolean } {
-  if (isTenureError(error, "STALE_TOKEN")) {
-    return { refusal: stale(error as StaleTokenError), isOurs: true };
-  }
-  if (isTenureError(error, "UNTRUSTED_TOKEN")) {
-    return { refusal: untrusted(error as UntrustedTokenError), isOurs: true };
-  }
-  if (isTenureError(error, "INVALID_ARGUMENT")) {
-    return { refusal: malformed(error.message), isOurs: true };
-  }
-  return { refusal: unavailable(), isOurs: false };
+/** Undefined for an error that the client can do nothing about. Its details stay on this side. */
+export function refusalOf(error: unknown): Refusal | undefined {
+  if (isTenureError(error, "STALE_TOKEN")) return stale(error as StaleTokenError);
+  if (isTenureError(error, "UNTRUSTED_TOKEN")) return untrusted(error as UntrustedTokenError);
+  if (isTenureError(error, "INVALID_ARGUMENT")) return malformed(error.message);
+  return undefined;
 }

@@ -1,0 +1,26 @@
+// Spaces out the answers to stale requests. A former holder that repeats its request in a loop would otherwise get as much of
+// this process as it can use, and the requests of the present holder would wait behind its requests.
+
+import type { Clock } from "../../core/clock.ts";
+
+/** A single stale request is answered at once; of several, one per this time. */
+const EVERY_MS = 5;
+/** No answer is delayed for longer, however many stale requests there are. */
+const DELAY_MAX_MS = 1_000;
+
+export class Pace {
+  readonly #clock: Clock;
+  #nextAt = Number.NEGATIVE_INFINITY;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Resolves when the next answer may be sent. */
+  async next(): Promise<void> {
+    const now = this.#clock.now();
+    const at = Math.min(Math.max(now, this.#nextAt), now + DELAY_MAX_MS);
+    this.#nextAt = at + EVERY_MS;
+    if (at > now) await new Promise<void>((resolve) => this.#clock.setTimer(resolve, at - now));
+  }
+}
