@@ -4,6 +4,7 @@
 // disk full, come out unchanged, as from any transaction of the user; nothing is written then.
 
 import { checkResource } from "../core/resource.ts";
+import { checkPlace } from "../stores/sqlite/place.ts";
 import {
   admit,
   checkBound,
@@ -19,6 +20,7 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
+  firstOf,
   type SqliteDatabase,
 } from "./sqlite/database.ts";
 import { openAdmission } from "./sqlite/protection.ts";
@@ -35,6 +37,11 @@ export interface SqliteGuardOptions extends GuardOptions {
    * same table, or they do not see each other's tokens. @default "tenure_guard"
    */
   readonly table?: string | undefined;
+  /**
+   * True permits a database on a network file system (NFS, SMB, FUSE and others). Set it only if no other host can reach the
+   * file: locks may not reach other hosts, and then a stale token can be admitted. @default false
+   */
+  readonly allowNetworkFileSystem?: boolean | undefined;
 }
 
 export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
@@ -56,7 +63,8 @@ export function sqliteGuard<Database extends SqliteDatabase>(
 ): SqliteGuard<Database> {
   const bound = checkBound(options);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
-  const tokens = openTokens(checkDatabase(database), table);
+  refuseSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
+  const tokens = openTokens(database, table);
   const admission = openAdmission(database, table);
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
@@ -93,6 +101,13 @@ export function sqliteGuard<Database extends SqliteDatabase>(
     raise: (source) => guarded(source, () => undefined),
     highest: (resource) => tokens.read(checkResource(resource)),
   };
+}
+
+/** A database in memory or in a temporary file has no path, and no other process can open it. */
+function refuseSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
+  const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+  const file = firstOf(row);
+  if (typeof file === "string" && file !== "") checkPlace(file, { allowNetworkFileSystem });
 }
 
 function rollBack(database: SqliteDatabase): void {
