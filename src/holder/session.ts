@@ -151,7 +151,10 @@ export class Session {
 
   /** The clock jumped since the newest confirmed request was sent. */
   jumped(jump: ClockJump): void {
-    if (jump !== "possible") return this.#feed({ type: "clockJumped" });
+    if (jump !== "possible") {
+      this.#feed({ type: "clockJumped" });
+      return;
+    }
     this.#doubtCause ??= new Error(
       "The wall clock moved forward and no other clock did: it was set, or this machine was paused.",
     );

@@ -11,6 +11,18 @@ import {
   SAFE_MS,
 } from "../../test/support/holder-world.ts";
 import { LeaseInDoubtError, LeaseLostError } from "../core/errors.ts";
+import { ManualClock } from "../testing/manual-clock.ts";
+
+/** Like the real clock, this one finds the step only when it is read. */
+class SteppingClock extends ManualClock {
+  readings = Number.POSITIVE_INFINITY;
+
+  override now(): number {
+    this.readings -= 1;
+    if (this.readings === 0) this.jump("possible");
+    return super.now();
+  }
+}
 
 describe("a wall clock that moves forward alone", () => {
   test("S3, S6: the lease is in doubt at once, and one renewal settles it", async () => {
@@ -73,14 +85,16 @@ describe("a wall clock that moves forward alone", () => {
     expect(lease.check()).toBe(1n);
   });
 
-  test("S3: a renewal that falls due at the same instant is sent late enough to count", async () => {
-    const { clock, join } = makeWorld();
-    const { tenure } = await join("one");
+  test("L3: a renewal whose own timer finds the step is sent late enough to count", async () => {
+    const clock = new SteppingClock();
+    const { tenure, store } = await makeWorld(clock).join("one");
     const lease = await tenure.acquire("settlement");
-    clock.stall(RENEW_EVERY_MS);
-    clock.jump("possible");
+    clock.readings = 1;
+    await clock.advance(RENEW_EVERY_MS);
+    expect(() => lease.check()).toThrow(LeaseInDoubtError);
     await clock.advance(1);
     expect(lease.check()).toBe(1n);
+    expect(store.calls.renew).toBe(1);
   });
 
   test("S7: while the store cannot be reached the lease stays in doubt, and ends at its old deadline", async () => {

@@ -5,72 +5,10 @@
 import { performance } from "node:perf_hooks";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
+import { Machine } from "../../test/support/clock-machine.ts";
 import { SystemClock } from "./system-clock.ts";
 
 const HOUR_MS = 3_600_000;
-
-/** A machine whose clocks are numbers. `interrupt` stops the process before a later reading of any of them. */
-class Machine {
-  mono = 5_000;
-  wall = 1_700_000_000_000;
-  boot = 86_400_000;
-  readings = 0;
-  readonly #interruptions = new Map<number, number>();
-
-  readonly clock: SystemClock;
-  /** Certain jumps. */
-  jumps = 0;
-  /** Possible jumps. */
-  steps = 0;
-
-  constructor(prepare: (machine: Machine) => void = () => undefined) {
-    prepare(this);
-    this.clock = new SystemClock({
-      monotonicMs: () => this.#read(() => this.mono),
-      // Date.now() shows whole milliseconds, /proc/uptime hundredths of a second.
-      wallMs: () => this.#read(() => Math.floor(this.wall)),
-      hostClock: {
-        stepMs: 10,
-        bootId: "made-up",
-        now: () => this.#read(() => Math.floor(this.boot / 10) * 10),
-      },
-    });
-    this.clock.onJump((jump) => {
-      if (jump === "certain") this.jumps += 1;
-      else this.steps += 1;
-    });
-  }
-
-  /** Time passes for all three. */
-  pass(ms: number): void {
-    this.mono += ms;
-    this.wall += ms;
-    this.boot += ms;
-  }
-
-  /** A suspended machine: the monotonic clock stands still. */
-  sleep(ms: number): void {
-    this.wall += ms;
-    this.boot += ms;
-  }
-
-  interrupt(readingsFromNow: number, ms: number): void {
-    this.#interruptions.set(this.readings + readingsFromNow, ms);
-  }
-
-  /** Lets a timer of the clock fire, which compares all clocks. */
-  timer(): Promise<void> {
-    return new Promise((resolve) => {
-      this.clock.setTimer(resolve, 0, { keepAlive: true });
-    });
-  }
-
-  #read(value: () => number): number {
-    this.readings += 1;
-    this.pass(this.#interruptions.get(this.readings) ?? 0);
-    return value();
-  }
-}
 
 describe("what is a jump", () => {
   test("S3: a suspend is reported by the very next now(), before it answers", () => {
