@@ -1,7 +1,7 @@
 // The front door: every public name, one by one. What is not listed here or in a subpath of package.json is internal.
 
 export { type ConnectOptions, connect } from "./connect.ts";
-export type { Clock, HostClock, Random, Timer, TimerOptions } from "./core/clock.ts";
+export type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions } from "./core/clock.ts";
 export {
   AcquireTimeoutError,
   ClosedError,

@@ -3,7 +3,9 @@
 
 import {
   chmodSync,
+  chownSync,
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -184,6 +186,56 @@ describe("the file guard", () => {
   });
 });
 
+describe("one file under two names", () => {
+  test("S2: a data file with a second name (hard link) is refused", () => {
+    const { folder, file } = place();
+    writeFileSync(file, "data");
+    linkSync(file, join(folder, "other"));
+    expect(() => fileGuard(file)).toThrow(/data\.json has 2 names.*write at the same time/s);
+  });
+
+  test("S2: a ledger with a second name (hard link) is refused, and nothing is written", async () => {
+    const { folder, file } = place();
+    await open(file).append(source(2n), "two");
+    linkSync(`${file}.tenure`, join(folder, "other.tenure"));
+    const other = open(join(folder, "other"));
+    await expect(other.append(source(1n), "one")).rejects.toMatchObject({
+      code: "STORE_UNUSABLE",
+      message: expect.stringContaining("has 2 names"),
+    });
+    expect(existsSync(join(folder, "other"))).toBe(false);
+  });
+
+  test("S2: a ledger behind a symbolic link is the ledger that the link leads to", async () => {
+    const [one, other] = [place(), place()];
+    await open(one.file).append(source(2n), "two");
+    const ledger = join(other.folder, "ledger");
+    symlinkSync(`${one.file}.tenure`, ledger);
+    const guard = open(one.file, { ledger });
+    await expect(guard.append(source(1n), "one")).rejects.toMatchObject({ code: "STALE_TOKEN" });
+  });
+
+  test("a symbolic link to a file that does not exist is refused and kept", () => {
+    const { folder } = place();
+    const link = join(folder, "link");
+    symlinkSync(join(folder, "missing"), link);
+    expect(() => fileGuard(link)).toThrow(/symbolic link to .*missing, which does not exist/);
+    expect(readdirSync(folder)).toEqual(["link"]);
+  });
+});
+
+test("replace() keeps the owner and the group of the file", async (context) => {
+  if (process.getuid?.() !== 0) context.skip("only root can give a file to another user");
+  const { file } = place();
+  writeFileSync(file, "before");
+  chownSync(file, 65_534, 65_533);
+  // Again, since the change of the owner has cleared the set-user-id bit.
+  chmodSync(file, 0o4600);
+  await open(file).replace(source(1n), "after");
+  const { uid, gid, mode } = statSync(file);
+  expect({ uid, gid, mode: mode & 0o7777 }).toEqual({ uid: 65_534, gid: 65_533, mode: 0o4600 });
+});
+
 describe("bad input to the file guard", () => {
   test.each([
     "no database at all, just a text that is long enough to look at",
@@ -220,6 +272,21 @@ describe("bad input to the file guard", () => {
     await expect(guard.append(source(1n), "y")).rejects.toThrow("deleted or replaced");
     expect(readFileSync(file, "utf8")).toBe("x");
   });
+
+  // A process that opens the ledger afterwards does not see what this guard writes to the old files.
+  test.each(["-wal", "-shm"])(
+    "S2: a guard refuses to write when the %s file of its ledger was deleted",
+    async (suffix) => {
+      const { folder, file } = place();
+      await open(file).append(source(1n), "x");
+      symlinkSync(`${file}.tenure`, join(folder, "ledger"));
+      const guard = open(file, { ledger: join(folder, "ledger") });
+      await guard.append(source(2n), "y");
+      rmSync(`${file}.tenure${suffix}`);
+      await expect(guard.append(source(2n), "z")).rejects.toThrow("deleted or replaced");
+      expect(readFileSync(file, "utf8")).toBe("xy");
+    },
+  );
 
   test("a lock that stays taken ends the wait with an error, and nothing is written", async () => {
     const { file } = place();

@@ -1,6 +1,7 @@
 // Goal: in a SQLite database the comparison, the highest token and the user's rows are one atomic step (S2). Method:
 // the library that this Node has, on real files; two connections stand for two processes; after every refusal or
 // failure both the rows and the highest are read back.
+import { linkSync, symlinkSync } from "node:fs";
 import type BetterSqlite3 from "better-sqlite3";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
@@ -24,6 +25,36 @@ function texts(database: Connection): unknown[] {
     .all()
     .map((row) => row.text);
 }
+
+describe("one database under two names", () => {
+  test("S2: a database file with a second name (hard link) is refused, and gets no table", () => {
+    const file = newFile();
+    const database = open(file);
+    const name = newFile();
+    linkSync(file, name);
+    expect(() => sqliteGuard(database)).toThrow(
+      expect.objectContaining({
+        code: "STORE_UNUSABLE",
+        message: expect.stringMatching(/has 2 names.*write at the same time/s),
+      }),
+    );
+    const tables = database.prepare("SELECT name FROM sqlite_schema WHERE name LIKE 'tenure%'");
+    expect(tables.all()).toEqual([]);
+  });
+
+  test("a database behind a symbolic link, in memory or in a temporary file has a guard", async () => {
+    const link = newFile();
+    const file = newFile();
+    open(file);
+    symlinkSync(file, link);
+    const driver = await loadDriver();
+    for (const database of [open(link), driver.open(":memory:"), driver.open("")]) {
+      const guard = sqliteGuard(database);
+      guard.raise(source(2n));
+      expect(guard.highest("ledger")).toBe(2n);
+    }
+  });
+});
 
 describe("the SQLite guard", () => {
   test("S2: admits equal and larger tokens; a lower one throws and nothing is written", () => {

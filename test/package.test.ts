@@ -117,9 +117,9 @@ const all = packed();
 describe("the packed files", () => {
   const files = all.map((file) => file.path);
 
-  test("are at most 700 kB unpacked", () => {
+  test("are at most 800 kB unpacked", () => {
     expect(all.length).toBeGreaterThan(0);
-    expect(all.reduce((sum, file) => sum + file.size, 0)).toBeLessThanOrEqual(700_000);
+    expect(all.reduce((sum, file) => sum + file.size, 0)).toBeLessThanOrEqual(800_000);
   });
 
   test("contain every export and the pages a user reads first", () => {

@@ -87,7 +87,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a late answer to an older renewal counts",
     file: machine,
-    find: "if (event.sentAt <= state.sentAt) return { state, commands: [] };",
+    find: "if (event.sentAt <= proofAfter(state)) return { state, commands: [] };",
     replace: "",
     test: machineTest,
   },
@@ -107,9 +107,24 @@ export const MUTANTS: readonly Mutant[] = [
       return end(`,
   },
   {
+    name: "a step of the wall clock is ignored",
+    file: machine,
+    find: "return distrust(state, event.now);",
+    replace: "return { state, commands: [] };",
+    test: machineTest,
+  },
+  {
+    name: "an answer from before a step of the wall clock counts",
+    file: machine,
+    find: `kind: "doubt", sentAfter: now, failures }`,
+    replace: `kind: "doubt", sentAfter: state.sentAt, failures }`,
+    test: machineTest,
+  },
+  {
     name: "a jump while opening is ignored",
     file: "holder/sessions.ts",
-    find: "if (jumped) session.close(false);",
+    find: `if (jumps.has("certain")) session.close(false);
+      else`,
     replace: "",
   },
   {

@@ -1,7 +1,7 @@
 // Time and chance as the rest of the code sees them. Interfaces only: `runtime/` has the real ones, the simulator and
 // the tests have their own, so that every line between a caller and a store can run on virtual time.
 // Assumption everything rests on: `now()` never goes back, and a stretch during which it stood still (a suspended
-// machine) is reported through `onJump`.
+// machine) is reported through `onJump`. A pause of a whole virtual machine is reported only if its wall clock shows it.
 
 export interface Timer {
   cancel(): void;
@@ -13,6 +13,13 @@ export interface TimerOptions {
   /** Keep the process alive while this timer is pending. @default false */
   readonly keepAlive?: boolean;
 }
+
+/**
+ * `certain`: time passed that `now()` did not count (suspend), or `now()` went back. Every deadline taken before is worthless.
+ * `possible`: only the wall clock moved forward. It was set, or the whole machine was paused (a virtual machine, a restored
+ * snapshot) and no clock of it counted. Every deadline taken before needs a confirmation.
+ */
+export type ClockJump = "certain" | "possible";
 
 export interface Clock {
   /** Milliseconds on this process's monotonic clock. Calls the `onJump` listeners first when it finds a jump. */
@@ -26,11 +33,8 @@ export interface Clock {
   setTimer(callback: () => void, delayMs: number, options?: TimerOptions): Timer;
   /** Calls back after pending I/O and timers had their chance: for work that must not crowd them out. */
   soon(callback: () => void): void;
-  /**
-   * Reports that time passed which `now()` did not count (suspend), or that `now()` went back. Every deadline taken
-   * before is worthless then. Returns the function that removes the listener.
-   */
-  onJump(listener: () => void): () => void;
+  /** Reports jumps to the listener. Returns the function that removes the listener. */
+  onJump(listener: (jump: ClockJump) => void): () => void;
 }
 
 /** The clock that all processes of one host share and that runs on in suspend. Embedded stores judge expiry by it. */

@@ -126,11 +126,15 @@ export class LeaseLostError extends TenureError {
   }
 }
 
-/** A renewal failed and is being retried: the lease may or may not still be held. Await `lease.settled()`. */
+/**
+ * The lease may or may not still be held: a renewal failed, or the wall clock moved forward, and no renewal has been confirmed
+ * since. `cause` says which. Await `lease.settled()`.
+ */
 export class LeaseInDoubtError extends TenureError {
   constructor(facts: { resource: string; cause?: unknown }) {
     super(
-      `The lease on "${facts.resource}" is in doubt: its last renewal failed and is being retried. ` +
+      `The lease on "${facts.resource}" is in doubt: a renewal failed, or the wall clock moved forward, and a new renewal is ` +
+        "not confirmed yet. " +
         'Await lease.settled() before acting, or acquire with whileInDoubt: "act".',
       { code: "LEASE_IN_DOUBT", retryable: true, resource: facts.resource, cause: facts.cause },
     );

@@ -27,10 +27,10 @@ interface Happening {
 
 const happenings: fc.Arbitrary<Happening[]> = fc.array(
   fc.record({
-    // The first four come often, the others end everything.
+    // The first five come often, the others end everything.
     type: fc.oneof(
       { weight: 9, arbitrary: fc.constantFrom("renewed", "renewalFailed", "looked") },
-      { weight: 3, arbitrary: fc.constant("renewalDue") },
+      { weight: 3, arbitrary: fc.constantFrom("renewalDue", "wallStepped") },
       { weight: 1, arbitrary: fc.constantFrom("refused", "clockJumped", "closed") },
     ) as fc.Arbitrary<SessionEvent["type"]>,
     after: fc.oneof(fc.constant(0), partOf(0.4), partOf(1)),
@@ -74,6 +74,7 @@ function eventOf(happening: Happening, now: number, timing: Timing): SessionEven
     case "renewalFailed":
       return { type, now, draw, sentAt: now };
     case "looked":
+    case "wallStepped":
       return { type, now };
     case "closed":
       return { type, inUse: flag };
@@ -90,6 +91,11 @@ function check(judge: (seen: Seen, timing: Timing) => void): void {
     ),
     { numRuns: 1_000 },
   );
+}
+
+/** Only an answer to a request that was sent after this instant counts. */
+function proofAfter(state: Exclude<SessionState, { readonly kind: "ended" }>): number {
+  return state.kind === "doubt" ? state.sentAfter : state.sentAt;
 }
 
 function did(step: SessionStep, what: SessionCommand["do"]): number {
@@ -128,7 +134,7 @@ describe("the end of a session", () => {
       // A granted ttl that is over before its answer came gives no time at all.
       const empty =
         event.type === "renewed" &&
-        event.sentAt > before.sentAt &&
+        event.sentAt > proofAfter(before) &&
         now >= event.sentAt + event.grantedTtlMs - marginOver(event.grantedTtlMs, timing);
       expect(step.state.kind === "ended").toBe(alwaysEnds || unwanted || empty);
     });
@@ -186,7 +192,7 @@ describe("the deadline and doubt", () => {
   test("the late answer to an older request changes nothing", () => {
     check(({ before, event, now, step }) => {
       if (before.kind === "ended" || event.type !== "renewed") return;
-      if (now >= before.safeUntil || event.sentAt > before.sentAt) return;
+      if (now >= before.safeUntil || event.sentAt > proofAfter(before)) return;
       expect(step).toEqual({ state: before, commands: [] });
     });
   });
@@ -201,16 +207,40 @@ describe("the deadline and doubt", () => {
     expect(newer.state.kind).toBe("doubt");
   });
 
-  test("S6: doubt begins with the first failure, and only a confirmation ends it", () => {
+  test("S6: doubt begins with a failure or a step of the wall clock, and only a confirmation ends it", () => {
     check(({ before, event, step }) => {
       const was = before.kind === "doubt";
       const is = step.state.kind === "doubt";
       expect(did(step, "enterDoubt")).toBe(!was && is ? 1 : 0);
-      if (!was && is) expect(event.type).toBe("renewalFailed");
-      if (event.type === "renewalFailed") expect(step.state.kind).not.toBe("confirmed");
+      const causes = ["renewalFailed", "wallStepped"];
+      if (!was && is) expect(causes).toContain(event.type);
+      if (causes.includes(event.type)) expect(step.state.kind).not.toBe("confirmed");
       const confirmed = was && step.state.kind === "confirmed";
       expect(did(step, "leaveDoubt")).toBe(confirmed ? 1 : 0);
       if (confirmed) expect(event.type).toBe("renewed");
+    });
+  });
+
+  test("S3: after a step of the wall clock only a renewal that was sent later ends the doubt", () => {
+    fc.assert(
+      fc.property(validTiming, happenings, (timing, drawn) => {
+        let steppedAt = Number.NEGATIVE_INFINITY;
+        walk(timing, drawn, ({ event, step }) => {
+          if (event.type === "wallStepped") steppedAt = event.now;
+          if (step.state.kind !== "confirmed") return;
+          expect(step.state.sentAt).toBeGreaterThan(steppedAt);
+        });
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test("a step of the wall clock changes no deadline, and a renewal follows at once", () => {
+    check(({ before, event, now, step }) => {
+      if (event.type !== "wallStepped" || before.kind === "ended" || now >= before.safeUntil)
+        return;
+      expect(step.state).toMatchObject({ kind: "doubt", safeUntil: before.safeUntil });
+      expect(step.commands).toContainEqual({ do: "renewAfter", delayMs: 0.01 });
     });
   });
 
@@ -240,11 +270,11 @@ describe("renewals", () => {
 
   test("a renewal that is due is sent once, and counts as failed after a healthy round trip at the latest", () => {
     check(({ before, event, step }, timing) => {
-      expect(did(step, "renew")).toBe(
-        event.type === "renewalDue" && before.kind !== "ended" && step.state.kind !== "ended"
-          ? 1
-          : 0,
-      );
+      const isDue =
+        event.type === "renewalDue" && before.kind !== "ended" && step.state.kind !== "ended";
+      // At the instant of a step of the wall clock it would prove nothing.
+      const isLater = isDue && before.kind === "doubt" && event.now <= before.sentAfter;
+      expect(did(step, "renew")).toBe(isDue && !isLater ? 1 : 0);
       for (const command of step.commands) {
         if (command.do !== "renew") continue;
         expect(command.limitMs).toBeLessThanOrEqual(timing.roundTripMs);

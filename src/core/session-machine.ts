@@ -2,7 +2,7 @@
 // renewed; every lease tied to it shares its deadline, its doubt and its end. `holder/session.ts` carries out the
 // commands and feeds back what happened. Nothing here reads a clock: each event brings `now` along.
 //
-//   confirmed --renewal failed--> doubt --renewed--> confirmed
+//   confirmed --renewal failed, wall clock stepped--> doubt --renewed--> confirmed
 //       |                           |
 //       +--- refused, deadline reached, clock jumped, unused, closed ---> ended
 
@@ -18,6 +18,8 @@ export type SessionState =
       readonly kind: "doubt";
       readonly sentAt: number;
       readonly safeUntil: number;
+      /** Only a renewal that was sent after this instant ends the doubt. */
+      readonly sentAfter: number;
       /** Renewals that failed in a row. */
       readonly failures: number;
     }
@@ -40,6 +42,8 @@ export type SessionEvent =
   | { readonly type: "refused" }
   | { readonly type: "looked"; readonly now: number }
   | { readonly type: "clockJumped" }
+  /** Only the wall clock moved forward: this machine may have been paused without any clock of it counting. */
+  | { readonly type: "wallStepped"; readonly now: number }
   /** `inUse`: work still runs under a lease of this session, so the store must not let go before the ttl is over. */
   | { readonly type: "closed"; readonly inUse: boolean };
 
@@ -84,6 +88,9 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
     case "renewalDue":
       if (event.now >= state.safeUntil) return outOfTime();
       if (!event.wanted) return end("released", "no lease needed the session any more", true);
+      // Sent at this instant, it would not end the doubt.
+      if (state.kind === "doubt" && event.now <= state.sentAfter)
+        return { state, commands: [RENEW_SOON] };
       return {
         state,
         commands: [
@@ -97,8 +104,8 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
       // An answer that comes after the deadline is too late, even though the store said yes: the leases were already
       // lost at that instant, and what is lost is never revived (S6).
       if (event.now >= state.safeUntil) return outOfTime();
-      // The late answer to an older request proves nothing that a newer one has not.
-      if (event.sentAt <= state.sentAt) return { state, commands: [] };
+      // The late answer to an older request proves nothing: a newer one was confirmed, or the time since is unknown.
+      if (event.sentAt <= proofAfter(state)) return { state, commands: [] };
       return confirm(event, timing, state.kind === "doubt" ? [{ do: "leaveDoubt" }] : []);
     case "renewalFailed":
       // A newer renewal than this one has been confirmed meanwhile.
@@ -113,6 +120,8 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
         "expired",
         "the clock jumped (the machine was suspended or its clock was set back)",
       );
+    case "wallStepped":
+      return distrust(state, event.now);
     case "closed":
       return end("released", "the session was closed", !event.inUse);
     default:
@@ -146,8 +155,31 @@ function confirm(
   };
 }
 
+type Live = Extract<SessionState, { readonly safeUntil: number }>;
+
+/** At once, but on any clock at a later instant: see `sentAfter`. Longer, and a renewal that is due now would be late (L3). */
+const RENEW_SOON: SessionCommand = { do: "renewAfter", delayMs: 0.01 };
+
+/** A renewal proves something only if it was sent after this instant. */
+function proofAfter(state: Live): number {
+  return state.kind === "doubt" ? state.sentAfter : state.sentAt;
+}
+
+/**
+ * The store may have counted time that this machine did not. The deadline stays: it is not moved by a guess, and a wall clock
+ * that was merely set must not cost a lease.
+ */
+function distrust(state: Live, now: number): SessionStep {
+  if (now >= state.safeUntil) return outOfTime();
+  const failures = state.kind === "doubt" ? state.failures : 0;
+  return {
+    state: { ...state, kind: "doubt", sentAfter: now, failures },
+    commands: [...(state.kind === "doubt" ? [] : [{ do: "enterDoubt" } as const]), RENEW_SOON],
+  };
+}
+
 function doubt(
-  state: Extract<SessionState, { readonly safeUntil: number }>,
+  state: Live,
   event: { readonly now: number; readonly sentAt: number; readonly draw: number },
   timing: Timing,
 ): SessionStep {
@@ -158,7 +190,7 @@ function doubt(
   const dueInMs = Math.max(0, dueAt - event.now);
   const delayMs = Math.min(dueInMs, backoffMs(renewalBackoff(timing), failures, event.draw));
   return {
-    state: { kind: "doubt", sentAt: state.sentAt, safeUntil: state.safeUntil, failures },
+    state: { ...state, kind: "doubt", sentAfter: proofAfter(state), failures },
     commands: [
       ...(state.kind === "doubt" ? [] : [{ do: "enterDoubt" } as const]),
       { do: "renewAfter", delayMs },

@@ -3,14 +3,14 @@
 // under kill -9 at any moment: the highest is raised and on the disk before the data is touched, and compared once more
 // under the lock in which the data is written. Readers need nothing of this: they open the file as ever.
 
-import { realpathSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { Clock } from "../core/clock.ts";
 import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
 import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
 import { systemParts } from "../runtime/system.ts";
+import { checkPlace } from "../stores/sqlite/place.ts";
 import { appendWhole, mend, replaceWhole, sizeOf } from "./file/data.ts";
 import { Ledger, LedgerLockedError, type Locked } from "./file/ledger.ts";
 import {
@@ -37,6 +37,11 @@ export interface FileGuardOptions extends GuardOptions {
    * crowd are refused. Too large: behind a process that was stopped inside the lock, everyone waits that long. @default 5,000
    */
   readonly waitMs?: number | undefined;
+  /**
+   * True permits a network file system (NFS, SMB, FUSE and others) for the file and its ledger. Set it only if no other host
+   * can reach them: locks may not reach other hosts, and then a stale token can be admitted. @default false
+   */
+  readonly allowNetworkFileSystem?: boolean | undefined;
   /** For tests. @default the system's */
   readonly clock?: Clock | undefined;
 }
@@ -44,12 +49,17 @@ export interface FileGuardOptions extends GuardOptions {
 const FILE_GUARD_OPTIONS: OptionNames<FileGuardOptions> = {
   ...GUARD_OPTIONS,
   ledger: true,
+  allowNetworkFileSystem: true,
   waitMs: true,
   clock: true,
 };
 
 export interface FileGuard extends Guard, AsyncDisposable {
-  /** Puts the data in place of all that was in the file: readers see the old or the new whole. On the disk when it resolves. */
+  /**
+   * Replaces the whole content of the file. Readers see either the old or the new content. The data is on the disk when the
+   * promise resolves. The new file keeps the mode of the old one, and its owner and group as far as this user may set them:
+   * root may set both, other users may set only a group that they belong to.
+   */
   replace(data: string | Uint8Array): Promise<void>;
   replace(source: TokenSource, data: string | Uint8Array): Promise<void>;
   /** Adds the data at the end. On the disk when it resolves; an append that a crash has torn is cut off by the next write. */
@@ -77,11 +87,15 @@ class GuardOnFile implements FileGuard {
 
   constructor(path: string, options: FileGuardOptions) {
     this.#bound = checkBound("fileGuard()", options, FILE_GUARD_OPTIONS);
-    this.#file = placeOf(path);
+    if (typeof path !== "string" || path === "")
+      throw new InvalidArgumentError("fileGuard(path) needs the path of a file.");
+    const place = { allowNetworkFileSystem: options.allowNetworkFileSystem ?? false };
+    // The real path, so that a guard that was given a link uses the same ledger and does not replace the link.
+    this.#file = checkPlace(path, place);
     const waitMs = checkWait(options.waitMs ?? 5_000);
     const clock = options.clock ?? systemParts().clock;
     const file = resolve(options.ledger ?? `${this.#file}.tenure`);
-    this.#ledger = new Ledger({ file, clock, waitMs });
+    this.#ledger = new Ledger({ file, clock, waitMs, ...place });
   }
 
   async replace(...args: [TokenSource, Data] | [Data]): Promise<void> {
@@ -184,25 +198,6 @@ function toBytes(data: unknown): Uint8Array {
   throw new InvalidArgumentError(
     `Expected data as a text or bytes (Uint8Array), got ${typeof data}.`,
   );
-}
-
-/** The real place, so that whoever comes by a link finds the same ledger and does not replace the link. */
-function placeOf(path: string): string {
-  if (typeof path !== "string" || path === "") {
-    throw new InvalidArgumentError("fileGuard(path) needs the path of a file.");
-  }
-  const file = resolve(path);
-  const folder = dirname(file);
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
-    throw new InvalidArgumentError(
-      `The folder ${folder} does not exist. Create it, or name another file.`,
-    );
-  }
-  const stat = statSync(file, { throwIfNoEntry: false });
-  if (stat !== undefined && !stat.isFile()) {
-    throw new InvalidArgumentError(`${file} is not a plain file. Name a file.`);
-  }
-  return stat === undefined ? join(realpathSync(folder), basename(file)) : realpathSync(file);
 }
 
 function checkWait(waitMs: number): number {

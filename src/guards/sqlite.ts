@@ -5,6 +5,7 @@
 
 import type { OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
+import { checkPlace } from "../stores/sqlite/place.ts";
 import {
   admit,
   checkBound,
@@ -39,9 +40,18 @@ export interface SqliteGuardOptions extends GuardOptions {
    * same table, or they do not see each other's tokens. @default "tenure_guard"
    */
   readonly table?: string | undefined;
+  /**
+   * True permits a database on a network file system (NFS, SMB, FUSE and others). Set it only if no other host can reach the
+   * file: locks may not reach other hosts, and then a stale token can be admitted. @default false
+   */
+  readonly allowNetworkFileSystem?: boolean | undefined;
 }
 
-const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = { ...GUARD_OPTIONS, table: true };
+const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = {
+  ...GUARD_OPTIONS,
+  table: true,
+  allowNetworkFileSystem: true,
+};
 
 export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
   /**
@@ -62,7 +72,8 @@ export function sqliteGuard<Database extends SqliteDatabase>(
 ): SqliteGuard<Database> {
   const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
-  const tokens = openTokens(checkDatabase(database), table);
+  refuseSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
+  const tokens = openTokens(database, table);
   const admission = openAdmission(database, table);
   // A database in memory has no file, and ends with the process.
   const file = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
@@ -102,6 +113,13 @@ export function sqliteGuard<Database extends SqliteDatabase>(
     raise: (source) => guarded(source, () => undefined),
     highest: (resource) => tokens.read(checkResource(resource)),
   };
+}
+
+/** A database in memory or in a temporary file has no path, and no other process can open it. */
+function refuseSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
+  const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+  const file = firstOf(row);
+  if (typeof file === "string" && file !== "") checkPlace(file, { allowNetworkFileSystem });
 }
 
 function rollBack(database: SqliteDatabase): void {

@@ -1,7 +1,7 @@
 // One kept-alive session: carries out what core/session-machine.ts decides. It sends one renewal for all its leases,
 // tells them of doubt and of the end, and keeps the two instants that `lease.check()` compares the clock with.
 
-import type { Clock, Random, Timer } from "../core/clock.ts";
+import type { Clock, ClockJump, Random, Timer } from "../core/clock.ts";
 import type { LossReason } from "../core/errors.ts";
 import {
   openSession,
@@ -80,7 +80,7 @@ export class Session {
     // Read before listening: a jump that this reading finds is for Sessions, which has been listening since the sending.
     const first = openSession({ ...opened, now: parts.clock.now() }, parts.timing);
     this.#state = first.state;
-    this.#stopListening = parts.clock.onJump(() => this.#feed({ type: "clockJumped" }));
+    this.#stopListening = parts.clock.onJump((jump) => this.jumped(jump));
     this.#apply(first);
   }
 
@@ -152,6 +152,18 @@ export class Session {
   withdrawLater(resource: string, attempt: string): void {
     const until = this.#parts.clock.now() + LATE_TTLS * this.timing.ttlMs;
     this.#withdrawn.set(attempt, { resource, attempt, until });
+  }
+
+  /** The clock jumped since the newest confirmed request was sent. */
+  jumped(jump: ClockJump): void {
+    if (jump !== "possible") {
+      this.#feed({ type: "clockJumped" });
+      return;
+    }
+    this.#doubtCause ??= new Error(
+      "The wall clock moved forward and no other clock did: it was set, or this machine was paused.",
+    );
+    this.#feed({ type: "wallStepped", now: this.#parts.clock.now() });
   }
 
   /** The store does not know this session any more. */

@@ -1,7 +1,7 @@
 // One shared session for each set of timing numbers, opened when it is first needed: a thousand leases of one process
 // are renewed by one request, and the caller does nothing for it.
 
-import type { Clock, Random } from "../core/clock.ts";
+import type { Clock, ClockJump, Random } from "../core/clock.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { checkTiming, type Timing } from "../core/timing.ts";
 import type { Store } from "../stores/store.ts";
@@ -79,10 +79,8 @@ export class Sessions {
     const sessionId = random.id();
     const limitMs = timing.roundTripMs;
     const request = { sessionId, holderId, ttlMs: timing.ttlMs, limitMs };
-    let jumped = false;
-    const stopListening = clock.onJump(() => {
-      jumped = true;
-    });
+    const jumps = new Set<ClockJump>();
+    const stopListening = clock.onJump((jump) => jumps.add(jump));
     try {
       const sentAt = clock.now();
       const opened = await withLimit(clock, limitMs, "opening of a session", () =>
@@ -94,8 +92,9 @@ export class Sessions {
         { ...this.#parts, timing },
         { sessionId, sentAt, grantedTtlMs: opened.ttlMs },
       );
-      // A jump since the sending makes `sentAt` worthless. The session itself listens only from here on.
-      if (jumped) session.close(false);
+      // A jump since the sending makes `sentAt` worthless or doubtful. The session itself listens only from here on.
+      if (jumps.has("certain")) session.close(false);
+      else if (jumps.has("possible")) session.jumped("possible");
       if (session.end === undefined) return session;
     } finally {
       stopListening();

@@ -1,71 +1,14 @@
-// Goal: time that the monotonic clock did not count is always reported, and nothing else is. Method: a made-up machine
+// Goal: time that the monotonic clock did not count is always reported, a wall clock that moved forward alone is reported as a
+// possible jump, and nothing else is reported. Method: a made-up machine
 // with its three clocks (monotonic, wall, boot) that can sleep, be set, be slowed and be interrupted between two
 // readings; the real timers only where their own punctuality is the subject.
 import { performance } from "node:perf_hooks";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
+import { Machine } from "../../test/support/clock-machine.ts";
 import { SystemClock } from "./system-clock.ts";
 
 const HOUR_MS = 3_600_000;
-
-/** A machine whose clocks are numbers. `interrupt` stops the process before a later reading of any of them. */
-class Machine {
-  mono = 5_000;
-  wall = 1_700_000_000_000;
-  boot = 86_400_000;
-  readings = 0;
-  readonly #interruptions = new Map<number, number>();
-
-  readonly clock: SystemClock;
-  jumps = 0;
-
-  constructor(prepare: (machine: Machine) => void = () => undefined) {
-    prepare(this);
-    this.clock = new SystemClock({
-      monotonicMs: () => this.#read(() => this.mono),
-      // Date.now() shows whole milliseconds, /proc/uptime hundredths of a second.
-      wallMs: () => this.#read(() => Math.floor(this.wall)),
-      hostClock: {
-        stepMs: 10,
-        bootId: "made-up",
-        now: () => this.#read(() => Math.floor(this.boot / 10) * 10),
-      },
-    });
-    this.clock.onJump(() => {
-      this.jumps += 1;
-    });
-  }
-
-  /** Time passes for all three. */
-  pass(ms: number): void {
-    this.mono += ms;
-    this.wall += ms;
-    this.boot += ms;
-  }
-
-  /** A suspended machine: the monotonic clock stands still. */
-  sleep(ms: number): void {
-    this.wall += ms;
-    this.boot += ms;
-  }
-
-  interrupt(readingsFromNow: number, ms: number): void {
-    this.#interruptions.set(this.readings + readingsFromNow, ms);
-  }
-
-  /** Lets a timer of the clock fire, which compares all clocks. */
-  timer(): Promise<void> {
-    return new Promise((resolve) => {
-      this.clock.setTimer(resolve, 0, { keepAlive: true });
-    });
-  }
-
-  #read(value: () => number): number {
-    this.readings += 1;
-    this.pass(this.#interruptions.get(this.readings) ?? 0);
-    return value();
-  }
-}
 
 describe("what is a jump", () => {
   test("S3: a suspend is reported by the very next now(), before it answers", () => {
@@ -147,9 +90,59 @@ describe("what is a jump", () => {
   });
 });
 
+describe("what is a possible jump", () => {
+  // QEMU stops the clocks of a virtual machine with it; afterwards its agent sets the wall clock.
+  test.each([60_000, HOUR_MS, 51])(
+    "S3: a wall clock that moves forward alone by %i ms is reported by the next now(), before it answers, and once",
+    (step) => {
+      const machine = new Machine();
+      machine.pass(1_000);
+      machine.clock.now();
+      machine.wall += step;
+      const seen: number[] = [];
+      machine.clock.onJump(() => seen.push(machine.clock.now()));
+      expect(machine.clock.now()).toBe(6_000);
+      expect({ steps: machine.steps, jumps: machine.jumps }).toEqual({ steps: 1, jumps: 0 });
+      expect(seen).toEqual([6_000]);
+      for (let reading = 0; reading < 5; reading += 1) machine.clock.now();
+      machine.pass(10_000);
+      machine.clock.now();
+      expect(machine.steps).toBe(1);
+      machine.wall += step;
+      machine.clock.now();
+      expect(machine.steps).toBe(2);
+    },
+  );
+
+  test("S3: a timer finds the step if no now() came before", async () => {
+    const machine = new Machine();
+    machine.wall += 60_000;
+    await machine.timer();
+    expect({ steps: machine.steps, jumps: machine.jumps }).toEqual({ steps: 1, jumps: 0 });
+  });
+
+  test("a suspend is a certain jump and not a possible one as well", () => {
+    const machine = new Machine();
+    machine.sleep(60_000);
+    machine.clock.now();
+    expect({ steps: machine.steps, jumps: machine.jumps }).toEqual({ steps: 0, jumps: 1 });
+  });
+
+  test("S3: an interruption at any reading hides no step", () => {
+    for (let reading = 1; reading <= 8; reading += 1) {
+      const machine = new Machine();
+      machine.wall += 60_000;
+      machine.interrupt(reading, 120_000);
+      machine.clock.now();
+      machine.clock.now();
+      expect(machine.steps).toBe(1);
+    }
+  });
+});
+
 describe("what is no jump", () => {
   test.each([HOUR_MS, -HOUR_MS, 51, -51])(
-    "a wall clock set by %i ms alone is no jump",
+    "a wall clock set by %i ms alone is no certain jump",
     async (step) => {
       const machine = new Machine();
       for (let times = 0; times < 3; times += 1) {
@@ -163,6 +156,16 @@ describe("what is no jump", () => {
     },
   );
 
+  test("a wall clock that is set back is no possible jump either", async () => {
+    const machine = new Machine();
+    for (const step of [-HOUR_MS, -60_000, -51]) {
+      machine.wall += step;
+      machine.clock.now();
+      await machine.timer();
+    }
+    expect(machine.steps).toBe(0);
+  });
+
   test("a wall clock that is slewed for a day is no jump", () => {
     const machine = new Machine();
     for (let minute = 0; minute < 24 * 60; minute += 1) {
@@ -171,7 +174,7 @@ describe("what is no jump", () => {
       machine.wall += 30 * (minute % 2 === 0 ? 1 : -3);
       machine.clock.now();
     }
-    expect(machine.jumps).toBe(0);
+    expect(machine.jumps + machine.steps).toBe(0);
   });
 
   test("a wall clock that is set does not hide the suspend after it", () => {
@@ -193,13 +196,16 @@ describe("what is no jump", () => {
     fc.assert(
       fc.property(fc.array(move, { maxLength: 30 }), (moves) => {
         const machine = new Machine();
+        let forward = 0;
         for (const { passMs, setWallMs, interruptAt, interruptMs } of moves) {
+          if (setWallMs > 0) forward += 1;
           machine.pass(passMs);
           machine.wall += setWallMs;
           machine.interrupt(interruptAt, interruptMs);
           machine.clock.now();
         }
         expect(machine.jumps).toBe(0);
+        expect(machine.steps).toBeLessThanOrEqual(forward);
       }),
       { numRuns: 500 },
     );

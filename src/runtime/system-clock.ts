@@ -1,8 +1,10 @@
 // The real clock. Node's monotonic clock stands still while a Linux machine is suspended, and a lease library that
-// does not notice acts on leases that ended in its sleep. So every reading also looks at the wall clock, which is cheap;
-// when the two disagree, the boot clock (which runs on in suspend) tells a suspend from a wall clock that was set.
+// does not notice acts on leases that ended in its sleep. So every reading also looks at the wall clock, which is cheap.
+// When the two disagree, we read the boot clock, which runs on in suspend. If it shows a suspend, the jump is certain. If only
+// the wall clock moved forward, it was set, or the whole virtual machine was paused and its clock was corrected afterwards:
+// the jump is possible.
 
-import type { Clock, HostClock, Timer, TimerOptions } from "../core/clock.ts";
+import type { Clock, ClockJump, HostClock, Timer, TimerOptions } from "../core/clock.ts";
 
 /** Where the readings come from; tests put their own in. */
 export interface ClockSources {
@@ -20,7 +22,7 @@ const DELAY_MAX_MS = 2 ** 31 - 1;
 
 export class SystemClock implements Clock {
   readonly #sources: ClockSources;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(jump: ClockJump) => void>();
   /** Two steps of the boot clock plus the time between two readings: less than this is no suspend. */
   readonly #jumpMs: number;
   #wallOffset: number;
@@ -83,23 +85,27 @@ export class SystemClock implements Clock {
     setImmediate(callback);
   }
 
-  onJump(listener: () => void): () => void {
+  onJump(listener: (jump: ClockJump) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   #compare(now: number): void {
     const wentBack = now < this.#last;
-    // The monotonic clock is read after the boot clock: being interrupted in between then hides a sleep until the next
-    // comparison, and never invents one.
-    const boot = this.#sources.hostClock.now();
-    const bootOffset = boot - this.#sources.monotonicMs();
-    const slept = bootOffset - this.#bootOffset > this.#jumpMs;
-    this.#wallOffset = this.#sources.wallMs() - now;
+    // At one instant: an interruption between two readings would look like a step of the wall clock.
+    const { monotonic, wall, boot } = readTogether(this.#sources);
+    const slept = boot - monotonic - this.#bootOffset > this.#jumpMs;
+    const stepped = wall - monotonic - this.#wallOffset > WALL_TOLERANCE_MS;
+    this.#wallOffset = wall - monotonic;
     this.#last = now;
-    if (!slept && !wentBack) return;
-    this.#bootOffset = bootOffset;
-    for (const listener of [...this.#listeners]) listener();
+    if (slept || wentBack) {
+      this.#bootOffset = boot - monotonic;
+      this.#report("certain");
+    } else if (stepped) this.#report("possible");
+  }
+
+  #report(jump: ClockJump): void {
+    for (const listener of [...this.#listeners]) listener(jump);
   }
 }
 

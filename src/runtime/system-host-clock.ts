@@ -3,7 +3,7 @@
 // counts sleep there. Other platforms have no boot id that can be had without a native addon.
 
 import { execFileSync } from "node:child_process";
-import { openSync, readFileSync, readSync } from "node:fs";
+import { openSync, readFileSync, readlinkSync, readSync, statfsSync } from "node:fs";
 import type { HostClock } from "../core/clock.ts";
 import { StoreUnusableError } from "../core/errors.ts";
 
@@ -13,18 +13,58 @@ export function systemHostClock(platform: string = process.platform): HostClock 
   return unsupportedHostClock(platform);
 }
 
+/** statfs number of the kernel's own /proc. */
+const PROC_FILE_SYSTEM = 0x9fa0;
+/** The namespace that all processes belong to unless they were moved out of it. Its number is fixed in the kernel. */
+const FIRST_TIME_NAMESPACE = "time:[4026531834]";
+
 function linuxHostClock(): HostClock {
   const file = openSync("/proc/uptime", "r");
   const buffer = Buffer.alloc(64);
+  let bootId: string | undefined;
   return {
     stepMs: 10,
-    bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
+    get bootId(): string {
+      bootId ??= linuxBootId();
+      return bootId;
+    },
     now: () => {
       const length = readSync(file, buffer, 0, buffer.length, 0);
       // "35.42 61.30\n": the first number, in seconds with two decimals. Rounded, because 35.42 * 1000 is not whole.
       return Math.round(Number.parseFloat(buffer.toString("latin1", 0, length)) * 1000);
     },
   };
+}
+
+/**
+ * A time namespace moves /proc/uptime by an offset, so readings of two namespaces cannot be compared, just like those of
+ * two boots. The offset is part of the id because the kernel reuses the number of a namespace that has ended.
+ */
+function linuxBootId(): string {
+  refuseForeignUptime(statfsSync("/proc/uptime").type);
+  const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  const namespace = timeNamespace();
+  if (namespace === FIRST_TIME_NAMESPACE) return boot;
+  const offsets = readFileSync("/proc/self/timens_offsets", "utf8").trim().split(/\s+/).join(" ");
+  return `${boot} ${namespace} ${offsets}`;
+}
+
+function refuseForeignUptime(type: number): void {
+  if (type === PROC_FILE_SYSTEM) return;
+  throw new StoreUnusableError(
+    `/proc/uptime is not the kernel's own file: another file system (type 0x${type.toString(16)}) is mounted over it, as ` +
+      "lxcfs does for containers. The processes of this host then do not share one clock, so two processes could hold one " +
+      "lease. Start the container without that mount, or use a store with a server.",
+  );
+}
+
+function timeNamespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/time");
+  } catch {
+    // A kernel without time namespaces has only one clock.
+    return FIRST_TIME_NAMESPACE;
+  }
 }
 
 function darwinHostClock(): HostClock {

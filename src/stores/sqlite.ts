@@ -33,6 +33,8 @@ export function sqliteStore(options: SqliteOptions): OpenStore {
     );
   }
   return async (parts) => {
+    // Throws, before anything is created, on a host whose processes do not share one clock.
+    void parts.hostClock.bootId;
     const driver = await loadDriver(options.driver);
     const file = resolve(options.file);
     const allowNetworkFileSystem = options.allowNetworkFileSystem ?? false;

@@ -1,7 +1,7 @@
 // A clock that stands still until a test moves it. Timers fire in order, promises get their turn between two of them,
 // and a jump is one call: no test has to sleep.
 
-import type { Clock, HostClock, Random, Timer } from "../core/clock.ts";
+import type { Clock, ClockJump, HostClock, Random, Timer } from "../core/clock.ts";
 
 interface Pending {
   readonly at: number;
@@ -14,7 +14,7 @@ export class ManualClock implements Clock {
   #now = 1_000;
   #order = 0;
   readonly #pending = new Set<Pending>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(jump: ClockJump) => void>();
 
   constructor() {
     const now = (): number => this.#now;
@@ -39,7 +39,7 @@ export class ManualClock implements Clock {
     this.setTimer(callback, 0);
   }
 
-  onJump(listener: () => void): () => void {
+  onJump(listener: (jump: ClockJump) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -69,9 +69,12 @@ export class ManualClock implements Clock {
     this.#now += ms;
   }
 
-  /** The machine was suspended: the listeners hear of it, the monotonic clock does not show it. */
-  jump(): void {
-    for (const listener of [...this.#listeners]) listener();
+  /**
+   * Reports a jump, which the monotonic clock does not show. `certain`: the machine was suspended. `possible`: only the wall
+   * clock moved forward, as after a pause of the whole machine.
+   */
+  jump(jump: ClockJump = "certain"): void {
+    for (const listener of [...this.#listeners]) listener(jump);
   }
 
   #next(until: number): Pending | undefined {

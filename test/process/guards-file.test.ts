@@ -1,7 +1,7 @@
 // Goal: kill -9 at any moment leaves a guarded file whole, loses nothing that was acknowledged, and lets no lower token
 // in. Method: a process that writes without a pause is killed after a random while, again and again, each time with a
 // larger token; every line says at its end what it said at its beginning.
-import { readdirSync, readFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { fileGuard } from "../../src/guards/file.ts";
@@ -78,4 +78,36 @@ describe("kill -9 in the middle of guarded writes to a file", () => {
     expect(readFileSync(file, "utf8")).toBe("the end");
     expect(readdirSync(folder).sort()).toEqual(["state", "state.tenure"]);
   });
+});
+
+test("a writer that may not keep the owner of the file replaces it and keeps its mode", async (context) => {
+  if (process.getuid?.() !== 0) context.skip("only root can start a writer as another user");
+  const folder = processes.folder();
+  const file = join(folder, "data");
+  writeFileSync(file, "before");
+  chmodSync(file, 0o664);
+  chmodSync(folder, 0o777);
+  const writer = processes.start(WRITER, { file, token: 1, replaces: true }, { uid: 65_534 });
+  await writer.heard("written");
+  await writer.kill();
+  const { uid, mode } = statSync(file);
+  expect({ uid, mode: mode & 0o7777 }).toEqual({ uid: 65_534, mode: 0o664 });
+});
+
+// Closing any descriptor of a file drops all locks that the process has on it. SQLite before 3.51 then loses commits when
+// another process closes the ledger.
+test("S2: a second guard in one process does not drop the locks of the first", async (context) => {
+  if (process.platform !== "linux") context.skip("only Linux lists the locks of a process");
+  const file = join(processes.folder(), "data");
+  const [first, second] = [fileGuard(file), fileGuard(file)];
+  const locks = (): string[] => {
+    const { ino } = statSync(`${file}.tenure`);
+    const lines = readFileSync("/proc/locks", "utf8").split("\n");
+    return lines.filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${ino} `));
+  };
+  await first.raise({ resource: "ledger", token: 1n });
+  expect(locks()).toHaveLength(1);
+  await second.raise({ resource: "ledger", token: 2n });
+  expect(locks()).toHaveLength(1);
+  await Promise.all([first.close(), second.close()]);
 });

@@ -14,7 +14,7 @@ import { systemParts } from "../../src/runtime/system.ts";
 import { SystemClock } from "../../src/runtime/system-clock.ts";
 import { localDisk } from "../../src/stores/sqlite/disk.ts";
 import { type Connection, loadDriver } from "../../src/stores/sqlite/driver.ts";
-import { refuseNetworkFileSystem } from "../../src/stores/sqlite/file.ts";
+import { refuseNetworkFileSystem } from "../../src/stores/sqlite/place.ts";
 import { Waker } from "../../src/stores/sqlite/waker.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import type { Store } from "../../src/stores/store.ts";

@@ -37,6 +37,7 @@ async function makeLine(): Promise<Line> {
   const watchers = new Set<() => void>();
   const disk: Disk = {
     identityOf: () => "the same",
+    realPathOf: (file) => file,
     watch: (_file, onReport) => {
       watchers.add(onReport);
       return { close: () => watchers.delete(onReport) };

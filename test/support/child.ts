@@ -20,6 +20,8 @@ export interface StartOptions {
   readonly uid?: number | undefined;
   /** False: the worker has no stdin, so that nothing of ours keeps its event loop alive. @default true */
   readonly commands?: boolean | undefined;
+  /** A command that ends by running the command line appended to it, such as `unshare -m`. @default none */
+  readonly through?: readonly string[] | undefined;
 }
 
 /** A worker that says nothing for so long hangs. */
@@ -37,7 +39,9 @@ export class Child {
 
   constructor(script: URL, settings: object, options: StartOptions) {
     this.#script = fileURLToPath(script);
-    this.#process = spawn(process.execPath, [this.#script, JSON.stringify(settings)], {
+    const line = [process.execPath, this.#script, JSON.stringify(settings)];
+    const [command = "", ...rest] = [...(options.through ?? []), ...line];
+    this.#process = spawn(command, rest, {
       stdio: [options.commands === false ? "ignore" : "pipe", "pipe", "pipe"],
       ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
     });

@@ -4,11 +4,13 @@
 import {
   closeSync,
   fchmodSync,
+  fchownSync,
   fsyncSync,
   ftruncateSync,
   openSync,
   renameSync,
   rmSync,
+  type Stats,
   statSync,
   writeSync,
 } from "node:fs";
@@ -20,10 +22,10 @@ export function replaceWhole(file: string, data: Uint8Array, lastCheck: () => vo
   const fresh = freshNameOf(file);
   rmSync(fresh, { force: true });
   try {
-    const mode = statSync(file, { throwIfNoEntry: false })?.mode;
+    const old = statSync(file, { throwIfNoEntry: false });
     const descriptor = openSync(fresh, "wx", 0o666);
     try {
-      if (mode !== undefined) fchmodSync(descriptor, mode & 0o7777);
+      if (old !== undefined) keepRights(descriptor, old);
       writeAll(descriptor, data);
       fsyncSync(descriptor);
     } finally {
@@ -37,6 +39,26 @@ export function replaceWhole(file: string, data: Uint8Array, lastCheck: () => vo
     throw error;
   }
   syncFolder(file);
+}
+
+/** The owner before the mode: changing the owner clears the set-user-id bit, which must not stay with another owner. */
+function keepRights(descriptor: number, old: Stats): void {
+  const hasGroup = tryOwner(descriptor, KEEP, old.gid);
+  const hasOwner = tryOwner(descriptor, old.uid, KEEP);
+  fchmodSync(descriptor, old.mode & (hasOwner && hasGroup ? 0o7777 : 0o777));
+}
+
+/** Tells fchown() to leave an id unchanged. */
+const KEEP = -1;
+
+function tryOwner(descriptor: number, uid: number, gid: number): boolean {
+  try {
+    fchownSync(descriptor, uid, gid);
+    return true;
+  } catch {
+    // Not allowed for this user. The file then belongs to the writer, as any file that it creates.
+    return false;
+  }
 }
 
 export function appendWhole(file: string, data: Uint8Array, offset: number): void {

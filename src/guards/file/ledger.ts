@@ -3,12 +3,11 @@
 // kill -9 and a power cut. A process that is stopped inside the lock keeps it, and everyone stalls until it goes on or
 // dies: no one may write past it, since it may yet finish its rename.
 
-import { closeSync, openSync, statfsSync, statSync } from "node:fs";
-import { dirname } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { ClosedError, StoreUnusableError } from "../../core/errors.ts";
 import { padToken, parseToken } from "../../core/token.ts";
 import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../stores/sqlite/driver.ts";
+import { ensureFile, identityOf, type PlaceOptions } from "../../stores/sqlite/place.ts";
 
 /** The lock was not free in time. The guard knows whose write that was. */
 export class LedgerLockedError extends Error {}
@@ -40,12 +39,8 @@ const SCHEMA = `
   PRAGMA application_id = ${APPLICATION_ID};
   PRAGMA user_version = 1;`;
 const RETRY_MS = 3;
-/** Numbers that statfs gives for file systems on which a lock may not reach the other hosts: NFS, SMB, CIFS, 9p, AFS, Ceph. */
-const NETWORK_FILE_SYSTEMS = [
-  0x6969, 0x517b, 0xfe534d42, 0xff534d42, 0x01021997, 0x5346414f, 0x00c36400,
-];
 
-export interface LedgerOptions {
+export interface LedgerOptions extends PlaceOptions {
   readonly file: string;
   readonly clock: Clock;
   readonly waitMs: number;
@@ -59,6 +54,7 @@ interface Opened {
 export class Ledger {
   readonly #options: LedgerOptions;
   #opening: Promise<Opened> | undefined;
+  #realFile = "";
   #identity = "";
   #isClosed = false;
 
@@ -117,18 +113,17 @@ export class Ledger {
   }
 
   async #openFile(): Promise<Opened> {
-    const { file } = this.#options;
     const driver = await loadDriver();
-    refuseNetwork(dirname(file));
-    // Made empty first, so that only its owner may read it: SQLite gives its side files the same mode.
-    closeSync(openSync(file, "a", 0o600));
+    const file = ensureFile(this.#options.file, this.#options);
+    this.#realFile = file;
     const connection = driver.open(file);
     try {
       // Our own waiting does not block the event loop; SQLite's would.
       connection.exec("PRAGMA busy_timeout = 0");
       await this.#whenFree(() => prepare(connection, file));
-      this.#identity = identityOf(file);
-      return { connection, notes: notesOf(connection, file) };
+      const notes = notesOf(connection, file);
+      this.#identity = this.#findIdentity();
+      return { connection, notes };
     } catch (error) {
       connection.close();
       throw error;
@@ -150,14 +145,19 @@ export class Ledger {
     }
   }
 
-  /** A lock on a file that is no longer there locks nobody out. */
+  /** A lock on a file that is no longer there keeps no other process out, and no other process reads its log. */
   #refuseReplaced(): void {
     const { file } = this.#options;
-    if (identityOf(file) === this.#identity) return;
+    if (this.#findIdentity() === this.#identity) return;
     throw new StoreUnusableError(
-      `${file} was deleted or replaced while it was in use. Nothing was written. It remembers the highest tokens: ` +
+      `${file} (or its -wal or -shm file) was deleted or replaced while it was in use. Nothing was written. It remembers the highest tokens: ` +
         "put it back, or, if no former holder can be left, open the guard anew.",
     );
+  }
+
+  #findIdentity(): string {
+    const paths = [this.#options.file, `${this.#realFile}-wal`, `${this.#realFile}-shm`];
+    return paths.map(identityOf).join(" ");
   }
 
   #explained(error: unknown): unknown {
@@ -199,6 +199,8 @@ function prepare(connection: Connection, file: string): void {
   }
   // FULL: a raised highest is on the disk before the data is touched. The second makes macOS really flush.
   connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON");
+  // The first read creates the -wal and -shm files.
+  connection.prepare("SELECT count(*) FROM highest").get();
 }
 
 /** Prepared once per connection. */
@@ -245,17 +247,4 @@ function rollBack(connection: Connection): void {
   } catch {
     // SQLite has done so by itself, as when the disk is full.
   }
-}
-
-function identityOf(file: string): string {
-  const stat = statSync(file, { throwIfNoEntry: false });
-  return stat === undefined ? "missing" : `${stat.dev}:${stat.ino}`;
-}
-
-function refuseNetwork(folder: string): void {
-  if (!NETWORK_FILE_SYSTEMS.includes(statfsSync(folder).type)) return;
-  throw new StoreUnusableError(
-    `${folder} is on a network file system, where the lock may not reach other hosts. Use a local disk, or put the file ` +
-      "behind a service with httpGuard().",
-  );
 }

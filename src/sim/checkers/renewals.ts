@@ -1,7 +1,8 @@
 // One lost renewal loses nothing (L3), at any time of the day. What a session may count on follows from the numbers: it is
 // confirmed for sentAt + grantedTtl - margin, and before a round trip is missing from that, two more renewals were sent
 // (2 * renewEvery + roundTrip <= ttl - margin). So nothing runs out before that end, nor with fewer than two renewals lost.
-// And where none fails, none is sent before an interval is over.
+// And where none fails, none is sent before an interval is over, except once after the wall clock was set forward. An answer to
+// a renewal that was sent before that does not count.
 
 import { type Plan, renewEveryMs } from "../plan.ts";
 import type { Traced } from "../world/trace.ts";
@@ -10,6 +11,7 @@ import type { MakeChecker } from "./checker.ts";
 /** Timers are never early, by a thousandth of a millisecond; a ttl divided by three is not exact. */
 const ROUNDING_MS = 0.1;
 const LOST_MIN = 2;
+const NEVER = Number.NEGATIVE_INFINITY;
 
 /** What the newest confirmed renewal of a session, or its opening, gave it; by the holder's clock. */
 interface Confirmed {
@@ -39,7 +41,9 @@ export const renewals: MakeChecker = (plan) => {
       if (event.kind === "asked" && event.what === "renew") {
         const session = sessions.get(event.session);
         session?.sent.push(event.now);
-        const earlyMs = isQuiet(session) ? session.confirmed.sentAt + everyMs - event.now : 0;
+        const earlyMs = isQuiet(session, event)
+          ? session.confirmed.sentAt + everyMs - event.now
+          : 0;
         if (earlyMs > ROUNDING_MS)
           report("requests", `${event.who} renewed ${earlyMs.toFixed(2)} ms before it was due`);
       }
@@ -56,8 +60,12 @@ export const renewals: MakeChecker = (plan) => {
   };
 };
 
-function isQuiet(session: Renewals | undefined): session is Renewals {
-  return session !== undefined && !session.hasFailed;
+function isQuiet(
+  session: Renewals | undefined,
+  { wallSteppedAt = NEVER }: Extract<Traced, { kind: "asked" }>,
+): session is Renewals {
+  if (session === undefined || session.hasFailed) return false;
+  return wallSteppedAt < session.confirmed.sentAtTrue;
 }
 
 /** Undefined: it had to end. */
@@ -93,7 +101,7 @@ function answered(
     if (sentAt >= confirmed.sentAt) session.hasFailed = true;
     return;
   }
-  if (sentAt <= confirmed.sentAt) return;
+  if (sentAt <= confirmed.sentAt || event.sentAtTrue <= (event.wallSteppedAt ?? NEVER)) return;
   session.confirmed = confirmedBy(plan, event);
   session.hasFailed = false;
   session.sent = session.sent.filter((other) => other > sentAt);

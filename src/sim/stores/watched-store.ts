@@ -16,7 +16,8 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
     const { sessionId: session = "", resource, attempt } = of;
     const now = clocks.now();
     const about = resource !== undefined && attempt !== undefined ? { resource, attempt } : {};
-    trace.note(who, { kind: "asked", what, session, now, ...about });
+    const { wallSteppedAt } = clocks;
+    trace.note(who, { kind: "asked", what, session, now, wallSteppedAt, ...about });
     return { sentAt: now, sentAtTrue: clocks.trueInstant(now) };
   };
   return {
@@ -42,7 +43,10 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       const session = request.sessionId;
       const sent = asked("renew", request);
       const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void =>
-        trace.note(who, { kind: "renewed", session, ...sent, now: clocks.now(), outcome, ttlMs });
+        trace.note(who, {
+          ...{ kind: "renewed", session, ...sent, now: clocks.now(), outcome, ttlMs },
+          wallSteppedAt: clocks.wallSteppedAt,
+        });
       try {
         const answer = await store.renew(request);
         note(answer.kind, answer.kind === "renewed" ? answer.ttlMs : 0);

@@ -19,6 +19,7 @@ export class HostClocks {
   /** What the boot clock counted and the monotonic one did not. */
   #slept = 0;
   #wallOffset: number;
+  #wallSteppedAt = Number.NEGATIVE_INFINITY;
   #boots = 1;
   #steadySince = Number.NEGATIVE_INFINITY;
   #jumpedAt = Number.NEGATIVE_INFINITY;
@@ -63,8 +64,14 @@ export class HostClocks {
     return this.#wallOffset + this.#boot();
   }
 
+  /** When the wall clock was last set forward, as a true instant. A program notices it with its next reading of the clock. */
+  get wallSteppedAt(): number {
+    return this.#wallSteppedAt;
+  }
+
   stepWall(byMs: number): void {
     this.#wallOffset += byMs;
+    if (byMs > 0) this.#wallSteppedAt = this.#schedule.now;
   }
 
   /** Continuous: what it shows does not jump. */

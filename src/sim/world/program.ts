@@ -2,7 +2,7 @@
 // suspended with its machine, and killed. After a stop the order is Node's own: a loop that was busy takes the I/O of its
 // batch before any timer, one that was idle takes the timers first (measured; shared/research, "After SIGSTOP").
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock, ClockJump, Timer } from "../../core/clock.ts";
 import type { Chance } from "./chance.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { Schedule, Scheduled } from "./schedule.ts";
@@ -29,11 +29,12 @@ export class Program {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly #schedule: Schedule;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(jump: ClockJump) => void>();
   #stops = 0;
   #isDead = false;
   #runsSince = Number.NEGATIVE_INFINITY;
   #hasJumped = false;
+  #wallSteppedAt: number;
   #heldIo: (() => void)[] = [];
   #heldTimers: Pending[] = [];
   readonly #timers = new Set<Pending>();
@@ -45,6 +46,7 @@ export class Program {
     this.#schedule = parts.schedule;
     this.clocks = parts.clocks;
     this.chance = parts.chance;
+    this.#wallSteppedAt = parts.clocks.wallSteppedAt;
     this.#forgetRate = parts.clocks.onRate(() => this.#armAgain());
     this.clock = {
       now: () => this.#now(),
@@ -96,6 +98,7 @@ export class Program {
   kill(): void {
     this.#isDead = true;
     this.#forgetRate();
+    this.#listeners.clear();
     [this.#heldIo, this.#heldTimers, this.#outbox] = [[], [], []];
   }
 
@@ -124,9 +127,11 @@ export class Program {
   }
 
   #now(): number {
-    if (this.#hasJumped) {
-      this.#hasJumped = false;
-      for (const listener of [...this.#listeners]) listener();
+    const { wallSteppedAt } = this.clocks;
+    if (this.#hasJumped || this.#wallSteppedAt !== wallSteppedAt) {
+      const jump = this.#hasJumped ? "certain" : "possible";
+      [this.#hasJumped, this.#wallSteppedAt] = [false, wallSteppedAt];
+      for (const listener of [...this.#listeners]) listener(jump);
     }
     return this.clocks.now();
   }

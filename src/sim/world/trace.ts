@@ -65,6 +65,8 @@ export type Happening =
   /** The same, and when the answer came by the program's own clock. */
   | {
       readonly kind: "renewed";
+      /** As of `asked`, when the answer came. */
+      readonly wallSteppedAt?: number;
       readonly session: string;
       readonly sentAt: number;
       readonly sentAtTrue: number;
@@ -161,6 +163,8 @@ export type Happening =
   | {
       readonly kind: "asked";
       readonly what: string;
+      /** When the wall clock of its machine was last set forward, as a true instant, if ever. */
+      readonly wallSteppedAt?: number;
       readonly session: string;
       readonly now: number;
       readonly resource?: string;

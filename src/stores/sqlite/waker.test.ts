@@ -17,6 +17,7 @@ class MadeUpFile {
   constructor() {
     const disk: Disk = {
       identityOf: () => "the same",
+      realPathOf: (file) => file,
       watch: (_file, onReport) => {
         this.watchers += 1;
         this.#report = onReport;

@@ -78,7 +78,7 @@ export class Waker {
   #watch(): void {
     try {
       this.#watcher = this.#disk.watch(
-        `${this.#file}-wal`,
+        `${this.#disk.realPathOf(this.#file)}-wal`,
         () => this.#reported(),
         () => this.#goBlind(),
       );

@@ -18,7 +18,10 @@ function lockedFile(): { writer: Writer; clock: ManualClock; tries: () => number
     exec: () => undefined,
     prepare: (sql: string) => ({ run: sql.startsWith("BEGIN") ? run : () => ({ changes: 0 }) }),
   } as unknown as Connection;
-  const disk = { identityOf: () => "the same" } as unknown as Disk;
+  const disk = {
+    realPathOf: (file: string) => file,
+    identityOf: () => "the same",
+  } as unknown as Disk;
   const parts = { connection, file: "made-up", disk, clock, random: manualRandom() };
   const writer = new Writer({ ...parts, onCommit: () => undefined });
   const free = (): void => {

@@ -45,6 +45,7 @@ export interface WriterParts {
 
 export class Writer {
   readonly #parts: WriterParts;
+  readonly #realFile: string;
   readonly #identity: string;
   readonly #sideIdentity: string;
   #lookAt = 0;
@@ -62,8 +63,9 @@ export class Writer {
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
+    this.#realFile = parts.disk.realPathOf(parts.file);
     this.#identity = parts.disk.identityOf(parts.file);
-    this.#sideIdentity = sideIdentityOf(parts);
+    this.#sideIdentity = this.#findSideIdentity();
     this.#begin = parts.connection.prepare("BEGIN IMMEDIATE");
     this.#commit = parts.connection.prepare("COMMIT");
   }
@@ -163,13 +165,16 @@ export class Writer {
     clock.setTimer(() => this.#turn(), delayMs, { keepAlive: true });
   }
 
-  /** A file that was deleted or replaced still takes our writes, but nobody else sees them: two worlds, two holders. */
+  /**
+   * A file that was deleted or replaced still takes our writes, but no other process sees them, so two processes could hold
+   * one lease. The main file is checked by the path that the user gave: a link in it may be pointed elsewhere.
+   */
   #checkIdentity(): void {
     const { file, disk, clock } = this.#parts;
     const now = clock.now();
     if (now >= this.#sideLookAt) {
       this.#sideLookAt = now + SIDE_LOOK_MS;
-      this.#orphaned ||= sideIdentityOf(this.#parts) !== this.#sideIdentity;
+      this.#orphaned ||= this.#findSideIdentity() !== this.#sideIdentity;
     }
     if (now >= this.#lookAt) {
       this.#lookAt = now + LOOK_MS;
@@ -185,9 +190,10 @@ export class Writer {
   #closedError(): StoreUnavailableError {
     return new StoreUnavailableError(`${this.#parts.file} is closed.`, { applied: "no" });
   }
-}
 
-/** The log and the lock table beside the file, which exist while it is open. */
-function sideIdentityOf({ disk, file }: WriterParts): string {
-  return `${disk.identityOf(`${file}-wal`)} ${disk.identityOf(`${file}-shm`)}`;
+  /** The log and the lock table, which exist while the file is open. They are beside the real file, not beside a link to it. */
+  #findSideIdentity(): string {
+    const { disk } = this.#parts;
+    return `${disk.identityOf(`${this.#realFile}-wal`)} ${disk.identityOf(`${this.#realFile}-shm`)}`;
+  }
 }

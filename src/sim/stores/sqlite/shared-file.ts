@@ -57,6 +57,7 @@ export class SharedFile {
 
   disk(program: Program): Disk {
     return {
+      realPathOf: (file) => file,
       identityOf: () => "the same",
       watch: (_file, onReport) => {
         const watcher = { program, onReport };

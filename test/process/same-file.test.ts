@@ -1,0 +1,180 @@
+// Goal: two processes never hold one lease because they reached one store file by two paths, or one file by two clocks.
+// Method: real bind mounts in mount namespaces of their own, real hard and symbolic links, real time namespaces. Where the
+// kernel or the user's rights do not allow them, the test is skipped with the reason.
+import { execFileSync } from "node:child_process";
+import { linkSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, type TestContext, test } from "vitest";
+import { fileGuard } from "../../src/guards/file.ts";
+import { crew } from "../support/process-children.ts";
+import { hostMs } from "../support/process-file.ts";
+import { failed, puppet } from "../support/process-puppet.ts";
+
+const TIMING = { ttlMs: 1_500, clockErrorMs: 10, roundTripMs: 200 };
+const FUSE = new URL("./workers/fuse.mjs", import.meta.url);
+const processes = crew();
+
+/** Skips the test where this command fails. */
+function needs(ctx: TestContext, ...[command = "", ...args]: string[]): void {
+  try {
+    execFileSync(command, args, { stdio: "pipe" });
+  } catch (error) {
+    const said = (error as Error).message.trim().split("\n").at(-1);
+    ctx.skip(`${command} ${args.join(" ")} is not possible here: ${said}`);
+  }
+}
+
+/** Runs a process in a mount namespace of its own, in which `what` is visible at `where`. */
+function mounted(what: string, where: string): { through: string[] } {
+  const script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"';
+  return { through: ["unshare", "-m", "sh", "-c", script, "sh", what, where] };
+}
+
+describe("one store file under two names", () => {
+  test("S4: a bind mount of a single file is refused, a bind mount of its folder is shared", async (ctx) => {
+    needs(ctx, "unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt");
+    const [home, away] = [processes.folder(), processes.folder()];
+    const [file, other] = [join(home, "tenure.db"), join(away, "te nure.db")];
+    const holder = await puppet(processes, file);
+    const held = await holder.acquire("settlement", TIMING);
+    writeFileSync(other, "");
+    const error = await failed(puppet(processes, other, {}, mounted(file, other)));
+    expect([error.name, error.code]).toEqual(["StoreUnusableError", "STORE_UNUSABLE"]);
+    expect(error.message).toContain(`${other} is a mount point`);
+    expect(error.message).toContain("two processes could hold one lease");
+    expect(error.message).toContain("Mount the folder instead");
+    const through = await puppet(processes, join(away, "tenure.db"), {}, mounted(home, away));
+    expect(await through.tryAcquire("settlement", TIMING)).toBeUndefined();
+    expect(await holder.check("settlement")).toBe(held.token);
+  });
+
+  test("S4: a file with a second name (hard link) is refused under both names", async () => {
+    const folder = processes.folder();
+    const [file, other] = [join(folder, "tenure.db"), join(folder, "other.db")];
+    const holder = await puppet(processes, file);
+    await holder.acquire("settlement", TIMING);
+    linkSync(file, other);
+    for (const name of [file, other]) {
+      const error = await failed(puppet(processes, name));
+      expect(error.code).toBe("STORE_UNUSABLE");
+      expect(error.message).toContain(`${name} has 2 names (hard links)`);
+      expect(error.message).toContain("two processes could hold one lease");
+    }
+    rmSync(other);
+    const second = await puppet(processes, file);
+    expect(await second.tryAcquire("settlement", TIMING)).toBeUndefined();
+  });
+
+  test("processes that use a symbolic link and the file itself compete for one lease", async () => {
+    const [folder, links] = [processes.folder(), processes.folder()];
+    const [file, link] = [join(folder, "tenure.db"), join(links, "link.db")];
+    const holder = await puppet(processes, file);
+    symlinkSync(file, link);
+    const other = await puppet(processes, link);
+    await holder.acquire("settlement", TIMING);
+    expect(await other.tryAcquire("settlement", TIMING)).toBeUndefined();
+    const waiting = other.acquire("settlement", { ...TIMING, waitMs: 10_000 });
+    await holder.release("settlement");
+    expect((await waiting).token).toBe(2n);
+  });
+
+  test.each([["-wal"], ["-shm"]])(
+    "S6, S7: a holder behind a symbolic link notices that the %s file was deleted",
+    async (suffix) => {
+      const [folder, links] = [processes.folder(), processes.folder()];
+      const [file, link] = [join(folder, "tenure.db"), join(links, "link.db")];
+      writeFileSync(file, "");
+      symlinkSync(file, link);
+      const holder = await puppet(processes, link);
+      const held = await holder.acquire("settlement", TIMING);
+      const overAt = hostMs() + TIMING.ttlMs;
+      rmSync(`${file}${suffix}`);
+      expect((await holder.lost(held)).at).toBeLessThanOrEqual(overAt);
+      const error = await failed(holder.tryAcquire("other", TIMING));
+      expect([error.name, error.applied]).toEqual(["StoreUnavailableError", "no"]);
+      expect(error.message).toContain("deleted or replaced");
+    },
+  );
+
+  test("S6, S7: a holder notices that a symbolic link in its path was pointed elsewhere", async () => {
+    const folder = processes.folder();
+    for (const release of ["one", "two"]) mkdirSync(join(folder, release));
+    symlinkSync("one", join(folder, "current"));
+    const file = join(folder, "current", "tenure.db");
+    const holder = await puppet(processes, file);
+    const held = await holder.acquire("settlement", TIMING);
+    const overAt = hostMs() + TIMING.ttlMs;
+    symlinkSync("two", join(folder, "next"));
+    renameSync(join(folder, "next"), join(folder, "current"));
+    expect((await holder.lost(held)).at).toBeLessThanOrEqual(overAt);
+  });
+});
+
+test("S4: a symbolic link into a network file system is refused by the store and by the file guard", async (ctx) => {
+  const [folder, remote] = [processes.folder(), processes.folder()];
+  needs(ctx, "test", "-w", "/dev/fuse");
+  const ready = await processes.start(FUSE, { folder: remote }).heard("ready");
+  if (ready.error !== undefined) ctx.skip(`FUSE cannot be mounted here: ${ready.error}`);
+  processes.afterwards(() => execFileSync("umount", ["-l", remote]));
+  const link = join(folder, "link");
+  symlinkSync(join(remote, "file"), link);
+  const error = await failed(puppet(processes, link));
+  expect(error.code).toBe("STORE_UNUSABLE");
+  expect(error.message).toContain(`${join(remote, "file")} is on FUSE`);
+  expect(error.message).toContain("allowNetworkFileSystem");
+  expect(() => fileGuard(link)).toThrow("is on FUSE");
+  expect(() => fileGuard(join(remote, "new"))).toThrow("is on FUSE");
+});
+
+test("S2: a bind mount of a single file is refused by the file guard and by the SQLite guard", (ctx) => {
+  needs(ctx, "unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt");
+  const [home, away] = [join(processes.folder(), "data.db"), join(processes.folder(), "data.db")];
+  for (const file of [home, away]) new Database(file).exec("CREATE TABLE entry (text)").close();
+  const [command = "", ...args] = mounted(home, away).through;
+  const code = `
+    import Database from "better-sqlite3";
+    import { fileGuard } from "tenure/guards/file";
+    import { sqliteGuard } from "tenure/guards/sqlite";
+    const file = ${JSON.stringify(away)};
+    for (const make of [() => fileGuard(file), () => sqliteGuard(new Database(file))]) {
+      try { make(); console.log("made"); } catch (error) { console.log(error.message); }
+    }`;
+  const node = [process.execPath, "--input-type=module", "-e", code];
+  const said = execFileSync(command, [...args, ...node], { encoding: "utf8" })
+    .trim()
+    .split("\n");
+  expect(said).toHaveLength(2);
+  for (const message of said) {
+    expect(message).toContain(`${away} is a mount point`);
+    expect(message).toContain("write at the same time");
+  }
+});
+
+describe("one store file under two clocks", () => {
+  test("S4: a process in another time namespace does not take a lease that is held", async (ctx) => {
+    needs(ctx, "unshare", "-T", "--boottime", "100000", "true");
+    const file = join(processes.folder(), "tenure.db");
+    const holder = await puppet(processes, file);
+    const held = await holder.acquire("settlement", TIMING);
+    const through = ["unshare", "-T", "--boottime", "100000"];
+    const other = await puppet(processes, file, {}, { through });
+    // By the rule for other boots: the holder learns that its session is gone, and the other one waits out a whole ttl.
+    const lost = holder.lost(held);
+    const taken = await other.acquire("settlement", { ...TIMING, waitMs: 10_000 });
+    expect(taken.token).toBe(2n);
+    expect((await lost).at).toBeLessThan(taken.at);
+  });
+
+  test("S4: a host clock that is not the kernel's own (lxcfs) is refused", async (ctx) => {
+    needs(ctx, "unshare", "-m", "mount", "--bind", "/proc/version", "/proc/uptime");
+    const folder = processes.folder();
+    const uptime = join(folder, "uptime");
+    writeFileSync(uptime, "17.42 10.00\n");
+    const file = join(folder, "tenure.db");
+    const error = await failed(puppet(processes, file, {}, mounted(uptime, "/proc/uptime")));
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toContain("/proc/uptime");
+    expect(error.message).toContain("two processes could hold one lease");
+  });
+});
