@@ -78,9 +78,12 @@ async function holderOf(store: Store, resource: string): Promise<string | undefi
   return (await store.read(read)).holder?.sessionId;
 }
 
-/** A store on a client that the test is going to make throw. */
-async function throwing(name: string): Promise<{ client: Redis; store: Store }> {
-  const client = new Redis(redis().url);
+/** A store on a client that the test may change, on a server that does not have the script of grants yet. */
+async function fresh(
+  name: string,
+  url: string = redis().url,
+): Promise<{ client: Redis; store: Store }> {
+  const client = new Redis(url);
   onTestFinished(() => client.disconnect());
   const store = await redisStore({ client, prefix: name.replace(" ", "-") })(systemParts());
   onTestFinished(() => store.close());
@@ -170,7 +173,7 @@ describe("what is asked in one turn", () => {
   });
 
   test("a client that throws fails what was asked, and nothing else", async () => {
-    const { client, store } = await throwing("throws");
+    const { client, store } = await fresh("throws");
     await useBundle(store);
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     const throws = vi
@@ -190,7 +193,7 @@ describe("what is asked in one turn", () => {
   });
 
   test("a client that throws when it is given the text of a script fails what was asked", async () => {
-    const { client, store } = await throwing("throws late");
+    const { client, store } = await fresh("throws late");
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     client.call = ((command: string, ...words: string[]) => {
       if (command.toLowerCase() === "eval") throw new Error("out of order");
@@ -284,6 +287,20 @@ test("each keeps its own limit, and an answer that comes too late counts for not
   const alone = grant("alone");
   expect(sent()).toBe(before + 1);
   expect(await alone).toMatchObject({ kind: "granted" });
+});
+
+test("S7: a grant whose limit is over when the server asks for the script is not sent again", async () => {
+  const proxy = await startProxy(redis());
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const { client, store } = await fresh("late", proxy.url);
+  proxy.hold("replies");
+  const one = { sessionId: "one", holderId: "one", resource: "r", attempt: "late", queue: false };
+  const reason = await reasonOf(store.grant({ ...one, limitMs: 100 }));
+  expect(reason).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+  await proxy.heal();
+  // Two answers on the same connection: whatever was sent behind the first has been handled before the second.
+  for (let round = 0; round < 2; round += 1) await client.ping();
+  expect(await redis().command("EXISTS", "{late}:r:r")).toBe(0);
 });
 
 test("with `replicas` a release does not wait for the grants of its turn to be confirmed", async () => {
