@@ -41,6 +41,7 @@ async function world(options: { url?: string; replicas?: number } = {}): Promise
   const store = await redisStore({ client, prefix, replicas })(systemParts());
   onTestFinished(() => store.close());
   for (const sessionId of ["one", "two"]) await open(store, sessionId);
+  await useBundle(store);
   let attempts = 0;
   const grant: World["grant"] = (resource, more) => {
     attempts += 1;
@@ -54,6 +55,12 @@ async function world(options: { url?: string; replicas?: number } = {}): Promise
     release: (resource, token, sessionId = "one") =>
       store.release({ sessionId, resource, token, limitMs: LIMIT_MS }),
   };
+}
+
+/** A server process that does not have the script yet is sent its text, which costs one command more, once. */
+async function useBundle(store: Store): Promise<void> {
+  const nobody = { sessionId: "nobody", resource: "first", token: 1n, limitMs: LIMIT_MS };
+  expect(await store.release(nobody)).toEqual({ kind: "notHeld" });
 }
 
 async function open(store: Store, sessionId: string): Promise<void> {
@@ -71,9 +78,28 @@ async function holderOf(store: Store, resource: string): Promise<string | undefi
   return (await store.read(read)).holder?.sessionId;
 }
 
+/** A store on a client that the test may change, on a server that does not have the script of grants yet. */
+async function fresh(
+  name: string,
+  url: string = redis().url,
+): Promise<{ client: Redis; store: Store }> {
+  const client = new Redis(url);
+  onTestFinished(() => client.disconnect());
+  const store = await redisStore({ client, prefix: name.replace(" ", "-") })(systemParts());
+  onTestFinished(() => store.close());
+  await open(store, "one");
+  return { client, store };
+}
+
+function askFor(store: Store, resource: string): ReturnType<Store["grant"]> {
+  const one = { sessionId: "one", holderId: "one", queue: false, limitMs: LIMIT_MS };
+  return store.grant({ ...one, resource, attempt: resource });
+}
+
 describe("what is asked in one turn", () => {
   test("leaves in few calls, sixteen at most in one; each grant has a token of its own", async () => {
     const { store, grant, release, sent } = await world();
+    await store.list({ prefix: "", limit: 1, limitMs: LIMIT_MS });
     const before = sent();
     const names = Array.from({ length: 49 }, (_, index) => `r${index}`);
     const tokens = await Promise.all(names.map((name) => tokenOf(grant(name))));
@@ -147,11 +173,8 @@ describe("what is asked in one turn", () => {
   });
 
   test("a client that throws fails what was asked, and nothing else", async () => {
-    const client = new Redis(redis().url);
-    onTestFinished(() => client.disconnect());
-    const store = await redisStore({ client, prefix: "throws" })(systemParts());
-    onTestFinished(() => store.close());
-    await open(store, "one");
+    const { client, store } = await fresh("throws");
+    await useBundle(store);
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     const throws = vi
       .fn(call)
@@ -160,16 +183,25 @@ describe("what is asked in one turn", () => {
         throw new Error("out of order");
       });
     client.call = throws as unknown as typeof client.call;
-    const ask = (resource: string): ReturnType<Store["grant"]> =>
-      store.grant({
-        ...{ sessionId: "one", holderId: "one", queue: false, limitMs: LIMIT_MS },
-        ...{ resource, attempt: resource },
-      });
-    const [first, ...rest] = await Promise.allSettled(["a", "b", "c"].map(ask));
+    const [first, ...rest] = await Promise.allSettled(
+      ["a", "b", "c"].map((name) => askFor(store, name)),
+    );
     expect(first).toMatchObject({ status: "fulfilled", value: { kind: "granted" } });
     for (const failed of rest)
       expect(failed).toMatchObject({ reason: { code: "STORE_UNAVAILABLE" } });
     expect(throws).toHaveBeenCalledTimes(2);
+  });
+
+  test("a client that throws when it is given the text of a script fails what was asked", async () => {
+    const { client, store } = await fresh("throws late");
+    const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
+    client.call = ((command: string, ...words: string[]) => {
+      if (command.toLowerCase() === "eval") throw new Error("out of order");
+      return call(command, ...words);
+    }) as typeof client.call;
+    await expect(askFor(store, "r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    client.call = call as typeof client.call;
+    expect(await askFor(store, "r")).toMatchObject({ kind: "granted" });
   });
 
   test("only those who want a place in the queue get one", async () => {
@@ -255,6 +287,20 @@ test("each keeps its own limit, and an answer that comes too late counts for not
   const alone = grant("alone");
   expect(sent()).toBe(before + 1);
   expect(await alone).toMatchObject({ kind: "granted" });
+});
+
+test("S7: a grant whose limit is over when the server asks for the script is not sent again", async () => {
+  const proxy = await startProxy(redis());
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const { client, store } = await fresh("late", proxy.url);
+  proxy.hold("replies");
+  const one = { sessionId: "one", holderId: "one", resource: "r", attempt: "late", queue: false };
+  const reason = await reasonOf(store.grant({ ...one, limitMs: 100 }));
+  expect(reason).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+  await proxy.heal();
+  // Two answers on the same connection: whatever was sent behind the first has been handled before the second.
+  for (let round = 0; round < 2; round += 1) await client.ping();
+  expect(await redis().command("EXISTS", "{late}:r:r")).toBe(0);
 });
 
 test("with `replicas` a release does not wait for the grants of its turn to be confirmed", async () => {

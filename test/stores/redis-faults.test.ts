@@ -118,6 +118,8 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     const session = { sessionId: "one", limitMs: 5_000 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: true };
+    // The server has the script from here on: otherwise the reply that is lost would be that it does not have it.
+    expect((await store.grant({ ...ask, resource: "other" })).kind).toBe("granted");
     proxy.cut("replies");
     expect(await reasonOf(store.grant({ ...ask, limitMs: 200 }))).toMatchObject({
       applied: "unknown",
@@ -175,7 +177,7 @@ describe("a server that dies", () => {
     expect(fresh.token).toBeGreaterThan(before);
   });
 
-  test("S1: SIGKILL of a server that keeps nothing: who saw a higher token refuses the lower one", async () => {
+  test("S1: SIGKILL of a server that keeps nothing: tokens go on, and the holder learns that its lease is gone", async () => {
     const warnings: string[] = [];
     const onWarning = (text: string): void => void warnings.push(text);
     const tenure = await holder({ url: forgetful().url, prefix: newPrefix(), onWarning });
@@ -183,27 +185,33 @@ describe("a server that dies", () => {
     expect(tenure.guarantees.tokenFalls).toContain("everything is lost");
     expect(warnings.join(" ")).toContain("appendonly yes");
     for (let round = 0; round < 3; round += 1) await (await tenure.acquire("r")).release();
+    const held = await tenure.acquire("r");
+    const ended = new Promise((resolve) => held.signal.addEventListener("abort", resolve));
     await forgetful().kill();
     await forgetful().start();
-    const error = await reasonOf(tenure.acquire("r", { waitMs: 5_000 }));
-    if (!isTenureError(error, "TOKEN_REGRESSION")) throw new Error(`got ${String(error)}`);
-    expect(error).toMatchObject({ offered: 1n, highest: 3n });
-    expect((await tenure.read("r")).holder).toBeUndefined();
+    await ended;
+    expect(held.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "expired" });
+    const next = await tenure.acquire("r", { waitMs: 5_000 });
+    expect(next.token).toBeGreaterThan(held.token);
   });
 });
 
 describe("a failover", () => {
-  test("S1: a replica that missed writes takes over: no process accepts a token it has seen", async () => {
+  test("S1: a replica that missed writes takes over: tokens go on, and a lease that it missed is revoked", async () => {
     const pair = await startRedisPair({ own: true });
     onTestFinished(() => pair[Symbol.asyncDispose]());
     const { master, replica } = pair;
-    const tenure = await holder({ url: master.url });
-    expect(tenure.guarantees.tokenFalls).toContain("promoted that missed writes");
+    // Its session must live through the change of servers, which a busy machine makes slow.
+    const defaults = { ...timing, ttlMs: 20_000, renewEveryMs: 500 };
+    const tenure = await connect(redisStore({ url: master.url }), { defaults });
+    onTestFinished(() => tenure.close({ drainMs: 0 }));
+    expect(tenure.guarantees.tokenFalls).toContain("replica that missed writes");
     const first = await tenure.acquire("r");
     await first.release();
+    const kept = await tenure.acquire("kept");
     const isCopied = async (): Promise<boolean> =>
-      (await replica.command("GET", "{tenure}:token")) === String(first.token);
-    await until("the replica has the first token", isCopied, 5_000);
+      (await replica.command("GET", "{tenure}:token")) === String(kept.token);
+    await until("the replica has the first tokens", isCopied, 5_000);
     await replica.command("REPLICAOF", "NO", "ONE");
     const seen: bigint[] = [];
     for (let round = 0; round < 3; round += 1) {
@@ -211,13 +219,17 @@ describe("a failover", () => {
       seen.push(lease.token);
       await lease.release();
     }
+    const missed = await tenure.acquire("missed");
+    const ended = new Promise((resolve) => missed.signal.addEventListener("abort", resolve));
     await master.kill();
     // The replica takes the master's address, as a virtual one would move.
     await replica.command("CONFIG", "SET", "port", String(master.port));
-    const error = await reasonOf(tenure.acquire("r", { waitMs: 10_000 }));
-    if (!isTenureError(error, "TOKEN_REGRESSION")) throw new Error(`got ${String(error)}`);
-    expect(error).toMatchObject({ highest: seen.at(-1) });
-    expect(seen).toContain((error as unknown as { offered: bigint }).offered);
+    await ended;
+    expect(missed.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+    const next = await tenure.acquire("r", { waitMs: 10_000 });
+    for (const token of [...seen, missed.token]) expect(next.token).toBeGreaterThan(token);
+    // What the replica did not miss goes on.
+    expect(await kept.release()).toBe("released");
   });
 
   test("replicas: 1 grants only what the replica has confirmed, and gives back the rest", async () => {

@@ -55,8 +55,9 @@ async function useAllScripts(store: Store): Promise<void> {
   const session = { sessionId: "first", limitMs: LIMIT_MS };
   const attempt = { ...session, resource: "first", attempt: "first.1" };
   await store.grant({ ...attempt, holderId: "first", queue: true });
-  const stop = AbortSignal.abort();
-  await store.untilFree({ ...attempt, attempt: "first.2", signal: stop }).catch(() => undefined);
+  // Nobody has this one, so the look that every wait begins with is the only one.
+  const { signal } = new AbortController();
+  await store.untilFree({ ...attempt, resource: "free", attempt: "first.2", signal });
   await store.renew({ ...session, withdrawn: [] });
   await store.read({ resource: "first", consistency: "linearizable", limitMs: LIMIT_MS });
 }

@@ -65,6 +65,7 @@ async function makeLine(): Promise<Line> {
   };
   const leave = new AbortController();
   const granted: number[] = [];
+  let token = 0n;
   const stores: SqliteStore[] = [];
   const now = async <T>(answer: Promise<T>): Promise<T> => {
     await clock.advance(0);
@@ -82,11 +83,17 @@ async function makeLine(): Promise<Line> {
     const asked = { sessionId, resource: "r", attempt: `${sessionId}.1`, limitMs };
     const request = { ...asked, holderId: sessionId, queue: true };
     const first = await now(store.grant(request));
-    if (first.kind === "granted") return void granted.push(index);
+    if (first.kind === "granted") {
+      token = first.token;
+      return void granted.push(index);
+    }
     const wait = async (): Promise<void> => {
       for (;;) {
         await store.untilFree({ ...asked, signal: leave.signal });
-        if ((await store.grant(request)).kind === "granted") break;
+        const again = await store.grant(request);
+        if (again.kind !== "granted") continue;
+        token = again.token;
+        break;
       }
       granted.push(index);
     };
@@ -95,7 +102,6 @@ async function makeLine(): Promise<Line> {
 
   const release = async (holder: number): Promise<void> => {
     const sessionId = `session-${holder}`;
-    const token = BigInt(granted.length);
     const released = stores[holder]?.release({ sessionId, resource: "r", token, limitMs: 5_000 });
     await clock.advance(0);
     expect((await released)?.kind).toBe("released");

@@ -66,8 +66,8 @@ export const REDIS_MUTANTS: readonly Mutant[] = [
   {
     name: "redis: scripts are not sent again after a restart",
     file: "stores/redis/requests.ts",
-    find: 'if (replyCode(error) !== "NOSCRIPT") failed(error);',
-    replace: 'if (replyCode(error) !== "NOSUCH") failed(error);',
+    find: 'replyCode(error) !== "NOSCRIPT") return failed(error);',
+    replace: 'replyCode(error) !== "NOSUCH") return failed(error);',
     store: "redis",
   },
   {

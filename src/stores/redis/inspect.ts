@@ -76,30 +76,31 @@ export function promises(
 ): { readonly guarantees: Guarantees; readonly warnings: readonly string[] } {
   const durable = facts.appendonly === true && facts.appendfsync === "always";
   const evicts = facts.evicts !== undefined && facts.evicts !== "noeviction";
-  const falls = ["when the counter is deleted or the data is restored from a copy"];
+  const losses = ["a restore from a copy, or deleting the counter"];
   const warnings: string[] = [];
   if (!durable) {
     const loss = lossOf(facts);
-    falls.push(`when the server restarts (${loss})`);
+    losses.push(`a restart (${loss})`);
     warnings.push(
-      `Tokens may fall when Redis restarts: ${loss}. Set appendonly yes and appendfsync always.`,
+      `A lease may be granted twice when Redis restarts: ${loss}. Set appendonly yes and appendfsync always.`,
     );
   }
-  falls.push(
+  losses.push(
     replicas > 0
-      ? `when a replica is promoted that is not among the ${replicas} that confirmed`
-      : "when a replica is promoted that missed writes",
+      ? `the promotion of a replica that is not among the ${replicas} that confirmed`
+      : "the promotion of a replica that missed writes",
   );
   if (evicts) {
-    falls.push(`when memory runs out (maxmemory-policy ${facts.evicts} may evict the counter)`);
+    losses.push(`eviction (maxmemory-policy ${facts.evicts} may evict the counter)`);
     warnings.push(
-      `Redis may evict leases and tokens when memory runs out (maxmemory-policy ${facts.evicts}). Set noeviction.`,
+      `Redis may evict leases when memory runs out (maxmemory-policy ${facts.evicts}), and then grant them twice. Set noeviction.`,
     );
   }
   const guarantees: Guarantees = {
     store: "redis",
-    tokenSource: "one counter for all resources of the prefix, raised by the granting script",
-    tokenFalls: falls.join("; "),
+    tokenSource:
+      "one counter for all resources of the prefix, raised by the granting script; after a restart, a promotion or the loss of the counter it starts at the server's wall clock, or above the last known token if that is higher",
+    tokenFalls: `when data is lost and the server's wall clock was set back before (data is lost by ${losses.join("; ")}), or when the counter is set to a lower number by hand`,
     expiryClock: "the server's wall clock: a step of it moves every expiry",
     ttlStepMs: 1,
     expiryLagMs: 2,

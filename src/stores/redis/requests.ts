@@ -101,19 +101,13 @@ export class Requests {
       if (!isOver) reject(reason);
     };
     const { sha, text } = this.#loaded.get(call.script) as Loaded;
-    try {
-      this.#evaluate(line, "evalsha", sha, call).then(answered, (error: unknown) => {
-        // A server process that does not have the script starts its era before it grants anything.
-        if (replyCode(error) !== "NOSCRIPT") failed(error);
-        else {
-          const verified = { ...call, keys: [...call.keys, this.#parts.names.era] };
-          this.#evaluate(line, "eval", text, verified).then(answered, failed);
-        }
-      });
-    } catch (error) {
-      // The user's client may throw where others reject.
-      failed(error);
-    }
+    this.#evaluate(line, "evalsha", sha, call, answered, (error: unknown) => {
+      // Too late: the caller has been told that the outcome is unknown, and may have withdrawn it.
+      if (isOver || replyCode(error) !== "NOSCRIPT") return failed(error);
+      // A server process that does not have the script starts its era before it grants anything.
+      const verified = { ...call, keys: [...call.keys, this.#parts.names.era] };
+      this.#evaluate(line, "eval", text, verified, answered, failed);
+    });
   }
 
   /** What the error means that a script caught for one of many. */
@@ -134,15 +128,24 @@ export class Requests {
     if (this.#grants !== this.#main) this.#grants.wire.close();
   }
 
-  #evaluate(line: Line, command: string, script: string, call: Call): Promise<unknown> {
-    const { wire } = line;
-    const { keys, args } = call;
+  #evaluate(
+    { wire }: Line,
+    command: "evalsha" | "eval",
+    script: string,
+    { keys, args, confirm, limitMs }: Call,
+    answered: (answer: unknown) => void,
+    failed: (error: unknown) => void,
+  ): void {
     const [key = ""] = keys;
     const words = [command, script, String(keys.length), ...keys, ...args];
-    const sent = wire.send(words, key);
-    return call.confirm && this.#parts.replicas > 0
-      ? this.#confirmed(wire, sent, key, call.limitMs)
-      : sent;
+    try {
+      const sent = wire.send(words, key);
+      const isConfirmed = confirm && this.#parts.replicas > 0;
+      (isConfirmed ? this.#confirmed(wire, sent, key, limitMs) : sent).then(answered, failed);
+    } catch (error) {
+      // The user's client may throw where others reject.
+      failed(error);
+    }
   }
 
   async #confirmed(

@@ -22,7 +22,7 @@ const LOOKED_AT = 8;
  * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so Redis itself raises it: the clock is below
  * it then, by more than the gap.
  */
-const START_ERA: string = `
+export const START_ERA: string = `
 local function startEra(last)
   local time = redis.call('TIME')
   local clock, known = time[1] * 1000000 + time[2], tonumber(last)
