@@ -147,7 +147,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     );
     const stores = await Promise.all(opening);
     await Promise.all(stores.map((store) => store.close()));
-    expect(await plain().sql(`SELECT version FROM ${schema}.meta`)).toBe("2");
+    expect(await plain().sql(`SELECT version FROM ${schema}.meta`)).toBe(String(SCHEMA_VERSION));
   });
 });
 
