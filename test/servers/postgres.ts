@@ -19,6 +19,14 @@ export interface PostgresOptions extends OwnOptions {
   readonly tls?: boolean | undefined;
   /** Settings of the server: { max_connections: "300" }. */
   readonly settings?: Readonly<Record<string, string>> | undefined;
+  /** Runs once on the new and empty cluster, in its folder, before the server starts. */
+  readonly beforeStart?: ((cluster: NewCluster) => Promise<void>) | undefined;
+}
+
+export interface NewCluster {
+  /** Its data is in the folder "data" below it. */
+  readonly folder: string;
+  readonly user: User | undefined;
 }
 
 export interface PostgresServer extends RunningServer {
@@ -35,10 +43,8 @@ export interface PostgresPair extends AsyncDisposable {
   promote(): Promise<void>;
 }
 
-interface Cluster {
+interface Cluster extends NewCluster {
   readonly engine: Engine;
-  readonly folder: string;
-  readonly user: User | undefined;
   readonly options: PostgresOptions;
 }
 
@@ -61,6 +67,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     ],
     cluster,
   );
+  await options.beforeStart?.(cluster);
   return serve(cluster, "postgres");
 }
 

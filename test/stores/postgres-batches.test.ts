@@ -14,6 +14,8 @@ import { countingPool } from "../support/counting-pool.ts";
 
 const server = useServer(startPostgres);
 const LIMIT_MS = 10_000;
+/** Far above what the clock gives: in an era that starts here, every first token is this one. */
+const AHEAD = 10n ** 18n;
 let schemas = 0;
 
 interface World {
@@ -57,6 +59,11 @@ function tokenOf(outcome: GrantOutcome | undefined): bigint {
   return outcome.token;
 }
 
+/** After a first request: it has noted the server process, so the era goes on from this floor. */
+async function startEraAt(schema: string, floor: bigint): Promise<void> {
+  await server().sql(`UPDATE ${schema}.era SET floor = ${floor} WHERE server <> ''`);
+}
+
 async function withConsole<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: server().url });
   await client.connect();
@@ -75,11 +82,13 @@ test("forty grants of one moment are four statements, their releases too, and to
     () => ({ pool: counting }),
     async ({ store }) => {
       await session(store, "s");
-      for (let round = 1n; round <= 3n; round += 1n) {
+      let earlier: readonly bigint[] | undefined;
+      for (let round = 1; round <= 3; round += 1) {
         const before = counting.statements;
         const grants = names.map((name) => store.grant(wish("s", name, `${name} ${round}`)));
         const tokens = (await Promise.all(grants)).map(tokenOf);
-        expect(tokens).toEqual(names.map(() => round));
+        if (earlier !== undefined) expect(tokens).toEqual(earlier.map((token) => token + 1n));
+        earlier = tokens;
         expect(counting.statements - before).toBe(4);
         const held = tokens.map((token, index) => ({ resource: names[index] ?? "", token }));
         const releases = held.map((ref) =>
@@ -96,9 +105,10 @@ test("forty grants of one moment are four statements, their releases too, and to
 });
 
 test("in one batch each gets its own answer: granted, busy, gone, and the same attempt the same again", async () => {
-  await withStore(byUrl, async ({ store }) => {
+  await withStore(byUrl, async ({ store, schema }) => {
     await session(store, "s");
     await session(store, "other");
+    await startEraAt(schema, AHEAD);
     const held = tokenOf(await store.grant(wish("other", "held", "o1")));
     const mine = tokenOf(await store.grant(wish("s", "mine", "m1")));
     const [free, busy, again, dead, ...twins] = await together(store, [
@@ -109,12 +119,12 @@ test("in one batch each gets its own answer: granted, busy, gone, and the same a
       wish("s", "twin", "t1"),
       wish("other", "twin", "t2"),
     ]);
-    expect(free).toEqual({ kind: "granted", token: 1n });
+    expect(free).toEqual({ kind: "granted", token: AHEAD });
     expect(busy).toEqual({ kind: "busy", holderId: "of other" });
     expect(again).toEqual({ kind: "granted", token: mine });
     expect(dead).toEqual({ kind: "gone" });
     expect(twins.map(({ kind }) => kind).sort()).toEqual(["busy", "granted"]);
-    expect(held).toBe(1n);
+    expect(held).toBe(AHEAD);
   });
 });
 
@@ -157,13 +167,13 @@ describe("the functions themselves", () => {
       await session(store, "s");
       await session(store, "other");
       const acquire = `SELECT ${schema}.acquire_free('{r,free}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
+      await startEraAt(schema, AHEAD);
       await server().sql(`
-        INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('r', 7, '', '', now());
+        INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('r', ${AHEAD + 7n}, '', '', now());
         UPDATE ${schema}.lease SET ${state} WHERE resource = 'r'`);
-      expect(await server().sql(acquire)).toBe("- 1");
-      expect(await server().sql(`SELECT token FROM ${schema}.lease WHERE resource = 'r'`)).toBe(
-        "7",
-      );
+      expect(await server().sql(acquire)).toBe(`- ${AHEAD}`);
+      const token = await server().sql(`SELECT token FROM ${schema}.lease WHERE resource = 'r'`);
+      expect(token).toBe(String(AHEAD + 7n));
     });
   });
 
@@ -205,12 +215,13 @@ describe("the functions themselves", () => {
 
   const calls = (schema: string): readonly string[] => [
     `SELECT ${schema}.acquire_free('{r,q}', '{s,s}', '{a,b}', '{x,x}', 1000)`,
-    `SELECT ${schema}.release_held('{r,q}', '{s,s}', '{1,1}', 1000)`,
+    `SELECT ${schema}.release_held('{r,q}', '{s,s}', '{${AHEAD},${AHEAD}}', 1000)`,
   ];
 
   test("S1: a batch waits for the disk also where synchronous_commit is off", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
+      await startEraAt(schema, AHEAD);
       await withConsole(async (client) => {
         await client.query("SET synchronous_commit = off");
         for (const call of calls(schema)) {
@@ -227,6 +238,7 @@ describe("the functions themselves", () => {
   test("a batch tells of each change where somebody watches, of a release also where somebody waits, else of nothing", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
+      await startEraAt(schema, AHEAD);
       await withConsole(async (client) => {
         const told: (string | undefined)[] = [];
         client.on("notification", ({ payload }) => told.push(payload));
@@ -242,7 +254,7 @@ describe("the functions themselves", () => {
         await client.query(`INSERT INTO ${schema}.watcher VALUES ('w', 'infinity')`);
         await client.query(acquire);
         expect(told.splice(0).sort()).toEqual(["rq", "rr"]);
-        await client.query(release.replaceAll("1,1", "2,2"));
+        await client.query(release.replaceAll(String(AHEAD), String(AHEAD + 1n)));
         expect(told.splice(0).sort()).toEqual(["rq", "rr"]);
       });
     });
@@ -252,10 +264,12 @@ describe("the functions themselves", () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       const acquire = `SELECT ${schema}.acquire_free('{r,q}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
+      const last = AHEAD + 41n;
+      await startEraAt(schema, AHEAD);
       await server().sql(`
-        INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('r', 41, '', '', now());
+        INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('r', ${last}, '', '', now());
         DELETE FROM ${schema}.lease WHERE resource = 'r'`);
-      expect(await server().sql(acquire)).toBe("42 42");
+      expect(await server().sql(acquire)).toBe(`${last + 1n} ${last + 1n}`);
     });
   });
 });
@@ -263,6 +277,7 @@ describe("the functions themselves", () => {
 test("a row that somebody keeps locked holds up its own request, and none of the others", async () => {
   await withStore(byUrl, async ({ store, schema }) => {
     await session(store, "s");
+    await startEraAt(schema, AHEAD);
     const held = [];
     for (const name of ["locked", "free", "third"]) {
       const token = tokenOf(await store.grant(wish("s", name, `${name} 0`)));
@@ -287,7 +302,7 @@ test("a row that somebody keeps locked holds up its own request, and none of the
       while (!(await isHeld()));
       expect(isAnswered).toBe(false);
       await client.query("COMMIT");
-      expect((await locked).map(tokenOf)).toEqual([2n, 2n, 2n]);
+      expect((await locked).map(tokenOf)).toEqual([AHEAD + 1n, AHEAD + 1n, AHEAD + 1n]);
     });
   });
 });
@@ -295,6 +310,7 @@ test("a row that somebody keeps locked holds up its own request, and none of the
 test("L2: waiters hear of releases in a batch, and watchers of its grants", async () => {
   await withStore(byUrl, async ({ store, schema }) => {
     await session(store, "s");
+    await startEraAt(schema, AHEAD);
     const other = await postgresStore({ url: server().url, schema })(systemParts());
     const stop = new AbortController();
     const seen: string[] = [];
@@ -312,17 +328,23 @@ test("L2: waiters hear of releases in a batch, and watchers of its grants", asyn
     })();
     await ready;
     const outcomes = await together(store, [wish("s", "a", "a1"), wish("s", "b", "b1")]);
-    while (!seen.includes("a 1") || !seen.includes("b 1"))
+    while (!seen.includes(`a ${AHEAD}`) || !seen.includes(`b ${AHEAD}`))
       await new Promise<void>((resolve) => heard.push(resolve));
     await session(other, "waiter");
     const wanted = wish("waiter", "b", "w1", true);
     expect((await other.grant(wanted)).kind).toBe("busy");
     const free = other.untilFree({ ...wanted, signal: stop.signal });
-    const refs = ["first", "a", "b"].map((resource) => ({ resource, sessionId: "s", token: 1n }));
-    await Promise.all(refs.map((ref) => store.release({ ...ref, limitMs: LIMIT_MS })));
+    const refs = ["first", "a", "b"].map((resource) => ({
+      resource,
+      sessionId: "s",
+      token: AHEAD,
+    }));
+    const freed = refs.map((ref) => store.release({ ...ref, limitMs: LIMIT_MS }));
+    const kinds = (await Promise.all(freed)).map(({ kind }) => kind);
+    expect(kinds).toEqual(["released", "released", "released"]);
     await free;
     expect((await other.grant(wanted)).kind).toBe("granted");
-    expect(outcomes.map(tokenOf)).toEqual([1n, 1n]);
+    expect(outcomes.map(tokenOf)).toEqual([AHEAD, AHEAD]);
     stop.abort();
     await watching;
     await other.close();
@@ -335,8 +357,9 @@ test.each(["pg", "postgres"] as const)(
     await using proxy = await startProxy(server());
     await withStore(
       () => ({ url: proxy.url, library }),
-      async ({ store }) => {
+      async ({ store, schema }) => {
         await session(store, "s");
+        await startEraAt(schema, AHEAD);
         const names = ["a", "b", "c", "d"];
         await together(store, [wish("s", "x", "x1"), wish("s", "y", "y1")]);
         proxy.cut("replies");
@@ -348,7 +371,7 @@ test.each(["pg", "postgres"] as const)(
         expect(await Promise.all(lost)).toEqual(names.map(() => "unknown"));
         await proxy.heal();
         const again = names.map((name) => store.grant(wish("s", name, `${name}1`)));
-        expect((await Promise.all(again)).map(tokenOf)).toEqual([1n, 1n, 1n, 1n]);
+        expect((await Promise.all(again)).map(tokenOf)).toEqual([AHEAD, AHEAD, AHEAD, AHEAD]);
       },
     );
   },

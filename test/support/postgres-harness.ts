@@ -32,8 +32,10 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
     },
     setToken: async (resource, token) => {
       await (await open()).close();
+      // The era first: one that starts later would start above this token by a gap.
       await server.sql(
-        `INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('${resource}', ${token}, 'none', '', '-infinity')`,
+        `SELECT ${schema}.current_floor();
+         INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('${resource}', ${token}, 'none', '', '-infinity')`,
       );
     },
     close: async () => {

@@ -23,9 +23,14 @@ const PREPARE = `
 const PREPARE_GRANT = `${PREPARE}
   era_floor := "{schema}".current_floor();`;
 
-/** nextToken() of core/era.ts. The counter goes up in the statement that names the holder (S1). */
+/**
+ * nextToken() of core/era.ts. The counter goes up in the statement that names the holder (S1). The floor is read once more
+ * under the row's lock: the row may be new because another transaction has deleted the former one, and raised the floor,
+ * since the request began.
+ */
 const NEXT_TOKEN = `
-      CASE WHEN x.token >= era_floor THEN x.token + 1 ELSE greatest(era_floor, "{schema}".clock_token()) END`;
+      CASE WHEN x.token >= era_floor THEN x.token + 1
+        ELSE greatest("{schema}".current_floor(), "{schema}".clock_token()) END`;
 const TAKE = `
     token = ${NEXT_TOKEN},
     session = p_session, attempt = p_attempt, record = p_record`;
@@ -44,8 +49,9 @@ const MICROS = (instant: string): string => `floor(extract(epoch FROM ${instant}
  * server after a crash all have another start than the one in the table, and each may have lost grants.
  */
 const ERA = `
+-- clockToken() of core/era.ts.
 CREATE OR REPLACE FUNCTION "{schema}".clock_token() RETURNS numeric LANGUAGE sql AS $$
-  SELECT ${MICROS("clock_timestamp()")}
+  SELECT greatest(1, ${MICROS("clock_timestamp()")})
 $$;
 
 -- startOfEra() of core/era.ts.
