@@ -297,7 +297,7 @@ describe("a bad file", () => {
     const inner = join(folder, "folder");
     mkdirSync(inner);
     expect((await refusal(connect(`sqlite:${inner}`))).message).toMatch(
-      /is a folder. Name a file in it/,
+      /is a folder, not a plain file/,
     );
     const missing = join(folder, "missing", "tenure.db");
     const error = await refusal(connect(`sqlite:${missing}`));

@@ -5,6 +5,7 @@
 import { copyFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
+import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ERA_GAP, startOfEra } from "../../src/core/era.ts";
 import { systemParts } from "../../src/runtime/system.ts";
@@ -205,4 +206,50 @@ describe("the start of an era in Lua", () => {
       { numRuns: 300 },
     );
   });
+});
+
+describe("a server before 7.0, which keeps its scripts over a restart", () => {
+  const server = useServer(startRedis, { own: true });
+
+  /** A client of a server that says it is this version. */
+  function disguised(version: string): Redis {
+    const client = new Redis(server().url);
+    onTestFinished(() => client.disconnect());
+    return new Proxy(client, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (name !== "call") return member;
+        return async (...words: [string]) => {
+          const answer = await target.call(...words);
+          return words[0] === "info"
+            ? String(answer).replace(/redis_version:\S+/, `redis_version:${version}`)
+            : answer;
+        };
+      },
+    });
+  }
+
+  // The run id is compared by each call, so no restart is needed: another process has started the era.
+  test.each([
+    ["6.2.14", true],
+    ["7.0.15", false],
+  ])(
+    "S1: %s: an era of another process is noticed although the script is there: %s",
+    async (version, isNoticed) => {
+      const prefix = `old${version}`;
+      const store = await redisStore({ client: disguised(version), prefix })(systemParts());
+      onTestFinished(() => store.close());
+      const session = { sessionId: "s", holderId: "s", limitMs: LIMIT_MS };
+      await store.openSession({ ...session, ttlMs: 60_000 });
+      const take = async (attempt: string): Promise<bigint> => {
+        const outcome = await store.grant({ ...session, resource: attempt, attempt, queue: false });
+        return outcome.kind === "granted" ? outcome.token : 0n;
+      };
+      const first = await take("one");
+      await server().command("SET", `{${prefix}}:era`, "0123456789abcdef 1");
+      const second = await take("two");
+      expect(second - first > ERA_GAP / 2n).toBe(isNoticed);
+      expect(second).toBeGreaterThan(first);
+    },
+  );
 });

@@ -47,6 +47,11 @@ export async function inspect(wire: Wire): Promise<ServerFacts> {
 
 const SETTINGS = ["appendfsync", "save", "maxmemory", "maxmemory-policy"];
 
+/** Before 7.0 a server saves its scripts with the data, and hands them to its replicas. */
+export function keepsScripts({ version }: ServerFacts): boolean {
+  return version !== undefined && Number.parseInt(version, 10) < 7;
+}
+
 /** Servers that can never be used. */
 export function refuseUnfit(facts: ServerFacts, place: string, askedAsCluster = false): void {
   const [major = 0, minor = 0] = (facts.version ?? "").split(".").map(Number);

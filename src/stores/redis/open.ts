@@ -13,7 +13,7 @@ import type { Guarantees } from "../store.ts";
 import { Bundles } from "./bundles.ts";
 import { Channels } from "./channels.ts";
 import { connectFailure } from "./failures.ts";
-import { inspect, promises, refuseUnfit } from "./inspect.ts";
+import { inspect, keepsScripts, promises, refuseUnfit } from "./inspect.ts";
 import type { Names } from "./names.ts";
 import { Requests } from "./requests.ts";
 import { scripts } from "./scripts.ts";
@@ -97,6 +97,7 @@ async function prepare(
     clock,
     place,
     names,
+    keepsScripts: keepsScripts(facts),
     replicas,
     onSilence,
   });

@@ -38,6 +38,8 @@ export interface RequestParts {
   readonly clock: Clock;
   readonly place: string;
   readonly names: Names;
+  /** A new process of this server may have the scripts of the one before: every call compares the run id (INFO). */
+  readonly keepsScripts: boolean;
   readonly replicas: number;
   /** A connection was found dead: others to the same server may be too. */
   onSilence(): void;
@@ -101,13 +103,17 @@ export class Requests {
       if (!isOver) reject(reason);
     };
     const { sha, text } = this.#loaded.get(call.script) as Loaded;
-    this.#evaluate(line, "evalsha", sha, call, answered, (error: unknown) => {
+    const first = this.#parts.keepsScripts ? this.#verified(call) : call;
+    this.#evaluate(line, "evalsha", sha, first, answered, (error: unknown) => {
       // Too late: the caller has been told that the outcome is unknown, and may have withdrawn it.
       if (isOver || replyCode(error) !== "NOSCRIPT") return failed(error);
       // A server process that does not have the script starts its era before it grants anything.
-      const verified = { ...call, keys: [...call.keys, this.#parts.names.era] };
-      this.#evaluate(line, "eval", text, verified, answered, failed);
+      this.#evaluate(line, "eval", text, this.#verified(call), answered, failed);
     });
+  }
+
+  #verified(call: Call): Call {
+    return { ...call, keys: [...call.keys, this.#parts.names.era] };
   }
 
   /** What the error means that a script caught for one of many. */

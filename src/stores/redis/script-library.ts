@@ -41,7 +41,8 @@ end
  * What every script begins with. A server process that does not have the script may have lost grants: it was restarted, or it
  * was a replica. The script is then sent as text, with one more key, and starts an era if another process started the current
  * one. That happens in the same atomic step as what the script does. A server that has the script has been through
- * this, because only a text that was run with the key is ever sent.
+ * this, because only a text that was run with the key is ever sent. Before 7.0 a server keeps its scripts over a restart and
+ * hands them to replicas: there every call has the key.
  */
 const VERIFY: string = `
 local keys = #KEYS
