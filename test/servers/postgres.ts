@@ -23,7 +23,7 @@ export interface PostgresOptions extends OwnOptions {
   readonly beforeStart?: ((cluster: NewCluster) => Promise<void>) | undefined;
 }
 
-export interface NewCluster {
+interface NewCluster {
   /** Its data is in the folder "data" below it. */
   readonly folder: string;
   readonly user: User | undefined;
