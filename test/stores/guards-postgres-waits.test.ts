@@ -42,9 +42,9 @@ async function newClient(): Promise<Backend> {
 }
 
 /** A connection in a transaction that was admitted with token 1. */
-async function writer(ledger: Ledger): Promise<Backend> {
+async function writer(ledger: Ledger, token = 1n): Promise<Backend> {
   const client = await newClient();
-  await client.query(`BEGIN; SELECT ${ledger.schema}.admit('ledger', 1)`);
+  await client.query(`BEGIN; SELECT ${ledger.schema}.admit('ledger', ${token})`);
   return client;
 }
 
@@ -136,8 +136,9 @@ describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
     await using tenure = await connect("memory:");
     const ledger = await newLedger();
     const { guard } = ledger.guard(library);
-    await (await tenure.acquire("ledger", { guards: [guard] })).release();
-    const idle = await writer(ledger);
+    const first = await tenure.acquire("ledger", { guards: [guard] });
+    await first.release();
+    const idle = await writer(ledger, first.token);
     await idle.query(`SET LOCAL ${LIMIT} = 0`);
     const acquiring = tenure.acquire("ledger", { guards: [guard], ttlMs: 3_000 });
     await expect(acquiring).rejects.toThrow(`backend pid ${idle.processID} (idle in transaction`);
