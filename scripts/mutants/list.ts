@@ -3,6 +3,7 @@
 // -- NAME` runs it alone.
 
 import type { Mutant } from "./mutant.ts";
+import { ERA_MUTANTS } from "./planted/eras.ts";
 import { HOLDER_MUTANTS } from "./planted/holder.ts";
 import { LIVENESS_MUTANTS } from "./planted/liveness.ts";
 import { ONCE_MUTANTS } from "./planted/once.ts";
@@ -21,6 +22,7 @@ const lease = "holder/lease.ts";
 const memory = "stores/memory.ts";
 
 export const MUTANTS: readonly Mutant[] = [
+  ...ERA_MUTANTS,
   ...HOLDER_MUTANTS,
   ...LIVENESS_MUTANTS,
   ...ONCE_MUTANTS,
