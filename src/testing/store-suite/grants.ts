@@ -51,7 +51,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
   "S4: of many who ask at once exactly one is granted": async (bench) => {
     const stores = await Promise.all([bench.store(), bench.store(), bench.store(), bench.store()]);
     const clients = await Promise.all(
-      stores.map((store, index) => bench.session(store, `s${index}`)),
+      stores.map((store, index) => bench.session(store, `s${index}`, bench.longMs)),
     );
     for (let round = 0; round < 10; round += 1) {
       const asked = clients.flatMap((client) => [
@@ -127,7 +127,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
   },
 
   "names that differ in one byte are different resources": async (bench) => {
-    const one = await bench.session(await bench.store(), "one");
+    const one = await bench.session(await bench.store(), "one", bench.longMs);
     const names = [
       "a",
       "A",
