@@ -1,4 +1,4 @@
-// For NestJS with @nestjs/schedule: a module that connects, and a decorator beside @Cron or @Interval. The decorator wraps
+// For NestJS (9 and up) with @nestjs/schedule (3 and up): a module that connects, and a decorator beside @Cron or @Interval. The decorator wraps
 // the method, so that whatever calls it on a schedule runs it on one machine only.
 
 import {
@@ -11,6 +11,7 @@ import { SchedulerRegistry } from "@nestjs/schedule";
 import { type ConnectOptions, connect } from "../connect.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { latestMs } from "../once/fire.ts";
+import { faultOf } from "../runtime/libraries.ts";
 import { systemParts } from "../runtime/system.ts";
 import type { OpenStore } from "../stores/store.ts";
 import type { Tenure } from "../tenure.ts";
@@ -50,6 +51,7 @@ export class TenureModule implements OnApplicationShutdown {
   }
 
   static forRootAsync({ imports, inject, useFactory }: TenureModuleAsyncOptions): DynamicModule {
+    checkNest();
     const useTenure = async (...injected: unknown[]): Promise<Tenure> => {
       const { store, ...options } = await useFactory(...injected);
       return connect(store, options);
@@ -88,6 +90,7 @@ interface Host {
  */
 export function OncePerFire(key: string, options: FireOptions = {}): MethodDecorator {
   checkOnSkip(options);
+  checkNest();
   const { onSkip, ...once } = options;
   return (target, _name, descriptor) => {
     const method: unknown = descriptor.value;
@@ -110,6 +113,13 @@ export function OncePerFire(key: string, options: FireOptions = {}): MethodDecor
     descriptor.value = wrapped as NonNullable<typeof descriptor.value>;
     return descriptor;
   };
+}
+
+function checkNest(): void {
+  for (const name of ["@nestjs/common", "@nestjs/schedule"] as const) {
+    const fault = faultOf(name);
+    if (fault !== undefined) throw new InvalidArgumentError(fault);
+  }
 }
 
 type FireHere = { readonly atMs: number } | { readonly windowMs: number } | "late";

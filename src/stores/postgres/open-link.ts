@@ -3,6 +3,8 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
+import { faultOf } from "../../runtime/libraries.ts";
 import { linkFromHosts } from "./hosts.ts";
 import { addressOf, type PgLink } from "./link.ts";
 import {
@@ -75,18 +77,28 @@ export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
   const failures: unknown[] = [];
   for (const name of order) {
     try {
-      return name === "pg"
-        ? { name, library: await loadPg() }
-        : { name, library: await loadPostgresJs() };
+      const loaded: Loaded =
+        name === "pg"
+          ? { name, library: await loadPg() }
+          : { name, library: await loadPostgresJs() };
+      refuseUnsupported(name);
+      return loaded;
     } catch (error) {
       failures.push(error);
     }
   }
+  const unsupported = failures.find((error) => error instanceof StoreUnusableError);
+  if (unsupported !== undefined) throw unsupported;
   throw new StoreUnusableError(
     `No PostgreSQL library could be loaded (tried ${order.join(", ")}). ` +
       `Run ${order.map((name) => `\`${INSTALL[name]}\``).join(" or ")}.`,
     { cause: failures[0] },
   );
+}
+
+function refuseUnsupported(name: LibraryName): void {
+  const fault = faultOf(name);
+  if (fault !== undefined) throw new StoreUnusableError(fault);
 }
 
 async function loadPg(): Promise<PgLibrary> {
