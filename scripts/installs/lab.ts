@@ -36,6 +36,11 @@ export class Lab implements AsyncDisposable {
     return Project.create(join(this.folder, `project-${this.#projects}`), this.archive, options);
   }
 
+  /** package.json of the library. */
+  manifest(): { exports: Record<string, unknown> } {
+    return JSON.parse(this.page("package.json"));
+  }
+
   /** Text of a file of the repository. */
   page(path: string): string {
     return readFileSync(join(root, path), "utf8");

@@ -18,10 +18,20 @@ function postgres(library: "pg" | "postgres"): Omit<Plan, "packages"> {
   };
 }
 
+/** The whole conformance suite, with the oldest version that is supported. */
+const conforms = (plan: Omit<Plan, "packages">, store: string, spec: string): Case =>
+  works(`${spec.split("@")[1]}, conformance`, {
+    ...plan,
+    packages: [spec],
+    program: "conformance.mjs",
+    env: async (lab) => ({ ...(await plan.env?.(lab)), STORES: store }),
+  });
+
 export const DRIVERS: readonly Case[] = [
   ...["4.6.0", "4", "5.0", "5", "6"].map((version) =>
     works(version, { ...redis("redis"), packages: [`redis@${version}`] }),
   ),
+  conforms(redis("redis"), "redis", "redis@4.6.0"),
   ...["url", "client", "guard"].map((part) =>
     isRejected(`3 by ${part}`, {
       ...redis("redis", part),
@@ -32,6 +42,7 @@ export const DRIVERS: readonly Case[] = [
   ...["5.0.0", "5", "6"].map((version) =>
     works(version, { ...redis("ioredis"), packages: [`ioredis@${version}`] }),
   ),
+  conforms(redis("ioredis"), "redis", "ioredis@5.0.0"),
   ...["url", "client", "guard"].map((part) =>
     isRejected(`4 by ${part}`, {
       ...redis("ioredis", part),
@@ -42,9 +53,11 @@ export const DRIVERS: readonly Case[] = [
   ...["8.7.0", "8"].map((version) =>
     works(version, { ...postgres("pg"), packages: [`pg@${version}`] }),
   ),
+  conforms(postgres("pg"), "postgres", "pg@8.7.0"),
   isRejected("7", { ...postgres("pg"), packages: ["pg@7"], required: "8.7 or newer" }),
   ...["3.0.0", "3"].map((version) =>
     works(version, { ...postgres("postgres"), packages: [`postgres@${version}`] }),
   ),
+  conforms(postgres("postgres"), "postgres", "postgres@3.0.0"),
   isRejected("1", { ...postgres("postgres"), packages: ["postgres@1"], required: "3.0 or newer" }),
 ];
