@@ -75,6 +75,3 @@ export interface Case {
   /** Resolves with a remark for the table, or rejects. */
   run(lab: Lab): Promise<string>;
 }
-
-/** Thrown by a case that cannot run on this machine. It is shown with its reason and does not count as a failure. */
-export class CannotRun extends Error {}

@@ -1,8 +1,9 @@
 // `npm run test:installs`: packs the library, installs it in scratch projects beside the versions of other packages that the
 // peer ranges allow, and runs a lease and the adapter in each. Versions outside the ranges must be rejected in words.
 //   npm run test:installs -- [GROUP...]     for example: npm run test:installs -- nestjs croner
+import { CannotRunError } from "../../test/servers/engine.ts";
 import { CASES } from "./cases.ts";
-import { CannotRun, type Case, Lab } from "./lab.ts";
+import { type Case, Lab } from "./lab.ts";
 
 const groups = [...new Set(CASES.map(({ group }) => group))];
 const chosen = process.argv.slice(2);
@@ -21,7 +22,7 @@ async function judge({ run }: Case, lab: Lab): Promise<{ outcome: Outcome; remar
     return { outcome: "ok", remark: await run(lab) };
   } catch (error) {
     const remark = error instanceof Error ? error.message : String(error);
-    return { outcome: error instanceof CannotRun ? "skip" : "FAIL", remark };
+    return { outcome: error instanceof CannotRunError ? "skip" : "FAIL", remark };
   }
 }
 

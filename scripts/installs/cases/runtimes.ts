@@ -1,7 +1,8 @@
 // CommonJS on the Node that runs this, and Bun and Deno: the conformance suite on memory and SQLite, and the README.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { CannotRun, type Case, type Lab } from "../lab.ts";
+import { CannotRunError } from "../../../test/servers/engine.ts";
+import type { Case, Lab } from "../lab.ts";
 import { npm, type Project } from "../project.ts";
 import { tsBlocks } from "./pages.ts";
 
@@ -78,9 +79,11 @@ async function install(
   const project = await lab.project({ packages: [`${name}@latest`] });
   // Its install script puts the binary of the platform in place.
   await npm(["rebuild", name, "--ignore-scripts=false"], { cwd: project.folder }).catch((error) => {
-    throw new CannotRun(`The binary of ${name} for this platform could not be installed: ${error}`);
+    throw new CannotRunError(
+      `The binary of ${name} for this platform could not be installed: ${error}`,
+    );
   });
   const binary = join(project.folder, "node_modules", ".bin", name);
-  if (!existsSync(binary)) throw new CannotRun(`npm has no ${name} for this platform.`);
+  if (!existsSync(binary)) throw new CannotRunError(`npm has no ${name} for this platform.`);
   return { project, binary };
 }
