@@ -9,7 +9,8 @@ const nestPackages = (major: number, schedule: number): string[] => [
   `@nestjs/common@${major}`,
   `@nestjs/schedule@${schedule}`,
   `@nestjs/core@${major}`,
-  "reflect-metadata@0.2",
+  // NestJS 9 asks for this one, and every later version accepts it.
+  "reflect-metadata@0.1",
   "rxjs@7",
 ];
 const nestVersions = [

@@ -71,7 +71,8 @@ const stores = {
     ttlMs: 2_000,
     durable: false,
     create: async () => {
-      const open = redisStore({ url, library, prefix: `suite${names++}`, onWarning: () => {} });
+      const prefix = `suite${process.pid}_${names++}`;
+      const open = redisStore({ url, library, prefix, onWarning: () => {} });
       return { ...realTime, open: () => open(parts), close: async () => undefined };
     },
   },
