@@ -23,6 +23,10 @@ const jobs = {
   start: { build: "if-needed", command: () => ["dist/cli/demo.js"] },
   test: { build: "if-needed", command: () => ["scripts/test.mjs"] },
   "test:long": { build: "if-needed", command: () => ["scripts/test-long.mjs"] },
+  "test:installs": {
+    build: "if-needed",
+    command: () => ["--import", "tsx", "scripts/installs/main.ts"],
+  },
   check: { build: "if-needed", command: () => ["scripts/checks.mjs"] },
   bench: { build: "if-needed", command: () => ["--expose-gc", "--import", "tsx", "bench/main.ts"] },
   "bench:peers": {
@@ -39,6 +43,9 @@ const jobs = {
     command: () => [tool("vitest"), "run", "--project", "unit", "--coverage"],
   },
   format: { build: "no", command: () => [tool("@biomejs/biome", "biome"), "check", "--write"] },
+  // Called by npm around `npm pack` and `npm publish`.
+  prepack: { build: "if-needed", command: () => ["scripts/readme-links.mjs", "absolute"] },
+  postpack: { build: "no", command: () => ["scripts/readme-links.mjs", "relative"] },
 };
 
 if (!Object.hasOwn(jobs, job)) {

@@ -22,6 +22,7 @@ const parts = {
     "1..100000",
   ]),
   mutants: [["--import", "tsx", "scripts/mutants/main.ts"]],
+  installs: [["--import", "tsx", "scripts/installs/main.ts"]],
   peers: [["--expose-gc", "--import", "tsx", "bench/main.ts", "--peers"]],
 };
 

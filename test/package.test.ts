@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { absolute, relative } from "../scripts/readme-links.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -134,6 +135,27 @@ describe("the packed files", () => {
     const pages = ["package.json", "README.md", "LICENSE", "man/tenure.1"];
     const others = files.filter((path) => !/^dist\/.+\.(js|d\.ts)$/.test(path));
     expect(others.sort()).toEqual(pages.sort());
+  });
+
+  test("point to no page that is not packed; the demo does only in a clone", () => {
+    const lines = files
+      .filter((path) => path.endsWith(".js"))
+      .flatMap((path) =>
+        readFileSync(join(root, path), "utf8")
+          .replaceAll("\\\n", "")
+          .match(/.{0,30}(?<!HEAD\/)docs\/[\w/-]+(?:\.md)?/g),
+      )
+      .filter((line) => line !== null);
+    expect(lines).toEqual([expect.stringContaining("less docs/walk.md")]);
+  });
+
+  test("have a README whose links are absolute, and the repository gets its own back", () => {
+    const text = readFileSync(join(root, "README.md"), "utf8");
+    const links = (page: string): string[] =>
+      [...page.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+    expect(links(absolute(text)).filter((link) => !/^(?:https:|#)/.test(link))).toEqual([]);
+    expect(links(text).some((link) => link.startsWith("docs/"))).toBe(true);
+    expect(relative(absolute(text))).toBe(text);
   });
 
   test("mention no path of the machine they were built on", () => {

@@ -5,6 +5,7 @@ import { SchedulerRegistry } from "@nestjs/schedule";
 import { describe, expect, test, vi } from "vitest";
 import { flush, makeWorld, outcome } from "../../test/support/holder-world.ts";
 import type { Tenure } from "../tenure.ts";
+import { lastFire as lastCronerFire } from "./croner/last-fire.ts";
 import { type CronerJob, oncePerFire } from "./croner.ts";
 import { type CronTimes, lastFire } from "./nestjs/last-fire.ts";
 import { OncePerFire } from "./nestjs.ts";
@@ -58,6 +59,7 @@ describe("croner", () => {
     const atMs = Math.floor(world.clock.wallNow() / 1_000) * 1_000;
     const job = (began: number | null): CronerJob => ({
       currentRun: () => (began === null ? null : new Date(began)),
+      nextRun: () => null,
       previousRuns: (_, reference = new Date(0)) =>
         reference.getTime() > atMs ? [new Date(atMs)] : [],
     });
@@ -72,11 +74,26 @@ describe("croner", () => {
     expect(() => oncePerFire(tenure, "job", 1 as never)).toThrow(/needs a function/);
   });
 
+  test("finds the fire of croner 9, which only computes the next one, however long ago it was", () => {
+    const dayMs = 86_400_000;
+    const daily = (after: Date): Date => new Date((Math.floor(+after / dayMs) + 1) * dayMs);
+    const job = {
+      currentRun: () => null,
+      nextRun: (after?: Date | null) => daily(after ?? new Date(0)),
+      options: { interval: 0 },
+      runsLeft: () => undefined,
+    };
+    expect(lastCronerFire(job, new Date(3 * dayMs))).toEqual(new Date(3 * dayMs));
+    expect(lastCronerFire(job, new Date(3 * dayMs + 7))).toEqual(new Date(3 * dayMs));
+    expect(lastCronerFire(job, new Date(4 * dayMs - 1))).toEqual(new Date(3 * dayMs));
+    expect(lastCronerFire({ ...job, nextRun: () => null }, new Date(dayMs))).toBeUndefined();
+  });
+
   test("what the work throws goes to the scheduler", async () => {
     const world = makeWorld();
     const { tenure } = await world.join("one");
     const now = new Date(world.clock.wallNow());
-    const job = { currentRun: () => now, previousRuns: () => [now] };
+    const job = { currentRun: () => now, nextRun: () => null, previousRuns: () => [now] };
     const run = oncePerFire(tenure, "job", () => Promise.reject(new Error("no disk")));
     await expect(run(job)).rejects.toThrow("no disk");
   });
@@ -127,7 +144,7 @@ describe("an onSkip that fails", () => {
       const world = makeWorld();
       const { tenure } = await world.join("one");
       const now = new Date(world.clock.wallNow());
-      const job = { currentRun: () => now, previousRuns: () => [now] };
+      const job = { currentRun: () => now, previousRuns: () => [now], nextRun: () => null };
       const run = oncePerFire(tenure, "job", () => 1, { onSkip });
       await run(job);
       expect(await warningsOf(() => run(job))).toEqual(['onSkip for "job" failed.']);

@@ -1,18 +1,13 @@
-// For croner (11 and up): wraps the function of a job, so that each of its fires is run once across all machines.
+// For croner (9 and up): wraps the function of a job, so that each of its fires is run once across all machines.
 
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Lease } from "../holder/lease.ts";
+import { faultOf } from "../runtime/libraries.ts";
 import type { Tenure } from "../tenure.ts";
+import { type CronerJob, lastFire } from "./croner/last-fire.ts";
 import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "./skipped.ts";
 
-/** What is asked of croner's Cron. */
-export interface CronerJob {
-  currentRun(): Date | null;
-  previousRuns(count: number, reference?: Date): Date[];
-}
-
-/** The smallest step of a croner pattern. */
-const STEP_MS = 1_000;
+export type { CronerJob } from "./croner/last-fire.ts";
 
 /**
  * `new Cron("0 3 * * *", oncePerFire(tenure, "nightly", async (lease) => { ... }))`, with the same key on every machine. `work`
@@ -27,6 +22,8 @@ export function oncePerFire<Job extends CronerJob>(
   checkFireOptions("oncePerFire()", options, FIRE_OPTIONS);
   if (typeof work !== "function")
     throw new InvalidArgumentError("oncePerFire(tenure, key, work, options?) needs a function.");
+  const fault = faultOf("croner");
+  if (fault !== undefined) throw new InvalidArgumentError(fault);
   const { onSkip, ...once } = options;
   return async (job) => {
     const fire = fireOf(job);
@@ -37,10 +34,9 @@ export function oncePerFire<Job extends CronerJob>(
   };
 }
 
-/** croner tells when a run began, which is a little after the instant that the pattern names and differs by machine. */
 function fireOf(job: CronerJob): Date {
   const began = job.currentRun();
-  const [fire] = began === null ? [] : job.previousRuns(1, new Date(began.getTime() + STEP_MS));
+  const fire = began === null ? undefined : lastFire(job, began);
   if (fire !== undefined) return fire;
   throw new InvalidArgumentError(
     "This job of croner has no fire that is due. A run by hand is no fire: call the work itself, or once() with `windowMs`.",

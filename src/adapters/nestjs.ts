@@ -1,4 +1,4 @@
-// For NestJS with @nestjs/schedule: a module that connects, and a decorator beside @Cron or @Interval. The decorator wraps
+// For NestJS (9 and up) with @nestjs/schedule (3 and up): a module that connects, and a decorator beside @Cron or @Interval. The decorator wraps
 // the method, so that whatever calls it on a schedule runs it on one machine only.
 
 import {
@@ -12,6 +12,7 @@ import { CONNECT_OPTIONS, type ConnectOptions, connect } from "../connect.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { latestMs } from "../once/fire.ts";
+import { faultOf } from "../runtime/libraries.ts";
 import { systemParts } from "../runtime/system.ts";
 import type { OpenStore } from "../stores/store.ts";
 import type { Tenure } from "../tenure.ts";
@@ -59,6 +60,7 @@ export class TenureModule implements OnApplicationShutdown {
   }
 
   static forRootAsync(options: TenureModuleAsyncOptions): DynamicModule {
+    checkNest();
     checkOptionNames("TenureModule", options, ASYNC_OPTIONS);
     const { imports, inject, useFactory } = options;
     const useTenure = async (...injected: unknown[]): Promise<Tenure> => {
@@ -101,6 +103,7 @@ interface Host {
  */
 export function OncePerFire(key: string, options: FireOptions = {}): MethodDecorator {
   checkFireOptions("@OncePerFire()", options, FIRE_OPTIONS);
+  checkNest();
   const { onSkip, ...once } = options;
   return (target, _name, descriptor) => {
     const method: unknown = descriptor.value;
@@ -123,6 +126,13 @@ export function OncePerFire(key: string, options: FireOptions = {}): MethodDecor
     descriptor.value = wrapped as NonNullable<typeof descriptor.value>;
     return descriptor;
   };
+}
+
+function checkNest(): void {
+  for (const name of ["@nestjs/common", "@nestjs/schedule"] as const) {
+    const fault = faultOf(name);
+    if (fault !== undefined) throw new InvalidArgumentError(fault);
+  }
 }
 
 type FireHere = { readonly atMs: number } | { readonly windowMs: number } | "late";

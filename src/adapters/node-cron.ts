@@ -1,10 +1,12 @@
-// For node-cron (4.6 and up): its RunCoordinator, asked by tasks with `distributed: true`. node-cron names a fire by the
+// For node-cron (4.4 and up): its RunCoordinator, asked by tasks with `distributed: true`. node-cron names a fire by the
 // task's name and the scheduled instant, asks shouldRun() and calls onComplete() when the run has ended; in between the
-// lease is held.
+// lease is held. An older node-cron would ignore the coordinator and run every task on every machine, so it is rejected.
 
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { OptionNames } from "../core/options.ts";
 import type { Lease } from "../holder/lease.ts";
+import { checkLibrary } from "../runtime/libraries.ts";
+import { warn } from "../runtime/system.ts";
 import type { Tenure } from "../tenure.ts";
 import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "./skipped.ts";
 
@@ -43,6 +45,7 @@ export function nodeCronCoordinator(
 ): NodeCronCoordinator {
   checkFireOptions("nodeCronCoordinator()", options, NODE_CRON_OPTIONS);
   const { windowMs, prefix = "", onSkip, ...lease } = options;
+  checkNodeCron();
   const runs = new Map<string, Run>();
 
   const shouldRun = (key: string, ttlMs: number): Promise<boolean> =>
@@ -73,6 +76,19 @@ export function nodeCronCoordinator(
     [...runs.values()].findLast((run) => run.name === name)?.lease;
 
   return { shouldRun: async (key, ttlMs) => shouldRun(key, ttlMs), onComplete, lease: leaseOf };
+}
+
+function checkNodeCron(): void {
+  const { isFound, fault } = checkLibrary("node-cron");
+  if (fault !== undefined)
+    throw new InvalidArgumentError(
+      `${fault} This one ignores the coordinator: every machine would run every task.`,
+    );
+  if (!isFound)
+    warn(
+      "Tenure cannot find out which version of node-cron runs here, perhaps because it is bundled. A version before 4.4 " +
+        "ignores the coordinator and runs every task on every machine. Make sure that yours is 4.4 or newer.",
+    );
 }
 
 /** node-cron's key is the task's name, a colon, and the instant as in toISOString(). */

@@ -9,6 +9,7 @@ import { systemParts } from "../runtime/system.ts";
 import { Ledger, type LedgerRow } from "./demo/ledger.ts";
 import { TIMING, WITHOUT_GUARD } from "./demo/messages.ts";
 import { milliseconds, Narrator } from "./demo/narrator.ts";
+import { nextSteps } from "./demo/next.ts";
 import { quietExperiments } from "./demo/quiet.ts";
 import { NAMES, tellStory } from "./demo/story.ts";
 import { Team } from "./demo/team.ts";
@@ -16,12 +17,6 @@ import { judge, table, type Verdict } from "./demo/verdict.ts";
 import { paintFor } from "./paint.ts";
 
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
-
-const NEXT = `
-Next:
-  npm test             every suite, on real processes
-  npm run bench        what a lease costs
-  less docs/walk.md    how it works, file by file`;
 
 const { clock } = systemParts();
 const paint = paintFor(process.stdout);
@@ -70,7 +65,7 @@ async function play(folder: string, team: Team, narrator: Narrator): Promise<num
   const verdict = judge({ seen: team.seen, rows: await readLedger(folder), measured });
   print(`\n${table(verdict, paint)}\n`);
   print(closing(verdict, guarded));
-  print(NEXT);
+  print(nextSteps());
   return verdict.passed ? 0 : 1;
 }
 

@@ -65,6 +65,14 @@ const exceptions: readonly { path: string; allows: string; reason: string }[] = 
     allows: "../runtime/system.ts",
     reason: "a failure that no caller sees becomes a warning of the process",
   },
+  ...[
+    ...["src/stores/redis/wire.ts", "src/stores/postgres/open-link.ts"],
+    ...["src/stores/sqlite/driver.ts", "src/guards/redis/client.ts"],
+  ].map((path) => ({
+    path,
+    allows: "../../runtime/libraries.ts",
+    reason: "which version of a library the application has is a matter of the process",
+  })),
   {
     path: "src/guards/file/ledger.ts",
     allows: "../../stores/sqlite/driver.ts",
@@ -104,7 +112,8 @@ const layers: Readonly<Record<string, Layer>> = {
   once: { may: ["core/", "stores/store.ts", "holder/", "once/"] },
   adapters: {
     may: [
-      ...["core/", "stores/store.ts", "holder/", "once/", "runtime/system.ts"],
+      ...["core/", "stores/store.ts", "holder/", "once/"],
+      ...["runtime/system.ts", "runtime/libraries.ts"],
       ...["connect.ts", "tenure.ts", "adapters/skipped.ts"],
     ],
   },

@@ -1,5 +1,6 @@
 // From measurements to durations with reasons, and to what would break. Pure, so that every rule can be tested.
 
+import { DOCS } from "../../core/docs.ts";
 import { planTiming, type Timing } from "../../core/timing.ts";
 import type { Guarantees } from "../../stores/store.ts";
 import { formatDuration } from "../duration.ts";
@@ -91,7 +92,7 @@ function breaksOf(facts: Facts, neededMs: number): string[] {
     );
   if (!guarantees.durable)
     found.push(
-      `The ${guarantees.store} store may forget grants when it restarts: two could hold at once. See its page in docs/stores.`,
+      `The ${guarantees.store} store may forget grants when it restarts: two could hold at once. See ${DOCS}/stores.`,
     );
   if (!suspendSafe)
     found.push("This platform's clock may stand still in suspend without being noticed.");

@@ -5,6 +5,8 @@
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
+// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
+import { faultOf } from "../../runtime/libraries.ts";
 import type { Script } from "./script.ts";
 
 export type RedisValue = string | Buffer;
@@ -16,7 +18,7 @@ export interface IoredisScripting {
   get(key: string): Promise<unknown>;
 }
 
-/** What the guard uses of a node-redis client (5 and up): createClient, createClientPool or createCluster. */
+/** What the guard uses of a node-redis client (4.6 and up): createClient, createClientPool or createCluster. */
 export interface NodeRedisScripting {
   // biome-ignore lint/suspicious/noExplicitAny: the library's own option types differ from version to version
   evalSha(sha: string, options: any): Promise<unknown>;
@@ -41,12 +43,22 @@ export interface Scripting {
 
 export function scriptingOf(client: RedisGuardClient): Scripting {
   if (typeof client === "object" && client !== null && typeof client.eval === "function") {
-    if ("evalsha" in client && typeof client.evalsha === "function") return overIoredis(client);
+    if ("evalsha" in client && typeof client.evalsha === "function") {
+      // Also redis 3 has it, with callbacks. Neither it nor ioredis 4 says whether a client is a cluster.
+      if (!("isCluster" in client)) refuseUnsupported();
+      return overIoredis(client);
+    }
     if ("evalSha" in client && typeof client.evalSha === "function") return overNodeRedis(client);
   }
+  refuseUnsupported();
   throw new InvalidArgumentError(
-    "redisGuard(client) takes a client of ioredis (5 and up) or of redis, known as node-redis (5 and up).",
+    "redisGuard(client) takes a client of ioredis (5 and up) or of redis, known as node-redis (4.6 and up).",
   );
+}
+
+function refuseUnsupported(): void {
+  const fault = faultOf("ioredis", "redis");
+  if (fault !== undefined) throw new InvalidArgumentError(fault);
 }
 
 function overIoredis(client: IoredisScripting): Scripting {

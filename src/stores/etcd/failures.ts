@@ -1,6 +1,7 @@
 // Errors of etcd and of the connection in our words: what each means for the request, whether another member may do
 // better, and what the user can do about it.
 
+import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
@@ -98,7 +99,7 @@ export function refusal(error: unknown, place: string): TenureError {
   }
   if (code === CODES.permissionDenied) {
     return new StoreUnusableError(
-      `etcd at ${place} does not allow this user to read and write the keys of this prefix. The role that it needs is in docs/stores/etcd.md.`,
+      `etcd at ${place} does not allow this user to read and write the keys of this prefix. The role that it needs is in ${DOCS}/stores/etcd.md.`,
       facts,
     );
   }

@@ -2,7 +2,9 @@
 // and loaded here, when the store is opened; a missing one is named together with the command that installs it.
 
 import type { Clock } from "../../core/clock.ts";
-import { InvalidArgumentError } from "../../core/errors.ts";
+import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
+import { faultOf } from "../../runtime/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import { linkFromHosts } from "./hosts.ts";
 import type { PgLink } from "./link.ts";
@@ -96,13 +98,18 @@ export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
   const failures: unknown[] = [];
   for (const name of order) {
     try {
-      return name === "pg"
-        ? { name, library: await loadPg() }
-        : { name, library: await loadPostgresJs() };
+      const loaded: Loaded =
+        name === "pg"
+          ? { name, library: await loadPg() }
+          : { name, library: await loadPostgresJs() };
+      refuseUnsupported(name);
+      return loaded;
     } catch (error) {
       failures.push(error);
     }
   }
+  const unsupported = failures.find((error) => error instanceof StoreUnusableError);
+  if (unsupported !== undefined) throw unsupported;
   throw missingLibrary({
     backend: "PostgreSQL",
     tried: order,
@@ -110,6 +117,11 @@ export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
     instead: "postgresStore({ pool })",
     cause: failures[0],
   });
+}
+
+function refuseUnsupported(name: LibraryName): void {
+  const fault = faultOf(name);
+  if (fault !== undefined) throw new StoreUnusableError(fault);
 }
 
 async function loadPg(): Promise<PgLibrary> {

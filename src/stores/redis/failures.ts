@@ -1,6 +1,7 @@
 // Errors of Redis and of its libraries in our words: what each means for the request, and what the user can do about it.
 // Replies begin with a word in capitals; whatever does not is a matter of the connection.
 
+import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
@@ -32,7 +33,7 @@ const PASSING: Readonly<Record<string, string>> = {
 const LASTING: Readonly<Record<string, string>> = {
   NOAUTH: "asks for a password. Name user and password in the URL: redis://user:password@host",
   WRONGPASS: "refuses this user or password. Check both in the URL: redis://user:password@host",
-  NOPERM: "does not allow this user what Tenure needs. The ACL it needs is in docs/stores/redis.md",
+  NOPERM: `does not allow this user what Tenure needs. The ACL it needs is in ${DOCS}/stores/redis.md`,
   MOVED: "is part of a cluster. Write ?cluster=1 into the URL, or pass a cluster client",
   CROSSSLOT: "is part of a cluster that does not know hash tags",
 };

@@ -26,7 +26,10 @@ const ownSettings = {
 } as const;
 
 interface Ioredis {
-  readonly Redis: new (options: object) => IoredisClient;
+  /** Also exported by name, but not by 5.0. */
+  readonly default: new (
+    options: object,
+  ) => IoredisClient;
   readonly Cluster: new (nodes: readonly HostPort[], options: object) => IoredisClient;
 }
 
@@ -42,7 +45,8 @@ export async function load(): Promise<Library> {
   };
 }
 
-function makeClient({ Redis, Cluster }: Ioredis, target: Target, retry: Retry): IoredisClient {
+function makeClient(library: Ioredis, target: Target, retry: Retry): IoredisClient {
+  const { default: Redis, Cluster } = library;
   const { place, connectMs } = target;
   const tls = target.tls ?? (place.isTls ? {} : undefined);
   const settings = {

@@ -68,7 +68,9 @@ function prepared(client: NodeRedisClient): NodeRedisClient {
 
 function destroy(client: NodeRedisClient): void {
   try {
-    client.destroy();
+    // redis 4 calls it disconnect(). There it returns a promise, and 5 has deprecated it.
+    if (client.destroy !== undefined) client.destroy();
+    else client.disconnect?.().catch(() => undefined);
   } catch {
     // It was closed already.
   }

@@ -1,7 +1,9 @@
 // The narrow seam to Redis: what the store needs of a connection. Two libraries have it, ioredis and node-redis; the
 // user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
 
-import { InvalidArgumentError } from "../../core/errors.ts";
+import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
+import { faultOf } from "../../runtime/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import type { Place } from "./url.ts";
 
@@ -54,7 +56,7 @@ export interface IoredisClient {
   on(event: string, listener: (...facts: any[]) => void): unknown;
 }
 
-/** What Tenure uses of a node-redis client (5 and up), made by createClient or createCluster. */
+/** What Tenure uses of a node-redis client (4.6 and up), made by createClient or createCluster. */
 export interface NodeRedisClient {
   readonly isOpen: boolean;
   // biome-ignore lint/suspicious/noExplicitAny: a client takes words, a cluster takes a key first
@@ -62,7 +64,9 @@ export interface NodeRedisClient {
   // biome-ignore lint/suspicious/noExplicitAny: overrides of many shapes
   duplicate(overrides?: any): NodeRedisClient;
   connect(): Promise<unknown>;
-  destroy(): unknown;
+  /** Since redis 5. */
+  destroy?(): unknown;
+  disconnect?(): Promise<unknown>;
   // biome-ignore lint/suspicious/noExplicitAny: texts or buffers
   subscribe(channel: string, listener: (message: any, channel: any) => void): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
@@ -104,11 +108,15 @@ export async function loadLibrary(
     try {
       const adapter =
         candidate === "ioredis" ? await import("./ioredis.ts") : await import("./node-redis.ts");
-      return await adapter.load();
+      const library = await adapter.load();
+      refuseUnsupported(candidate);
+      return library;
     } catch (error) {
       failures.push(error);
     }
   }
+  const unsupported = failures.find((error) => error instanceof StoreUnusableError);
+  if (unsupported !== undefined) throw unsupported;
   throw missingLibrary({
     backend: "Redis",
     tried: order,
@@ -122,6 +130,8 @@ export async function loadLibrary(
 export async function wireOf(client: RedisClient): Promise<Wire> {
   if (typeof client === "object" && client !== null) {
     if ("call" in client && "status" in client) {
+      // ioredis 4 says it of cluster clients only.
+      if (!("isCluster" in client)) refuseUnsupported("ioredis");
       const { ioredisWire } = await import("./ioredis.ts");
       return ioredisWire(client);
     }
@@ -130,7 +140,13 @@ export async function wireOf(client: RedisClient): Promise<Wire> {
       return nodeRedisWire(client);
     }
   }
+  refuseUnsupported("ioredis", "redis");
   throw new InvalidArgumentError(
-    "redisStore({ client }) takes a client of ioredis (5 and up) or of redis, known as node-redis (5 and up).",
+    "redisStore({ client }) takes a client of ioredis (5 and up) or of redis, known as node-redis (4.6 and up).",
   );
+}
+
+function refuseUnsupported(...names: LibraryName[]): void {
+  const fault = faultOf(...names);
+  if (fault !== undefined) throw new StoreUnusableError(fault);
 }

@@ -1,6 +1,9 @@
 // The narrow seam to SQLite: what we need of a connection, and the two libraries that have it. `node:sqlite` comes with
 // Node 22.13 and up, so nothing has to be installed there; on Node 20 it is better-sqlite3, an optional peer.
 
+import { StoreUnusableError } from "../../core/errors.ts";
+// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
+import { faultOf } from "../../runtime/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 
 type SqlValue = string | number | bigint | null;
@@ -36,6 +39,8 @@ export async function loadDriver(name?: DriverName): Promise<Driver> {
       failures.push(error);
     }
   }
+  const unsupported = failures.find((error) => error instanceof StoreUnusableError);
+  if (unsupported !== undefined) throw unsupported;
   throw missingLibrary({
     backend: "SQLite",
     tried: order,
@@ -56,6 +61,8 @@ async function betterSqlite3(): Promise<Driver> {
   const specifier: string = "better-sqlite3";
   type Library = new (file: string, options: { timeout: number }) => Connection;
   const { default: Database } = (await import(specifier)) as { default: Library };
+  const fault = faultOf("better-sqlite3");
+  if (fault !== undefined) throw new StoreUnusableError(fault);
   // A first connection proves that the native part fits this Node; the import alone does not load it.
   new Database(":memory:", { timeout: 0 }).close();
   return { name: "better-sqlite3", open: (file) => new Database(file, { timeout: 0 }) };

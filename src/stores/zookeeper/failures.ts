@@ -1,6 +1,7 @@
 // What goes wrong at ZooKeeper, in our words: what it means for the request, and what the user can do about it. No message
 // repeats a password.
 
+import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
@@ -12,8 +13,7 @@ import { ConnectionLostError } from "./wire.ts";
 export class SessionOverError extends Error {}
 
 const LASTING: Readonly<Record<number, string>> = {
-  [ERROR.noAuth]:
-    "does not allow this. The nodes belong to someone else: name their user and password in the URL (zookeeper://user:password@host), or change their ACL; docs/stores/zookeeper.md has what is needed",
+  [ERROR.noAuth]: `does not allow this. The nodes belong to someone else: name their user and password in the URL (zookeeper://user:password@host), or change their ACL; ${DOCS}/stores/zookeeper.md has what is needed`,
   [ERROR.authFailed]:
     "refuses the user and password of the URL: its digest scheme is off, or demands another user",
   [ERROR.saslRequired]: "demands SASL, which Tenure does not speak. Allow digest",

@@ -2,6 +2,7 @@
 // once. All of it within one limit, and whatever fails says which setting to look at.
 
 import type { Clock } from "../../core/clock.ts";
+import { DOCS } from "../../core/docs.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
 import type { Call } from "./call.ts";
 import { refusalOf } from "./failures.ts";
@@ -62,7 +63,7 @@ async function createAll(
 function refusal(error: number, path: string, call: Call): Error {
   if (error === ERROR.noAuth) {
     return new StoreUnusableError(
-      `ZooKeeper at ${call.place} does not allow "${path}" to be created or read. Name the user and password it belongs to in the URL (zookeeper://user:password@host), or choose another root; docs/stores/zookeeper.md has the permissions needed.`,
+      `ZooKeeper at ${call.place} does not allow "${path}" to be created or read. Name the user and password it belongs to in the URL (zookeeper://user:password@host), or choose another root; ${DOCS}/stores/zookeeper.md has the permissions needed.`,
     );
   }
   if (error === ERROR.noNode) {

@@ -1,0 +1,52 @@
+// Two kinds of cases: a program that must pass, and one that must fail with a message about the version.
+import type { Case, Lab } from "../lab.ts";
+import type { Project, ProjectOptions } from "../project.ts";
+
+type Environment = Readonly<Record<string, string>>;
+
+export interface Plan extends ProjectOptions {
+  readonly group: string;
+  /** A file of programs/. */
+  readonly program: string;
+  readonly env?: (lab: Lab) => Promise<Environment>;
+}
+
+/** Installs and runs; the program's last line has to be "passed". */
+export function works(name: string, plan: Plan): Case {
+  return {
+    group: plan.group,
+    name,
+    run: async (lab) => {
+      const project = await lab.project(plan);
+      const env = (await plan.env?.(lab)) ?? {};
+      const output = await project.must(process.execPath, [plan.program], env);
+      if (!output.trimEnd().endsWith("passed")) throw new Error(`It did not pass:\n${output}`);
+      return versions(project, plan);
+    },
+  };
+}
+
+/** Installs against the peer range and runs; the program has to fail and to name the version found and the one required. */
+export function isRejected(name: string, plan: Plan & { readonly required: string }): Case {
+  return {
+    group: plan.group,
+    name,
+    run: async (lab) => {
+      const project = await lab.project({ ...plan, legacyPeerDeps: true });
+      const env = (await plan.env?.(lab)) ?? {};
+      const { code, output } = await project.exec(process.execPath, [plan.program], env);
+      if (code === 0) throw new Error(`It was accepted:\n${output}`);
+      const found = versions(project, plan).split(", ")[0] ?? "";
+      for (const part of [found, plan.required])
+        if (!output.includes(part)) throw new Error(`Nothing about ${part} in:\n${output}`);
+      const line = output.split("\n").find((text) => text.includes(found)) ?? "";
+      return `rejected: ${line.replace(/^.*?Error: /, "")}`;
+    },
+  };
+}
+
+/** "croner 9.1.0, ..." as npm resolved it. */
+function versions(project: Project, { packages }: ProjectOptions): string {
+  const names = packages.map((spec) => spec.slice(0, spec.lastIndexOf("@")));
+  return names.map((name) => `${name} ${project.versionOf(name)}`).join(", ");
+}
