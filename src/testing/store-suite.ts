@@ -2,6 +2,7 @@
 // it on a store of your own with the test runner that you use.
 
 import { ambiguity, durability } from "./store-suite/durability.ts";
+import { tokensAfter } from "./store-suite/eras.ts";
 import { grants } from "./store-suite/grants.ts";
 import { Bench, type Runner, type StoreUnderTest } from "./store-suite/harness.ts";
 import { reading } from "./store-suite/reading.ts";
@@ -25,6 +26,7 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
   runner.describe(`${subject.name} keeps the store contract`, () => {
     for (const [topic, tests] of Object.entries(topics)) declare(runner, subject, topic, tests);
     if (subject.guarantees.fifo) declare(runner, subject, "order", order);
+    declare(runner, subject, "eras", eras(subject));
     runner.test("says of itself what the suite was told", async () => {
       await withBench(subject, async (bench) => {
         const { guarantees } = await bench.store();
@@ -35,6 +37,23 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
       });
     });
   });
+}
+
+/** One test for each way in which the backend can forget. */
+function eras({ forgets = [] }: StoreUnderTest): Topic {
+  const tests = forgets.map((way): [string, Topic[string]] => [
+    `S1: tokens go up after ${way}, holders learn what is gone, and waiters are served`,
+    async (bench) => {
+      const prepare = bench.harness.forgetting?.[way];
+      if (prepare === undefined) throw new Error(`The harness has no way to forget: ${way}.`);
+      await tokensAfter(bench, prepare);
+    },
+  ]);
+  if (tests.length > 0) return Object.fromEntries(tests);
+  return {
+    "S1: tokens go up after the backend has forgotten": async (_bench, skip) =>
+      skip("this backend counts in its consensus log, and cannot be made to forget"),
+  };
 }
 
 function declare(runner: Runner, subject: StoreUnderTest, topic: string, tests: Topic): void {

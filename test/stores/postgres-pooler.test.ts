@@ -9,7 +9,7 @@ import { storeSuite } from "../../src/testing/index.ts";
 import { startPgBouncer } from "../servers/pgbouncer.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
-import { postgresHarness } from "../support/postgres-harness.ts";
+import { postgresForgets, postgresHarness } from "../support/postgres-harness.ts";
 import { onSharedServer } from "../support/store-runner.ts";
 
 const postgres = useServer(startPostgres, {
@@ -21,6 +21,7 @@ storeSuite(onSharedServer, {
   name: "postgres through pg and a pooler",
   ttlMs: 1_500,
   guarantees: { fifo: true, durable: true },
+  forgets: postgresForgets,
   create: async () => postgresHarness(postgres(), { url: pooler().url, library: "pg" }),
 });
 

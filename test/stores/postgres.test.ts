@@ -3,7 +3,7 @@
 import { storeSuite } from "../../src/testing/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
-import { postgresHarness } from "../support/postgres-harness.ts";
+import { postgresForgets, postgresHarness } from "../support/postgres-harness.ts";
 import { onSharedServer } from "../support/store-runner.ts";
 
 const postgres = useServer(startPostgres, {
@@ -17,6 +17,7 @@ for (const library of ["pg", "postgres"] as const) {
     // Fifty grants in a row have to fit into it, each with a flush, on a busy machine too.
     ttlMs: 1_500,
     guarantees: { fifo: true, durable: true },
+    forgets: postgresForgets,
     create: async () => postgresHarness(postgres(), { url: postgres().url, library }),
   });
 }

@@ -18,6 +18,11 @@ for (const library of ["ioredis", "redis"] as const) {
     // Fifty grants in a row have to fit into it, each with a flush, on a busy machine too.
     ttlMs: 1_500,
     guarantees: { fifo: true, durable: true },
+    forgets: [
+      "the counter was deleted",
+      "everything was deleted",
+      "an older snapshot was restored",
+    ],
     create: async () => harness(redis(), library),
   });
 }
@@ -25,6 +30,11 @@ for (const library of ["ioredis", "redis"] as const) {
 function harness(server: RedisServer, library: "ioredis" | "redis"): StoreHarness {
   prefixes += 1;
   const prefix = `suite${prefixes}`;
+  const keys = async (): Promise<string[]> =>
+    (await server.command("KEYS", `{${prefix}}:*`)) as string[];
+  const removeKeys = async (): Promise<void> => {
+    await server.command("DEL", ...(await keys()));
+  };
   const open = redisStore({ url: server.url, library, prefix });
   return {
     open: () => open(systemParts()),
@@ -33,6 +43,23 @@ function harness(server: RedisServer, library: "ioredis" | "redis"): StoreHarnes
     restart: async () => {
       await server.kill();
       await server.start();
+    },
+    forgetting: {
+      "the counter was deleted": async () => async () => {
+        await server.command("DEL", `{${prefix}}:token`);
+      },
+      "everything was deleted": async () => removeKeys,
+      "an older snapshot was restored": async () => {
+        const copy = new Map<string, string>();
+        const texts = (await keys()).filter((key) => key.endsWith(":token") || key.includes(":r:"));
+        for (const key of texts) copy.set(key, String(await server.command("GET", key)));
+        return async () => {
+          await removeKeys();
+          // As another process of the server would find it.
+          for (const [key, text] of copy) await server.command("SET", key, text);
+          await server.command("SCRIPT", "FLUSH");
+        };
+      },
     },
     deleteRows: async (resource) => {
       const deleted = await server.command("DEL", `{${prefix}}:r:${resource}`);

@@ -1,6 +1,6 @@
 // The SQLite store against the conformance suite: real files, real time, every driver that this Node has.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -24,6 +24,11 @@ for (const driver of drivers) {
     name: `sqlite through ${driver.name}`,
     ttlMs: 1_000,
     guarantees: { fifo: true, durable: true },
+    forgets: [
+      "the file was deleted",
+      "the file was replaced by an older copy",
+      "rows were deleted",
+    ],
     create: async () => harness(driver),
   });
 }
@@ -41,6 +46,9 @@ function harness(driver: Driver): StoreHarness {
       connection.close();
     }
   };
+  const removeFiles = (): void => {
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(`${file}${suffix}`, { force: true });
+  };
   const open = async (): Promise<Store> => {
     const store = await sqliteStore({ file, driver: driver.name })(systemParts());
     opened.push(store);
@@ -53,6 +61,18 @@ function harness(driver: Driver): StoreHarness {
     // The backend is the file: it restarts when nobody has it open.
     restart: async () => {
       for (const store of opened.splice(0)) await store.close();
+    },
+    forgetting: {
+      "the file was deleted": async () => async () => removeFiles(),
+      "the file was replaced by an older copy": async () => {
+        // All of it in one file, as a backup has it.
+        withConsole("VACUUM INTO ?", `${file}.copy`);
+        return async () => {
+          removeFiles();
+          renameSync(`${file}.copy`, file);
+        };
+      },
+      "rows were deleted": async () => async () => withConsole("DELETE FROM lease"),
     },
     deleteRows: async (resource) => withConsole("DELETE FROM lease WHERE resource = ?", resource),
     setToken: async (resource, token) => {

@@ -9,11 +9,22 @@ import type { PostgresServer } from "../servers/postgres.ts";
 
 let schemas = 0;
 
+/** The names in `forgetting` of the harness. */
+export const postgresForgets: readonly string[] = [
+  "the schema was dropped",
+  "rows were deleted",
+  "the tables were truncated",
+  "an older dump was restored",
+];
+
 /** `how` says by which client and address; a schema of its own is added. */
 export function postgresHarness(server: PostgresServer, how: PostgresOptions): StoreHarness {
   schemas += 1;
   const schema = `suite_${schemas}`;
   const opened: Store[] = [];
+  const sql = async (text: string): Promise<void> => {
+    await server.sql(text);
+  };
   const open = async (): Promise<Store> => {
     const store = await postgresStore({ ...how, schema })(systemParts());
     opened.push(store);
@@ -26,6 +37,23 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
     restart: async () => {
       await server.kill();
       await server.start();
+    },
+    forgetting: {
+      "the schema was dropped": async () => () => sql(`DROP SCHEMA ${schema} CASCADE`),
+      "rows were deleted": async () => () => sql(`DELETE FROM ${schema}.lease`),
+      "the tables were truncated": async () => () =>
+        sql(`TRUNCATE ${schema}.lease, ${schema}.era, ${schema}.session`),
+      "an older dump was restored": async () => {
+        await sql(`CREATE SCHEMA ${schema}_old;
+          CREATE TABLE ${schema}_old.lease AS TABLE ${schema}.lease; CREATE TABLE ${schema}_old.era AS TABLE ${schema}.era;
+          CREATE TABLE ${schema}_old.session AS TABLE ${schema}.session`);
+        return () =>
+          // As a restore does it: without triggers, and by another server process, which another name stands for here.
+          sql(`SET session_replication_role = replica;
+            DELETE FROM ${schema}.lease; INSERT INTO ${schema}.lease SELECT * FROM ${schema}_old.lease;
+            DELETE FROM ${schema}.session; INSERT INTO ${schema}.session SELECT * FROM ${schema}_old.session;
+            DELETE FROM ${schema}.era; INSERT INTO ${schema}.era SELECT only_row, 'another process', floor FROM ${schema}_old.era`);
+      },
     },
     deleteRows: async (resource) => {
       await server.sql(`DELETE FROM ${schema}.lease WHERE resource = '${resource}'`);

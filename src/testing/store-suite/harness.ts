@@ -15,6 +15,12 @@ export interface StoreHarness {
   readonly restart?: (() => Promise<void>) | undefined;
   /** Tries to delete what is stored of a resource, as a person with a console would. May be refused. */
   readonly deleteRows?: ((resource: string) => Promise<void>) | undefined;
+  /**
+   * Ways in which the backend can lose what it knew, by name: "the file is deleted". Each is called before the grants that will be
+   * lost, for example to take a copy, and returns the function that makes the backend forget. Clients that are open then need
+   * not work any more. The names must be those in `forgets` of the StoreUnderTest.
+   */
+  readonly forgetting?: Readonly<Record<string, () => Promise<() => Promise<void>>>> | undefined;
   /** Sets the resource's token, as if it had been granted that often. */
   readonly setToken?: ((resource: string, token: bigint) => Promise<void>) | undefined;
   close(): Promise<void>;
@@ -24,6 +30,8 @@ export interface StoreUnderTest {
   readonly name: string;
   /** A ttl that the backend can grant exactly and that the suite can afford to wait for a few times. */
   readonly ttlMs: number;
+  /** The names in `forgetting` of its harness. Leave out for a backend whose tokens are the numbers of a consensus log. */
+  readonly forgets?: readonly string[] | undefined;
   /** Must be what the opened stores say; lets the suite decide before opening one. */
   readonly guarantees: Pick<Guarantees, "fifo" | "durable">;
   create(): Promise<StoreHarness>;
