@@ -103,7 +103,8 @@ export function refuseNetworkFileSystem(type: number, path: string): void {
 }
 
 function refuseDanglingLink(named: string): void {
-  if (lstatSync(named, { throwIfNoEntry: false }) === undefined) return;
+  // Anything else was created by another process since we looked for the file.
+  if (lstatSync(named, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return;
   throw new StoreUnusableError(
     `${named} is a symbolic link to ${readlinkSync(named)}, which does not exist. Nothing was created. ` +
       "Create that file, or name another one.",
