@@ -55,6 +55,7 @@ describe("a URL that does not parse is not repeated", () => {
     ["no slashes (redis)", `redis:u:${SECRET}@${HOST}`, /two slashes.*redis:\/\//],
     ["no slashes (etcd)", `etcd:u:${SECRET}@${HOST}`, /two slashes.*etcd:\/\//],
     ["no slashes (zookeeper)", `zookeeper:u:${SECRET}@${HOST}`, /two slashes.*zookeeper:\/\//],
+    ["a user but no host", `postgres://u:x@/${SECRET}`, /a user but no host.*%40/],
     ["a login for a file", `sqlite://u:${SECRET}@h/app.db`, /names a file/],
     ["another URL as file", `sqlite:postgres://u:${SECRET}@h/app`, /names a file/],
     ["a URL object", new URL(`postgres://u:${SECRET}@${HOST}/app`), /URL object.*url\.href/],
@@ -245,7 +246,8 @@ const shapes: Readonly<Record<string, (scheme: string, raw: string, code: string
   asScheme: (_scheme, raw) => `${raw}://user@${HOST}`,
   alone: (_scheme, raw) => raw,
   unknownScheme: (_scheme, raw) => `mongodb://user:${raw}@${HOST}`,
-  hostless: (scheme, raw) => `${scheme}://user:x${raw}`,
+  // With an "@" it would be a well-formed URL whose host and path happen to look like that.
+  hostless: (scheme, raw) => `${scheme}://user:x${raw.replaceAll("@", "")}`,
   swapped: (scheme, raw) => `${scheme}://${HOST}@user:x${raw}`,
   badPort: (scheme, raw) => `${scheme}://user:${raw}@127.0.0.1:x`,
   emptyHost: (scheme, raw) => `${scheme}://user:${raw}@,`,

@@ -14,7 +14,7 @@ export const ERA_GAP: bigint = 2n ** 26n;
 
 /** The wall clock as a token: whole microseconds since 1970, and at least 1. Below 2^53 until the year 2255. */
 export function clockToken(wallMs: number): bigint {
-  return BigInt(Math.max(1, Math.floor(wallMs * 1_000)));
+  return BigInt(Math.max(1, Math.round(wallMs * 1_000)));
 }
 
 /**

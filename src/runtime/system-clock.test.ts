@@ -6,6 +6,7 @@ import { performance } from "node:perf_hooks";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { Machine } from "../../test/support/clock-machine.ts";
+import { clockToken } from "../core/era.ts";
 import { SystemClock } from "./system-clock.ts";
 
 const HOUR_MS = 3_600_000;
@@ -246,6 +247,21 @@ describe("the start of the clock", () => {
       expect(machine.jumps).toBe(0);
     },
   );
+});
+
+describe("the wall clock", () => {
+  test("readings within one millisecond are a microsecond apart, and start at the next millisecond again", () => {
+    const machine = new Machine();
+    const first = machine.clock.wallNow();
+    const tokens = [first, machine.clock.wallNow(), machine.clock.wallNow()].map(clockToken);
+    expect(tokens.map((token) => token - clockToken(first))).toEqual([0n, 1n, 2n]);
+    machine.pass(1);
+    expect(clockToken(machine.clock.wallNow()) - clockToken(first)).toBe(1_000n);
+    // However many there are, none is ahead of the next millisecond.
+    let last = 0;
+    for (let reading = 0; reading < 2_000; reading += 1) last = machine.clock.wallNow();
+    expect(clockToken(last) - clockToken(first)).toBe(1_999n);
+  });
 });
 
 describe("listeners", () => {

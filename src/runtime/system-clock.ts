@@ -26,6 +26,12 @@ export class SystemClock implements Clock {
   /** Two steps of the boot clock plus the time between two readings: less than this is no suspend. */
   readonly #jumpMs: number;
   #wallOffset: number;
+  /**
+   * The last reading of wallNow(). The platform's wall clock has whole milliseconds. Readings within one of them differ by a
+   * microsecond each, so that two tokens that start at the clock are not the same (core/era.ts).
+   */
+  #wallMs = Number.NaN;
+  #wallMicros = 0;
   #bootOffset: number;
   #last: number;
 
@@ -48,7 +54,10 @@ export class SystemClock implements Clock {
   }
 
   wallNow(): number {
-    return this.#sources.wallMs();
+    const ms = this.#sources.wallMs();
+    if (ms === this.#wallMs) this.#wallMicros = Math.min(this.#wallMicros + 1, 999);
+    else [this.#wallMs, this.#wallMicros] = [ms, 0];
+    return ms + this.#wallMicros / 1_000;
   }
 
   setTimer(callback: () => void, delayMs: number, options?: TimerOptions): Timer {

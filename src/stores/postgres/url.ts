@@ -55,6 +55,13 @@ export interface HostUrl {
 /** One for each host that the URL names, in order. */
 export function hostUrlsOf(text: unknown): readonly HostUrl[] {
   const url = storeUrlOf(text, KIND);
+  // Otherwise the rest of a password that begins with "@/" would be taken for the name of a database, and shown.
+  if (url.login !== undefined && url.hosts === "") {
+    throw new InvalidArgumentError(
+      `${KIND.name} has a user but no host. Write the host after the "@", for example localhost. If the "@" belongs to the ` +
+        "password, write it as %40.",
+    );
+  }
   const hosts = hostTextsOf(url);
   const query = queryOf(url.query);
   const login = loginOf(url);
