@@ -9,7 +9,7 @@ import {
 } from "@nestjs/common";
 import { SchedulerRegistry } from "@nestjs/schedule";
 import { CONNECT_OPTIONS, type ConnectOptions, connect } from "../connect.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { InvalidArgumentError, isTenureError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { latestMs } from "../once/fire.ts";
 import { faultOf } from "../runtime/libraries.ts";
@@ -80,12 +80,16 @@ export class TenureModule implements OnApplicationShutdown {
 
   /** After @nestjs/schedule has stopped its jobs, which it does in the step before. */
   async onApplicationShutdown(): Promise<void> {
+    shuttingDown.add(this.#tenure);
     await this.#tenure.close();
   }
 }
 
 // What `constructor(@InjectTenure() tenure)` would do; written out, because this package is built without decorators.
 Inject(TENURE)(TenureModule, undefined, 0);
+
+/** Of applications that shut down: a fire that asks for its lease at that moment is not run, and that is no error. */
+const shuttingDown = new WeakSet<Tenure>();
 
 const TENURE_HERE = Symbol("tenure");
 const REGISTRY_HERE = Symbol("registry of schedules");
@@ -114,9 +118,14 @@ export function OncePerFire(key: string, options: FireOptions = {}): MethodDecor
     const wrapped = async function (this: Host, ...rest: unknown[]): Promise<unknown> {
       const fire = fireOf(this[REGISTRY_HERE], key, options);
       if (fire === "late") return void reportSkip(onSkip, { ran: false, reason: "late", key });
-      const result = await this[TENURE_HERE].once(key, { ...once, ...fire }, (lease) =>
-        method.call(this, lease, ...rest),
-      );
+      const tenure = this[TENURE_HERE];
+      const result = await tenure
+        .once(key, { ...once, ...fire }, (lease) => method.call(this, lease, ...rest))
+        .catch((error: unknown) => {
+          if (isTenureError(error, "CLOSED") && shuttingDown.has(tenure)) return undefined;
+          throw error;
+        });
+      if (result === undefined) return undefined;
       if (result.ran) return result.value;
       return void reportSkip(onSkip, { ...result, key });
     };
