@@ -36,7 +36,7 @@ const jobs = {
   overlap: { build: "if-needed", command: () => ["--import", "tsx", "bench/overlap/main.ts"] },
   proof: { build: "no", command: () => ["--import", "tsx", "bench/proof/main.ts"] },
   sim: { build: "if-needed", command: () => ["dist/cli/main.js", "sim"] },
-  mutants: { build: "no", command: () => ["--import", "tsx", "scripts/mutants/main.ts"] },
+  mutants: { build: "no", command: () => ["--import", "tsx", "sim/mutants/main.ts"] },
   build: { build: "always" },
   coverage: {
     build: "if-needed",

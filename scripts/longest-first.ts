@@ -5,8 +5,8 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** What takes longest, in order. `npm test` prints its slowest files at the end: keep this list in step with them. */
 const LONGEST: readonly string[] = [
-  "test/sim-smoke-models.test.ts",
-  "test/sim-smoke-memory.test.ts",
+  "sim/test/smoke-models.test.ts",
+  "sim/test/smoke-memory.test.ts",
   "test/process/docs.test.ts",
   "test/process/proof.test.ts",
   "test/process/cli-commands.test.ts",

@@ -21,7 +21,7 @@ const parts = {
     "--seeds",
     "1..100000",
   ]),
-  mutants: [["--import", "tsx", "scripts/mutants/main.ts"]],
+  mutants: [["--import", "tsx", "sim/mutants/main.ts"]],
   installs: [["--import", "tsx", "scripts/installs/main.ts"]],
   peers: [["--expose-gc", "--import", "tsx", "bench/main.ts", "--peers"]],
 };

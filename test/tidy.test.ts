@@ -111,7 +111,7 @@ const planted: Record<string, { bad: [path: string, text: string][]; good: [stri
     bad: [
       ["src/holder/a.ts", "const at = Date.now();"],
       ["src/stores/memory.ts", "const at = new Date();"],
-      ["src/cli/demo.ts", "setTimeout(() => {}, 1);"],
+      ["examples/demo/main.ts", "setTimeout(() => {}, 1);"],
       ["src/testing/a.ts", `const text = \`\${performance.now()}\`;`],
       ["src/holder/a.ts", "wait(AbortSignal.timeout(5));"],
     ],
@@ -134,7 +134,7 @@ const planted: Record<string, { bad: [path: string, text: string][]; good: [stri
       ["src/core/a.ts", "globalThis.Date.now();"],
     ],
     good: [
-      ["src/cli/demo.ts", "console.log(process.argv);"],
+      ["examples/demo/main.ts", "console.log(process.argv);"],
       ["src/holder/a.ts", "this.process(); // console"],
     ],
   },

@@ -6,7 +6,7 @@ import type { PostgresTarget, ProtectedTable } from "../guards/postgres.ts";
 import { mistakeIn } from "../stores/shared/url-mistakes.ts";
 import type { Options } from "./arguments.ts";
 import { CommandError } from "./command-error.ts";
-import { quietExperiments } from "./demo/quiet.ts";
+import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { EXIT } from "./exit-codes.ts";
 import { UsageError } from "./usage-error.ts";
 

@@ -19,7 +19,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   guard: async () => (await import("./commands/guard.ts")).guardCommand,
   plan: async () => (await import("./commands/plan.ts")).planCommand,
   doctor: async () => (await import("./commands/doctor.ts")).doctorCommand,
-  sim: async () => (await import("./commands/sim.ts")).simCommand,
+  sim: async () => (await import("../../sim/cli/simulate.ts")).simCommand,
   demo: async () => (await import("./commands/demo.ts")).demoCommand,
   completion: async () => (await import("./commands/completion.ts")).completionCommand,
 };

@@ -8,7 +8,7 @@ import { warn } from "../runtime/system.ts";
 import type { OpenStore, Store } from "../stores/store.ts";
 import type { Tenure } from "../tenure.ts";
 import type { Options } from "./arguments.ts";
-import { quietExperiments } from "./demo/quiet.ts";
+import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { UsageError } from "./usage-error.ts";
 
 /**

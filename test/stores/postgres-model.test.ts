@@ -4,7 +4,7 @@
 // every row must be the same.
 
 import { describe, expect, test } from "vitest";
-import { Chance } from "../../src/sim/world/chance.ts";
+import { Chance } from "../../sim/world/chance.ts";
 import type { Row, SqlValue } from "../../src/stores/postgres/link.ts";
 import { listOf } from "../../src/stores/postgres/lists.ts";
 import { VERSION } from "../../src/stores/postgres/setup.ts";

@@ -1,5 +1,5 @@
 // Small scripts and what Redis answers to each: seen on a real server (test/stores/redis-lua.test.ts), and asked of the Lua of
-// the simulator (test/sim-lua.test.ts).
+// the simulator (sim/test/lua.test.ts).
 
 type LuaAnswer = string | number | null | readonly LuaAnswer[];
 

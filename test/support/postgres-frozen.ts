@@ -3,8 +3,8 @@
 // come before the server's own.
 
 import pg from "pg";
-import { Database } from "../../src/sim/stores/postgres/database.ts";
-import { runStatement, SCHEMA } from "../../src/sim/stores/postgres/statements.ts";
+import { Database } from "../../sim/models/postgres/database.ts";
+import { runStatement, SCHEMA } from "../../sim/models/postgres/statements.ts";
 import type { Row, SqlValue } from "../../src/stores/postgres/link.ts";
 import { channelOf, migrationSql } from "../../src/stores/postgres/schema.ts";
 import type { PostgresServer } from "../servers/postgres.ts";

@@ -4,6 +4,6 @@ import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 
 export const demoCommand: Command = async () => {
-  await import("../demo.ts");
+  await import("../../../examples/demo/main.ts");
   return EXIT.ok;
 };

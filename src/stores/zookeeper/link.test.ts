@@ -2,13 +2,13 @@
 // neighbours hangs up, and one that hears late of an old connection takes the session there. Method: an ensemble on virtual time.
 import { setImmediate as soon } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { modelBench } from "../../../test/support/model-bench.ts";
-import { Connection } from "../../sim/stores/zookeeper/connection.ts";
-import type { Member } from "../../sim/stores/zookeeper/member.ts";
-import { readHello } from "../../sim/stores/zookeeper/requests.ts";
-import { zookeeperShaped } from "../../sim/stores/zookeeper.ts";
-import { Chance } from "../../sim/world/chance.ts";
-import { FINE } from "../../sim/world/network.ts";
+import { modelBench } from "../../../sim/test/support/model-bench.ts";
+import { Connection } from "../../../sim/models/zookeeper/connection.ts";
+import type { Member } from "../../../sim/models/zookeeper/member.ts";
+import { readHello } from "../../../sim/models/zookeeper/requests.ts";
+import { zookeeperShaped } from "../../../sim/models/zookeeper/index.ts";
+import { Chance } from "../../../sim/world/chance.ts";
+import { FINE } from "../../../sim/world/network.ts";
 import type { Store } from "../store.ts";
 import { connectFrame } from "./messages.ts";
 

@@ -1,0 +1,86 @@
+// What the demo concludes, computed from two witnesses: the rows of the ledger and the reports of the workers. Nothing
+// here knows what the outcome should be, except `passed`.
+
+import { parseToken } from "../../src/core/token.ts";
+import type { Paint, Style } from "../../src/cli/paint.ts";
+import { type LedgerRow, staleRows } from "./ledger.ts";
+import { type Seen, TIMING } from "./messages.ts";
+import { milliseconds } from "./narrator.ts";
+import type { Measured } from "./story.ts";
+
+export interface Evidence {
+  readonly seen: readonly Seen[];
+  readonly rows: readonly LedgerRow[];
+  readonly measured: Measured;
+}
+
+export interface Verdict {
+  readonly grants: number;
+  readonly gapsMs: readonly number[];
+  readonly takeoversMs: readonly number[];
+  readonly staleTried: number;
+  readonly staleAccepted: number;
+  readonly entries: number;
+  readonly tokensIncrease: boolean;
+  readonly passed: boolean;
+}
+
+export function judge({ seen, rows, measured }: Evidence): Verdict {
+  const grants = seen.flatMap(({ report }) =>
+    report.type === "granted" ? [parseToken(report.token)] : [],
+  );
+  const refused = seen.filter(({ report }) => report.type === "refused").length;
+  // Counted in the ledger, not believed from a report: a stale write that went unnoticed by its writer counts too.
+  const staleAccepted = staleRows(rows).length;
+  const staleTried = refused + staleAccepted;
+  const tokensIncrease = grants.every((token, at) => at === 0 || token > (grants[at - 1] ?? token));
+  return {
+    ...measured,
+    grants: grants.length,
+    staleTried,
+    staleAccepted,
+    entries: rows.length,
+    tokensIncrease,
+    passed: staleAccepted === 0 && staleTried > 0 && tokensIncrease,
+  };
+}
+
+export function table(verdict: Verdict, paint: Paint): string {
+  const { gapsMs, takeoversMs, staleTried, staleAccepted, tokensIncrease } = verdict;
+  const good = (ok: boolean): Style => (ok ? "green" : "red");
+  const ttl = `ttl ${milliseconds(TIMING.ttlMs)}`;
+  const rows: [name: string, value: string, note: string, style: Style][] = [
+    ["grants", String(verdict.grants), "", "bold"],
+    ["handover gap, planned", median(gapsMs), range(gapsMs, "shutdowns"), "bold"],
+    [
+      "takeover after a pause",
+      median(takeoversMs),
+      `${range(takeoversMs, "pauses")}; ${ttl}`,
+      "bold",
+    ],
+    ["ledger entries", String(verdict.entries), "", "bold"],
+    ["stale writes tried", String(staleTried), "must not be 0", good(staleTried > 0)],
+    ["stale writes accepted", String(staleAccepted), "must be 0", good(staleAccepted === 0)],
+    [
+      "tokens strictly increasing",
+      tokensIncrease ? "yes" : "no",
+      "must be yes",
+      good(tokensIncrease),
+    ],
+  ];
+  const line = ([name, value, note, style]: (typeof rows)[number]): string =>
+    `  ${name.padEnd(28)}${paint(style, value.padStart(9))}   ${paint("dim", note)}`.trimEnd();
+  return rows.map(line).join("\n");
+}
+
+function median(values: readonly number[]): string {
+  const sorted = [...values].sort((left, right) => left - right);
+  const value = sorted[Math.floor(sorted.length / 2)];
+  return value === undefined ? "none" : milliseconds(value);
+}
+
+function range(values: readonly number[], what: string): string {
+  if (values.length === 0) return "";
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return `median of ${values.length} ${what}: ${milliseconds(least)} to ${milliseconds(most)}`;
+}

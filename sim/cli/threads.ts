@@ -1,0 +1,82 @@
+// Many seeds on all cores. Every seed is a world of its own, so that the parts can run in any order; their sums and their
+// findings are the same as from one thread.
+
+import { extname } from "node:path";
+import { Worker } from "node:worker_threads";
+import { simHost } from "../host/sim-host.ts";
+import { emptySummary, runSwarm, type Summary, type SwarmOptions, sum } from "../swarm.ts";
+
+/** One order to a thread. */
+export type Part = Omit<SwarmOptions, "host">;
+
+export interface ThreadsOptions extends Part {
+  /** At most so many threads. */
+  readonly jobs: number;
+  /** After each part: how many seeds are through, of all parts together. */
+  readonly onPart: (summary: Summary) => void;
+}
+
+/** Few enough that the threads end together, and enough that their talk does not count. */
+const SEEDS_A_PART = 25;
+
+export async function runInThreads(options: ThreadsOptions): Promise<Summary> {
+  const { from, to, jobs, onPart, ...same } = options;
+  const total = emptySummary();
+  let next = from;
+  const nextPart = (): Part | undefined => {
+    if (next > to || (same.failFast && total.findings.length > 0)) return undefined;
+    const part = { ...same, from: next, to: Math.min(to, next + SEEDS_A_PART - 1) };
+    next = part.to + 1;
+    return part;
+  };
+  const add = (summary: Summary): void => {
+    sum(total, summary);
+    onPart(total);
+  };
+  const parts = Math.ceil((to - from + 1) / SEEDS_A_PART);
+  // A handful is through before a thread would have started; and one thread needs no other. Run from the source, with tsx, it
+  // is the only one that there can be: on Node 20 a thread cannot read TypeScript.
+  const isSource = extname(import.meta.url) === ".ts";
+  if (jobs === 1 || parts === 1 || isSource) await runHere(nextPart, add);
+  else
+    await Promise.all(
+      Array.from({ length: Math.min(jobs, parts) }, () => runThread(nextPart, add)),
+    );
+  total.findings.sort((one, other) => one.seed - other.seed);
+  return total;
+}
+
+async function runHere(
+  nextPart: () => Part | undefined,
+  add: (summary: Summary) => void,
+): Promise<void> {
+  for (let part = nextPart(); part !== undefined; part = nextPart())
+    add(await runSwarm({ ...part, host: simHost }));
+}
+
+/** Resolves when there is no part left for it. */
+async function runThread(
+  nextPart: () => Part | undefined,
+  add: (summary: Summary) => void,
+): Promise<void> {
+  const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
+  const thread = new Worker(script);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const order = (): void => {
+        const part = nextPart();
+        if (part === undefined) resolve();
+        else thread.postMessage(part);
+      };
+      thread.on("message", (summary: Summary) => {
+        add(summary);
+        order();
+      });
+      thread.on("error", reject);
+      thread.on("exit", (code) => reject(new Error(`A thread ended with code ${code}.`)));
+      order();
+    });
+  } finally {
+    await thread.terminate();
+  }
+}

@@ -1,0 +1,36 @@
+// etcd in the world: the real store for etcd, down to its messages, over a model of the cluster behind it.
+
+import { etcdStore } from "../../../src/stores/etcd.ts";
+import { EtcdServer } from "./server.ts";
+import { SimulatedTransport } from "./transport.ts";
+import type { Engine } from "../model.ts";
+
+export const etcdEngine: Engine = ({ schedule, network, trace, machine }) => {
+  const program = machine("store");
+  const server = new EtcdServer(program, trace);
+  const streams = new Set<() => void>();
+  const callee = {
+    program,
+    isDown: false,
+    onReturn: (): void => {
+      server.elect();
+      for (const broken of [...streams]) broken();
+    },
+  };
+  return {
+    servers: [callee],
+    open: (client) =>
+      etcdStore({
+        transport: new SimulatedTransport({
+          schedule,
+          network,
+          trace,
+          client,
+          callee,
+          server,
+          streams,
+        }),
+        connectMs: 2_000,
+      }),
+  };
+};

@@ -1,0 +1,153 @@
+// The server: statements, each a transaction of its own and atomic at one instant of the server's wall clock; notifications,
+// which leave when their transaction commits, for the connections that listen then; and its end and return.
+
+import type { Row, SqlValue } from "../../../src/stores/postgres/link.ts";
+import type { Program } from "../../world/program.ts";
+import type { Ending, Trace } from "../../world/trace.ts";
+import type { Forgetful } from "../outage.ts";
+import { type Copy, Database, type LeaseRow, type SessionRow } from "./database.ts";
+import { runStatement } from "./statements.ts";
+
+/** The server's side of a connection. */
+export interface Backend {
+  readonly client: Program;
+  /** What is told on the channel, while it listens. */
+  tell(payload: string): void;
+  /** The server has ended it; `abruptly`: what it has sent and nobody has received is lost. */
+  drop(abruptly: boolean): void;
+}
+
+/** How often a row is locked by somebody who is not in this world, when SKIP LOCKED asks. */
+const LOCKED = 0.05;
+
+/**
+ * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The new era keeps tokens rising.
+ * Holders learn from their renewals which leases are gone, and give back those that are held again. It does not promise that a
+ * fire runs once, because the claim may be among what was lost. Nor L1 where the clock was set back: every session then
+ * lives that much longer.
+ */
+const KEPT = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
+const KEEPS = { failover: [...KEPT, "L1"], clock: KEPT };
+
+export class PgServer implements Forgetful<Copy> {
+  readonly keeps: Forgetful<Copy>["keeps"] = KEEPS;
+  readonly #program: Program;
+  readonly #trace: Trace;
+  readonly #db: Database;
+  readonly #backends = new Set<Backend>();
+  readonly #listening = new Set<Backend>();
+  /** Of the transaction that runs; the same text twice is told once. */
+  readonly #notes = new Set<string>();
+
+  constructor(program: Program, trace: Trace) {
+    this.#program = program;
+    this.#trace = trace;
+    const { clocks, chance } = program;
+    this.#db = new Database({
+      witness: this,
+      now: () => Math.floor(clocks.wallNow() * 1000),
+      notify: (payload) => this.#notes.add(payload),
+      isLocked: () => chance.isTrue(LOCKED),
+    });
+  }
+
+  open(backend: Backend): void {
+    this.#backends.add(backend);
+  }
+
+  close(backend: Backend): void {
+    this.#backends.delete(backend);
+    this.#listening.delete(backend);
+  }
+
+  execute(backend: Backend, text: string, values: readonly SqlValue[]): readonly Row[] {
+    if (text.startsWith("LISTEN ")) {
+      this.#listening.add(backend);
+      return [];
+    }
+    if (text === "SELECT 1") return [{}];
+    const rows = runStatement(this.#db, text, values);
+    this.#commit();
+    return rows;
+  }
+
+  /** Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now. */
+  restart(): void {
+    const isFailover = this.#program.chance.isTrue(0.5);
+    this.#trace.saw(isFailover ? "a standby took over" : "the same server again");
+    this.#db.restart();
+    this.#dropAll(isFailover);
+  }
+
+  copy(): Copy {
+    return this.#db.copy();
+  }
+
+  failOver(copy: Copy): void {
+    const { leases, sessions } = this.#db;
+    this.#db.promote(copy);
+    // Ended by none of those who use it: as a revocation is, and to be told as one is.
+    for (const lease of leases.values())
+      if (lease.session !== undefined && !isIn(this.#db.leases, lease))
+        this.freed(lease, "revoked");
+    for (const lease of this.#db.leases.values())
+      if (lease.session !== undefined && !isIn(leases, lease)) this.#restored(lease);
+    for (const session of sessions.values())
+      if (!this.#db.sessions.has(session.id))
+        this.kept({ ...session, expires: this.#db.parts.now() });
+    this.clockWasSet();
+    this.#dropAll(true);
+  }
+
+  /** Every session ends at another instant now. */
+  clockWasSet(): void {
+    for (const session of this.#db.sessions.values())
+      if (session.ended === undefined) this.kept(session);
+  }
+
+  granted({ resource, token, session = "", attempt }: LeaseRow): void {
+    this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
+  }
+
+  freed({ resource, token }: LeaseRow, how: Ending): void {
+    this.#trace.note("store", { kind: "storeFreed", resource, token, how });
+  }
+
+  kept({ id: session, expires }: SessionRow): void {
+    const { clocks } = this.#program;
+    // As long as nobody sets its wall clock, it runs as the monotonic one does.
+    const until = clocks.trueInstant(clocks.now() + expires / 1000 - clocks.wallNow());
+    this.#trace.note("store", { kind: "storeKept", session, until });
+  }
+
+  #restored({ resource, token }: LeaseRow): void {
+    this.#trace.note("store", { kind: "storeRestored", resource, token });
+  }
+
+  /** No connection outlives the server. */
+  #dropAll(abruptly: boolean): void {
+    for (const backend of [...this.#backends]) {
+      this.close(backend);
+      backend.drop(abruptly);
+    }
+  }
+
+  #commit(): void {
+    if (this.#notes.size === 0) return;
+    for (const backend of [...this.#listening]) {
+      // The kernel of a killed process has closed its connections.
+      if (backend.client.isDead) this.close(backend);
+      else for (const payload of this.#notes) backend.tell(payload);
+    }
+    this.#notes.clear();
+  }
+}
+
+/** Whether these know of this grant. */
+function isIn(
+  leases: ReadonlyMap<string, LeaseRow>,
+  { resource, token, session }: LeaseRow,
+): boolean {
+  const known = leases.get(resource);
+  return known?.token === token && known.session === session;
+}

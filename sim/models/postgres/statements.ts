@@ -1,0 +1,144 @@
+// From a statement of the store to what it does: each is known by its whole text, and its values are read as the casts in it
+// say. A statement that is not here is a mistake of whoever added it to the store and not to the model.
+
+import type { Row, SqlValue } from "../../../src/stores/postgres/link.ts";
+import { SCHEMA_VERSION } from "../../../src/stores/postgres/schema.ts";
+import { SERVER, VERSION } from "../../../src/stores/postgres/setup.ts";
+import { CALL, KEPT, LIST, LOOK, READ } from "../../../src/stores/postgres/statements.ts";
+import { acquireFree, releaseHeld } from "./batch-functions.ts";
+import type { Database, LeaseRow } from "./database.ts";
+import * as fn from "./functions.ts";
+
+type Values = readonly SqlValue[];
+type Run = (db: Database, values: Values) => readonly Row[];
+
+/** The store's default name. */
+export const SCHEMA = "tenure";
+
+/** A statement whose values are all there and whose answer is one text. */
+function one(answer: (db: Database, ...values: string[]) => string): Run {
+  return (db, values) => [{ answer: answer(db, ...(values as readonly string[])) }];
+}
+
+const RUNS: readonly (readonly [text: string, run: Run])[] = [
+  [CALL.openSession, one((db, id, holder, ttl) => fn.openSession(db, id, holder, Number(ttl)))],
+  [
+    CALL.grant,
+    one((db, resource, session, attempt, record, queue) =>
+      fn.acquire(db, { resource, session, attempt, record }, queue === "true"),
+    ),
+  ],
+  [CALL.grants, one(grants)],
+  [CALL.renew, one(fn.renew)],
+  [
+    CALL.release,
+    one((db, resource, session, token) => fn.release(db, resource, session, BigInt(token))),
+  ],
+  [CALL.releases, one(releases)],
+  [CALL.withdraw, one(fn.withdraw)],
+  [CALL.endSession, one(fn.endSession)],
+  [CALL.revoke, one((db, resource, token) => fn.revoke(db, resource, BigInt(token)))],
+  [CALL.notify, one(notify)],
+  [CALL.watch, one(watch)],
+  [LIST, list],
+  [KEPT, kept],
+  [READ, read],
+  [LOOK, look],
+  [SERVER, (db) => [serverRow(db)]],
+  [VERSION, () => [{ version: String(SCHEMA_VERSION) }]],
+];
+
+const STATEMENTS: ReadonlyMap<string, Run> = new Map(
+  RUNS.map(([text, run]) => [text.replaceAll("{schema}", SCHEMA), run]),
+);
+
+export function runStatement(db: Database, text: string, values: Values): readonly Row[] {
+  const run = STATEMENTS.get(text);
+  if (run !== undefined) return run(db, values);
+  if (!text.includes("CREATE SCHEMA IF NOT EXISTS"))
+    throw new Error(`The model of PostgreSQL does not know this statement: ${text}`);
+  db.hasSchema = true;
+  return [];
+}
+
+function grants(db: Database, ...columns: string[]): string {
+  const [resources = [], sessions = [], attempts = [], records = []] = columns.map(textsOf);
+  const wanted = resources.map((resource, index) => ({
+    ...{ resource, session: sessions[index] ?? "" },
+    ...{ attempt: attempts[index] ?? "", record: records[index] ?? "" },
+  }));
+  return acquireFree(db, wanted);
+}
+
+function releases(db: Database, ...columns: string[]): string {
+  const [resources = [], sessions = [], tokens = []] = columns.map(textsOf);
+  const wanted = resources.map((resource, index) => ({
+    ...{ resource, session: sessions[index] ?? "", token: BigInt(tokens[index] ?? "") },
+  }));
+  return releaseHeld(db, wanted);
+}
+
+function notify(db: Database, _channel: string, payload: string): string {
+  db.parts.notify(payload);
+  return "";
+}
+
+function watch(db: Database, id: string, seconds: string): string {
+  db.watchers.set(id, db.parts.now() + Number(seconds) * 1_000_000);
+  return id;
+}
+
+function list(db: Database, values: Values): readonly Row[] {
+  const [prefix, after, below, most] = values;
+  const first = String(prefix);
+  const isIn = (resource: string): boolean =>
+    fn.compareText(resource, first) >= 0 &&
+    fn.compareText(resource, after ?? "") > 0 &&
+    (below == null || fn.compareText(resource, below) < 0);
+  const held = [...db.leases.values()].filter(
+    ({ resource, session }) => fn.isLive(db, session) && isIn(resource),
+  );
+  held.sort((lease, other) => fn.compareText(lease.resource, other.resource));
+  const rows = held.map((lease) => viewOf(db, lease));
+  return most == null ? rows : rows.slice(0, Number(most));
+}
+
+function kept(db: Database, [resources, session]: Values): readonly Row[] {
+  const found = textsOf(String(resources)).flatMap((resource) => db.leases.get(resource) ?? []);
+  return found
+    .filter((lease) => lease.session === session)
+    .sort((lease, other) => fn.compareText(lease.resource, other.resource))
+    .map(({ resource, token }) => ({ resource, token: String(token) }));
+}
+
+const NOTHING = { resource: null, token: null, record: null, left_ms: null };
+
+function read(db: Database, [asked]: Values): readonly Row[] {
+  const lease = db.leases.get(String(asked));
+  const isHeld = lease !== undefined && fn.isLive(db, lease.session);
+  return [{ ...(isHeld ? viewOf(db, lease) : NOTHING), standby: "false" }];
+}
+
+function viewOf(db: Database, { resource, token, record, session }: LeaseRow): Row {
+  const expires = db.sessions.get(session ?? "")?.expires ?? 0;
+  const leftMs = (expires - db.parts.now()) / 1000;
+  return { resource, token: String(token), record, left_ms: String(leftMs) };
+}
+
+function look(db: Database, [resource, attempt]: Values): readonly Row[] {
+  return [{ wait: String(fn.look(db, String(resource), String(attempt)).waitMs) }];
+}
+
+function serverRow({ hasSchema }: Database): Row {
+  return {
+    ...{ version: "170000", shown: "17.0 (a model)", standby: "false", readonly: "off" },
+    ...{ encoding: "UTF8", fsync: "on", present: String(hasSchema), asked: SCHEMA },
+  };
+}
+
+/** As PostgreSQL reads a list: src/stores/postgres/lists.ts writes every text in quotes. */
+function textsOf(list: string): string[] {
+  return [...list.matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, text = ""]) =>
+    text.replaceAll(/\\(.)/gs, "$1"),
+  );
+}

@@ -1,0 +1,118 @@
+// The near side of a store that is spoken to in the words of the contract: each method is one request over the simulated
+// network. For backends without a client library of their own to put in between.
+
+import { StoreUnavailableError } from "../../src/core/errors.ts";
+import { linkSignals } from "../../src/core/signals.ts";
+import { Bell } from "../../src/stores/shared/bell.ts";
+import { changes } from "../../src/stores/shared/changes.ts";
+import type {
+  AttemptRequest,
+  Guarantees,
+  LeaseView,
+  Store,
+  WatchRequest,
+} from "../../src/stores/store.ts";
+import { type Callee, call } from "../world/call.ts";
+import type { Network } from "../world/network.ts";
+import type { Program } from "../world/program.ts";
+
+export interface RemoteParts {
+  readonly network: Network;
+  readonly client: Program;
+  readonly server: Callee;
+  /** At the server. */
+  readonly store: Store;
+}
+
+/** The wake-up of a waiter can get lost: after so long it asks again by itself. */
+const ASK_AGAIN_MS = 1_000;
+const LOOK_AGAIN_MS = 400;
+const LIMIT_MS = 1_000;
+const PAGE = 1_000;
+
+export class RemoteStore implements Store {
+  readonly guarantees: Guarantees;
+  readonly #parts: RemoteParts;
+  readonly #closing = new AbortController();
+
+  constructor(parts: RemoteParts) {
+    this.#parts = parts;
+    this.guarantees = parts.store.guarantees;
+  }
+
+  openSession: Store["openSession"] = (request) =>
+    this.#call("opening of a session", request.limitMs, (store) => store.openSession(request));
+  grant: Store["grant"] = (request) =>
+    this.#call("request for a grant", request.limitMs, (store) => store.grant(request));
+  renew: Store["renew"] = (request) =>
+    this.#call("renewal", request.limitMs, (store) => store.renew(request));
+  release: Store["release"] = (request) =>
+    this.#call("release", request.limitMs, (store) => store.release(request));
+  withdraw: Store["withdraw"] = (request) =>
+    this.#call("withdrawal", request.limitMs, (store) => store.withdraw(request));
+  endSession: Store["endSession"] = (request) =>
+    this.#call("end of a session", request.limitMs, (store) => store.endSession(request));
+  read: Store["read"] = (request) =>
+    this.#call("read", request.limitMs, (store) => store.read(request));
+  list: Store["list"] = (request) =>
+    this.#call("listing", request.limitMs, (store) => store.list(request));
+  revoke: Store["revoke"] = (request) =>
+    this.#call("revocation", request.limitMs, (store) => store.revoke(request));
+
+  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
+    const { network, client, server, store } = this.#parts;
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
+    const bell = new Bell(client.clock);
+    network.send(client, server.program, () => {
+      if (server.isDown) return;
+      const giveUp = new AbortController();
+      // The server does not keep a wait for ever whose client may be gone.
+      const limit = server.program.clock.setTimer(() => giveUp.abort("too long"), 2 * ASK_AGAIN_MS);
+      store.untilFree({ ...request, signal: giveUp.signal }).then(
+        () => {
+          limit.cancel();
+          network.send(server.program, client, bell.ring);
+        },
+        () => undefined,
+      );
+    });
+    try {
+      await bell.next(ASK_AGAIN_MS, signal);
+    } finally {
+      unlink();
+    }
+  }
+
+  async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
+    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
+    const bell = new Bell(this.#parts.client.clock);
+    const seen = new Map<string, bigint>();
+    const { prefix } = request;
+    try {
+      while (!signal.aborted) {
+        const listing = this.list({ prefix, limit: PAGE, limitMs: LIMIT_MS });
+        const page = await listing.catch(() => undefined);
+        if (page !== undefined) {
+          yield* changes(seen, page.leases);
+          request.onCaughtUp?.();
+        }
+        await bell.next(LOOK_AGAIN_MS, signal).catch(() => undefined);
+      }
+    } finally {
+      unlink();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new StoreUnavailableError("The store is closed.", { applied: "no" }));
+  }
+
+  async #call<T>(what: string, limitMs: number, handle: (store: Store) => Promise<T>): Promise<T> {
+    this.#closing.signal.throwIfAborted();
+    const { network, client, server, store } = this.#parts;
+    return call({
+      ...{ network, from: client, to: server, what, limitMs },
+      handle: () => handle(store),
+    });
+  }
+}

@@ -1,0 +1,143 @@
+// `npm run mutants`: plants one bug at a time in a copy of the code, runs the simulator on it until a seed catches it, and
+// prints a table. Where a test holds the line instead, that is the second judge. Two bugs at a time, one a core.
+//   npm run mutants -- [--seeds 1..2000] [--store memory] [--at-once 2] [NAME...]
+import { execFile } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs, promisify } from "node:util";
+import { MUTANTS, type Mutant } from "./list.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    seeds: { type: "string", default: "1..2000" },
+    store: { type: "string", default: "memory" },
+    "at-once": { type: "string", default: "2" },
+  },
+});
+/** A bug that hangs instead of failing: no seed takes that long. */
+const LIMIT_MS = 10 * 60_000;
+/** What a test needs besides node_modules. */
+const COPIED = ["src", "test", "package.json", "tsconfig.json", "vitest.config.ts", "scripts"];
+
+interface Result {
+  readonly mutant: Mutant;
+  readonly caughtBy?: "seed" | "test";
+  /** Which, or nothing. */
+  readonly where: string;
+  readonly how: string;
+}
+
+const unknown = positionals.filter((name) => !MUTANTS.some((mutant) => mutant.name === name));
+if (unknown.length > 0) throw new Error(`There is no planted bug called ${unknown.join(", ")}.`);
+const wanted = MUTANTS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
+const waiting = [...wanted];
+const results: Result[] = [];
+await Promise.all(Array.from({ length: Number(values["at-once"]) }, plantInCopy));
+
+const by = (judge: Result["caughtBy"]): Result[] =>
+  results.filter(({ caughtBy }) => caughtBy === judge);
+const survivors = by(undefined);
+console.log(
+  `\n${by("seed").length + by("test").length} of ${results.length} caught: ${by("seed").length} by a seed ` +
+    `(${values.seeds}), ${by("test").length} by a test.`,
+);
+for (const { mutant } of survivors)
+  console.log(`  survived: ${mutant.name}${mutant.equivalent ? ` (${mutant.equivalent})` : ""}`);
+process.exitCode = survivors.some(({ mutant }) => mutant.equivalent === undefined) ? 1 : 0;
+
+/** One after the other in a copy of its own, until none is left. */
+async function plantInCopy(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "tenure-mutants-"));
+  try {
+    for (const name of COPIED) cpSync(join(root, name), join(folder, name), { recursive: true });
+    symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+    for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+      const result = await tryMutant(folder, mutant);
+      results.push(result);
+      const where = result.caughtBy === undefined ? "survived" : result.where;
+      console.log(`${mutant.name.padEnd(60)} ${where.padEnd(10)} ${result.how}`);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
+  const path = join(folder, "src", mutant.file);
+  const original = readFileSync(path, "utf8");
+  if (original.split(mutant.find).length !== 2)
+    throw new Error(`"${mutant.name}": its text must be in ${mutant.file} exactly once.`);
+  writeFileSync(
+    path,
+    original.replace(mutant.find, () => mutant.replace),
+  );
+  try {
+    const seen = await simulate(folder, mutant.store ?? values.store, values.seeds);
+    // Nobody has said what is wrong with it.
+    if (seen === "hangs") return { mutant, where: "", how: `no end within ${LIMIT_MS / 1_000} s` };
+    if (seen !== undefined) return { mutant, caughtBy: "seed", ...seen };
+    const { test } = mutant;
+    if (test !== undefined && (await failsTest(folder, test)))
+      return { mutant, caughtBy: "test", where: "by test", how: test };
+    return { mutant, where: "", how: "" };
+  } finally {
+    writeFileSync(path, original);
+  }
+}
+
+interface ChildError {
+  readonly code?: number;
+  readonly killed?: boolean;
+  readonly stdout?: string;
+}
+
+async function simulate(
+  folder: string,
+  store: string,
+  seeds: string,
+): Promise<{ readonly where: string; readonly how: string } | "hangs" | undefined> {
+  const main = join(folder, "src", "cli", "main.ts");
+  const words = ["sim", "--seeds", seeds, "--store", store];
+  // One job: the bugs have a core each, and the source cannot be run in threads (sim/cli/threads.ts).
+  const flags = ["--jobs", "1", "--fail-fast", "--no-shrink", "--json"];
+  const args = ["--import", "tsx", main, ...words, ...flags];
+  try {
+    await promisify(execFile)(process.execPath, args, { cwd: root, timeout: LIMIT_MS });
+    return undefined;
+  } catch (error) {
+    const { code, killed, stdout = "" } = error as ChildError;
+    if (killed === true) return "hangs";
+    if (code !== 1) throw error;
+    const { findings } = JSON.parse(stdout) as {
+      findings: { seed: number; violations: { invariant: string; message: string }[] }[];
+    };
+    const [first] = findings;
+    const [violation] = first?.violations ?? [];
+    if (first === undefined) throw new Error(`No finding: ${stdout}`);
+    // A bug that only makes a day prove nothing has been noticed by nobody: on with the next day.
+    if (violation === undefined) {
+      const last = Number(seeds.split("..")[1]);
+      return first.seed < last ? simulate(folder, store, `${first.seed + 1}..${last}`) : undefined;
+    }
+    return { where: `seed ${first.seed}`, how: `${violation.invariant}: ${violation.message}` };
+  }
+}
+
+async function failsTest(folder: string, test: string): Promise<boolean> {
+  const vitest = join("node_modules", "vitest", "vitest.mjs");
+  const project = test.startsWith("test/stores/") ? "stores" : "unit";
+  const args = [vitest, "run", "--project", project, test];
+  try {
+    await promisify(execFile)(process.execPath, args, { cwd: folder, timeout: LIMIT_MS });
+    return false;
+  } catch (error) {
+    const { stdout = "" } = error as ChildError;
+    // Only a test that failed counts: one that could not be run proves nothing.
+    if (/[1-9]\d* failed/.test(stdout)) return true;
+    throw error;
+  }
+}

@@ -1,0 +1,103 @@
+// What the lease protects in a scene: rows on a machine of their own, behind the real guard or behind nothing. Each program
+// has one connection to it, so what was sent first arrives first, and what waits in a buffer arrives when the buffer drains.
+
+import { StaleTokenError } from "../../src/core/errors.ts";
+import { type MemoryGuard, memoryGuard } from "../../src/guards/memory.ts";
+import type { Raisable } from "../../src/holder/raise.ts";
+import type { Network } from "../world/network.ts";
+import type { Program } from "../world/program.ts";
+import type { Tale } from "./tale.ts";
+
+export interface Row {
+  readonly row: string;
+  /** Judged by it; the guard sees it only where `guarded`. */
+  readonly token: bigint;
+  readonly guarded: boolean;
+}
+
+export interface LedgerParts {
+  readonly program: Program;
+  readonly network: Network;
+  readonly tale: Tale;
+  readonly resource: string;
+  /** True time. */
+  readonly now: () => number;
+}
+
+export class Ledger {
+  readonly program: Program;
+  readonly #network: Network;
+  readonly #tale: Tale;
+  readonly #resource: string;
+  readonly #now: () => number;
+  readonly #guard: MemoryGuard = memoryGuard();
+  readonly #rows = new Map<string, bigint>();
+  readonly #connections = new Map<string, (arrive: () => void) => void>();
+
+  constructor(parts: LedgerParts) {
+    this.#now = parts.now;
+    this.program = parts.program;
+    this.#network = parts.network;
+    this.#tale = parts.tale;
+    this.#resource = parts.resource;
+  }
+
+  /** Sends at once, as a driver that pipelines does; whoever wants to waits for the answer. */
+  write(from: Program, row: Row): Promise<void> {
+    const sentAt = this.#now();
+    return new Promise((resolve) => {
+      this.#connection(from)(() => {
+        this.#land(from.name, row, sentAt);
+        this.#network.send(this.program, from, resolve);
+      });
+    });
+  }
+
+  has(row: string): boolean {
+    return this.#rows.has(row);
+  }
+
+  /** For acquire({ guards }). */
+  guardFor(from: Program): Raisable {
+    return {
+      raise: ({ resource, token }) =>
+        new Promise<void>((resolve, reject) => {
+          this.#connection(from)(() => {
+            const settle = this.#tried(() => this.#guard.raise({ resource, token }));
+            this.#network.send(this.program, from, () =>
+              settle === undefined ? resolve() : reject(settle),
+            );
+          });
+        }),
+    };
+  }
+
+  #land(who: string, { row, token, guarded }: Row, sentAt: number): void {
+    const source = { resource: this.#resource, token };
+    const refusal = guarded ? this.#tried(() => this.#guard.write(source, () => 0)) : undefined;
+    const writer = this.#rows.get(row);
+    const isDouble = writer !== undefined && writer !== token;
+    const isStale = token < this.#tale.newestToken;
+    const outcome = refusal === undefined ? "admitted" : "refused";
+    this.#tale.tell(who, { kind: "landed", sentAt, row, token, outcome, isStale, isDouble });
+    if (outcome === "admitted") this.#rows.set(row, token);
+  }
+
+  #tried(act: () => unknown): StaleTokenError | undefined {
+    try {
+      act();
+      return undefined;
+    } catch (error) {
+      if (error instanceof StaleTokenError) return error;
+      throw error;
+    }
+  }
+
+  #connection(from: Program): (arrive: () => void) => void {
+    const known = this.#connections.get(from.name);
+    if (known !== undefined) return known;
+    const opened = this.#network.orderly(from, this.program);
+    this.#connections.set(from.name, opened);
+    return opened;
+  }
+}

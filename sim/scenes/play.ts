@@ -1,0 +1,43 @@
+// Plays a scene: each take in a world of its own, to the end, with the real world shut out.
+
+import type { Host } from "../world/world.ts";
+import { measure, type Numbers } from "./measure.ts";
+import type { Scene, Take } from "./scene.ts";
+import { Stage } from "./stage.ts";
+import type { Tale } from "./tale.ts";
+
+export interface PlayedTake {
+  readonly take: Take;
+  readonly tale: Tale;
+  readonly numbers: Numbers;
+}
+
+export interface Played {
+  readonly scene: Scene;
+  readonly takes: readonly PlayedTake[];
+  /** What did not come out as it must; empty when all did. */
+  readonly unmet: readonly string[];
+}
+
+export async function playScene(scene: Scene, host: Host): Promise<Played> {
+  const takes: PlayedTake[] = [];
+  for (const take of scene.takes) {
+    const tale = await playTake(scene, take, host);
+    takes.push({ take, tale, numbers: measure(tale, scene.endsAt) });
+  }
+  return { scene, takes, unmet: scene.expect(takes.map(({ numbers }) => numbers)) };
+}
+
+async function playTake(scene: Scene, take: Take, host: Host): Promise<Tale> {
+  const reopen = host.closeWorld();
+  try {
+    const stage = new Stage(scene);
+    take.play(stage);
+    const { schedule, tale } = stage;
+    const isOver = (): boolean => (schedule.nextAt ?? Number.POSITIVE_INFINITY) > scene.endsAt;
+    await host.eachTurn(() => !isOver() && schedule.step());
+    return tale;
+  } finally {
+    reopen();
+  }
+}

@@ -1,0 +1,230 @@
+// The world of one take: machines with their clocks, the memory store behind the network, a ledger, and the faults of the
+// story, planned by hand. The real Tenure runs on it, and so does the plain lock that it is compared with.
+
+import { isTenureError } from "../../src/core/errors.ts";
+import type { Lease } from "../../src/holder/lease.ts";
+import type { AcquireOptions } from "../../src/holder/leases.ts";
+import { MemoryBackend } from "../../src/stores/memory.ts";
+import type { Store } from "../../src/stores/store.ts";
+import { Tenure } from "../../src/tenure.ts";
+import { memoryModel } from "../models/memory/index.ts";
+import type { StoreModel } from "../models/model.ts";
+import { watchedStore } from "../models/watched-store.ts";
+import { Chance } from "../world/chance.ts";
+import { HostClocks } from "../world/host-clocks.ts";
+import { FINE, Network } from "../world/network.ts";
+import { Program } from "../world/program.ts";
+import { Schedule } from "../world/schedule.ts";
+import { Ledger } from "./ledger.ts";
+import type { Scene } from "./scene.ts";
+import { Tale } from "./tale.ts";
+
+/** A message within one data centre takes up to this long. */
+const MESSAGE_MS = 6;
+
+export class Stage {
+  readonly resource: string;
+  readonly schedule: Schedule = new Schedule();
+  readonly tale: Tale = new Tale(() => this.schedule.now);
+  readonly network: Network;
+  readonly ledger: Ledger;
+  readonly #chance: Chance;
+  readonly #model: StoreModel;
+  readonly #weather: { -readonly [Name in keyof typeof FINE]: number };
+  readonly #programs = new Map<string, Program>();
+  /** Where a program reads its deadline, so that it can be told again when a clock was changed. */
+  readonly #deadlines = new Map<string, () => void>();
+
+  constructor(scene: Scene) {
+    const { schedule, tale: trace } = this;
+    this.resource = scene.resource;
+    // The same chance in every take: what differs is the programs.
+    this.#chance = new Chance(`scene ${scene.name}`);
+    this.#weather = { ...FINE, usualMs: MESSAGE_MS };
+    const chance = this.#chance.stream("network");
+    this.network = new Network({ schedule, trace, chance, weather: this.#weather });
+    const backend = new MemoryBackend();
+    backend.entries.set(scene.resource, {
+      ...{ resource: scene.resource, token: scene.lastToken },
+      ...{ lastAttempt: undefined, held: undefined, freeSince: 0, queue: [] },
+    });
+    const machine = (name: string): Program => this.#machine(name);
+    this.#model = memoryModel({ schedule, network: this.network, trace, machine }, backend);
+    this.ledger = new Ledger({
+      ...{ network: this.network, tale: this.tale, resource: scene.resource },
+      program: this.#machine("ledger"),
+      now: () => schedule.now,
+    });
+    for (const name of scene.machines) this.#programs.set(name, this.#machine(name));
+  }
+
+  program(name: string): Program {
+    const program = this.#programs.get(name);
+    if (program === undefined) throw new Error(`There is no ${name} on this stage.`);
+    return program;
+  }
+
+  at(instant: number, run: () => void): void {
+    this.schedule.at(instant, run);
+  }
+
+  /** Until this true instant, by a timer of the program. */
+  async until(program: Program, instant: number): Promise<void> {
+    await program.sleep(Math.max(0, instant - this.schedule.now));
+  }
+
+  async store(program: Program): Promise<Store> {
+    const { clock, clocks, chance: random } = program;
+    const store = await this.#model.open(program)({ clock, hostClock: clocks.hostClock, random });
+    return watchedStore(store, program, this.tale);
+  }
+
+  async tenure(program: Program, defaults: AcquireOptions): Promise<Tenure> {
+    const { clock, name, chance: random } = program;
+    const store = await this.store(program);
+    const warn = (text: string): void => this.tale.tell(name, { kind: "says", text });
+    return new Tenure({ store, clock, random, holderId: name, keepAlive: false, defaults, warn });
+  }
+
+  /** Tells what the holder of a lease of Tenure knows: that it holds, until when, and how it ended. */
+  follow(program: Program, lease: Lease): void {
+    const { name: who } = program;
+    this.tale.tell(who, { kind: "holds", token: lease.token, looks: true });
+    this.followDeadline(program, () => program.clocks.trueInstant(lease.safeUntil));
+    const { signal } = lease;
+    const over = (): void => {
+      const { reason } = signal.reason as { readonly reason: string };
+      const isPlanned = reason === "released";
+      const why = isPlanned ? "gave the lease back" : `is told: the lease is lost (${reason})`;
+      this.stopped(program, why, isPlanned);
+    };
+    signal.addEventListener("abort", over, { once: true });
+  }
+
+  /** Tells the deadline now, after every renewal and after every change of a clock, until it is stopped. */
+  followDeadline(program: Program, read: () => number): void {
+    let toldLast: number | undefined;
+    const tell = (): void => {
+      const until = read();
+      if (this.#deadlines.get(program.name) !== tell || !Number.isFinite(until)) return;
+      if (until !== toldLast) this.tale.tell(program.name, { kind: "deadline", until });
+      toldLast = until;
+    };
+    this.#deadlines.set(program.name, tell);
+    // Read when the holder has dealt with the answer.
+    this.tale.onRenewal(program.name, () => this.schedule.after(0, tell));
+    tell();
+  }
+
+  stopped(program: Program, why: string, isPlanned: boolean): void {
+    this.#deadlines.delete(program.name);
+    this.tale.tell(program.name, { kind: "stops", why, isPlanned });
+  }
+
+  mayAct(program: Program, lease: Lease): boolean {
+    try {
+      lease.check();
+      return true;
+    } catch (error) {
+      this.heldBack(program, error);
+      return false;
+    }
+  }
+
+  /** What check() throws keeps a program from acting; anything else is a fault of ours. */
+  heldBack(program: Program, error: unknown): void {
+    if (!isTenureError(error)) throw error;
+    this.tale.tell(program.name, { kind: "heldBack", why: `check() says no: ${error.code}` });
+  }
+
+  says(who: string, text: string, mark?: string, ms?: number): void {
+    this.tale.tell(who, { kind: "says", text, mark, ms });
+  }
+
+  /** Stops this process here and now; what it sends in the same turn leaves when it runs again. */
+  pauseNow(program: Program, ms: number, label: string): void {
+    this.#band(program.name, ms, label);
+    program.stop();
+    this.schedule.after(ms, () => program.resume());
+  }
+
+  /** The whole machine stands still. Suspended: the boot clock runs on. Frozen from outside: no clock does. */
+  stopMachine(name: string, how: "suspended" | "frozen", span: Span): void {
+    const program = this.program(name);
+    this.at(span.from, () => {
+      this.#band(name, span.ms, span.label);
+      program.clocks.stop(how);
+      program.stop();
+      this.schedule.after(span.ms, () => {
+        program.clocks.run();
+        if (how === "suspended") program.jump();
+        program.resume();
+        // When the program has had its first turn: it may know by then that it is over.
+        this.schedule.after(0, () => this.#deadlines.get(name)?.());
+      });
+    });
+  }
+
+  setWall(name: string, at: number, byMs: number): void {
+    this.at(at, () => {
+      this.program(name).clocks.stepWall(byMs);
+      this.#deadlines.get(name)?.();
+    });
+  }
+
+  /** Nothing passes between this program and the store. */
+  cutFromStore(name: string, span: Span): void {
+    const servers = this.#model.servers.map(({ program }) => program.name);
+    this.at(span.from, () => {
+      this.#band(name, span.ms, span.label);
+      for (const server of servers) {
+        this.network.cut(name, server);
+        this.network.cut(server, name);
+      }
+    });
+    this.at(span.from + span.ms, () => {
+      for (const server of servers) {
+        this.network.heal(name, server);
+        this.network.heal(server, name);
+      }
+    });
+  }
+
+  /** What goes from here to the ledger stays in the socket's buffer. */
+  stuckBuffer(name: string, span: Span): void {
+    const ledger = this.ledger.program.name;
+    this.at(span.from, () => {
+      this.#band(name, span.ms, span.label);
+      this.network.cut(name, ledger);
+    });
+    this.at(span.from + span.ms, () => this.network.heal(name, ledger));
+  }
+
+  /** Every message of every machine is lost. */
+  dropAll(span: Span): void {
+    this.at(span.from, () => {
+      this.#band("network", span.ms, span.label);
+      this.#weather.loss = 1;
+    });
+    this.at(span.from + span.ms, () => {
+      this.#weather.loss = 0;
+    });
+  }
+
+  #band(who: string, ms: number, label: string): void {
+    this.tale.tell(who, { kind: "band", label, until: this.schedule.now + ms });
+  }
+
+  #machine(name: string): Program {
+    const { schedule } = this;
+    const chance = this.#chance.stream(name);
+    const clocks = new HostClocks(schedule, { rate: 1, offsetMs: chance.between(1e3, 1e6), name });
+    return new Program({ name, schedule, clocks, chance });
+  }
+}
+
+export interface Span {
+  readonly from: number;
+  readonly ms: number;
+  readonly label: string;
+}

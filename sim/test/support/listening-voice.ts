@@ -1,0 +1,16 @@
+// A voice that keeps what a command answers, for tests of commands.
+import { type Line, Voice } from "../../../src/cli/voice.ts";
+
+export class ListeningVoice extends Voice {
+  readonly texts: string[] = [];
+
+  override answer(lines: () => Line | readonly Line[], object: () => unknown): void {
+    this.texts.push(this.json ? JSON.stringify(object(), bigintAsText) : this.text(lines()));
+  }
+
+  override progress(): void {}
+}
+
+function bigintAsText(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}

@@ -1,0 +1,89 @@
+// Small traces by hand, for the tests of the simulator's checkers: one line for each thing that may happen.
+import { checkTrace } from "../../checkers/judge.ts";
+import { type Plan, planOf } from "../../faults/plan.ts";
+import type { Happening, Traced } from "../../world/trace.ts";
+import { CONTENDED } from "../../world/world.ts";
+
+export const plan: Plan = {
+  ...planOf(1, "memory"),
+  isBeyondBounds: false,
+  roundTripMs: 100,
+  ttlMs: 2_000,
+};
+export const CALM: number = plan.faultyMs;
+export const NEVER: number = Number.NEGATIVE_INFINITY;
+
+export type Step = readonly [at: number, who: string, happening: Happening];
+
+/** What the checkers say, the liveness of the usual resources apart. */
+export function findings(...steps: readonly Step[]): string[] {
+  return findingsOf(plan, steps);
+}
+
+export function findingsOf(of: Plan, steps: readonly Step[]): string[] {
+  const alive: Step[] = CONTENDED.map((resource) => [CALM + 1, "p9", act({ resource, token: 9n })]);
+  const grants: Step[] = CONTENDED.flatMap((resource): Step[] => [
+    [CALM, "store", { kind: "storeKept", session: "alive", until: CALM + 9_000 }],
+    [
+      CALM,
+      "store",
+      { kind: "storeGranted", resource, token: 9n, session: "alive", attempt: "alive.1" },
+    ],
+  ]);
+  const events = [...steps, ...grants, ...alive]
+    .map(([at, who, happening]): Traced => ({ at, who, ...happening }))
+    .sort((one, other) => one.at - other.at);
+  return checkTrace(of, events).map(({ invariant, message }) => `${invariant}: ${message}`);
+}
+
+export const r = { resource: "r", token: 1n } as const;
+
+export function act(over: Partial<Extract<Happening, { kind: "acted" }>> = {}): Happening {
+  const numbers = { now: 0, safeUntil: 1, safeUntilTrue: 0, actsInDoubt: false };
+  return { kind: "acted", ...r, ...numbers, ...over };
+}
+
+export function grant(at: number, token: bigint, session = "a"): Step {
+  const attempt = `${session}.${token}`;
+  return [at, "store", { kind: "storeGranted", resource: "r", token, session, attempt }];
+}
+
+export function kept(at: number, until: number, session = "a"): Step {
+  return [at, "store", { kind: "storeKept", session, until }];
+}
+
+export function freed(
+  at: number,
+  how: "released" | "withdrawn" | "revoked" | "sessionEnded",
+  readAt: number = at,
+): Step {
+  return [at, "store", { kind: "storeFreed", ...r, how, readAt }];
+}
+
+export const given: Extract<Happening, { kind: "held" }> = {
+  kind: "held",
+  ...r,
+  withGuards: false,
+  now: 0,
+  safeUntil: 1,
+};
+export const held: Step = [5, "p1", given];
+
+/** Told at a time when nothing had come between the holder and its session. */
+export function over(reason: string, of: { resource: string; token: bigint } = r): Happening {
+  return { kind: "over", ...of, reason, now: 0, steadySince: NEVER, jumpedAt: NEVER };
+}
+
+/** The answer to a renewal of session a, by a clock that is right. */
+export function renewal(outcome: "renewed" | "gone" | "failed", sentAt: number, now: number): Step {
+  const ttlMs = outcome === "renewed" ? plan.ttlMs : 0;
+  const sent = { sentAt, sentAtTrue: sentAt, now };
+  return [now, "p1", { kind: "renewed", session: "a", ...sent, outcome, ttlMs }];
+}
+
+export function asked(at: number, what: string, who = "p1"): Step {
+  return [at, who, { kind: "asked", what, session: "a", now: at }];
+}
+
+/** Session a holds r with token 1, and p1 has the lease. */
+export const begin: Step[] = [kept(1, 2_000), grant(2, 1n), held];

@@ -1,0 +1,151 @@
+// Goal: the model of ZooKeeper has the quirks that the real one has and that renewals are built around (ADR 012). Method: two
+// servers of an ensemble on virtual time, spoken to without a network between client and server.
+import { expect, test } from "vitest";
+import { Connection } from "../models/zookeeper/connection.ts";
+import { Ensemble, TICK_MS } from "../models/zookeeper/ensemble.ts";
+import { Member } from "../models/zookeeper/member.ts";
+import { Sessions } from "../models/zookeeper/sessions.ts";
+import { Witness } from "../models/zookeeper/witness.ts";
+import { Chance } from "../world/chance.ts";
+import { HostClocks } from "../world/host-clocks.ts";
+import { FINE, Network } from "../world/network.ts";
+import { Program } from "../world/program.ts";
+import { Schedule } from "../world/schedule.ts";
+import { Trace } from "../world/trace.ts";
+import {
+  connectFrame,
+  exists,
+  type Message,
+  requestFrame,
+  setData,
+} from "../../src/stores/zookeeper/messages.ts";
+
+const TIMEOUT_MS = 1_000;
+
+class World {
+  readonly schedule = new Schedule();
+  readonly ensemble: Ensemble;
+  readonly first: Member;
+  readonly second: Member;
+
+  constructor() {
+    const trace = new Trace(() => this.schedule.now);
+    const chance = new Chance("zookeeper");
+    const parts = { schedule: this.schedule, trace, chance, weather: FINE };
+    this.ensemble = new Ensemble(this.schedule, new Network(parts), new Witness(trace));
+    const [first, second] = ["zk1", "zk2"].map((name, index) => {
+      const clocks = new HostClocks(this.schedule, { rate: 1, offsetMs: 7_000 * index, name });
+      const program = new Program({ name, schedule: this.schedule, clocks, chance });
+      return new Member(program, this.ensemble, index, false);
+    }) as [Member, Member];
+    this.first = first;
+    this.second = second;
+    first.begin();
+    second.begin();
+  }
+
+  pass(ms: number): void {
+    const end = this.schedule.now + ms;
+    while ((this.schedule.nextAt ?? Number.POSITIVE_INFINITY) <= end) this.schedule.step();
+    this.schedule.now = end;
+  }
+}
+
+/** One client's connection, and what came back over it. */
+class Client {
+  readonly answers: Buffer[] = [];
+  isClosed = false;
+  readonly #member: Member;
+  readonly connection: Connection;
+
+  constructor(member: Member, sessionId = 0n) {
+    this.#member = member;
+    const send = (answers: readonly Buffer[]): void => void this.answers.push(...answers);
+    this.connection = new Connection(send, () => {
+      this.isClosed = true;
+    });
+    const request = { lastZxid: 0n, timeoutMs: TIMEOUT_MS, sessionId, password: Buffer.alloc(16) };
+    member.accept(this.connection);
+    if (this.connection.isOpen) member.receive(this.connection, connectFrame(request));
+  }
+
+  ask(message: Message): void {
+    if (this.connection.isOpen) this.#member.receive(this.connection, requestFrame(1, message));
+  }
+}
+
+test("a session ends at the tick behind its timeout, never before it", () => {
+  let now = 10;
+  const sessions = new Sessions(TICK_MS, () => now);
+  sessions.start(1, TIMEOUT_MS, undefined);
+  const { expiresAt, endsAt } = sessions.get(1) ?? { expiresAt: 0, endsAt: 0 };
+  expect([expiresAt, endsAt % TICK_MS]).toEqual([10 + TIMEOUT_MS, 0]);
+  expect(endsAt).toBeGreaterThan(expiresAt);
+  now = endsAt - 1;
+  expect(sessions.due()).toEqual([]);
+  now = endsAt;
+  expect(sessions.due()).toHaveLength(1);
+});
+
+test("a write through a follower does not start the session's time anew; the next report does", () => {
+  const world = new World();
+  const client = new Client(world.second);
+  world.pass(1);
+  const { session } = client.connection;
+  const endOf = (): number => world.first.sessions.get(session)?.expiresAt ?? 0;
+  // Behind a report, and well before the next one.
+  world.pass(TICK_MS / 2 - 1);
+  const before = endOf();
+  world.pass(TICK_MS / 4);
+  const { length } = world.ensemble.log;
+  client.ask(setData("/zookeeper", "", -1));
+  world.pass(0);
+  expect(world.ensemble.log).toHaveLength(length + 1);
+  expect(client.answers).toHaveLength(2);
+  expect(endOf()).toBe(before);
+  world.pass(TICK_MS / 2);
+  expect(endOf()).toBeGreaterThan(before);
+});
+
+test("a session that moves to another connection has its full time again, also through a follower", () => {
+  const world = new World();
+  const client = new Client(world.first);
+  const { session } = client.connection;
+  world.pass(500);
+  const moved = new Client(world.second, BigInt(session));
+  world.pass(0);
+  expect(moved.connection.session).toBe(session);
+  const { now } = world.first.program.clock;
+  expect(world.first.sessions.get(session)?.expiresAt).toBe(now() + TIMEOUT_MS);
+  // Whatever comes over the connection before is refused.
+  const { length } = world.ensemble.log;
+  client.ask(setData("/zookeeper", "", -1));
+  expect(world.ensemble.log[length]?.refused?.error).toBe(-118);
+});
+
+test("a leader that was replaced answers reads for up to a tick and agrees on nothing; the new one starts all clocks", () => {
+  const world = new World();
+  const client = new Client(world.first);
+  const { session } = client.connection;
+  world.pass(100);
+  world.first.program.stop();
+  world.pass(900);
+  expect(world.ensemble.isLed(world.second)).toBe(true);
+  // Its timeout is over but for the change of leaders.
+  world.pass(500);
+  expect(world.second.tree.sessions.has(session)).toBe(true);
+  const { length } = world.ensemble.log;
+  world.first.program.resume();
+  world.pass(TICK_MS / 4);
+  client.ask(exists("/zookeeper"));
+  expect(client.answers).toHaveLength(2);
+  client.ask(setData("/zookeeper", "", -1));
+  expect([client.answers.length, world.ensemble.log.length]).toEqual([2, length]);
+  world.pass(2 * TICK_MS);
+  expect(client.isClosed).toBe(true);
+  expect(world.first.role).toBe("following");
+  // Nobody was heard of at the new leader, so the session ends there in its turn.
+  world.pass(TIMEOUT_MS);
+  expect(world.second.tree.sessions.has(session)).toBe(false);
+  expect(world.first.tree.sessions.has(session)).toBe(false);
+});
