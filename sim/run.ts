@@ -5,7 +5,7 @@ import { type Changes, changed, type Plan, planOf, UNCHANGED } from "./faults/pl
 import type { Engine } from "./models/model.ts";
 import { type Ended, type Host, liveThrough } from "./world/world.ts";
 
-/** Each is loaded when it is asked for: the models of servers stay in the repository (docs/adr/021-what-ships.md). */
+/** Each model is loaded when it is asked for. */
 const LOADERS: Readonly<Record<string, () => Promise<Engine>>> = {
   memory: async () => (await import("./models/memory/index.ts")).memoryEngine,
   etcd: async () => (await import("./models/etcd/index.ts")).etcdEngine,
@@ -15,11 +15,8 @@ const LOADERS: Readonly<Record<string, () => Promise<Engine>>> = {
   zookeeper: async () => (await import("./models/zookeeper/index.ts")).zookeeperEngine,
 };
 
-/** The stores that there is a model of, by the name that `tenure sim --store` takes. */
+/** The stores that there is a model of, by the name that `npm run sim -- --store` takes. */
 export const MODEL_NAMES: readonly string[] = Object.keys(LOADERS);
-
-/** Those of them that are in the npm package. */
-export const SHIPPED_MODELS: readonly string[] = ["memory", "sqlite"];
 
 const loaded = new Map<string, Engine>();
 

@@ -3,7 +3,7 @@
 // timeline that one can read.
 
 import { type Changes, type FaultKind, planOf, UNCHANGED } from "./faults/plan.ts";
-import { type Outcome, runSeed, SHIPPED_MODELS } from "./run.ts";
+import { type Outcome, runSeed } from "./run.ts";
 import type { Host } from "./world/world.ts";
 
 export interface Shrunk {
@@ -94,15 +94,10 @@ class Search {
 
 /** The command that shows it again. */
 export function replayCommand(seed: number, store: string, changes: Changes): string {
-  const words = [`${programFor(store)} --seed ${seed} --store ${store}`];
+  const words = [`npm run sim -- --seed ${seed} --store ${store}`];
   if (changes.without.length > 0) words.push(`--without "${changes.without.join(",")}"`);
   if (changes.keep !== undefined) words.push(`--keep "${changes.keep.join(",")}"`);
   if (changes.programs !== undefined) words.push(`--programs ${changes.programs}`);
   if (changes.calmAt !== undefined) words.push(`--calm-at ${changes.calmAt}`);
   return words.join(" ");
-}
-
-/** What the npm package does not have runs in the repository only. */
-function programFor(store: string): string {
-  return SHIPPED_MODELS.includes(store) ? "tenure sim" : "npm run sim --";
 }

@@ -5,16 +5,16 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { paintFor } from "../../src/cli/paint.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import { Ledger, type LedgerRow } from "./ledger.ts";
 import { TIMING, WITHOUT_GUARD } from "./messages.ts";
 import { milliseconds, Narrator } from "./narrator.ts";
-import { nextSteps } from "./next.ts";
+import { NEXT_STEPS } from "./next.ts";
 import { quietExperiments } from "./quiet.ts";
 import { NAMES, tellStory } from "./story.ts";
 import { Team } from "./team.ts";
 import { judge, table, type Verdict } from "./verdict.ts";
-import { paintFor } from "../../src/cli/paint.ts";
 
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
@@ -65,7 +65,7 @@ async function play(folder: string, team: Team, narrator: Narrator): Promise<num
   const verdict = judge({ seen: team.seen, rows: await readLedger(folder), measured });
   print(`\n${table(verdict, paint)}\n`);
   print(closing(verdict, guarded));
-  print(nextSteps());
+  print(NEXT_STEPS);
   return verdict.passed ? 0 : 1;
 }
 

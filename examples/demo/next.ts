@@ -1,21 +1,8 @@
-// What the demo suggests afterwards: commands and files that are there, in a clone of the repository or in an installed package.
+// The commands that the demo suggests at its end.
 
-import { existsSync } from "node:fs";
-import { DOCS } from "../../src/core/docs.ts";
-
-const IN_CLONE = `
+export const NEXT_STEPS = `
 Next:
-  npm test             every suite, on real processes
-  npm run bench        what a lease costs
-  less docs/walk.md    how it works, file by file`;
-
-const INSTALLED = `
-Next:
-  tenure --help           every command
-  tenure sim settlement   the same story as a page to look at
-  ${DOCS}/guarantees.md`;
-
-export function nextSteps(): string {
-  const isClone = existsSync(new URL("../../docs", import.meta.url));
-  return isClone ? IN_CLONE : INSTALLED;
-}
+  npm test                      every suite, on real processes
+  npm run sim -- settlement     the same story on virtual time, as a page to look at
+  npm run bench                 what a lease costs
+  less docs/walk.md             how it works, file by file`;

@@ -2,7 +2,6 @@
 // arrival, and ends them whatever happens. A worker that dies unasked fails every wait, so that the demo cannot hang.
 
 import { type ChildProcess, fork } from "node:child_process";
-import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Order, Report, ReportOf, Seen } from "./messages.ts";
@@ -47,9 +46,8 @@ export class Team {
   }
 
   start(name: string): void {
-    // The same file beside this one, as .js when built and as .ts when run from source.
-    const extension = extname(fileURLToPath(import.meta.url));
-    const program = fileURLToPath(new URL(`./worker${extension}`, import.meta.url));
+    // The worker inherits `--import tsx` from this process.
+    const program = fileURLToPath(new URL("./worker.ts", import.meta.url));
     const stdio = ["ignore", "inherit", "inherit", "ipc"] as const;
     const child = fork(program, [name, this.#folder], { stdio: [...stdio] });
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));

@@ -1,5 +1,9 @@
 // From a finished day to a verdict. A day on which too little happened proves nothing: it is invalid, not green.
 
+import { GRANTS_MIN, type Plan } from "../faults/plan.ts";
+import { LEADER, LONGEST_STEP_MS } from "../workloads/leader.ts";
+import type { Traced } from "../world/trace.ts";
+import { CONTENDED, type Ended } from "../world/world.ts";
 import type { Checker, MakeChecker, Violation } from "./checker.ts";
 import { Facts } from "./facts.ts";
 import { certainActs, deadline, lostReignsEnd, releaseBehindWork } from "./holder-side.ts";
@@ -14,17 +18,8 @@ import { everyFireRuns, oneRunAFire } from "./once.ts";
 import { firstComeFirstServed, keptForItsTtl, promptGrants } from "./queue.ts";
 import { renewals } from "./renewals.ts";
 import { guardedWrites, guardsAreRaised } from "./resource-side.ts";
-import {
-  conditionalEndings,
-  oneGrantAnAttempt,
-  oneHolder,
-  risingTokens,
-} from "./store-side.ts";
+import { conditionalEndings, oneGrantAnAttempt, oneHolder, risingTokens } from "./store-side.ts";
 import { drainsEnd, revocationsAreTold } from "./told.ts";
-import { GRANTS_MIN, type Plan } from "../faults/plan.ts";
-import { LEADER, LONGEST_STEP_MS } from "../workloads/leader.ts";
-import type { Traced } from "../world/trace.ts";
-import { CONTENDED, type Ended } from "../world/world.ts";
 
 const CHECKERS: readonly MakeChecker[] = [
   risingTokens,

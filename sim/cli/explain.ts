@@ -1,5 +1,6 @@
 // Of all that was found, the first in its smallest form: a timeline, and the command that shows it again.
 
+import type { Voice } from "../../src/cli/voice.ts";
 import type { Violation } from "../checkers/checker.ts";
 import { DETERMINISM } from "../difference.ts";
 import { UNCHANGED } from "../faults/plan.ts";
@@ -8,7 +9,6 @@ import { replayCommand, shrink } from "../shrink.ts";
 import type { Finding } from "../swarm.ts";
 import { excerpt } from "../timeline.ts";
 import type { Host } from "../world/world.ts";
-import type { Voice } from "../../src/cli/voice.ts";
 
 /** How much of the day before a violation is told. */
 const EXCERPT_MS = 12_000;

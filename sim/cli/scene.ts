@@ -1,7 +1,13 @@
-// `tenure sim SCENE`: plays a story, tells it line by line with its numbers, and writes the page. Nothing is written over that
+// `npm run sim -- SCENE`: plays a story, tells it line by line with its numbers, and writes the page. Nothing is written over that
 // is not such a page.
 
 import { closeSync, openSync, readSync, writeFileSync } from "node:fs";
+import type { Options } from "../../src/cli/arguments.ts";
+import { CommandError } from "../../src/cli/command-error.ts";
+import { EXIT } from "../../src/cli/exit-codes.ts";
+import { fold, table } from "../../src/cli/text.ts";
+import { UsageError } from "../../src/cli/usage-error.ts";
+import type { Line, Voice } from "../../src/cli/voice.ts";
 import { simHost } from "../host/sim-host.ts";
 import { PAGE_MARK, pageOf } from "../page/page.ts";
 import { numberRows } from "../scenes/figures.ts";
@@ -9,12 +15,6 @@ import { SCENES } from "../scenes/list.ts";
 import { type Played, playScene } from "../scenes/play.ts";
 import type { Scene } from "../scenes/scene.ts";
 import { linesOf, storyOf } from "../scenes/story.ts";
-import type { Options } from "../../src/cli/arguments.ts";
-import { CommandError } from "../../src/cli/command-error.ts";
-import { EXIT } from "../../src/cli/exit-codes.ts";
-import { fold, table } from "../../src/cli/text.ts";
-import { UsageError } from "../../src/cli/usage-error.ts";
-import type { Line, Voice } from "../../src/cli/voice.ts";
 
 const WIDTH = 96;
 /** The mark stands in the first lines of a page. */
@@ -60,7 +60,7 @@ function refuseOther(file: string): void {
   const head = headOf(file);
   if (head === undefined || head.includes(PAGE_MARK)) return;
   throw new CommandError(
-    `${file} is there and is not a page of tenure sim. Name another with --out, or give --force.`,
+    `${file} is there and is not a page of the simulator. Name another with --out, or give --force.`,
     EXIT.usage,
     { file },
   );

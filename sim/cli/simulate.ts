@@ -1,23 +1,22 @@
-// `tenure sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline; the
+// `npm run sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline; the
 // scenes are in sim-scene.ts.
 
 import { availableParallelism } from "node:os";
-import { simHost } from "../host/sim-host.ts";
+import type { Options } from "../../src/cli/arguments.ts";
+import type { Command } from "../../src/cli/command.ts";
+import { EXIT } from "../../src/cli/exit-codes.ts";
+import { UsageError } from "../../src/cli/usage-error.ts";
+import type { Voice } from "../../src/cli/voice.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import { differenceOf } from "../difference.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../faults/plan.ts";
-import { MODEL_NAMES, type Outcome, runSeed } from "../run.ts";
+import { simHost } from "../host/sim-host.ts";
+import { loadEngine, MODEL_NAMES, type Outcome, runSeed } from "../run.ts";
 import type { Finding, Summary } from "../swarm.ts";
 import { timeline } from "../timeline.ts";
-import { findCommand, type Options } from "../../src/cli/arguments.ts";
-import type { Command } from "../../src/cli/command.ts";
-import { SCENE_NAMES } from "../../src/cli/definitions.ts";
-import { EXIT } from "../../src/cli/exit-codes.ts";
+import { SCENE_NAMES, SIM } from "./definition.ts";
 import { explain } from "./explain.ts";
-import { loadModel } from "./load-model.ts";
 import { runInThreads } from "./threads.ts";
-import { UsageError } from "../../src/cli/usage-error.ts";
-import type { Voice } from "../../src/cli/voice.ts";
 
 const DEFAULT_SEEDS = "1..1000";
 const PROGRESS_EVERY_MS = 250;
@@ -34,7 +33,7 @@ export const simCommand: Command = async ({ options, positionals }, voice) => {
     const known = MODEL_NAMES.join(", ");
     throw new UsageError(`--store is one of ${known} here, got ${JSON.stringify(store)}.`);
   }
-  await loadModel(store);
+  await loadEngine(store);
   const seed = options.count("seed");
   return seed === undefined
     ? simulateMany(options, store, voice)
@@ -59,13 +58,13 @@ async function simulateOne(
 /** An option that would be ignored is a mistake. */
 function refuseMixture(options: Options, scene: string | undefined): void {
   const ofScenes = ["out", "no-page", "force"];
-  const all = findCommand("sim").options.map(({ name }) => name);
+  const all = SIM.options.map(({ name }) => name);
   const ofSeeds = all.filter((name) => !ofScenes.includes(name));
   const wrong = (scene === undefined ? ofScenes : ofSeeds).find((name) => options.has(name));
   if (wrong === undefined) return;
   throw new UsageError(
     scene === undefined
-      ? `--${wrong} needs a scene: tenure sim SCENE --${wrong}. Known are ${SCENE_NAMES.join(", ")}.`
+      ? `--${wrong} needs a scene: npm run sim -- SCENE --${wrong}. Known are ${SCENE_NAMES.join(", ")}.`
       : `--${wrong} is for seeds: a scene is the same every time and runs on the memory store.`,
   );
 }

@@ -1,7 +1,6 @@
 // Many seeds on all cores. Every seed is a world of its own, so that the parts can run in any order; their sums and their
 // findings are the same as from one thread.
 
-import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import { simHost } from "../host/sim-host.ts";
 import { emptySummary, runSwarm, type Summary, type SwarmOptions, sum } from "../swarm.ts";
@@ -34,10 +33,8 @@ export async function runInThreads(options: ThreadsOptions): Promise<Summary> {
     onPart(total);
   };
   const parts = Math.ceil((to - from + 1) / SEEDS_A_PART);
-  // A handful is through before a thread would have started; and one thread needs no other. Run from the source, with tsx, it
-  // is the only one that there can be: on Node 20 a thread cannot read TypeScript.
-  const isSource = extname(import.meta.url) === ".ts";
-  if (jobs === 1 || parts === 1 || isSource) await runHere(nextPart, add);
+  // A single part finishes before a thread has started.
+  if (jobs === 1 || parts === 1) await runHere(nextPart, add);
   else
     await Promise.all(
       Array.from({ length: Math.min(jobs, parts) }, () => runThread(nextPart, add)),
@@ -59,8 +56,7 @@ async function runThread(
   nextPart: () => Part | undefined,
   add: (summary: Summary) => void,
 ): Promise<void> {
-  const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
-  const thread = new Worker(script);
+  const thread = new Worker(new URL("./thread.mjs", import.meta.url));
   try {
     await new Promise<void>((resolve, reject) => {
       const order = (): void => {

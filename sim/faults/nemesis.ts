@@ -2,14 +2,14 @@
 // here.
 
 import type { Life } from "../life.ts";
-import type { FaultKind, Plan, PlannedFault } from "./plan.ts";
-import type { Resources } from "../resource.ts";
 import type { StoreModel } from "../models/model.ts";
+import type { Resources } from "../resource.ts";
 import type { Chance } from "../world/chance.ts";
 import type { HostClocks } from "../world/host-clocks.ts";
 import type { Network } from "../world/network.ts";
 import type { Schedule } from "../world/schedule.ts";
 import type { Trace } from "../world/trace.ts";
+import type { FaultKind, Plan, PlannedFault } from "./plan.ts";
 
 export interface NemesisParts {
   readonly plan: Plan;

@@ -13,7 +13,7 @@ import { NAMES_WIDTH, PLOT_WIDTH } from "./scale.ts";
 import { PAGE_STYLE } from "./style.ts";
 
 /** By this a page of ours is known again, so that nothing else is written over. */
-export const PAGE_MARK = '<meta name="generator" content="tenure sim"/>';
+export const PAGE_MARK = '<meta name="generator" content="tenure simulator"/>';
 
 export function pageOf(played: Played): string {
   const { scene, takes } = played;
@@ -119,7 +119,7 @@ function textOf(scene: Scene, played: PlayedTake): string {
 }
 
 function footer(scene: Scene): string {
-  const command = element("code", {}, `tenure sim ${scene.name}`);
+  const command = element("code", {}, `npm run sim -- ${scene.name}`);
   return element(
     "footer",
     {},

@@ -15,7 +15,7 @@ export interface Take {
 }
 
 export interface Scene {
-  /** What `tenure sim NAME` takes. */
+  /** What `npm run sim -- NAME` takes. */
   readonly name: string;
   readonly title: string;
   /** Three sentences. */

@@ -1,8 +1,8 @@
 // Goal: every checker finds what it is there for, and is silent on what is allowed. Method: small traces by hand, each once
 // with and once without the fault; those of renewals and waiters are in sim-checkers-waits.test.ts.
 import { describe, expect, test } from "vitest";
-import { firesFrom } from "../checkers/once.ts";
 import { checkTrace } from "../checkers/judge.ts";
+import { firesFrom } from "../checkers/once.ts";
 import { WINDOW_MS } from "../workloads/once.ts";
 import type { Happening } from "../world/trace.ts";
 import { CONTENDED } from "../world/world.ts";

@@ -2,8 +2,8 @@
 // come, and the models of servers do what makes them hard. Method: live through some hundred days and count; a count of zero is
 // a failure.
 import { describe, expect, test } from "vitest";
-import { simHost } from "../host/sim-host.ts";
 import { planOf } from "../faults/plan.ts";
+import { simHost } from "../host/sim-host.ts";
 import { runSeed } from "../run.ts";
 import type { Traced } from "../world/trace.ts";
 

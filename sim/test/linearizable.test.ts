@@ -3,10 +3,10 @@
 // Not one that repeats: a request that is carried out twice is not one request, whatever it answers.
 import { describe, expect, test } from "vitest";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
+import type { Store } from "../../src/stores/store.ts";
 import { loadEngine, MODEL_NAMES } from "../run.ts";
 import { Chance } from "../world/chance.ts";
 import { FINE } from "../world/network.ts";
-import type { Store } from "../../src/stores/store.ts";
 import { type LeaseAnswer, type LeaseRequest, leaseSpec } from "./support/lease-spec.ts";
 import { linearizability, type Operation } from "./support/linearizable.ts";
 import { type ModelBench, modelBench } from "./support/model-bench.ts";

@@ -1,5 +1,8 @@
 // Goal: the models of the stores are believable: what the real server passes, its model passes too. Method: the conformance
 // suite on each, with the store's real code in front and virtual time behind.
+
+import { storeSuite } from "../../src/testing/index.ts";
+import { sideBySide } from "../../test/support/store-runner.ts";
 import { etcdEngine } from "../models/etcd/index.ts";
 import { memoryEngine } from "../models/memory/index.ts";
 import type { Engine } from "../models/model.ts";
@@ -7,9 +10,7 @@ import { postgresEngine } from "../models/postgres/index.ts";
 import { redisEngine } from "../models/redis/index.ts";
 import { sqliteEngine } from "../models/sqlite/index.ts";
 import { zookeeperShaped } from "../models/zookeeper/index.ts";
-import { storeSuite } from "../../src/testing/index.ts";
 import { modelHarness } from "./support/model-bench.ts";
-import { sideBySide } from "../../test/support/store-runner.ts";
 
 const models: readonly (readonly [name: string, ttlMs: number, engine: Engine])[] = [
   ["the memory store behind a network", 10_000, memoryEngine],

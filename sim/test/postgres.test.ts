@@ -3,18 +3,18 @@
 
 import { describe, expect, test } from "vitest";
 import { encodeRecord } from "../../src/core/record.ts";
-import { simHost } from "../host/sim-host.ts";
-import { checkTrace } from "../checkers/judge.ts";
-import { planOf } from "../faults/plan.ts";
-import { runSeed } from "../run.ts";
-import { Database } from "../models/postgres/database.ts";
-import { acquire, openSession } from "../models/postgres/functions.ts";
-import { runStatement, SCHEMA } from "../models/postgres/statements.ts";
-import type { Traced } from "../world/trace.ts";
 import type { Call, PgLink, Row } from "../../src/stores/postgres/link.ts";
 import { openOnLink } from "../../src/stores/postgres/open-store.ts";
 import type { GrantRequest, Store } from "../../src/stores/store.ts";
 import { ManualClock, manualRandom } from "../../src/testing/index.ts";
+import { checkTrace } from "../checkers/judge.ts";
+import { planOf } from "../faults/plan.ts";
+import { simHost } from "../host/sim-host.ts";
+import { Database } from "../models/postgres/database.ts";
+import { acquire, openSession } from "../models/postgres/functions.ts";
+import { runStatement, SCHEMA } from "../models/postgres/statements.ts";
+import { runSeed } from "../run.ts";
+import type { Traced } from "../world/trace.ts";
 
 const SESSION = { sessionId: "s", limitMs: 1_000 };
 const RENEWAL = { ...SESSION, withdrawn: [] };

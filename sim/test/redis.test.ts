@@ -1,11 +1,11 @@
 // Goal: a connection to the model of Redis fails as a real one does, and the model forgets only where only the guard is judged.
 // Method: two machines and a network that the test cuts; days within and beyond the bounds.
 import { describe, expect, test } from "vitest";
-import { simHost } from "../host/sim-host.ts";
 import { planOf } from "../faults/plan.ts";
-import { runSeed } from "../run.ts";
+import { simHost } from "../host/sim-host.ts";
 import { Connection } from "../models/redis/connection.ts";
 import { type Link, RedisServer } from "../models/redis/server.ts";
+import { runSeed } from "../run.ts";
 import { Chance } from "../world/chance.ts";
 import { HostClocks } from "../world/host-clocks.ts";
 import { FINE, Network } from "../world/network.ts";

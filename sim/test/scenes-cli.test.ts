@@ -1,13 +1,13 @@
-// Goal: `tenure sim SCENE` tells the story with its numbers, writes the page where it says, and never writes over anything else.
+// Goal: `npm run sim -- SCENE` tells the story with its numbers, writes the page where it says, and never writes over anything else.
 // Method: the command itself with a voice that listens, in a folder of its own.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { findCommand, parseCommand } from "../../src/cli/arguments.ts";
-import { simCommand } from "../cli/simulate.ts";
-import { SCENE_NAMES } from "../../src/cli/definitions.ts";
+import { parseCommand } from "../../src/cli/arguments.ts";
 import { commandHelp } from "../../src/cli/help.ts";
+import { SCENE_NAMES, SIM } from "../cli/definition.ts";
+import { simCommand } from "../cli/simulate.ts";
 import { SCENES } from "../scenes/list.ts";
 import { ListeningVoice } from "./support/listening-voice.ts";
 
@@ -16,11 +16,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function sim(...words: string[]): Promise<{ code: number; text: string }> {
   const voice = new ListeningVoice(words.includes("--json"));
-  const code = await simCommand(parseCommand(findCommand("sim"), words), voice);
+  const code = await simCommand(parseCommand(SIM, words), voice);
   return { code, text: voice.texts.join("\n") };
 }
 
-describe("tenure sim SCENE", () => {
+describe("npm run sim -- SCENE", () => {
   test("tells the story and the numbers of both, writes the page and says where", async () => {
     const file = join(folder, "settlement.html");
     const { code, text } = await sim("settlement", "--out", file);
@@ -43,7 +43,7 @@ describe("tenure sim SCENE", () => {
     const file = join(folder, "notes.html");
     writeFileSync(file, "my notes");
     await expect(sim("clock-jump", "--out", file)).rejects.toMatchObject({
-      message: expect.stringContaining("is not a page of tenure sim"),
+      message: expect.stringContaining("is not a page of the simulator"),
       exitCode: 2,
     });
     expect(readFileSync(file, "utf8")).toBe("my notes");
@@ -118,7 +118,7 @@ describe("tenure sim SCENE", () => {
 
   test("`scenes` lists them, and so do the help and the refusal of another name", async () => {
     const { text } = await sim("scenes");
-    const help = commandHelp(findCommand("sim"));
+    const help = commandHelp(SIM);
     for (const name of SCENE_NAMES) {
       expect(text).toContain(name);
       expect(help).toContain(name);

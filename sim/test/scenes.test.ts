@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { SCENE_NAMES } from "../../src/cli/definitions.ts";
+import { SCENE_NAMES } from "../cli/definition.ts";
 import { simHost } from "../host/sim-host.ts";
 import { pageOf } from "../page/page.ts";
 import { pictureFileOf } from "../page/picture-file.ts";
@@ -160,7 +160,7 @@ describe.each(SCENES)("$name", (scene) => {
     checkWellFormed(page.replace("<!doctype html>\n", ""));
     expect(page).not.toMatch(/<script|<link|<img|@import|https?:|url\((?!#)/);
     expect(page).toContain("prefers-color-scheme:dark");
-    expect(page).toContain(`tenure sim ${scene.name}`);
+    expect(page).toContain(`npm run sim -- ${scene.name}`);
     const figures = page.split('class="scroll"').slice(1);
     expect(figures).toHaveLength(scene.takes.length);
     for (const figure of figures) {

@@ -1,9 +1,9 @@
 // Goal: the simulator notices a day that cannot be repeated, makes a finding of whatever nobody caught on a day, and counts one on
 // which nothing was learned as invalid. Method: run seeds; make one differ; throw in the middle. Many seeds: sim-smoke-*.test.ts.
 import { describe, expect, test } from "vitest";
-import { simHost } from "../host/sim-host.ts";
 import { judge } from "../checkers/judge.ts";
 import { changed, FAULT_KINDS, planOf } from "../faults/plan.ts";
+import { simHost } from "../host/sim-host.ts";
 import { MODEL_NAMES, runSeed } from "../run.ts";
 import { shrink } from "../shrink.ts";
 import { runSwarm } from "../swarm.ts";

@@ -1,6 +1,13 @@
 // Goal: the model of ZooKeeper has the quirks that the real one has and that renewals are built around (ADR 012). Method: two
 // servers of an ensemble on virtual time, spoken to without a network between client and server.
 import { expect, test } from "vitest";
+import {
+  connectFrame,
+  exists,
+  type Message,
+  requestFrame,
+  setData,
+} from "../../src/stores/zookeeper/messages.ts";
 import { Connection } from "../models/zookeeper/connection.ts";
 import { Ensemble, TICK_MS } from "../models/zookeeper/ensemble.ts";
 import { Member } from "../models/zookeeper/member.ts";
@@ -12,13 +19,6 @@ import { FINE, Network } from "../world/network.ts";
 import { Program } from "../world/program.ts";
 import { Schedule } from "../world/schedule.ts";
 import { Trace } from "../world/trace.ts";
-import {
-  connectFrame,
-  exists,
-  type Message,
-  requestFrame,
-  setData,
-} from "../../src/stores/zookeeper/messages.ts";
 
 const TIMEOUT_MS = 1_000;
 

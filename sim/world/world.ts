@@ -1,12 +1,12 @@
 // One day of one world: a store on its machine, resources on another, programs with the real Tenure on theirs, and a plan
 // of faults. First the faults, then calm in which everybody must get on again, then the evening in which all go home.
 
-import { Life } from "../life.ts";
 import { Nemesis, type NemesisParts } from "../faults/nemesis.ts";
 import { GRANTS_MIN, LONGEST_DAY_TTLS, type Plan } from "../faults/plan.ts";
-import { Resources } from "../resource.ts";
+import { Life } from "../life.ts";
 import type { Engine, Site, StoreModel } from "../models/model.ts";
 import { outage } from "../models/outage.ts";
+import { Resources } from "../resource.ts";
 import { LEADER, leader } from "../workloads/leader.ts";
 import { lock } from "../workloads/lock.ts";
 import { many } from "../workloads/many.ts";

@@ -7,6 +7,7 @@ import {
   COMMANDS,
   type CommandDefinition,
   GLOBAL_OPTIONS,
+  invocation,
   type OptionDefinition,
 } from "./definitions.ts";
 import { parseDuration } from "./duration.ts";
@@ -112,7 +113,7 @@ function checkedValue(option: OptionDefinition, value: string | undefined): stri
 function unknownOption(definition: CommandDefinition, given: string): UsageError {
   const names = [...definition.options, ...GLOBAL_OPTIONS].map(({ name }) => `--${name}`);
   return new UsageError(
-    `\`tenure ${definition.name}\` has no option ${given}.${didYouMean(given, names)} Known are ${names.join(", ")}.`,
+    `\`${invocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Known are ${names.join(", ")}.`,
   );
 }
 
@@ -123,17 +124,18 @@ interface Shape {
 }
 
 function checkShape(definition: CommandDefinition, shape: Shape): void {
-  const { name, arguments: wanted, runs } = definition;
+  const { arguments: wanted, runs } = definition;
+  const called = invocation(definition);
   const required = wanted.filter((argument) => argument.required).length;
   const missing = wanted[shape.positionals.length];
   if (shape.positionals.length < required) {
-    throw new UsageError(`\`tenure ${name}\` needs ${missing?.name}. See tenure ${name} --help.`);
+    throw new UsageError(`\`${called}\` needs ${missing?.name}. See ${called} --help.`);
   }
   const extra = shape.positionals[wanted.length];
   if (extra !== undefined) {
     const advice = runs === "no" ? "" : " The command to run comes after --.";
     throw new UsageError(
-      `\`tenure ${name}\` has no place for ${shown(extra)}.${advice} See tenure ${name} --help.`,
+      `\`${called}\` has no place for ${shown(extra)}.${advice} See ${called} --help.`,
     );
   }
   for (const [index, { name: what, oneOf }] of wanted.entries()) {
@@ -142,11 +144,11 @@ function checkShape(definition: CommandDefinition, shape: Shape): void {
     throw new UsageError(`${what} is one of ${oneOf.join(", ")}, got ${shown(given)}.`);
   }
   if (runs === "no" && shape.separated) {
-    throw new UsageError(`\`tenure ${name}\` runs no command: leave out what follows --.`);
+    throw new UsageError(`\`${called}\` runs no command: leave out what follows --.`);
   }
   if (shape.command.length === 0 && (runs === "must" || shape.separated)) {
     throw new UsageError(
-      `\`tenure ${name}\` needs the command to run after --, e.g. tenure ${name} ${wanted[0]?.name} -- ./job.`,
+      `\`${called}\` needs the command to run after --, e.g. ${called} ${wanted[0]?.name} -- ./job.`,
     );
   }
 }

@@ -20,6 +20,8 @@ export interface ArgumentDefinition {
 
 export interface CommandDefinition {
   readonly name: string;
+  /** How messages and help call the command. @default `tenure NAME` */
+  readonly calledAs?: string;
   readonly summary: string;
   /** Paragraphs for --help and the manual page. */
   readonly about: readonly string[];
@@ -30,6 +32,11 @@ export interface CommandDefinition {
   readonly examples: readonly { readonly line: string; readonly does: string }[];
   /** Codes of its own, besides ok, usage and failed, which every command may end with. */
   readonly exits: readonly ExitName[];
+}
+
+/** What a user types to run the command. */
+export function invocation(definition: CommandDefinition): string {
+  return definition.calledAs ?? `tenure ${definition.name}`;
 }
 
 export const GLOBAL_OPTIONS: readonly OptionDefinition[] = [
@@ -73,15 +80,6 @@ const TIMING: readonly OptionDefinition[] = [
     summary:
       "How long before the store's end the holder stops. Default: clock error plus round trip.",
   },
-];
-
-/** Of `sim`; its scenes are loaded only when one is played. */
-export const SCENE_NAMES: readonly string[] = [
-  "settlement",
-  "leader-gap",
-  "stale-scheduler",
-  "paused-leader",
-  "clock-jump",
 ];
 
 const KILL_AFTER: OptionDefinition = {
@@ -310,71 +308,6 @@ export const COMMANDS: readonly CommandDefinition[] = [
       },
     ],
     exits: ["no", "unavailable", "timing", "signal"],
-  },
-  {
-    name: "sim",
-    summary: "Run the library on virtual time under faults, and judge it.",
-    about: [
-      "Without SCENE: each seed is a day of a small world: programs with this very code, a store, resources with and without guards, skewed clocks, pauses, crashes and a bad network. Every event is checked against the invariants. The same seed gives the same day on the same version. Exit code 1 when an invariant was broken or a day proved nothing; the first such seed is shrunk to a short command and its timeline.",
-      `With SCENE: plays a story of an outage, once as it happened and once with Tenure, prints what happened and the numbers, and writes a page with the timeline drawn, which needs nothing but a browser. SCENE is one of ${SCENE_NAMES.join(", ")}; \`scenes\` lists them. Exit code 1 when a story does not come out as it must.`,
-    ],
-    arguments: [{ name: "SCENE", required: false, oneOf: [...SCENE_NAMES, "scenes"] }],
-    runs: "no",
-    options: [
-      { name: "seeds", value: "RANGE", summary: "Which seeds to run. Default: 1..1000." },
-      { name: "seed", value: "NUMBER", summary: "Run this one and print its timeline." },
-      {
-        name: "store",
-        value: "NAME",
-        summary:
-          "Which store: memory, sqlite, postgres, redis, etcd or zookeeper; the real code over a model of its backend. The last four run from the repository only: the npm package leaves their models out. Default: memory.",
-      },
-      {
-        name: "jobs",
-        value: "COUNT",
-        summary:
-          "How many seeds run at a time, each in a thread of its own. Default: one for each core; more only take time from each other.",
-      },
-      { name: "twice", summary: "Run every seed twice, and compare the two days." },
-      { name: "fail-fast", summary: "End with the first seed that is not green." },
-      { name: "no-shrink", summary: "Do not look for the smallest form of a failure." },
-      { name: "all", summary: "With --seed: the timeline has every request, too." },
-      {
-        name: "without",
-        value: "FAULTS",
-        summary: "With --seed: leave these kinds of faults out, separated by commas.",
-      },
-      {
-        name: "keep",
-        value: "NUMBERS",
-        summary: "With --seed: of the planned faults only these, by their place in the plan.",
-      },
-      { name: "programs", value: "COUNT", summary: "With --seed: so many programs." },
-      { name: "calm-at", value: "MS", summary: "With --seed: the faults end here." },
-      {
-        name: "out",
-        value: "FILE",
-        summary: "With SCENE: where the page goes. Default: ./tenure-SCENE.html.",
-      },
-      { name: "no-page", summary: "With SCENE: print only." },
-      { name: "force", summary: "With SCENE: write over a file that is not such a page." },
-    ],
-    examples: [
-      { line: "tenure sim --seeds 1..1000", does: "a thousand days, some minutes at most" },
-      { line: "tenure sim --seed 42", does: "one day, told line by line" },
-      { line: "tenure sim settlement", does: "how a batch is paid twice, and how it is not" },
-    ],
-    exits: ["no"],
-  },
-  {
-    name: "demo",
-    summary: "Twenty seconds of real processes: frozen, replaced, refused.",
-    about: ["What `npm start` runs. Exit code 0 only when every stale write was refused."],
-    arguments: [],
-    runs: "no",
-    options: [],
-    examples: [{ line: "tenure demo", does: "needs nothing and leaves nothing behind" }],
-    exits: ["no", "signal"],
   },
   {
     name: "completion",

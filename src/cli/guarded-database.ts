@@ -1,12 +1,12 @@
 // The database whose tables `tenure guard` protects, PostgreSQL or SQLite, behind one small interface.
 
 import { existsSync } from "node:fs";
+import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { redacted } from "../core/redaction.ts";
 import type { PostgresTarget, ProtectedTable } from "../guards/postgres.ts";
 import { mistakeIn } from "../stores/shared/url-mistakes.ts";
 import type { Options } from "./arguments.ts";
 import { CommandError } from "./command-error.ts";
-import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { EXIT } from "./exit-codes.ts";
 import { UsageError } from "./usage-error.ts";
 

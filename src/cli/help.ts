@@ -1,6 +1,6 @@
 // The help texts, made from the definitions.
 
-import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS } from "./definitions.ts";
+import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS, invocation } from "./definitions.ts";
 import { EXIT, type ExitName, exitCodes, MEANINGS } from "./exit-codes.ts";
 import { fold } from "./text.ts";
 
@@ -11,7 +11,7 @@ export function usageOf(definition: CommandDefinition): string {
   if (definition.options.length > 0) parts.push("[options]");
   if (definition.runs === "must") parts.push("-- COMMAND [ARGUMENT...]");
   if (definition.runs === "may") parts.push("[-- COMMAND [ARGUMENT...]]");
-  return ["tenure", definition.name, ...parts].join(" ");
+  return [invocation(definition), ...parts].join(" ");
 }
 
 export function commandHelp(definition: CommandDefinition): string {

@@ -1,12 +1,11 @@
 #!/usr/bin/env node
-// The `tenure` program. Each command is loaded when it is asked for, so that `tenure run` starts fast; what a command throws
-// becomes one sentence and an exit code here.
+// The `tenure` program: finds the command and runs it. A command's module is loaded only when that command is called, which
+// keeps `tenure run` quick to start.
 
 import { findCommand, isCommand, type Parsed, parseCommand } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
-import { failureOf } from "./failures.ts";
-import { UsageError } from "./usage-error.ts";
+import { runProgram } from "./program.ts";
 import { Voice } from "./voice.ts";
 
 const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -19,8 +18,6 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   guard: async () => (await import("./commands/guard.ts")).guardCommand,
   plan: async () => (await import("./commands/plan.ts")).planCommand,
   doctor: async () => (await import("./commands/doctor.ts")).doctorCommand,
-  sim: async () => (await import("../../sim/cli/simulate.ts")).simCommand,
-  demo: async () => (await import("./commands/demo.ts")).demoCommand,
   completion: async () => (await import("./commands/completion.ts")).completionCommand,
 };
 
@@ -55,24 +52,10 @@ async function version(): Promise<number> {
   return EXIT.ok;
 }
 
-/** Who reads our output may leave (`tenure ls | head`); who reads our remarks may, too, and the work goes on. */
-function outliveReaders(): void {
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    process.exit(error.code === "EPIPE" ? EXIT.ok : EXIT.failed);
-  });
-  process.stderr.on("error", () => undefined);
-}
-
 const argv = process.argv.slice(2);
 const ownWords = argv.slice(0, argv.includes("--") ? argv.indexOf("--") : argv.length);
-outliveReaders();
-try {
-  process.exit(await main(argv));
-} catch (error) {
-  const voice = new Voice(ownWords.includes("--json"));
-  const { code, message, facts } = failureOf(error);
-  voice.fail(message, { ...facts, exitCode: code });
-  if (error instanceof UsageError && !voice.json && !message.includes("See tenure "))
-    console.error(`See tenure ${isCommand(ownWords[0]) ? `${ownWords[0]} ` : ""}--help.`);
-  process.exit(code);
-}
+const topic = isCommand(ownWords[0]) ? `${ownWords[0]} ` : "";
+await runProgram(() => main(argv), {
+  json: ownWords.includes("--json"),
+  help: `tenure ${topic}--help`,
+});

@@ -1,4 +1,4 @@
-// Goal: `npm start` shows the truth, can fail, and leaves nothing behind. Method: the built demo as a process of its
+// Goal: `npm start` shows the truth, can fail, and leaves nothing behind. Method: the demo as a process of its
 // own, with a temporary folder of its own; its exit code, its table, and afterwards the folder and the process list.
 // Everything runs side by side, because the demo mostly waits.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 
-const demo = fileURLToPath(new URL("../../dist/cli/demo.js", import.meta.url));
+const demo = fileURLToPath(new URL("../../examples/demo/main.ts", import.meta.url));
 const base = mkdtempSync(join(tmpdir(), "tenure-demo-test-"));
 const running = new Set<ChildProcess>();
 afterAll(() => {
@@ -28,7 +28,7 @@ interface Run {
 
 function run(env: Record<string, string> = {}): Run {
   const folder = mkdtempSync(join(base, "run-"));
-  const child = spawn(process.execPath, [demo], {
+  const child = spawn(process.execPath, ["--import", "tsx", demo], {
     env: { ...process.env, TMPDIR: folder, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });

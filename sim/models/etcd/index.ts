@@ -1,9 +1,9 @@
 // etcd in the world: the real store for etcd, down to its messages, over a model of the cluster behind it.
 
 import { etcdStore } from "../../../src/stores/etcd.ts";
+import type { Engine } from "../model.ts";
 import { EtcdServer } from "./server.ts";
 import { SimulatedTransport } from "./transport.ts";
-import type { Engine } from "../model.ts";
 
 export const etcdEngine: Engine = ({ schedule, network, trace, machine }) => {
   const program = machine("store");

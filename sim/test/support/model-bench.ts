@@ -1,5 +1,8 @@
 // A model of a store in a small world of its own, for the conformance suite and for histories. Turns come from the real
 // event loop. For the suite messages take no time, and time passes only when it sleeps; for histories it runs on by itself.
+
+import type { Store } from "../../../src/stores/store.ts";
+import type { StoreHarness } from "../../../src/testing/index.ts";
 import type { Engine } from "../../models/model.ts";
 import { Chance } from "../../world/chance.ts";
 import { HostClocks } from "../../world/host-clocks.ts";
@@ -7,8 +10,6 @@ import { FINE, Network, type Weather } from "../../world/network.ts";
 import { Program } from "../../world/program.ts";
 import { Schedule } from "../../world/schedule.ts";
 import { Trace } from "../../world/trace.ts";
-import type { Store } from "../../../src/stores/store.ts";
-import type { StoreHarness } from "../../../src/testing/index.ts";
 
 export interface ModelBench {
   open(): Promise<Store>;
