@@ -7,7 +7,7 @@ import { connect, type Lease } from "tenure";
 import { memoryGuard } from "tenure/guards/memory";
 import { postgresGuard, protectTable as protectPostgres } from "tenure/guards/postgres";
 import { protectTable as protectSqlite, sqliteGuard } from "tenure/guards/sqlite";
-import { loadDriver } from "../src/stores/sqlite/driver.ts";
+import { loadDriver } from "../src/clients/sqlite/driver.ts";
 import { startPostgres } from "../test/servers/postgres.ts";
 import { atLeast, inTempFolder, median, type Row, type Section, spread } from "./support.ts";
 

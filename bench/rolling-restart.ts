@@ -5,7 +5,7 @@ import type { ChildProcess } from "node:child_process";
 import { EventEmitter, once } from "node:events";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { loadDriver } from "../src/stores/sqlite/driver.ts";
+import { loadDriver } from "../src/clients/sqlite/driver.ts";
 import type { BenchServer, EngineBench } from "./engines/engine.ts";
 import { etcdBench } from "./engines/etcd.ts";
 import { pgBench } from "./engines/postgres.ts";

@@ -4,7 +4,7 @@
 import { join } from "node:path";
 import { connect } from "tenure";
 import { sqliteStore } from "tenure/stores/sqlite";
-import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
+import { type Connection, loadDriver } from "../src/clients/sqlite/driver.ts";
 import { FLOOR_SHARE } from "./compare/rows.ts";
 import {
   atLeast,

@@ -4,7 +4,7 @@
 import { isTenureError } from "../src/core/errors.ts";
 import type { Lease } from "../src/holder/lease.ts";
 import type { AcquireOptions } from "../src/holder/leases.ts";
-import type { Store } from "../src/stores/store.ts";
+import type { Store } from "../src/stores/contract.ts";
 import { Tenure } from "../src/tenure.ts";
 import { type Plan, renewEveryMs } from "./faults/plan.ts";
 import type { StoreModel } from "./models/model.ts";

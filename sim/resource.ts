@@ -2,7 +2,7 @@
 // them but the holders' own care. Both remember every write, and writes can come again long after they were sent.
 
 import { StaleTokenError } from "../src/core/errors.ts";
-import { type MemoryGuard, memoryGuard } from "../src/guards/memory.ts";
+import { type MemoryGuard, memoryGuard } from "../src/guards/memory/index.ts";
 import type { Network } from "./world/network.ts";
 import type { Program } from "./world/program.ts";
 import type { Sent, Trace } from "./world/trace.ts";

@@ -1,13 +1,13 @@
 // From a URL, or a store made by hand, to a Tenure. The only place of the library where the real clock and randomness
 // are handed in. Stores are loaded when they are asked for, so that nobody pays for one they do not use.
 
+import { mistakeIn } from "./clients/shared/url-mistakes.ts";
 import { InvalidArgumentError } from "./core/errors.ts";
 import { checkOptionNames, type OptionNames } from "./core/options.ts";
 import { type AcquireOptions, checkOptions } from "./holder/leases.ts";
 import { defaultHolderId, systemParts, warn } from "./runtime/system.ts";
-import type { MemoryBackend } from "./stores/memory.ts";
-import { mistakeIn } from "./stores/shared/url-mistakes.ts";
-import type { OpenStore } from "./stores/store.ts";
+import type { OpenStore } from "./stores/contract.ts";
+import type { MemoryBackend } from "./stores/memory/index.ts";
 import { Tenure } from "./tenure.ts";
 
 export interface ConnectOptions {
@@ -83,33 +83,33 @@ export async function fromUrl(url: unknown): Promise<OpenStore> {
     case "memory":
       return memoryByName(rest);
     case "sqlite": {
-      const { sqliteStore } = await import("./stores/sqlite.ts");
+      const { sqliteStore } = await import("./stores/sqlite/index.ts");
       const { sqliteOptionsOf } = await import("./stores/sqlite/url.ts");
       return sqliteStore(sqliteOptionsOf(rest));
     }
     case "postgres":
     case "postgresql": {
-      const { postgresStore } = await import("./stores/postgres.ts");
-      const { postgresOptionsOf } = await import("./stores/postgres/url.ts");
+      const { postgresStore } = await import("./stores/postgres/index.ts");
+      const { postgresOptionsOf } = await import("./clients/postgres/url.ts");
       return postgresStore(postgresOptionsOf(url));
     }
     case "redis":
     case "rediss":
     case "redis+sentinel":
     case "rediss+sentinel": {
-      const { redisStore } = await import("./stores/redis.ts");
-      const { redisOptionsOf } = await import("./stores/redis/url.ts");
+      const { redisStore } = await import("./stores/redis/index.ts");
+      const { redisOptionsOf } = await import("./clients/redis/url.ts");
       return redisStore(redisOptionsOf(url));
     }
     case "etcd":
     case "etcds": {
-      const { etcdStore } = await import("./stores/etcd.ts");
-      const { etcdOptionsOf } = await import("./stores/etcd/url.ts");
+      const { etcdStore } = await import("./stores/etcd/index.ts");
+      const { etcdOptionsOf } = await import("./clients/etcd/url.ts");
       return etcdStore(etcdOptionsOf(url));
     }
     case "zookeeper": {
-      const { zookeeperStore } = await import("./stores/zookeeper.ts");
-      const { zookeeperOptionsOf } = await import("./stores/zookeeper/url.ts");
+      const { zookeeperStore } = await import("./stores/zookeeper/index.ts");
+      const { zookeeperOptionsOf } = await import("./clients/zookeeper/url.ts");
       return zookeeperStore(zookeeperOptionsOf(url));
     }
     default:
@@ -120,7 +120,7 @@ export async function fromUrl(url: unknown): Promise<OpenStore> {
 }
 
 async function memoryByName(name: string): Promise<OpenStore> {
-  const { MemoryBackend, memoryStore } = await import("./stores/memory.ts");
+  const { MemoryBackend, memoryStore } = await import("./stores/memory/index.ts");
   if (name === "") return memoryStore();
   const backend = sharedMemory.get(name) ?? new MemoryBackend();
   sharedMemory.set(name, backend);

@@ -1,7 +1,7 @@
 // The front door: every public name, one by one. What is not listed here or in a subpath of package.json is internal.
 
+export type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions } from "./async/clock.ts";
 export { type ConnectOptions, connect } from "./connect.ts";
-export type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions } from "./core/clock.ts";
 export {
   AcquireTimeoutError,
   ClosedError,
@@ -64,5 +64,5 @@ export type {
   OpenStore,
   ReadAnswer,
   Store,
-} from "./stores/store.ts";
+} from "./stores/contract.ts";
 export type { Tenure } from "./tenure.ts";

@@ -1,10 +1,10 @@
 // A planned end for a whole process: at SIGTERM leaders resign, work in flight finishes, leases are released, and the exit
 // code tells whether that was done in time. Made for a rolling deploy: no successor has to wait for a ttl (L4).
 
-import type { Clock } from "./core/clock.ts";
+import type { Clock } from "./async/clock.ts";
+import { badDelay, isDelay } from "./async/waits.ts";
 import { InvalidArgumentError } from "./core/errors.ts";
 import { checkOptionNames, type OptionNames } from "./core/options.ts";
-import { badDelay, isDelay } from "./holder/waits.ts";
 import { endProcess, onSignals, signalNumber } from "./runtime/process-end.ts";
 import { systemParts, warn } from "./runtime/system.ts";
 import type { Tenure } from "./tenure.ts";

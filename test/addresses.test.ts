@@ -1,9 +1,9 @@
 // Goal: an address of several hosts that cannot be meant is refused before anything is connected, with what to write instead, and
 // a password in it is never shown; one that can be meant is read as its parts. Method: connect() and the readers of URLs.
 import { describe, expect, test } from "vitest";
+import { hostUrlsOf } from "../src/clients/postgres/url.ts";
+import { placeOf, redisOptionsOf } from "../src/clients/redis/url.ts";
 import { connect } from "../src/connect.ts";
-import { hostUrlsOf } from "../src/stores/postgres/url.ts";
-import { placeOf, redisOptionsOf } from "../src/stores/redis/url.ts";
 
 const bad: [string, string, RegExp][] = [
   ["hosts of no kind", "redis://u:secret@a,b", /cluster=1.*redis\+sentinel:\/\/a,b\/master/],

@@ -13,10 +13,10 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
+import { loadDriver } from "../src/clients/sqlite/driver.ts";
 import { connect } from "../src/connect.ts";
 import type { AcquireOptions } from "../src/holder/leases.ts";
-import { MemoryBackend, memoryStore } from "../src/stores/memory.ts";
-import { loadDriver } from "../src/stores/sqlite/driver.ts";
+import { MemoryBackend, memoryStore } from "../src/stores/memory/index.ts";
 import type { Tenure } from "../src/tenure.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tenure-connect-"));

@@ -7,13 +7,13 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, expectTypeOf, test } from "vitest";
+import { loadDriver } from "../src/clients/sqlite/driver.ts";
 import { connect } from "../src/connect.ts";
-import { boundedBy, type TokenIssuer } from "../src/guards/bounded.ts";
-import { httpGuard } from "../src/guards/http.ts";
-import { type MemoryGuard, memoryGuard } from "../src/guards/memory.ts";
-import { sqliteGuard } from "../src/guards/sqlite.ts";
+import { httpGuard } from "../src/guards/http/index.ts";
+import { type MemoryGuard, memoryGuard } from "../src/guards/memory/index.ts";
+import { boundedBy, type TokenIssuer } from "../src/guards/proof/bounded.ts";
+import { sqliteGuard } from "../src/guards/sqlite/index.ts";
 import { StoreUnavailableError, type Tenure } from "../src/index.ts";
-import { loadDriver } from "../src/stores/sqlite/driver.ts";
 import { listen, plain, put } from "./support/http-services.ts";
 
 const MAX = 2n ** 127n - 1n;

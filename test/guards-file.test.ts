@@ -18,8 +18,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { type FileGuard, fileGuard } from "../src/guards/file.ts";
-import { loadDriver } from "../src/stores/sqlite/driver.ts";
+import { loadDriver } from "../src/clients/sqlite/driver.ts";
+import { type FileGuard, fileGuard } from "../src/guards/file/index.ts";
 import { type GuardInSuite, guardSuite } from "../src/testing/index.ts";
 import { sideBySide } from "./support/store-runner.ts";
 

@@ -4,9 +4,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { fencedFetch, type HttpGuardOptions, httpGuard } from "../src/guards/http.ts";
-import { type MemoryGuard, memoryGuard } from "../src/guards/memory.ts";
-import { signer, verifier } from "../src/guards/signed.ts";
+import { fencedFetch, type HttpGuardOptions, httpGuard } from "../src/guards/http/index.ts";
+import { type MemoryGuard, memoryGuard } from "../src/guards/memory/index.ts";
+import { signer, verifier } from "../src/guards/proof/signed.ts";
 import { connect } from "../src/index.ts";
 import { listen, plain, put, services, waitFor } from "./support/http-services.ts";
 

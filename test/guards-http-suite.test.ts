@@ -7,10 +7,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Connection, loadDriver } from "../src/clients/sqlite/driver.ts";
 import type { GuardOptions, TokenSource } from "../src/guards/guard.ts";
-import { fencedFetch } from "../src/guards/http.ts";
-import { sqliteGuard } from "../src/guards/sqlite.ts";
-import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
+import { fencedFetch } from "../src/guards/http/index.ts";
+import { sqliteGuard } from "../src/guards/sqlite/index.ts";
 import { type GuardHarness, type GuardInSuite, guardSuite } from "../src/testing/index.ts";
 import { services } from "./support/http-services.ts";
 import { oneByOne } from "./support/store-runner.ts";

@@ -9,8 +9,8 @@ import { connect as connectSocket } from "node:net";
 import express from "express";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { TokenSource } from "../src/guards/guard.ts";
-import { httpGuard } from "../src/guards/http.ts";
-import { memoryGuard } from "../src/guards/memory.ts";
+import { httpGuard } from "../src/guards/http/index.ts";
+import { memoryGuard } from "../src/guards/memory/index.ts";
 import { listen, plain, put, services, waitFor } from "./support/http-services.ts";
 
 /** More than the buffers of a connection on loopback hold. */

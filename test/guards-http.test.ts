@@ -2,7 +2,7 @@
 // token in the same process. Method: real servers on loopback, asked with the real fetch; what the handlers did counts.
 
 import { describe, expect, test } from "vitest";
-import { memoryGuard } from "../src/guards/memory.ts";
+import { memoryGuard } from "../src/guards/memory/index.ts";
 import { currentLease } from "../src/index.ts";
 import { plain, put, services, waitFor } from "./support/http-services.ts";
 

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { connect } from "../src/connect.ts";
-import { type Guard, memoryGuard, type TokenSource } from "../src/guards/memory.ts";
+import { type Guard, memoryGuard, type TokenSource } from "../src/guards/memory/index.ts";
 import { StaleTokenError } from "../src/index.ts";
 
 const LIMIT = 2n ** 127n;

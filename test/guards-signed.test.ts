@@ -4,7 +4,7 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { signer, verifier } from "../src/guards/signed.ts";
+import { signer, verifier } from "../src/guards/proof/signed.ts";
 import { connect } from "../src/index.ts";
 
 const pair = generateKeyPairSync("ed25519");

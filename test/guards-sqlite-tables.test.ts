@@ -1,15 +1,15 @@
 // Goal: a protected table of a SQLite database takes no write without a current token, by whatever path it comes. Method: real
 // files; a second connection stands for another process, and plain SQL for another language. Rows are read back.
 import { describe, expect, test } from "vitest";
+import type { Connection } from "../src/clients/sqlite/driver.ts";
 import {
   protectSql,
   protectTable,
   sqliteGuard,
   type TokenSource,
   unprotectTable,
-} from "../src/guards/sqlite.ts";
+} from "../src/guards/sqlite/index.ts";
 import { padToken, StaleTokenError } from "../src/index.ts";
-import type { Connection } from "../src/stores/sqlite/driver.ts";
 import { userFiles } from "./support/sqlite-guard-files.ts";
 
 const { newFile, open } = await userFiles();

@@ -5,10 +5,10 @@ import { linkSync, symlinkSync } from "node:fs";
 import type BetterSqlite3 from "better-sqlite3";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
+import { type Connection, loadDriver } from "../src/clients/sqlite/driver.ts";
 import { connect } from "../src/connect.ts";
-import { type SqliteDatabase, sqliteGuard, type TokenSource } from "../src/guards/sqlite.ts";
+import { type SqliteDatabase, sqliteGuard, type TokenSource } from "../src/guards/sqlite/index.ts";
 import { padToken, StaleTokenError } from "../src/index.ts";
-import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
 import { userFiles } from "./support/sqlite-guard-files.ts";
 
 const { newFile, open } = await userFiles();

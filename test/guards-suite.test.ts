@@ -3,9 +3,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { memoryGuard } from "../src/guards/memory.ts";
-import { sqliteGuard } from "../src/guards/sqlite.ts";
-import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
+import { type Connection, loadDriver } from "../src/clients/sqlite/driver.ts";
+import { memoryGuard } from "../src/guards/memory/index.ts";
+import { sqliteGuard } from "../src/guards/sqlite/index.ts";
 import { type GuardHarness, guardSuite } from "../src/testing/index.ts";
 import { sideBySide } from "./support/store-runner.ts";
 

@@ -7,20 +7,18 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { oncePerFire } from "../src/adapters/croner.ts";
-import { OncePerFire, TenureModule } from "../src/adapters/nestjs.ts";
-import { nodeCronCoordinator } from "../src/adapters/node-cron.ts";
+import { type Connection, loadDriver } from "../src/clients/sqlite/driver.ts";
 import { checkOptionNames, type OptionNames } from "../src/core/options.ts";
-import { boundedBy } from "../src/guards/bounded.ts";
-import { etcdGuard } from "../src/guards/etcd.ts";
-import { fileGuard } from "../src/guards/file.ts";
-import { fencedFetch, httpGuard } from "../src/guards/http.ts";
-import { memoryGuard } from "../src/guards/memory.ts";
-import * as postgresGuards from "../src/guards/postgres.ts";
-import { redisGuard } from "../src/guards/redis.ts";
-import { signer, verifier } from "../src/guards/signed.ts";
-import * as sqliteGuards from "../src/guards/sqlite.ts";
-import { zookeeperGuard } from "../src/guards/zookeeper.ts";
+import { etcdGuard } from "../src/guards/etcd/index.ts";
+import { fileGuard } from "../src/guards/file/index.ts";
+import { fencedFetch, httpGuard } from "../src/guards/http/index.ts";
+import { memoryGuard } from "../src/guards/memory/index.ts";
+import * as postgresGuards from "../src/guards/postgres/index.ts";
+import { boundedBy } from "../src/guards/proof/bounded.ts";
+import { signer, verifier } from "../src/guards/proof/signed.ts";
+import { redisGuard } from "../src/guards/redis/index.ts";
+import * as sqliteGuards from "../src/guards/sqlite/index.ts";
+import { zookeeperGuard } from "../src/guards/zookeeper/index.ts";
 import {
   connect,
   InvalidArgumentError,
@@ -28,12 +26,14 @@ import {
   planTiming,
   type Tenure,
 } from "../src/index.ts";
-import { etcdStore } from "../src/stores/etcd.ts";
-import { migrationSql, postgresStore } from "../src/stores/postgres.ts";
-import { redisStore } from "../src/stores/redis.ts";
-import { type Connection, loadDriver } from "../src/stores/sqlite/driver.ts";
-import { sqliteStore } from "../src/stores/sqlite.ts";
-import { zookeeperStore } from "../src/stores/zookeeper.ts";
+import { oncePerFire } from "../src/schedulers/croner/index.ts";
+import { OncePerFire, TenureModule } from "../src/schedulers/nestjs/index.ts";
+import { nodeCronCoordinator } from "../src/schedulers/node-cron/index.ts";
+import { etcdStore } from "../src/stores/etcd/index.ts";
+import { migrationSql, postgresStore } from "../src/stores/postgres/index.ts";
+import { redisStore } from "../src/stores/redis/index.ts";
+import { sqliteStore } from "../src/stores/sqlite/index.ts";
+import { zookeeperStore } from "../src/stores/zookeeper/index.ts";
 
 let tenure: Tenure;
 let database: Connection;

@@ -1,7 +1,7 @@
 // The raw floor of the single machine: two durable upserts into a file of SQLite.
 
 import { join } from "node:path";
-import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { loadDriver } from "../../src/clients/sqlite/driver.ts";
 import type { Floor } from "./locks.ts";
 
 export async function sqliteFloor(folder: string): Promise<Floor & { close(): void }> {

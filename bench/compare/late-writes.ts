@@ -2,7 +2,7 @@
 // compare, all that arrives. A write is late when the former holder's comes behind one of its successor, and is taken.
 
 import { StaleTokenError } from "../../src/core/errors.ts";
-import { type MemoryGuard, memoryGuard } from "../../src/guards/memory.ts";
+import { type MemoryGuard, memoryGuard } from "../../src/guards/memory/index.ts";
 
 /** The first is stopped; the second takes over. */
 export type Writer = "first" | "second";

@@ -1,10 +1,10 @@
 // etcd, against two bare transactions over the store's own transport, and against etcd3's Lock.
 
+import type { Txn } from "../../src/clients/etcd/kv.ts";
+import { openMembers } from "../../src/clients/etcd/open.ts";
+import { settingsOf } from "../../src/clients/etcd/options.ts";
+import { range, txn } from "../../src/clients/etcd/rpc.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import type { Txn } from "../../src/stores/etcd/kv.ts";
-import { openMembers } from "../../src/stores/etcd/open.ts";
-import { settingsOf } from "../../src/stores/etcd/options.ts";
-import { range, txn } from "../../src/stores/etcd/rpc.ts";
 import { startEtcd } from "../../test/servers/etcd.ts";
 import { etcdRequests } from "../../test/servers/requests.ts";
 import { pinnedVersion, tryLoadPeer } from "../peers/install.ts";

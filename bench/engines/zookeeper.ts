@@ -1,7 +1,7 @@
 // ZooKeeper, against a bare create and delete of an ephemeral node over the store's own wire. No maintained library for
 // Node has a lock recipe to compare with.
 
-import { CREATE, create, exists, remove } from "../../src/stores/zookeeper/messages.ts";
+import { CREATE, create, exists, remove } from "../../src/clients/zookeeper/messages.ts";
 import { zookeeperRequests } from "../../test/servers/requests.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../test/servers/zookeeper.ts";
 import { Console } from "../../test/support/zookeeper-nodes.ts";

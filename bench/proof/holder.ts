@@ -3,8 +3,8 @@
 
 import { StoreUnavailableError } from "../../src/core/errors.ts";
 import { connect } from "../../src/index.ts";
-import { sqliteStore } from "../../src/stores/sqlite.ts";
-import type { OpenStore, Store } from "../../src/stores/store.ts";
+import type { OpenStore, Store } from "../../src/stores/contract.ts";
+import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import type { Order, Setting, Told } from "./messages.ts";
 import { RESOURCE, TIMING, WARM } from "./messages.ts";
 import { openWriter } from "./writers.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { connect, type Tenure } from "../../src/index.ts";
-import { sqliteStore } from "../../src/stores/sqlite.ts";
+import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import { until } from "../../test/servers/ask.ts";
 import { continueTree, stopTree } from "../../test/servers/process-tree.mjs";
 import { writeLockIsFree } from "../../test/support/process-file.ts";

@@ -4,16 +4,16 @@
 import { appendFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { Pool } from "pg";
-import { etcdGuard } from "../../src/guards/etcd.ts";
-import { fileGuard } from "../../src/guards/file.ts";
+import { loadDriver } from "../../src/clients/sqlite/driver.ts";
+import { CREATE, create } from "../../src/clients/zookeeper/messages.ts";
+import { etcdGuard } from "../../src/guards/etcd/index.ts";
+import { fileGuard } from "../../src/guards/file/index.ts";
 import type { TokenSource } from "../../src/guards/guard.ts";
-import { fencedFetch } from "../../src/guards/http.ts";
-import { postgresGuard } from "../../src/guards/postgres.ts";
-import { redisGuard } from "../../src/guards/redis.ts";
-import { sqliteGuard } from "../../src/guards/sqlite.ts";
-import { zookeeperGuard } from "../../src/guards/zookeeper.ts";
-import { loadDriver } from "../../src/stores/sqlite/driver.ts";
-import { CREATE, create } from "../../src/stores/zookeeper/messages.ts";
+import { fencedFetch } from "../../src/guards/http/index.ts";
+import { postgresGuard } from "../../src/guards/postgres/index.ts";
+import { redisGuard } from "../../src/guards/redis/index.ts";
+import { sqliteGuard } from "../../src/guards/sqlite/index.ts";
+import { zookeeperGuard } from "../../src/guards/zookeeper/index.ts";
 import { callEtcd } from "../../test/servers/etcd-gateway.ts";
 import { Console } from "../../test/support/zookeeper-nodes.ts";
 

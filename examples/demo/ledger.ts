@@ -1,10 +1,10 @@
 // The resource of the demo: a small ledger in a SQLite file of its own, apart from the lease store. Every entry says
 // which token it was written with, so that the audit can tell from the rows alone whether a stale write got in.
 
+import { type Connection, loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { parseToken } from "../../src/core/token.ts";
 import type { TokenSource } from "../../src/guards/guard.ts";
-import { type SqliteGuard, sqliteGuard } from "../../src/guards/sqlite.ts";
-import { type Connection, loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { type SqliteGuard, sqliteGuard } from "../../src/guards/sqlite/index.ts";
 import { ledgerFile } from "./messages.ts";
 
 export interface Entry {

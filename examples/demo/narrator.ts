@@ -1,8 +1,8 @@
 // The demo's voice: one line per event, elapsed seconds on the left, then who, then a plain sentence.
 
+import type { Clock } from "../../src/async/clock.ts";
 import type { Paint, Style } from "../../src/cli/paint.ts";
 import { assertNever } from "../../src/core/assert.ts";
-import type { Clock } from "../../src/core/clock.ts";
 import type { Seen } from "./messages.ts";
 
 const WORKER_STYLES: readonly Style[] = ["cyan", "magenta", "yellow"];

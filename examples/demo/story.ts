@@ -1,8 +1,8 @@
 // The play: three workers compete; three times the holder is stopped past its ttl and its late write is tried; three
 // times the holder is shut down as in a deploy. Gives back what it measured; whether that is good is for verdict.ts.
 
-import type { Clock } from "../../src/core/clock.ts";
-import { pause } from "../../src/holder/waits.ts";
+import type { Clock } from "../../src/async/clock.ts";
+import { pause } from "../../src/async/waits.ts";
 import { TIMING } from "./messages.ts";
 import type { Narrator } from "./narrator.ts";
 import type { Team } from "./team.ts";

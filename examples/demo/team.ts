@@ -3,7 +3,7 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { Clock } from "../../src/core/clock.ts";
+import type { Clock } from "../../src/async/clock.ts";
 import type { Order, Report, ReportOf, Seen } from "./messages.ts";
 
 const DISMISS_LIMIT_MS = 3_000;

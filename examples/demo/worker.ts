@@ -3,13 +3,13 @@
 // after somebody else has taken over. Started by team.ts with its name and the shared folder.
 
 import { rmSync } from "node:fs";
+import type { Clock } from "../../src/async/clock.ts";
+import { pause } from "../../src/async/waits.ts";
 import { connect } from "../../src/connect.ts";
-import type { Clock } from "../../src/core/clock.ts";
 import { isTenureError, type StaleTokenError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
-import { pause } from "../../src/holder/waits.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { sqliteStore } from "../../src/stores/sqlite.ts";
+import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import type { Tenure } from "../../src/tenure.ts";
 import { Ledger } from "./ledger.ts";
 import { type Order, RESOURCE, type Report, storeFile, TIMING, WITHOUT_GUARD } from "./messages.ts";

@@ -1,7 +1,7 @@
 // A free resource goes to whoever waited longest, and soon: first come, first served within the head start (at any time of the
 // day), in the calm after a release within two round trips (L2), and after an expiry within the lag that the store states (L1).
 
-import { HEAD_START_MS } from "../../src/stores/store.ts";
+import { HEAD_START_MS } from "../../src/stores/contract.ts";
 import { renewEveryMs } from "../faults/plan.ts";
 import { CALM_MAX_MS } from "../world/network.ts";
 import type { Traced } from "../world/trace.ts";

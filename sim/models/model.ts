@@ -1,7 +1,7 @@
 // The seam for stores in the world. A model is the far side: what the backend does, on a machine of its own, reached over
 // the simulated network. The near side is the store's real code, opened by each program as a real process would.
 
-import type { OpenStore } from "../../src/stores/store.ts";
+import type { OpenStore } from "../../src/stores/contract.ts";
 import type { Callee } from "../world/call.ts";
 import type { HostClocks } from "../world/host-clocks.ts";
 import type { Network } from "../world/network.ts";

@@ -1,17 +1,17 @@
 // The near side of a store that is spoken to in the words of the contract: each method is one request over the simulated
 // network. For backends without a client library of their own to put in between.
 
+import { linkSignals } from "../../src/async/signals.ts";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
-import { linkSignals } from "../../src/core/signals.ts";
-import { Bell } from "../../src/stores/shared/bell.ts";
-import { changes } from "../../src/stores/shared/changes.ts";
 import type {
   AttemptRequest,
   Guarantees,
   LeaseView,
   Store,
   WatchRequest,
-} from "../../src/stores/store.ts";
+} from "../../src/stores/contract.ts";
+import { Bell } from "../../src/stores/shared/bell.ts";
+import { changes } from "../../src/stores/shared/changes.ts";
 import { type Callee, call } from "../world/call.ts";
 import type { Network } from "../world/network.ts";
 import type { Program } from "../world/program.ts";

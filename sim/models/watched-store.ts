@@ -1,7 +1,7 @@
 // Between the holder and any store: notes what the holder asks and what it learns, as it sees it. The checkers compare that
 // with what it does afterwards.
 
-import type { AttemptRequest, Store } from "../../src/stores/store.ts";
+import type { AttemptRequest, Store } from "../../src/stores/contract.ts";
 import type { Program } from "../world/program.ts";
 import type { Trace } from "../world/trace.ts";
 

@@ -62,7 +62,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "guard does not remember",
-    file: "guards/memory.ts",
+    file: "guards/memory/index.ts",
     find: "highest.set(source.resource, admit(source, highest.get(source.resource)));",
     replace: "admit(source, highest.get(source.resource));",
   },

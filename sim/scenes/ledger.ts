@@ -2,7 +2,7 @@
 // has one connection to it, so what was sent first arrives first, and what waits in a buffer arrives when the buffer drains.
 
 import { StaleTokenError } from "../../src/core/errors.ts";
-import { type MemoryGuard, memoryGuard } from "../../src/guards/memory.ts";
+import { type MemoryGuard, memoryGuard } from "../../src/guards/memory/index.ts";
 import type { Raisable } from "../../src/holder/raise.ts";
 import type { Network } from "../world/network.ts";
 import type { Program } from "../world/program.ts";

@@ -2,7 +2,7 @@
 // nobody at the resource who would know a late writer. Redis people know it as SET NX PX, etcd people as a lease and a put
 // if the key is not there. It runs on the same store as Tenure and shows what the stories tell.
 
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
 import type { Program } from "../world/program.ts";
 import type { Stage } from "./stage.ts";
 

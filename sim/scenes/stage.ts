@@ -4,8 +4,8 @@
 import { isTenureError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
 import type { AcquireOptions } from "../../src/holder/leases.ts";
-import { MemoryBackend } from "../../src/stores/memory.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { MemoryBackend } from "../../src/stores/memory/index.ts";
 import { Tenure } from "../../src/tenure.ts";
 import { memoryModel } from "../models/memory/index.ts";
 import type { StoreModel } from "../models/model.ts";

@@ -5,7 +5,7 @@ import { parseCommand } from "../../src/cli/arguments.ts";
 import { SIM } from "../cli/definition.ts";
 import { explain } from "../cli/explain.ts";
 import { simCommand } from "../cli/simulate.ts";
-import { planOf, UNCHANGED } from "../faults/plan.ts";
+import { planOf } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { runSeed } from "../run.ts";
 import { replayCommand, shrink } from "../shrink.ts";

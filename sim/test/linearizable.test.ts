@@ -3,7 +3,7 @@
 // Not one that repeats: a request that is carried out twice is not one request, whatever it answers.
 import { describe, expect, test } from "vitest";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
 import { loadEngine, MODEL_NAMES } from "../run.ts";
 import { Chance } from "../world/chance.ts";
 import { FINE } from "../world/network.ts";

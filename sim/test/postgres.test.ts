@@ -2,10 +2,10 @@
 // beyond the bounds. Method: the real store on the model's tables, copied, promoted and answered late by hand; and whole days.
 
 import { describe, expect, test } from "vitest";
+import type { Call, PgLink, Row } from "../../src/clients/postgres/link.ts";
 import { encodeRecord } from "../../src/core/record.ts";
-import type { Call, PgLink, Row } from "../../src/stores/postgres/link.ts";
+import type { GrantRequest, Store } from "../../src/stores/contract.ts";
 import { openOnLink } from "../../src/stores/postgres/open-store.ts";
-import type { GrantRequest, Store } from "../../src/stores/store.ts";
 import { ManualClock, manualRandom } from "../../src/testing/index.ts";
 import { checkTrace } from "../checkers/judge.ts";
 import { planOf } from "../faults/plan.ts";

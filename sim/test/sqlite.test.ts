@@ -2,7 +2,7 @@
 // write lock keeps all others from writing and shows them nothing, one that is killed leaves nothing, and a machine that starts
 // again gives old sessions one ttl more. Method: two programs on the model, step by step on virtual time.
 import { beforeAll, describe, expect, test } from "vitest";
-import type { GrantOutcome, Store } from "../../src/stores/store.ts";
+import type { GrantOutcome, Store } from "../../src/stores/contract.ts";
 import { sqliteEngine } from "../models/sqlite/index.ts";
 import { Chance } from "../world/chance.ts";
 import { HostClocks } from "../world/host-clocks.ts";

@@ -7,7 +7,7 @@ import {
   type Message,
   requestFrame,
   setData,
-} from "../../src/stores/zookeeper/messages.ts";
+} from "../../src/clients/zookeeper/messages.ts";
 import { Connection } from "../models/zookeeper/connection.ts";
 import { Ensemble, TICK_MS } from "../models/zookeeper/ensemble.ts";
 import { Member } from "../models/zookeeper/member.ts";

@@ -1,7 +1,7 @@
 // All chance of a world, from its seed alone (sfc32). Each part has a stream of its own, named after it, so that a change in
 // one part does not move the dice of the others: that is what lets a failure be shrunk.
 
-import type { Random } from "../../src/core/clock.ts";
+import type { Random } from "../../src/async/clock.ts";
 
 export class Chance implements Random {
   readonly #seed: string;

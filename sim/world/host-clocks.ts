@@ -2,7 +2,7 @@
 // boot clock runs on in suspend; the wall clock can be set. When the whole machine is paused from outside (a frozen
 // virtual machine), all three stand still and nobody inside can know.
 
-import type { HostClock } from "../../src/core/clock.ts";
+import type { HostClock } from "../../src/async/clock.ts";
 import type { Schedule } from "./schedule.ts";
 
 const BOOT_STEP_MS = 10;

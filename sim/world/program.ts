@@ -2,7 +2,7 @@
 // suspended with its machine, and killed. After a stop the order is Node's own: a loop that was busy takes the I/O of its
 // batch before any timer, one that was idle takes the timers first (measured; shared/research, "After SIGSTOP").
 
-import type { Clock, ClockJump, Timer } from "../../src/core/clock.ts";
+import type { Clock, ClockJump, Timer } from "../../src/async/clock.ts";
 import type { Chance } from "./chance.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { Schedule, Scheduled } from "./schedule.ts";

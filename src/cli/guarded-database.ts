@@ -2,9 +2,9 @@
 
 import { existsSync } from "node:fs";
 import { quietExperiments } from "../../examples/demo/quiet.ts";
+import { mistakeIn } from "../clients/shared/url-mistakes.ts";
 import { redacted } from "../core/redaction.ts";
-import type { PostgresTarget, ProtectedTable } from "../guards/postgres.ts";
-import { mistakeIn } from "../stores/shared/url-mistakes.ts";
+import type { PostgresTarget, ProtectedTable } from "../guards/postgres/index.ts";
 import type { Options } from "./arguments.ts";
 import { CommandError } from "./command-error.ts";
 import { EXIT } from "./exit-codes.ts";
@@ -38,9 +38,11 @@ export async function openDatabase(options: Options): Promise<GuardedDatabase> {
 }
 
 async function openPostgres(url: string, schema: string | undefined): Promise<GuardedDatabase> {
-  const { protectedTables, protectTable, unprotectTable } = await import("../guards/postgres.ts");
-  const { loadLibrary } = await import("../stores/postgres/open-link.ts");
-  const { oneHostUrlOf } = await import("../stores/postgres/url.ts");
+  const { protectedTables, protectTable, unprotectTable } = await import(
+    "../guards/postgres/index.ts"
+  );
+  const { loadLibrary } = await import("../clients/postgres/open-link.ts");
+  const { oneHostUrlOf } = await import("../clients/postgres/url.ts");
   const only = oneHostUrlOf(url, "--database");
   const loaded = await loadLibrary();
   let target: PostgresTarget;
@@ -72,8 +74,10 @@ async function openPostgres(url: string, schema: string | undefined): Promise<Gu
 
 async function openSqlite(rest: string, table: string | undefined): Promise<GuardedDatabase> {
   quietExperiments();
-  const { protectedTables, protectTable, unprotectTable } = await import("../guards/sqlite.ts");
-  const { loadDriver, sqliteCode } = await import("../stores/sqlite/driver.ts");
+  const { protectedTables, protectTable, unprotectTable } = await import(
+    "../guards/sqlite/index.ts"
+  );
+  const { loadDriver, sqliteCode } = await import("../clients/sqlite/driver.ts");
   const { sqliteOptionsOf } = await import("../stores/sqlite/url.ts");
   const { file } = sqliteOptionsOf(rest);
   // Opening a file that is not there would make one.

@@ -1,6 +1,6 @@
 // A lease as it is shown: a row for people, an object for programs.
 
-import type { LeaseView } from "../stores/store.ts";
+import type { LeaseView } from "../stores/contract.ts";
 
 export const LEASE_HEAD = ["RESOURCE", "HOLDER", "TOKEN", "EXPIRES IN", "VALUE"] as const;
 

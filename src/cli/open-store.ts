@@ -6,7 +6,7 @@ import { isAbsolute, join } from "node:path";
 import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { connect, fromUrl } from "../connect.ts";
 import { warn } from "../runtime/system.ts";
-import type { OpenStore, Store } from "../stores/store.ts";
+import type { OpenStore, Store } from "../stores/contract.ts";
 import type { Tenure } from "../tenure.ts";
 import type { Options } from "./arguments.ts";
 import { UsageError } from "./usage-error.ts";
@@ -58,7 +58,7 @@ async function chosenStore(options: Options): Promise<OpenStore> {
     );
   }
   if (url !== undefined && url !== "") return fromUrl(url);
-  const { sqliteStore } = await import("../stores/sqlite.ts");
+  const { sqliteStore } = await import("../stores/sqlite/index.ts");
   return sqliteStore({ file: defaultFile() });
 }
 

@@ -1,18 +1,18 @@
 // One candidate: gets ready, queues, leads, and does it again. The walk is `#campaign`; a reign is election/reign.ts; all
 // safety is the lease's. What the callbacks throw is told, waited out and tried again: nothing ends the race in silence.
 
+import type { Timer } from "../async/clock.ts";
+import { checkSignal, orAborted } from "../async/signals.ts";
+import { pause } from "../async/waits.ts";
 import { type Backoff, backoffMs } from "../core/backoff.ts";
-import type { Timer } from "../core/clock.ts";
 import { ClosedError, isTenureError } from "../core/errors.ts";
 import { checkOptionNames } from "../core/options.ts";
-import { checkSignal, orAborted } from "../core/signals.ts";
 import type { Handover } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { LeaseOptions, Leases, ReadOptions } from "../holder/leases.ts";
 import { READ_OPTIONS } from "../holder/option-names.ts";
 import type { UnrenewedParts } from "../holder/unrenewed.ts";
-import { pause } from "../holder/waits.ts";
-import type { ReadAnswer } from "../stores/store.ts";
+import type { ReadAnswer } from "../stores/contract.ts";
 import { type ElectionEvent, errorOf, warningOf } from "./events.ts";
 import { PRIORITY_STEP_MS, untilLed, untilVacantFor } from "./hold-back.ts";
 import { type Leader, leaderOf, observe } from "./observe.ts";

@@ -1,8 +1,8 @@
 // Who asks when. A candidate that is not first in rank does not queue: it sees that nobody leads, lets those before it have
 // their time, and asks then. One that found a wish for somebody else lets that one come. Both only wait, and both have an end.
 
-import type { Clock } from "../core/clock.ts";
-import { linkSignals } from "../core/signals.ts";
+import type { Clock } from "../async/clock.ts";
+import { linkSignals } from "../async/signals.ts";
 import type { Leases } from "../holder/leases.ts";
 import { type Leader, observe } from "./observe.ts";
 

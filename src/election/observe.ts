@@ -1,8 +1,8 @@
 // Who leads, for those who follow: one read, or every change by push. Nobody leading is told as well, also at first.
 
-import { linkSignals } from "../core/signals.ts";
+import { linkSignals } from "../async/signals.ts";
 import type { Leases } from "../holder/leases.ts";
-import type { HolderView, LeaseView } from "../stores/store.ts";
+import type { HolderView, LeaseView } from "../stores/contract.ts";
 
 export interface Leader {
   /** The number of this reign: the lease's token. Every later leader has a larger one. */

@@ -1,10 +1,10 @@
 // Checks the options of elections and resignations, and fills in defaults.
 
+import { badDelay, isDelay } from "../async/waits.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import type { HandoverOptions } from "../holder/handover.ts";
 import { LEASE_OPTIONS } from "../holder/option-names.ts";
-import { badDelay, isDelay } from "../holder/waits.ts";
 import type { ElectionOptions, ObserveOptions, ResignOptions } from "./election.ts";
 import { PRIORITY_MAX } from "./hold-back.ts";
 import { checkPreference, type Preference } from "./preference.ts";

@@ -1,11 +1,11 @@
 // The wish of a leader who resigns: who shall lead next. A note that others find and hold back for, once and for a bounded
 // time. It decides nothing: who leads is whom the store granted the lease.
 
+import { isDelay, pause } from "../async/waits.ts";
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import { checkHolderId } from "../core/record.ts";
 import type { Leases } from "../holder/leases.ts";
 import { openUnrenewed, type UnrenewedParts } from "../holder/unrenewed.ts";
-import { isDelay, pause } from "../holder/waits.ts";
 
 export interface Preference {
   /** The holderId of the successor that is wished for. */

@@ -1,7 +1,7 @@
 // One reign: `lead` runs under the lease from here, is told to stop when somebody wants it to, and is watched when it
 // should have stopped. The lease does the rest: it is released only after `lead` has settled (S6).
 
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../async/clock.ts";
 import { LeaseLostError } from "../core/errors.ts";
 import type { Handover, HandoverOptions } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";

@@ -3,7 +3,7 @@
 // refuses with StaleTokenError and changes nothing. So a former holder is harmless whatever any clock says.
 // Each guard has its own form of that step (a transaction, a script, a request); what they share is here.
 
-import { currentHeld } from "../core/context.ts";
+import { currentHeld } from "../async/context.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";

@@ -2,19 +2,19 @@
 // wake-up while busy, and resolve lost answers by asking again under the same attempt. Whatever it may have got at the
 // store when it gives up is given back.
 
+import type { Clock, Random, Timer } from "../async/clock.ts";
+import type { Underway } from "../async/counter.ts";
+import { type LinkedSignal, linkSignals, orAborted } from "../async/signals.ts";
+import { pause, withLimit } from "../async/waits.ts";
 import { backoffMs } from "../core/backoff.ts";
-import type { Clock, Random, Timer } from "../core/clock.ts";
 import { AcquireTimeoutError, isTenureError, type StoreUnavailableError } from "../core/errors.ts";
-import { type LinkedSignal, linkSignals, orAborted } from "../core/signals.ts";
 import type { Timing } from "../core/timing.ts";
-import type { GrantOutcome, Store } from "../stores/store.ts";
+import type { GrantOutcome, Store } from "../stores/contract.ts";
 import { Lease, type LeaseParts } from "./lease.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenMemory } from "./token-memory.ts";
 import type { Turns } from "./turns.ts";
-import type { Underway } from "./underway.ts";
-import { pause, withLimit } from "./waits.ts";
 
 export interface AcquireParts {
   readonly store: Store;

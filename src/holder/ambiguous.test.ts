@@ -14,8 +14,8 @@ import {
   SAFE_MS,
   TIMING,
 } from "../../test/support/holder-world.ts";
+import { orAborted } from "../async/signals.ts";
 import { StoreUnavailableError, TokenRegressionError } from "../core/errors.ts";
-import { orAborted } from "../core/signals.ts";
 
 describe("a grant whose answer is lost", () => {
   test("S1: asked again it is the same grant with the same token, not a second one", async () => {

@@ -1,6 +1,6 @@
 // The async context (core/context.ts) as the caller sees it: with the whole lease, not only what guards need of it.
 
-import { currentHeld } from "../core/context.ts";
+import { currentHeld } from "../async/context.ts";
 import { Lease } from "./lease.ts";
 
 /** The lease of the innermost `lease.run()` around this code, or undefined outside of any. */

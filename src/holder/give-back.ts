@@ -1,12 +1,12 @@
 // The last step of a lease: tell the store, conditionally on session and token. A lost answer is tried again a few
 // times; then the next renewals carry it, and the ttl ends it at the latest. The caller never waits longer than that.
 
+import type { Clock } from "../async/clock.ts";
+import { pause, withLimit } from "../async/waits.ts";
 import { backoffMs } from "../core/backoff.ts";
-import type { Clock } from "../core/clock.ts";
 import { renewalBackoff } from "../core/session-machine.ts";
-import type { LeaseRef, Store } from "../stores/store.ts";
+import type { LeaseRef, Store } from "../stores/contract.ts";
 import type { Session } from "./session.ts";
-import { pause, withLimit } from "./waits.ts";
 
 const TRIES_MAX = 3;
 

@@ -1,13 +1,13 @@
 // Planned handover: after the release, see the successor take over before going away. Tells who it is and how long the
 // resource was nobody's, so that a deploy can show its own gap.
 
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../async/clock.ts";
+import { untilAborted } from "../async/signals.ts";
+import { checkDelay } from "../async/waits.ts";
 import { checkOptionNames } from "../core/options.ts";
-import { untilAborted } from "../core/signals.ts";
-import type { LeaseRef, Store } from "../stores/store.ts";
+import type { LeaseRef, Store } from "../stores/contract.ts";
 import type { ReleaseOptions, ReleaseResult } from "./lease.ts";
 import { HANDOVER_OPTIONS } from "./option-names.ts";
-import { checkDelay } from "./waits.ts";
 
 export interface HandoverOptions extends ReleaseOptions {
   /** How long to wait for a successor. Too small: it is not seen. Too large: shutdown takes that long without one. */

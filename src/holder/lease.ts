@@ -1,8 +1,9 @@
 // What the caller holds. It asks core/lease-machine.ts what may happen to it, and its session how long it may act.
 // `check()` is the heart: a comparison of the clock with the deadline at the moment of use, no timer in between.
 
-import type { Clock } from "../core/clock.ts";
-import { isInsideWorkOf, runUnder } from "../core/context.ts";
+import type { Clock } from "../async/clock.ts";
+import { isInsideWorkOf, runUnder } from "../async/context.ts";
+import { checkDelay } from "../async/waits.ts";
 import {
   DrainingError,
   InvalidArgumentError,
@@ -19,12 +20,11 @@ import {
   stepLease,
 } from "../core/lease-machine.ts";
 import { checkOptionNames } from "../core/options.ts";
-import type { Store } from "../stores/store.ts";
+import type { Store } from "../stores/contract.ts";
 import { giveBack } from "./give-back.ts";
 import { checkHandover, type Handover, type HandoverOptions, untilSucceeded } from "./handover.ts";
 import { RELEASE_OPTIONS } from "./option-names.ts";
 import type { Session, SessionMember } from "./session.ts";
-import { checkDelay } from "./waits.ts";
 
 export interface LeaseParts {
   readonly store: Store;

@@ -9,7 +9,7 @@ import {
   RENEW_EVERY_MS,
 } from "../../test/support/holder-world.ts";
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
-import type { LeaseView } from "../stores/store.ts";
+import type { LeaseView } from "../stores/contract.ts";
 
 describe("read", () => {
   test("it tells holder, token, value and time left, with its evidence", async () => {

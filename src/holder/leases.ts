@@ -1,12 +1,14 @@
 // Leases for one process, and the start of the walk: acquire() leads to holder/acquire.ts, from there to the store, and
 // back with a holder/lease.ts. What `connect()` returns is this, with elections (src/tenure.ts).
 
-import type { Clock, Random } from "../core/clock.ts";
+import type { Clock, Random } from "../async/clock.ts";
+import { Underway } from "../async/counter.ts";
+import { checkSignal, linkSignals, untilAborted } from "../async/signals.ts";
+import { checkDelay, withLimit } from "../async/waits.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames } from "../core/options.ts";
 import { checkHolderId, encodeValue } from "../core/record.ts";
 import { checkPrefix, checkResource } from "../core/resource.ts";
-import { checkSignal, linkSignals, untilAborted } from "../core/signals.ts";
 import { planTiming, type Timing, type TimingOptions } from "../core/timing.ts";
 import type {
   Consistency,
@@ -15,7 +17,7 @@ import type {
   LeaseView,
   ReadAnswer,
   Store,
-} from "../stores/store.ts";
+} from "../stores/contract.ts";
 import { type AcquireParts, acquire, type Busy, type LeasePlan, stayedBusy } from "./acquire.ts";
 import { Lease } from "./lease.ts";
 import { memoryWarning } from "./memory-warning.ts";
@@ -30,8 +32,6 @@ import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
-import { Underway } from "./underway.ts";
-import { checkDelay, withLimit } from "./waits.ts";
 
 /** The five numbers, and how a lease behaves. */
 export interface LeaseOptions extends TimingOptions {

@@ -1,7 +1,7 @@
 // A memory store gives the same lease to every process. A guard that several processes share cannot keep them apart then, so
 // a program that combines the two is warned.
 
-import type { Store } from "../stores/store.ts";
+import type { Store } from "../stores/contract.ts";
 
 let hasWarned = false;
 

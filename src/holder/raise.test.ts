@@ -11,9 +11,9 @@ import {
   TIMING,
 } from "../../test/support/holder-world.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
-import { boundedBy } from "../guards/bounded.ts";
 import type { RaiseOptions, TokenSource } from "../guards/guard.ts";
-import { memoryGuard } from "../guards/memory.ts";
+import { memoryGuard } from "../guards/memory/index.ts";
+import { boundedBy } from "../guards/proof/bounded.ts";
 import type { Raisable } from "./raise.ts";
 
 const hanging: Raisable = { raise: hang };

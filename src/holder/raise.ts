@@ -2,9 +2,9 @@
 // here on and not only from the first write. If one cannot be raised, the lease is given back: whoever named a guard
 // wants nothing done that it does not watch over.
 
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../async/clock.ts";
+import { linkSignals, orAborted } from "../async/signals.ts";
 import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
-import { linkSignals, orAborted } from "../core/signals.ts";
 import type { Lease } from "./lease.ts";
 
 /** What the holder asks of a guard; every guard of `tenure/guards/` has it. */

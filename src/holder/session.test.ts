@@ -10,9 +10,9 @@ import {
   SAFE_MS,
   TIMING,
 } from "../../test/support/holder-world.ts";
-import type { TimerOptions } from "../core/clock.ts";
+import type { TimerOptions } from "../async/clock.ts";
 import { planTiming } from "../core/timing.ts";
-import { memoryStore } from "../stores/memory.ts";
+import { memoryStore } from "../stores/memory/index.ts";
 import { ManualClock, manualRandom } from "../testing/manual-clock.ts";
 import { Leases } from "./leases.ts";
 import { Sessions } from "./sessions.ts";

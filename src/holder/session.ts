@@ -1,7 +1,8 @@
 // One kept-alive session: carries out what core/session-machine.ts decides. It sends one renewal for all its leases,
 // tells them of doubt and of the end, and keeps the two instants that `lease.check()` compares the clock with.
 
-import type { Clock, ClockJump, Random, Timer } from "../core/clock.ts";
+import type { Clock, ClockJump, Random, Timer } from "../async/clock.ts";
+import { withLimit } from "../async/waits.ts";
 import type { LossReason } from "../core/errors.ts";
 import {
   openSession,
@@ -12,8 +13,7 @@ import {
   stepSession,
 } from "../core/session-machine.ts";
 import type { Timing } from "../core/timing.ts";
-import type { LeaseRef, RenewOutcome, Store } from "../stores/store.ts";
-import { withLimit } from "./waits.ts";
+import type { LeaseRef, RenewOutcome, Store } from "../stores/contract.ts";
 
 /** What a session needs of the leases tied to it. */
 export interface SessionMember {

@@ -1,12 +1,12 @@
 // One shared session for each set of timing numbers, opened when it is first needed: a thousand leases of one process
 // are renewed by one request, and the caller does nothing for it.
 
-import type { Clock, ClockJump, Random } from "../core/clock.ts";
+import type { Clock, ClockJump, Random } from "../async/clock.ts";
+import { withLimit } from "../async/waits.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { checkTiming, type Timing } from "../core/timing.ts";
-import type { Store } from "../stores/store.ts";
+import type { Store } from "../stores/contract.ts";
 import { Session } from "./session.ts";
-import { withLimit } from "./waits.ts";
 
 export interface SessionsParts {
   readonly store: Store;

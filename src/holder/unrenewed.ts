@@ -1,10 +1,10 @@
 // A lease that is left behind: it has a session of its own that nobody renews and nobody releases, so it ends by the store's
 // clock and needs no process to stay. For what others shall find for a while: a fire that was run, a wish of a leader.
 
-import type { Clock, Random } from "../core/clock.ts";
+import type { Clock, Random } from "../async/clock.ts";
+import { withLimit } from "../async/waits.ts";
 import { isTenureError } from "../core/errors.ts";
-import type { GrantOutcome, Store } from "../stores/store.ts";
-import { withLimit } from "./waits.ts";
+import type { GrantOutcome, Store } from "../stores/contract.ts";
 
 export interface UnrenewedParts {
   readonly store: Store;

@@ -1,12 +1,12 @@
 // Waiting for the key while somebody else has it. Whoever waits keeps its place in line, and looks at the marks meanwhile: the one
 // who has the key may be running this very fire, and then there is nothing to wait for.
 
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../async/clock.ts";
+import { linkSignals, orAborted } from "../async/signals.ts";
+import { pause } from "../async/waits.ts";
 import { AcquireTimeoutError } from "../core/errors.ts";
-import { linkSignals, orAborted } from "../core/signals.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions } from "../holder/leases.ts";
-import { pause } from "../holder/waits.ts";
 import type { Taken } from "./marks.ts";
 
 export interface LineParts {

@@ -1,10 +1,10 @@
 // That a fire has begun is remembered by a mark: a lease that is left behind (holder/unrenewed.ts), so that it outlives the run
 // and the process. Marks are made only by whoever holds the lease on the key.
 
+import { withLimit } from "../async/waits.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../core/errors.ts";
 import { openUnrenewed, type Unrenewed, type UnrenewedParts } from "../holder/unrenewed.ts";
-import { withLimit } from "../holder/waits.ts";
-import type { HolderView, Store } from "../stores/store.ts";
+import type { HolderView, Store } from "../stores/contract.ts";
 import { type Due, marksOf } from "./fire.ts";
 
 export interface Taken {

@@ -11,7 +11,7 @@ import {
   outcome,
   TIMING,
 } from "../../test/support/holder-world.ts";
-import { orAborted } from "../core/signals.ts";
+import { orAborted } from "../async/signals.ts";
 import type { OnceOptions } from "./once.ts";
 
 const WINDOW_MS = 30_000;

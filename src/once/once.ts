@@ -1,14 +1,14 @@
 // One run per fire, across all machines. The lease on the key is held while the work runs, for its token and against overlap;
 // that the fire was had is a mark (once/marks.ts) which outlives the work, so that a machine whose clock is late finds it.
 
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../async/clock.ts";
+import { badDelay, isDelay } from "../async/waits.ts";
 import { type AcquireTimeoutError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { AcquireOptions, Leases } from "../holder/leases.ts";
 import { ACQUIRE_OPTIONS } from "../holder/option-names.ts";
 import type { UnrenewedParts } from "../holder/unrenewed.ts";
-import { badDelay, isDelay } from "../holder/waits.ts";
 import { checkFire, type Due, type Fire, isLate } from "./fire.ts";
 import { busy, waitInLine } from "./line.ts";
 import { type Marked, markFire, type Taken, whoRan } from "./marks.ts";

@@ -4,7 +4,7 @@
 // the wall clock moved forward, it was set, or the whole virtual machine was paused and its clock was corrected afterwards:
 // the jump is possible.
 
-import type { Clock, ClockJump, HostClock, Timer, TimerOptions } from "../core/clock.ts";
+import type { Clock, ClockJump, HostClock, Timer, TimerOptions } from "../async/clock.ts";
 
 /** Where the readings come from; tests put their own in. */
 export interface ClockSources {

@@ -4,7 +4,7 @@
 
 import { execFileSync } from "node:child_process";
 import { openSync, readFileSync, readlinkSync, readSync, statfsSync } from "node:fs";
-import type { HostClock } from "../core/clock.ts";
+import type { HostClock } from "../async/clock.ts";
 import { StoreUnusableError } from "../core/errors.ts";
 
 export function systemHostClock(platform: string = process.platform): HostClock {

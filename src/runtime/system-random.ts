@@ -1,7 +1,7 @@
 // Chance from the operating system: ids must differ between processes that start at the same instant.
 
 import { randomBytes } from "node:crypto";
-import type { Random } from "../core/clock.ts";
+import type { Random } from "../async/clock.ts";
 
 export const systemRandom: Random = {
   next: () => Math.random(),

@@ -2,7 +2,7 @@
 
 import { hostname } from "node:os";
 import { performance } from "node:perf_hooks";
-import type { Clock, HostClock, Random } from "../core/clock.ts";
+import type { Clock, HostClock, Random } from "../async/clock.ts";
 import { SystemClock } from "./system-clock.ts";
 import { systemHostClock } from "./system-host-clock.ts";
 import { systemRandom } from "./system-random.ts";

@@ -1,7 +1,7 @@
 // A clock that stands still until a test moves it. Timers fire in order, promises get their turn between two of them,
 // and a jump is one call: no test has to sleep.
 
-import type { Clock, ClockJump, HostClock, Random, Timer } from "../core/clock.ts";
+import type { Clock, ClockJump, HostClock, Random, Timer } from "../async/clock.ts";
 
 interface Pending {
   readonly at: number;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
-import { loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startRedis } from "../servers/redis.ts";

@@ -4,7 +4,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { fileGuard } from "../../src/guards/file.ts";
+import { fileGuard } from "../../src/guards/file/index.ts";
 import { crew } from "../support/process-children.ts";
 
 const WRITER = new URL("./workers/file-writer.mjs", import.meta.url);

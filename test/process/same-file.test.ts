@@ -6,7 +6,7 @@ import { linkSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } f
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, type TestContext, test } from "vitest";
-import { fileGuard } from "../../src/guards/file.ts";
+import { fileGuard } from "../../src/guards/file/index.ts";
 import { crew } from "../support/process-children.ts";
 import { hostMs } from "../support/process-file.ts";
 import { failed, puppet } from "../support/process-puppet.ts";

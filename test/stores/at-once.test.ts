@@ -3,10 +3,10 @@
 
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import { etcdStore } from "../../src/stores/etcd.ts";
-import { postgresStore } from "../../src/stores/postgres.ts";
-import type { GrantOutcome, GrantRequest, OpenStore, Store } from "../../src/stores/store.ts";
-import { zookeeperStore } from "../../src/stores/zookeeper.ts";
+import type { GrantOutcome, GrantRequest, OpenStore, Store } from "../../src/stores/contract.ts";
+import { etcdStore } from "../../src/stores/etcd/index.ts";
+import { postgresStore } from "../../src/stores/postgres/index.ts";
+import { zookeeperStore } from "../../src/stores/zookeeper/index.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";

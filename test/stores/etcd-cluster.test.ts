@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
 import { until } from "../servers/ask.ts";
 import { type EtcdServer, startEtcdCluster } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";

@@ -3,12 +3,12 @@
 // another client changes roles.
 
 import { describe, expect, onTestFinished, test } from "vitest";
-import { etcdGuard } from "../../src/guards/etcd.ts";
+import { Http2Transport } from "../../src/clients/etcd/http2-transport.ts";
+import { authenticate } from "../../src/clients/etcd/rpc.ts";
+import { etcdGuard } from "../../src/guards/etcd/index.ts";
 import { connect, type Tenure } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { Http2Transport } from "../../src/stores/etcd/http2-transport.ts";
-import { authenticate } from "../../src/stores/etcd/rpc.ts";
-import { type EtcdTransport, etcdStore } from "../../src/stores/etcd.ts";
+import { type EtcdTransport, etcdStore } from "../../src/stores/etcd/index.ts";
 import { type EtcdServer, startEtcd } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";
 

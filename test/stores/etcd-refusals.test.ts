@@ -4,12 +4,12 @@
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Http2Transport } from "../../src/clients/etcd/http2-transport.ts";
+import { status } from "../../src/clients/etcd/rpc.ts";
 import { isTenureError, type TenureError } from "../../src/core/errors.ts";
 import { connect } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { Http2Transport } from "../../src/stores/etcd/http2-transport.ts";
-import { status } from "../../src/stores/etcd/rpc.ts";
-import { type EtcdOptions, type EtcdTransport, etcdStore } from "../../src/stores/etcd.ts";
+import { type EtcdOptions, type EtcdTransport, etcdStore } from "../../src/stores/etcd/index.ts";
 import { until } from "../servers/ask.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { startProxy } from "../servers/proxy.ts";

@@ -3,10 +3,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Http2Transport } from "../../src/clients/etcd/http2-transport.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { Http2Transport } from "../../src/stores/etcd/http2-transport.ts";
-import { type EtcdTransport, etcdStore } from "../../src/stores/etcd.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { type EtcdTransport, etcdStore } from "../../src/stores/etcd/index.ts";
 import { until } from "../servers/ask.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";

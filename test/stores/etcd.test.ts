@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../src/runtime/system.ts";
-import { etcdStore } from "../../src/stores/etcd.ts";
+import { etcdStore } from "../../src/stores/etcd/index.ts";
 import { type StoreHarness, storeSuite } from "../../src/testing/index.ts";
 import { type EtcdServer, startEtcd } from "../servers/etcd.ts";
 import { useServer } from "../servers/use-server.ts";

@@ -3,7 +3,7 @@
 // servers, with a proxy that loses answers; what was written is read back past the guard.
 
 import { describe, expect, test } from "vitest";
-import { type EtcdGuard, etcdGuard } from "../../src/guards/etcd.ts";
+import { type EtcdGuard, etcdGuard } from "../../src/guards/etcd/index.ts";
 import { connect } from "../../src/index.ts";
 import { guardSuite } from "../../src/testing/index.ts";
 import { until } from "../servers/ask.ts";

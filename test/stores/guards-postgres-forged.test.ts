@@ -2,7 +2,7 @@
 // with its own login and nothing but INSERT on the table tries what any role can do: set the setting that carries admissions.
 import type pg from "pg";
 import { describe, expect, test } from "vitest";
-import { guardSql, protectTable, type TokenSource } from "../../src/guards/postgres.ts";
+import { guardSql, protectTable, type TokenSource } from "../../src/guards/postgres/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { type Ledger, useLedgers } from "../support/postgres-guard-harness.ts";

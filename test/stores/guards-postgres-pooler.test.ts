@@ -1,7 +1,7 @@
 // Goal: the PostgreSQL guard works behind a pooler in transaction mode, where transactions of one client run on different
 // connections of the server. Method: a real PgBouncer; what one transaction was given must not reach the next one.
 import { expect, test } from "vitest";
-import { protectTable, type TokenSource } from "../../src/guards/postgres.ts";
+import { protectTable, type TokenSource } from "../../src/guards/postgres/index.ts";
 import { startPgBouncer } from "../servers/pgbouncer.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";

@@ -5,7 +5,11 @@ import pg from "pg";
 import postgresjs from "postgres";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { connect } from "../../src/connect.ts";
-import { type PostgresGuard, postgresGuard, type TokenSource } from "../../src/guards/postgres.ts";
+import {
+  type PostgresGuard,
+  postgresGuard,
+  type TokenSource,
+} from "../../src/guards/postgres/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";

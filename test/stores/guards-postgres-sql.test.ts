@@ -7,7 +7,7 @@ import {
   postgresGuard,
   removeGuardSql,
   type TokenSource,
-} from "../../src/guards/postgres.ts";
+} from "../../src/guards/postgres/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { useLedgers } from "../support/postgres-guard-harness.ts";

@@ -9,7 +9,7 @@ import {
   type TokenSource,
   unprotectSql,
   unprotectTable,
-} from "../../src/guards/postgres.ts";
+} from "../../src/guards/postgres/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { type Ledger, useLedgers } from "../support/postgres-guard-harness.ts";

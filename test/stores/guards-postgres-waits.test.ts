@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { afterEach, describe, expect, test } from "vitest";
 import { connect } from "../../src/connect.ts";
-import type { TokenSource } from "../../src/guards/postgres.ts";
+import type { TokenSource } from "../../src/guards/postgres/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { type Ledger, type Library, useLedgers } from "../support/postgres-guard-harness.ts";

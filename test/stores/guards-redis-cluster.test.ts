@@ -4,7 +4,7 @@
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { type RedisGuardClient, redisGuard } from "../../src/guards/redis.ts";
+import { type RedisGuardClient, redisGuard } from "../../src/guards/redis/index.ts";
 import { useRedisCluster } from "../servers/use-redis-cluster.ts";
 
 const { low } = useRedisCluster();

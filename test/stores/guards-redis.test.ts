@@ -5,8 +5,8 @@
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { boundedBy } from "../../src/guards/bounded.ts";
-import { type RedisGuardClient, redisGuard } from "../../src/guards/redis.ts";
+import { boundedBy } from "../../src/guards/proof/bounded.ts";
+import { type RedisGuardClient, redisGuard } from "../../src/guards/redis/index.ts";
 import { connect } from "../../src/index.ts";
 import { type GuardInSuite, guardSuite } from "../../src/testing/index.ts";
 import { startRedis } from "../servers/redis.ts";

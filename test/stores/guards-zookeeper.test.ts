@@ -3,10 +3,10 @@
 // proxy that loses answers; what was written is read back past the guard.
 
 import { describe, expect, test } from "vitest";
-import { type ZooKeeperGuard, zookeeperGuard } from "../../src/guards/zookeeper.ts";
+import { ERROR, getData, readDataAndStat, setData } from "../../src/clients/zookeeper/messages.ts";
+import { encodeName } from "../../src/clients/zookeeper/names.ts";
+import { type ZooKeeperGuard, zookeeperGuard } from "../../src/guards/zookeeper/index.ts";
 import { connect } from "../../src/index.ts";
-import { ERROR, getData, readDataAndStat, setData } from "../../src/stores/zookeeper/messages.ts";
-import { encodeName } from "../../src/stores/zookeeper/names.ts";
 import { guardSuite } from "../../src/testing/index.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { useServer } from "../servers/use-server.ts";

@@ -1,7 +1,7 @@
 // The memory store against the conformance suite, on a clock that only the suite moves.
 
-import { MemoryBackend, memoryStore } from "../../src/stores/memory.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { MemoryBackend, memoryStore } from "../../src/stores/memory/index.ts";
 import { ManualClock, manualRandom, storeSuite } from "../../src/testing/index.ts";
 import { sideBySide } from "../support/store-runner.ts";
 

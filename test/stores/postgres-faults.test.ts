@@ -8,9 +8,13 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { connect } from "../../src/connect.ts";
 import type { TenureError } from "../../src/core/errors.ts";
 import { systemParts } from "../../src/runtime/system.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import {
+  migrationSql,
+  type PostgresOptions,
+  postgresStore,
+} from "../../src/stores/postgres/index.ts";
 import { SCHEMA_VERSION } from "../../src/stores/postgres/schema.ts";
-import { migrationSql, type PostgresOptions, postgresStore } from "../../src/stores/postgres.ts";
-import type { Store } from "../../src/stores/store.ts";
 import { withFreePorts } from "../servers/ports.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startProxy } from "../servers/proxy.ts";

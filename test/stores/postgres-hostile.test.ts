@@ -3,8 +3,8 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { connect } from "../../src/index.ts";
+import { postgresStore } from "../../src/stores/postgres/index.ts";
 import { channelOf } from "../../src/stores/postgres/schema.ts";
-import { postgresStore } from "../../src/stores/postgres.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 

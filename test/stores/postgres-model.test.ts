@@ -5,8 +5,8 @@
 
 import { describe, expect, test } from "vitest";
 import { Chance } from "../../sim/world/chance.ts";
-import type { Row, SqlValue } from "../../src/stores/postgres/link.ts";
-import { listOf } from "../../src/stores/postgres/lists.ts";
+import type { Row, SqlValue } from "../../src/clients/postgres/link.ts";
+import { listOf } from "../../src/clients/postgres/lists.ts";
 import { VERSION } from "../../src/stores/postgres/setup.ts";
 import { CALL, KEPT, LIST, LOOK, READ } from "../../src/stores/postgres/statements.ts";
 import { startPostgres } from "../servers/postgres.ts";

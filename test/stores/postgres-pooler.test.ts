@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import postgresJs from "postgres";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connect, type Tenure } from "../../src/index.ts";
-import { type PostgresOptions, postgresStore } from "../../src/stores/postgres.ts";
+import { type PostgresOptions, postgresStore } from "../../src/stores/postgres/index.ts";
 import { storeSuite } from "../../src/testing/index.ts";
 import { startPgBouncer } from "../servers/pgbouncer.ts";
 import { startPostgres } from "../servers/postgres.ts";

@@ -4,8 +4,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import { postgresStore } from "../../src/stores/postgres.ts";
-import type { GrantOutcome, Store } from "../../src/stores/store.ts";
+import type { GrantOutcome, Store } from "../../src/stores/contract.ts";
+import { postgresStore } from "../../src/stores/postgres/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 

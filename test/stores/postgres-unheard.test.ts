@@ -3,9 +3,9 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { postgresStore } from "../../src/stores/postgres/index.ts";
 import { channelOf } from "../../src/stores/postgres/schema.ts";
-import { postgresStore } from "../../src/stores/postgres.ts";
-import type { Store } from "../../src/stores/store.ts";
 import { until } from "../servers/ask.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { startProxy } from "../servers/proxy.ts";

@@ -5,8 +5,8 @@
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import { redisStore } from "../../src/stores/redis.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { redisStore } from "../../src/stores/redis/index.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { startRedis, startRedisPair } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";

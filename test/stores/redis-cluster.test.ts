@@ -4,10 +4,10 @@
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { RedisClient } from "../../src/clients/redis/wire.ts";
 import { connect } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import type { RedisClient } from "../../src/stores/redis/wire.ts";
-import { redisStore } from "../../src/stores/redis.ts";
+import { redisStore } from "../../src/stores/redis/index.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useRedisCluster } from "../servers/use-redis-cluster.ts";
 

@@ -3,13 +3,13 @@
 
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { Wire } from "../../src/clients/redis/wire.ts";
 import { ERA_GAP } from "../../src/core/era.ts";
 import { systemParts } from "../../src/runtime/system.ts";
+import type { Store } from "../../src/stores/contract.ts";
 import { Channels } from "../../src/stores/redis/channels.ts";
+import { redisStore } from "../../src/stores/redis/index.ts";
 import { untilFree } from "../../src/stores/redis/waiting.ts";
-import type { Wire } from "../../src/stores/redis/wire.ts";
-import { redisStore } from "../../src/stores/redis.ts";
-import type { Store } from "../../src/stores/store.ts";
 import { until } from "../servers/ask.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";

@@ -3,8 +3,8 @@
 
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import { redisStore } from "../../src/stores/redis.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { redisStore } from "../../src/stores/redis/index.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
 import { LIMIT_MS, redisWorld } from "../support/redis-world.ts";

@@ -4,12 +4,12 @@
 import { createServer } from "node:net";
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { loadLibrary, type Wire } from "../../src/clients/redis/wire.ts";
 import { isTenureError, type TenureError } from "../../src/core/errors.ts";
 import { connect } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
+import { type RedisOptions, redisStore } from "../../src/stores/redis/index.ts";
 import { inspect, promises, refuseUnfit } from "../../src/stores/redis/inspect.ts";
-import { loadLibrary, type Wire } from "../../src/stores/redis/wire.ts";
-import { type RedisOptions, redisStore } from "../../src/stores/redis.ts";
 import { until } from "../servers/ask.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { startRedis, startRedisPair } from "../servers/redis.ts";

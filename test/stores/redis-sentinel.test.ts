@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connect, type Tenure } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { redisStore } from "../../src/stores/redis.ts";
+import { redisStore } from "../../src/stores/redis/index.ts";
 import { until } from "../servers/ask.ts";
 import { type RedisSentinel, startRedisSentinel } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";

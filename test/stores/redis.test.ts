@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../src/runtime/system.ts";
-import { redisStore } from "../../src/stores/redis.ts";
+import { redisStore } from "../../src/stores/redis/index.ts";
 import { type StoreHarness, storeSuite } from "../../src/testing/index.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
 import { SystemClock } from "../../src/runtime/system-clock.ts";
-import { sqliteStore } from "../../src/stores/sqlite.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 
 const LIMIT_MS = 5_000;
 /** Two asks with it again when it is its turn; what others ask is new each time. */

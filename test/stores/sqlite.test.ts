@@ -4,10 +4,10 @@ import { mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type Driver, loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { type Driver, loadDriver } from "../../src/stores/sqlite/driver.ts";
-import { sqliteStore } from "../../src/stores/sqlite.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import { type StoreHarness, storeSuite } from "../../src/testing/index.ts";
 import { sideBySide } from "../support/store-runner.ts";
 

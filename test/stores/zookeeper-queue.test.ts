@@ -4,8 +4,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import { HEAD_START_MS, type Store } from "../../src/stores/store.ts";
-import { zookeeperStore } from "../../src/stores/zookeeper.ts";
+import { HEAD_START_MS, type Store } from "../../src/stores/contract.ts";
+import { zookeeperStore } from "../../src/stores/zookeeper/index.ts";
 import { until } from "../servers/ask.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";

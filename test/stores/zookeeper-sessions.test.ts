@@ -3,8 +3,8 @@
 
 import { connect as dial, type Socket } from "node:net";
 import { expect, test } from "vitest";
-import type { Message } from "../../src/stores/zookeeper/messages.ts";
-import { namesOf } from "../../src/stores/zookeeper/names.ts";
+import type { Message } from "../../src/clients/zookeeper/messages.ts";
+import { namesOf } from "../../src/clients/zookeeper/names.ts";
 import { until } from "../servers/ask.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { HEAD_START_MS, type Store } from "../../src/stores/store.ts";
+import { HEAD_START_MS, type Store } from "../../src/stores/contract.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
 import {

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../src/runtime/system.ts";
-import { zookeeperStore } from "../../src/stores/zookeeper.ts";
+import { zookeeperStore } from "../../src/stores/zookeeper/index.ts";
 import { type StoreHarness, storeSuite } from "../../src/testing/index.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";

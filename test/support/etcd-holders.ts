@@ -4,8 +4,8 @@
 import { onTestFinished } from "vitest";
 import { connect, type Tenure } from "../../src/index.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { type EtcdOptions, etcdStore } from "../../src/stores/etcd.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { type EtcdOptions, etcdStore } from "../../src/stores/etcd/index.ts";
 import { startProxy, type TcpProxy } from "../servers/proxy.ts";
 
 /** Generous bounds for two busy cores, and the shortest ttl that etcd grants with fast elections. */

@@ -1,10 +1,11 @@
 // What the holder's tests share: one manual clock, one memory backend, any number of processes on it, and a store
 // wrapper that can lose, delay and refuse what passes through. Nothing here sleeps.
+
+import { orAborted } from "../../src/async/signals.ts";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
-import { orAborted } from "../../src/core/signals.ts";
 import type { AcquireOptions } from "../../src/holder/leases.ts";
-import { MemoryBackend, memoryStore } from "../../src/stores/memory.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { MemoryBackend, memoryStore } from "../../src/stores/memory/index.ts";
 import { Tenure } from "../../src/tenure.ts";
 import { ManualClock, manualRandom } from "../../src/testing/manual-clock.ts";
 

@@ -8,7 +8,7 @@ import express from "express";
 import fastify from "fastify";
 import { Hono } from "hono";
 import { afterEach } from "vitest";
-import { type HttpGuardOptions, httpGuard } from "../../src/guards/http.ts";
+import { type HttpGuardOptions, httpGuard } from "../../src/guards/http/index.ts";
 
 const endings: (() => unknown)[] = [];
 afterEach(async () => {

@@ -5,7 +5,7 @@
 import pg from "pg";
 import { Database } from "../../sim/models/postgres/database.ts";
 import { runStatement, SCHEMA } from "../../sim/models/postgres/statements.ts";
-import type { Row, SqlValue } from "../../src/stores/postgres/link.ts";
+import type { Row, SqlValue } from "../../src/clients/postgres/link.ts";
 import { channelOf, migrationSql } from "../../src/stores/postgres/schema.ts";
 import type { PostgresServer } from "../servers/postgres.ts";
 

@@ -7,7 +7,7 @@ import {
   type PostgresGuard,
   type PostgresGuardOptions,
   postgresGuard,
-} from "../../src/guards/postgres.ts";
+} from "../../src/guards/postgres/index.ts";
 import type { GuardHarness } from "../../src/testing/index.ts";
 import type { PostgresServer } from "../servers/postgres.ts";
 

@@ -2,8 +2,8 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../src/runtime/system.ts";
-import { type PostgresOptions, postgresStore } from "../../src/stores/postgres.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { type PostgresOptions, postgresStore } from "../../src/stores/postgres/index.ts";
 import type { StoreHarness } from "../../src/testing/index.ts";
 import type { PostgresServer } from "../servers/postgres.ts";
 

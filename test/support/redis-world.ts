@@ -2,8 +2,8 @@
 
 import { expect, onTestFinished } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import { redisStore } from "../../src/stores/redis.ts";
-import type { Store } from "../../src/stores/store.ts";
+import type { Store } from "../../src/stores/contract.ts";
+import { redisStore } from "../../src/stores/redis/index.ts";
 import type { RedisServer } from "../servers/redis.ts";
 
 export const LIMIT_MS = 5_000;

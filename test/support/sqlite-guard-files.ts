@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { type Connection, loadDriver } from "../../src/stores/sqlite/driver.ts";
+import { type Connection, loadDriver } from "../../src/clients/sqlite/driver.ts";
 
 export interface UserFiles {
   newFile(): string;

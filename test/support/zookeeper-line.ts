@@ -3,8 +3,8 @@ import { connect as dial } from "node:net";
 import { Duplex } from "node:stream";
 import { onTestFinished } from "vitest";
 import { systemParts } from "../../src/runtime/system.ts";
-import type { GrantOutcome, Store } from "../../src/stores/store.ts";
-import { zookeeperStore } from "../../src/stores/zookeeper.ts";
+import type { GrantOutcome, Store } from "../../src/stores/contract.ts";
+import { zookeeperStore } from "../../src/stores/zookeeper/index.ts";
 
 export const TICK_MS = 200;
 export const LIMIT_MS = 5_000;

@@ -13,8 +13,8 @@ import {
   remove,
   type Stat,
   XID,
-} from "../../src/stores/zookeeper/messages.ts";
-import { type Reply, Wire } from "../../src/stores/zookeeper/wire.ts";
+} from "../../src/clients/zookeeper/messages.ts";
+import { type Reply, Wire } from "../../src/clients/zookeeper/wire.ts";
 
 interface Address {
   readonly host: string;

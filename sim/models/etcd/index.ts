@@ -1,6 +1,6 @@
 // etcd in the world: the real store for etcd, down to its messages, over a model of the cluster behind it.
 
-import { etcdStore } from "../../../src/stores/etcd.ts";
+import { etcdStore } from "../../../src/stores/etcd/index.ts";
 import type { Engine } from "../model.ts";
 import { EtcdServer } from "./server.ts";
 import { SimulatedTransport } from "./transport.ts";

@@ -1,9 +1,9 @@
 // etcd's key space as far as the store uses it: revisions, transactions, leases and the history that watches are served
 // from. Ids, revisions and seconds as etcd has them; no network and no bytes here.
 
-import type { Compare, KeyValue, Op, Range, Txn } from "../../../src/stores/etcd/kv.ts";
-import type { WatchEvent } from "../../../src/stores/etcd/rpc.ts";
-import { EtcdStatusError } from "../../../src/stores/etcd/transport.ts";
+import type { Compare, KeyValue, Op, Range, Txn } from "../../../src/clients/etcd/kv.ts";
+import type { WatchEvent } from "../../../src/clients/etcd/rpc.ts";
+import { EtcdStatusError } from "../../../src/clients/etcd/transport.ts";
 
 export interface TxnResult {
   readonly succeeded: boolean;

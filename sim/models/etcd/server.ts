@@ -1,10 +1,10 @@
 // One etcd cluster as its clients see it: requests by path, one leader's clock, a lessor that looks twice a second. When
 // it comes back after an outage, a new leader has been elected. Notes in the trace what became of holders and sessions.
 
+import { namesOf } from "../../../src/clients/etcd/names.ts";
+import { Reader } from "../../../src/clients/etcd/protobuf.ts";
+import * as rpc from "../../../src/clients/etcd/rpc.ts";
 import { decodeRecord } from "../../../src/core/record.ts";
-import { namesOf } from "../../../src/stores/etcd/names.ts";
-import { Reader } from "../../../src/stores/etcd/protobuf.ts";
-import * as rpc from "../../../src/stores/etcd/rpc.ts";
 import type { Program } from "../../world/program.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
 import { type Commit, KeySpace, type Why } from "./key-space.ts";

@@ -1,14 +1,14 @@
 // A client's connection to the model of etcd. Calls can get lost as requests do; a stream is a TCP connection: what is sent
 // on it arrives in order and once, late if need be, or the stream ends.
 
-import { watch } from "../../../src/stores/etcd/rpc.ts";
+import { watch } from "../../../src/clients/etcd/rpc.ts";
 import {
   type EtcdCall,
   EtcdLinkError,
   type EtcdStream,
   type EtcdTransport,
   type StreamEvents,
-} from "../../../src/stores/etcd/transport.ts";
+} from "../../../src/clients/etcd/transport.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";

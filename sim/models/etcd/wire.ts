@@ -1,9 +1,9 @@
 // The server's side of etcd's messages: requests are read, answers written. The store's own code does the other half, so a
 // mistake in either shows. Field numbers are those of etcd's rpc.proto.
 
-import type { Compare, KeyValue, Op, Range, Txn } from "../../../src/stores/etcd/kv.ts";
-import { Reader, Writer } from "../../../src/stores/etcd/protobuf.ts";
-import type { WatchEvent, WatchOrder } from "../../../src/stores/etcd/rpc.ts";
+import type { Compare, KeyValue, Op, Range, Txn } from "../../../src/clients/etcd/kv.ts";
+import { Reader, Writer } from "../../../src/clients/etcd/protobuf.ts";
+import type { WatchEvent, WatchOrder } from "../../../src/clients/etcd/rpc.ts";
 import type { KeySpace, TxnResult } from "./key-space.ts";
 
 type Head = Pick<KeySpace, "revision" | "term">;

@@ -1,7 +1,7 @@
 // The reference: the memory store behind the simulated network. Linearizable, and nothing it granted is ever forgotten.
 
-import { MemoryBackend, memoryStore } from "../../../src/stores/memory.ts";
-import type { GrantRequest, Store } from "../../../src/stores/store.ts";
+import type { GrantRequest, Store } from "../../../src/stores/contract.ts";
+import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
 import type { Engine, Site, StoreModel } from "../model.ts";

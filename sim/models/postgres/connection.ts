@@ -2,7 +2,7 @@
 // need be, or the connection breaks. A statement that left is carried out when it arrives, also where its client has given up
 // and closed the connection meanwhile: the server reads what came before the end.
 
-import type { Row, SqlValue } from "../../../src/stores/postgres/link.ts";
+import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";

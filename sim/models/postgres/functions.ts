@@ -3,7 +3,7 @@
 // compares every answer.
 
 import { higher, nextToken, startOfEra } from "../../../src/core/era.ts";
-import { HEAD_START_MS } from "../../../src/stores/store.ts";
+import { HEAD_START_MS } from "../../../src/stores/contract.ts";
 import type { Database, LeaseRow, SessionRow, WaiterRow } from "./database.ts";
 
 const LOOKOUTS = 2;

@@ -1,8 +1,8 @@
 // PostgreSQL in the world: the real store for PostgreSQL and its link to the library pg, over a model of the library's
 // connections and of the server behind them. It loses nothing, except on days beyond the bounds (outage.ts).
 
+import { linkFromUrl } from "../../../src/clients/postgres/pg-link.ts";
 import { openOnLink } from "../../../src/stores/postgres/open-store.ts";
-import { linkFromUrl } from "../../../src/stores/postgres/pg-link.ts";
 import type { Engine } from "../model.ts";
 import { simulatedPg } from "./library.ts";
 import { PgServer } from "./server.ts";

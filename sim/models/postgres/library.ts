@@ -1,9 +1,9 @@
-// The library pg as src/stores/postgres/pg-link.ts uses it, with connections of the simulated network: a pool that opens
+// The library pg as src/clients/postgres/pg-link.ts uses it, with connections of the simulated network: a pool that opens
 // connections as they are needed, hands out the one that was used last, forgets broken ones, and ends when it is told to.
 // Unlike the real one it does not close connections that have been idle for ten seconds.
 
-import type { Timer } from "../../../src/core/clock.ts";
-import type { PgClient, PgLibrary } from "../../../src/stores/postgres/pg-link.ts";
+import type { Timer } from "../../../src/async/clock.ts";
+import type { PgClient, PgLibrary } from "../../../src/clients/postgres/pg-link.ts";
 import { Connection, type Route } from "./connection.ts";
 
 interface PoolSettings {

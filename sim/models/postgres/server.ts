@@ -1,7 +1,7 @@
 // The server: statements, each a transaction of its own and atomic at one instant of the server's wall clock; notifications,
 // which leave when their transaction commits, for the connections that listen then; and its end and return.
 
-import type { Row, SqlValue } from "../../../src/stores/postgres/link.ts";
+import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import type { Program } from "../../world/program.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
 import type { Forgetful } from "../outage.ts";

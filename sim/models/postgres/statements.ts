@@ -1,7 +1,7 @@
 // From a statement of the store to what it does: each is known by its whole text, and its values are read as the casts in it
 // say. A statement that is not here is a mistake of whoever added it to the store and not to the model.
 
-import type { Row, SqlValue } from "../../../src/stores/postgres/link.ts";
+import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import { SCHEMA_VERSION } from "../../../src/stores/postgres/schema.ts";
 import { SERVER, VERSION } from "../../../src/stores/postgres/setup.ts";
 import { CALL, KEPT, LIST, LOOK, READ } from "../../../src/stores/postgres/statements.ts";
@@ -136,7 +136,7 @@ function serverRow({ hasSchema }: Database): Row {
   };
 }
 
-/** As PostgreSQL reads a list: src/stores/postgres/lists.ts writes every text in quotes. */
+/** As PostgreSQL reads a list: src/clients/postgres/lists.ts writes every text in quotes. */
 function textsOf(list: string): string[] {
   return [...list.matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, text = ""]) =>
     text.replaceAll(/\\(.)/gs, "$1"),

@@ -2,7 +2,7 @@
 // is sent and nothing waits; when it breaks, whatever was not answered is over, whether it arrived or not; and it is made
 // anew for ever. Underneath is TCP: everything arrives once and in order, late if need be, or the connection ends.
 
-import type { Timer } from "../../../src/core/clock.ts";
+import type { Timer } from "../../../src/async/clock.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";

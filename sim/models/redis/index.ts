@@ -1,7 +1,7 @@
 // Redis in the world: the real store for Redis and its real scripts, over a model of one server that keeps what it wrote,
 // except on days beyond the bounds (outage.ts).
 
-import { redisStore } from "../../../src/stores/redis.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
 import type { Engine } from "../model.ts";
 import { RedisServer } from "./server.ts";
 import { simulatedWire } from "./wire.ts";

@@ -1,7 +1,7 @@
 // Scripts inside of the model: the text that ships is what runs. Compiled once for all seeds; what a server has in its cache
 // is its own, and is lost when it restarts.
 
-import { scriptDigest } from "../../../src/stores/redis/digest.ts";
+import { scriptDigest } from "../../../src/clients/redis/digest.ts";
 import { type KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
 import { compile, type Given } from "./lua/compile.ts";
 import { LuaError, type LuaFunction, numberText, Table, type Value } from "./lua/values.ts";

@@ -1,6 +1,6 @@
 // The store's seam to Redis over simulated connections: what the adapter of ioredis makes of its clients.
 
-import type { ChannelEvents, ChannelWire, Wire } from "../../../src/stores/redis/wire.ts";
+import type { ChannelEvents, ChannelWire, Wire } from "../../../src/clients/redis/wire.ts";
 import { Connection, type ConnectionParts } from "./connection.ts";
 
 export async function simulatedWire(parts: ConnectionParts): Promise<Wire> {

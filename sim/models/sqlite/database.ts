@@ -1,6 +1,6 @@
 // A database in memory with the library that the store itself uses, so every statement is real.
 
-import { type Connection, loadDriver } from "../../../src/stores/sqlite/driver.ts";
+import { type Connection, loadDriver } from "../../../src/clients/sqlite/driver.ts";
 import { SCHEMA } from "../../../src/stores/sqlite/schema.ts";
 
 type Value = string | number | bigint | null;

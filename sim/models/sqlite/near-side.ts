@@ -1,7 +1,7 @@
 // Between a program and its store: every answer arrives in a turn of the program, a flush later. So what is answered to a
 // program that was stopped in its transaction waits until it goes on, and to one that was killed nothing is answered.
 
-import type { Store } from "../../../src/stores/store.ts";
+import type { Store } from "../../../src/stores/contract.ts";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";
 import type { Schedule } from "../../world/schedule.ts";

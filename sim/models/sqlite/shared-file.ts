@@ -2,8 +2,8 @@
 // transaction takes one turn of its program, so nothing comes between its statements, except what is planned for it: a
 // program can be stopped or killed with the lock in its hand.
 
-import type { Disk } from "../../../src/stores/sqlite/disk.ts";
-import type { Connection, Statement } from "../../../src/stores/sqlite/driver.ts";
+import type { Disk } from "../../../src/clients/sqlite/disk.ts";
+import type { Connection, Statement } from "../../../src/clients/sqlite/driver.ts";
 import { IDLE_LOOK_MS } from "../../../src/stores/sqlite/waker.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Program } from "../../world/program.ts";

@@ -1,7 +1,7 @@
 // The server's side of ZooKeeper's messages, the writing half.
 
-import { JuteWriter } from "../../../src/stores/zookeeper/jute.ts";
-import { OPCODE, XID } from "../../../src/stores/zookeeper/messages.ts";
+import { JuteWriter } from "../../../src/clients/zookeeper/jute.ts";
+import { OPCODE, XID } from "../../../src/clients/zookeeper/messages.ts";
 import type { Op } from "./requests.ts";
 import type { Change, Entry, Stat } from "./tree.ts";
 

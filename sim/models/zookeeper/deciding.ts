@@ -1,7 +1,7 @@
 // What a leader decides, for its own clients and for those of its followers: who has a session, and which changes are agreed
 // on. A leader that was replaced and does not know it still believes that it decides; but nobody agrees with it any more.
 
-import { ERROR } from "../../../src/stores/zookeeper/messages.ts";
+import { ERROR } from "../../../src/clients/zookeeper/messages.ts";
 import type { Asked } from "./connection.ts";
 import type { Agreed } from "./ensemble.ts";
 import type { Following } from "./following.ts";

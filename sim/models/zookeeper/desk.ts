@@ -1,7 +1,7 @@
 // What a server does for its clients. Each connection is answered in order. Reads are answered from the server's own data,
 // which may be behind; everything else is decided by the leader, and answered when the entry has come back.
 
-import { ERROR, OPCODE } from "../../../src/stores/zookeeper/messages.ts";
+import { ERROR, OPCODE } from "../../../src/clients/zookeeper/messages.ts";
 import {
   changeAnswer,
   EVENT,

@@ -1,7 +1,7 @@
 // ZooKeeper in the world: the real store for ZooKeeper, down to its bytes, over a model of a server of its own or of an
 // ensemble behind it.
 
-import { zookeeperStore } from "../../../src/stores/zookeeper.ts";
+import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import type { Program } from "../../world/program.ts";
 import type { Engine, Site } from "../model.ts";
 import { dial } from "./connection.ts";

@@ -1,7 +1,7 @@
 // From what is asked to what will change: the leader checks a request against its data, and against the parts of the same
 // request before it. All of it or nothing.
 
-import { ERROR } from "../../../src/stores/zookeeper/messages.ts";
+import { ERROR } from "../../../src/clients/zookeeper/messages.ts";
 import type { Op } from "./requests.ts";
 import { type Change, parentOf, type Tree } from "./tree.ts";
 

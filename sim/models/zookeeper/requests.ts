@@ -1,8 +1,8 @@
 // The server's side of ZooKeeper's messages, the reading half. The store's own code wrote the bytes, so a mistake in either
 // shows. Layouts are those of the server's zookeeper.jute.
 
-import { JuteReader } from "../../../src/stores/zookeeper/jute.ts";
-import { CREATE, OPCODE } from "../../../src/stores/zookeeper/messages.ts";
+import { JuteReader } from "../../../src/clients/zookeeper/jute.ts";
+import { CREATE, OPCODE } from "../../../src/clients/zookeeper/messages.ts";
 
 /** One change that is asked for. */
 export type Op =

@@ -2,7 +2,7 @@
 // a resource is told by its places (src/stores/zookeeper/place.ts): one that was alone when it was created, and one that
 // its owner has taken.
 
-import { decodeName, namesOf } from "../../../src/stores/zookeeper/names.ts";
+import { decodeName, namesOf } from "../../../src/clients/zookeeper/names.ts";
 import { decodePlace } from "../../../src/stores/zookeeper/record.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
 import type { Ending, Trace } from "../../world/trace.ts";

@@ -128,7 +128,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a watch ends behind the answer that it waits for",
-    file: "core/signals.ts",
+    file: "async/signals.ts",
     find: "await orAborted(iterator.next(), signal)",
     replace: "await iterator.next()",
     store: "postgres",

@@ -54,7 +54,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "sqlite: after an error of the disk nothing was written",
-    file: "stores/sqlite/failures.ts",
+    file: "clients/sqlite/failures.ts",
     find: `applied: committing ? "unknown" : "no",`,
     replace: `applied: committing ? "no" : "no",`,
     store: "sqlite",

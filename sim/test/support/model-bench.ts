@@ -1,7 +1,7 @@
 // A model of a store in a small world of its own, for the conformance suite and for histories. Turns come from the real
 // event loop. For the suite messages take no time, and time passes only when it sleeps; for histories it runs on by itself.
 
-import type { Store } from "../../../src/stores/store.ts";
+import type { Store } from "../../../src/stores/contract.ts";
 import type { StoreHarness } from "../../../src/testing/index.ts";
 import type { Engine } from "../../models/model.ts";
 import { Chance } from "../../world/chance.ts";

@@ -1,11 +1,11 @@
 // Runs a command under a lease from its first to its last process. Resolves only when the whole group has ended, so that
 // whoever releases afterwards releases nothing that is still in use (S6).
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { pause } from "../../async/waits.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { formatToken } from "../../core/token.ts";
 import type { Lease } from "../../holder/lease.ts";
-import { pause } from "../../holder/waits.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { EXIT } from "../exit-codes.ts";
 import { HIDDEN_STORE } from "../open-store.ts";

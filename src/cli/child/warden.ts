@@ -2,7 +2,7 @@
 // once when the lease is lost. It looks at the clock, not at having been called: a process that was frozen finds out with its
 // first step. What it began it carries through, also when a renewal gets through after all: the command has been told.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock, Timer } from "../../async/clock.ts";
 import type { Lease } from "../../holder/lease.ts";
 import type { ChildGroup } from "./group.ts";
 

@@ -2,7 +2,7 @@
 
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
-import type { Guarantees } from "../../stores/store.ts";
+import type { Guarantees } from "../../stores/contract.ts";
 import type { Command } from "../command.ts";
 import { type Advice, advise, type Percentiles, percentiles, shown } from "../doctor/advice.ts";
 import { type HostTaken, readHost, takenBetween } from "../doctor/host.ts";

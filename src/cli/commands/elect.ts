@@ -1,5 +1,6 @@
 // `tenure elect`: a candidate that prints who leads and, where a command is given, runs it while leading.
 
+import { pause } from "../../async/waits.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Election } from "../../election/election.ts";
@@ -7,7 +8,6 @@ import type { ElectionEvent } from "../../election/events.ts";
 import { PRIORITY_MAX } from "../../election/hold-back.ts";
 import type { Leader } from "../../election/observe.ts";
 import type { Lease } from "../../holder/lease.ts";
-import { pause } from "../../holder/waits.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { checkExecutable } from "../child/executable.ts";

@@ -1,7 +1,7 @@
 // `tenure guard`: protects tables of PostgreSQL and SQLite, so that every write to them needs a current token; takes the
 // protection away; and tells whether it still holds.
 
-import type { ProtectedTable } from "../../guards/postgres.ts";
+import type { ProtectedTable } from "../../guards/postgres/index.ts";
 import { agrees, checkCanAsk } from "../ask.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";

@@ -1,6 +1,6 @@
 // `tenure ls`: every held lease below a prefix.
 
-import type { LeaseView } from "../../stores/store.ts";
+import type { LeaseView } from "../../stores/contract.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";

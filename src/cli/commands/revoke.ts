@@ -1,6 +1,6 @@
 // `tenure revoke`: shows whose lease it is, asks, and ends exactly that grant.
 
-import type { HolderView } from "../../stores/store.ts";
+import type { HolderView } from "../../stores/contract.ts";
 import { agrees, checkCanAsk } from "../ask.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";

@@ -1,9 +1,9 @@
 // `tenure watch`: a table that redraws itself on a terminal, lines of JSON anywhere else.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
-import type { LeaseView } from "../../stores/store.ts";
+import type { LeaseView } from "../../stores/contract.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";

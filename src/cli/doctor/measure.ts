@@ -1,9 +1,9 @@
 // What a lease would feel here: how long renewals and grants take, and how late this process gets to act. All of it through
 // the same store code that holds leases, on a session and a resource of its own.
 
-import type { Clock, Random } from "../../core/clock.ts";
-import { pause } from "../../holder/waits.ts";
-import type { Store } from "../../stores/store.ts";
+import type { Clock, Random } from "../../async/clock.ts";
+import { pause } from "../../async/waits.ts";
+import type { Store } from "../../stores/contract.ts";
 
 export interface Measured {
   readonly renewMs: readonly number[];

@@ -1,9 +1,9 @@
 // What a user may write to etcd behind the comparison, checked and brought into the form of the wire.
 
+import { statusOf } from "../../clients/etcd/failures.ts";
+import type { Op } from "../../clients/etcd/kv.ts";
+import { type Names, spanBelow } from "../../clients/etcd/names.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
-import { statusOf } from "../../stores/etcd/failures.ts";
-import type { Op } from "../../stores/etcd/kv.ts";
-import { type Names, spanBelow } from "../../stores/etcd/names.ts";
 
 export type EtcdBytes = string | Uint8Array;
 

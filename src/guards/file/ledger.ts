@@ -3,11 +3,11 @@
 // kill -9 and a power cut. A process that is stopped inside the lock keeps it, and everyone stalls until it goes on or
 // dies: no one may write past it, since it may yet finish its rename.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../clients/sqlite/driver.ts";
+import { ensureFile, identityOf, type PlaceOptions } from "../../clients/sqlite/file-identity.ts";
 import { ClosedError, StoreUnusableError } from "../../core/errors.ts";
 import { padToken, parseToken } from "../../core/token.ts";
-import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../stores/sqlite/driver.ts";
-import { ensureFile, identityOf, type PlaceOptions } from "../../stores/sqlite/place.ts";
 
 /** The lock was not free in time. The guard knows whose write that was. */
 export class LedgerLockedError extends Error {}

@@ -1,8 +1,8 @@
 // Takes a request from its header to its handler: reads the token, verifies it, compares it, and waits for the turn. It knows
 // no framework. A rejection is returned as a value, and enter() itself never fails.
 
-import type { Clock } from "../../core/clock.ts";
-import type { Held } from "../../core/context.ts";
+import type { Clock } from "../../async/clock.ts";
+import type { Held } from "../../async/context.ts";
 import { InvalidArgumentError, isTenureError, UntrustedTokenError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Guard, TokenSource } from "../guard.ts";

@@ -7,8 +7,8 @@ import { expect, test } from "vitest";
 import { hasLoneSurrogate } from "../../core/text.ts";
 import { TOKEN_LIMIT } from "../../core/token.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import { memoryGuard } from "../memory.ts";
-import { verifier } from "../signed.ts";
+import { memoryGuard } from "../memory/index.ts";
+import { verifier } from "../proof/signed.ts";
 import { Admission } from "./admission.ts";
 import { formatHeader, parseHeader } from "./header.ts";
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import { memoryGuard } from "../memory.ts";
+import { memoryGuard } from "../memory/index.ts";
 import { Admission } from "./admission.ts";
 import { Pace } from "./pace.ts";
 

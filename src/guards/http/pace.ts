@@ -1,7 +1,7 @@
 // Spaces out the answers to stale requests. A former holder that repeats its request in a loop would otherwise get as much of
 // this process as it can use, and the requests of the present holder would wait behind its requests.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
 
 /** A single stale request is answered at once; of several, one per this time. */
 const EVERY_MS = 5;

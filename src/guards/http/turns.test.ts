@@ -4,7 +4,7 @@
 import { expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import type { Guard, TokenSource } from "../guard.ts";
-import { memoryGuard } from "../memory.ts";
+import { memoryGuard } from "../memory/index.ts";
 import { Turns } from "./turns.ts";
 
 const source = (token: bigint) => ({ resource: "r", token });

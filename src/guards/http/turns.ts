@@ -7,7 +7,7 @@
 // a holder waits for what was in progress when it was admitted, and for nothing that arrives later. Requests of one token
 // run side by side, so only the first requests of a new holder wait at all.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
 import { StaleTokenError } from "../../core/errors.ts";
 import type { Guard, TokenSource } from "../guard.ts";
 

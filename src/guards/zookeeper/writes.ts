@@ -1,7 +1,6 @@
 // What a user may write to ZooKeeper behind the comparison, checked and brought into the form of the wire.
 
-import { InvalidArgumentError } from "../../core/errors.ts";
-import { refusalOf } from "../../stores/zookeeper/failures.ts";
+import { refusalOf } from "../../clients/zookeeper/failures.ts";
 import {
   CREATE,
   check,
@@ -10,8 +9,9 @@ import {
   type Message,
   remove,
   setData,
-} from "../../stores/zookeeper/messages.ts";
-import type { Settings } from "../../stores/zookeeper/options.ts";
+} from "../../clients/zookeeper/messages.ts";
+import type { Settings } from "../../clients/zookeeper/options.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
 
 export type ZooKeeperData = string | Uint8Array;
 

@@ -1,6 +1,10 @@
 // Giving back: by the holder (release, withdrawal), by somebody else (revocation). Each is conditional on the holder's
 // key being the one that is meant: its create revision is the token, and no two keys share one (S5).
 
+import type { Compare, KeyValue, Op, Txn } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import type { Names } from "../../clients/etcd/names.ts";
+import { range, txn } from "../../clients/etcd/rpc.ts";
 import { decodeRecord } from "../../core/record.ts";
 import type {
   AttemptRequest,
@@ -8,13 +12,9 @@ import type {
   ReleaseRequest,
   RevokeOutcome,
   RevokeRequest,
-} from "../store.ts";
+} from "../contract.ts";
 import type { Attempts } from "./attempts.ts";
 import { markOps } from "./grants.ts";
-import type { Compare, KeyValue, Op, Txn } from "./kv.ts";
-import type { Members } from "./members.ts";
-import type { Names } from "./names.ts";
-import { range, txn } from "./rpc.ts";
 import type { Transactions } from "./transactions.ts";
 
 export interface EndingParts {

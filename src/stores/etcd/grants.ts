@@ -10,14 +10,14 @@
 // where an answer did not come in time or a second member was asked, and only then is a mark put: before such a grant
 // is answered, and before a refusal that ends the attempt. All of it is on the session's lease and goes with it.
 
+import { isLeaseMissing } from "../../clients/etcd/failures.ts";
+import type { Compare, KeyValue, Op, Txn, TxnAnswer } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import type { Names } from "../../clients/etcd/names.ts";
+import { txn } from "../../clients/etcd/rpc.ts";
 import { decodeRecord, encodeRecord, type LeaseRecord } from "../../core/record.ts";
-import type { AttemptRequest, GrantOutcome, GrantRequest } from "../store.ts";
+import type { AttemptRequest, GrantOutcome, GrantRequest } from "../contract.ts";
 import type { Attempt, Attempts } from "./attempts.ts";
-import { isLeaseMissing } from "./failures.ts";
-import type { Compare, KeyValue, Op, Txn, TxnAnswer } from "./kv.ts";
-import type { Members } from "./members.ts";
-import type { Names } from "./names.ts";
-import { txn } from "./rpc.ts";
 import type { Transactions } from "./transactions.ts";
 
 export interface GrantParts {

@@ -4,11 +4,11 @@
 // when the yes was given. The read finds the session's own key, too, or else the lease is gone whatever was said. The
 // whole argument is in docs/adr/017-etcd-leases-and-proof.md.
 
-import type { LeaseRef, RenewOutcome } from "../store.ts";
-import type { KeepAlives } from "./keep-alive.ts";
-import type { Members } from "./members.ts";
-import type { SessionNames } from "./names.ts";
-import { range } from "./rpc.ts";
+import type { KeepAlives } from "../../clients/etcd/keep-alive.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import type { SessionNames } from "../../clients/etcd/names.ts";
+import { range } from "../../clients/etcd/rpc.ts";
+import type { LeaseRef, RenewOutcome } from "../contract.ts";
 
 export interface RenewalParts {
   readonly members: Members;

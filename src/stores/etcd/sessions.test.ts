@@ -2,14 +2,14 @@
 // retried (found by the simulator, docs/simulator.md), and the store forgets sessions that expire without being ended.
 // Method: members that are a function.
 import { expect, test } from "vitest";
+import type { KeepAlives } from "../../clients/etcd/keep-alive.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import { namesOf } from "../../clients/etcd/names.ts";
+import { leaseGrant, range } from "../../clients/etcd/rpc.ts";
+import { EtcdStatusError } from "../../clients/etcd/transport.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { Attempts } from "./attempts.ts";
-import type { KeepAlives } from "./keep-alive.ts";
-import type { Members } from "./members.ts";
-import { namesOf } from "./names.ts";
-import { leaseGrant, range } from "./rpc.ts";
 import { openSession, renewSession, type SessionParts } from "./sessions.ts";
-import { EtcdStatusError } from "./transport.ts";
 
 const names = namesOf("tenure/");
 const request = { sessionId: "5e".repeat(16), holderId: "h", ttlMs: 2_000, limitMs: 100 };

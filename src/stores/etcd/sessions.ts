@@ -1,14 +1,14 @@
 // Opening, renewing and ending a session: one lease of etcd, and a key on it that says whose it is. The lease's id follows from the
 // session's, so a request whose answer got lost can simply be asked again.
 
+import { isLeaseMissing, isLeaseTaken } from "../../clients/etcd/failures.ts";
+import type { Txn } from "../../clients/etcd/kv.ts";
+import type { Names, SessionNames } from "../../clients/etcd/names.ts";
+import { leaseGrant, leaseRevoke, txn } from "../../clients/etcd/rpc.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import type { OpenSessionRequest, RenewOutcome, SessionRequest } from "../store.ts";
+import type { OpenSessionRequest, RenewOutcome, SessionRequest } from "../contract.ts";
 import type { Attempts } from "./attempts.ts";
-import { isLeaseMissing, isLeaseTaken } from "./failures.ts";
-import type { Txn } from "./kv.ts";
-import type { Names, SessionNames } from "./names.ts";
 import { type RenewalParts, renewed } from "./renewal.ts";
-import { leaseGrant, leaseRevoke, txn } from "./rpc.ts";
 
 export interface SessionParts extends RenewalParts {
   readonly names: Names;

@@ -2,12 +2,12 @@
 // Method: members that are a function.
 
 import { expect, test } from "vitest";
+import type { Txn, TxnAnswer } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import type { Reply } from "../../clients/etcd/race.ts";
+import { EtcdStatusError } from "../../clients/etcd/transport.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import type { Txn, TxnAnswer } from "./kv.ts";
-import type { Members } from "./members.ts";
-import type { Reply } from "./race.ts";
 import { Transactions } from "./transactions.ts";
-import { EtcdStatusError } from "./transport.ts";
 
 const HEADER = { revision: 7n, term: 1n };
 

@@ -2,14 +2,14 @@
 // etcd judges all conditions before it carries anything out. They touch different resources, so none can change what
 // another one finds. All of them share a revision: tokens are compared within a resource only, where it is still new.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { isLeaseMissing } from "../../clients/etcd/failures.ts";
+import type { Txn, TxnAnswer } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import type { Reply } from "../../clients/etcd/race.ts";
+import { txn } from "../../clients/etcd/rpc.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { Batches } from "../shared/batches.ts";
-import { isLeaseMissing } from "./failures.ts";
-import type { Txn, TxnAnswer } from "./kv.ts";
-import type { Members } from "./members.ts";
-import type { Reply } from "./race.ts";
-import { txn } from "./rpc.ts";
 
 interface Asked {
   readonly resource: string;

@@ -1,12 +1,12 @@
 // What readers see of leases: records of the key space, and what is left of their time. etcd tells a lease's time in
 // whole seconds, rounded down; told on is the latest end that this can mean, so that nobody looks again too early.
 
+import type { KeyValue } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import { behind, type Names } from "../../clients/etcd/names.ts";
+import { leaseTimeToLive, range } from "../../clients/etcd/rpc.ts";
 import { decodeRecord } from "../../core/record.ts";
-import type { LeaseView, ListPage, ListRequest, ReadAnswer, ReadRequest } from "../store.ts";
-import type { KeyValue } from "./kv.ts";
-import type { Members } from "./members.ts";
-import { behind, type Names } from "./names.ts";
-import { leaseTimeToLive, range } from "./rpc.ts";
+import type { LeaseView, ListPage, ListRequest, ReadAnswer, ReadRequest } from "../contract.ts";
 
 export interface ViewParts {
   readonly members: Members;

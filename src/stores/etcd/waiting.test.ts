@@ -2,16 +2,16 @@
 // in line behind. Method: members and watches that are functions; found by the simulator (docs/simulator.md).
 
 import { expect, test } from "vitest";
+import type { KeyValue, Op, Txn, TxnAnswer } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import { namesOf } from "../../clients/etcd/names.ts";
+import type { Watches, WatchListener } from "../../clients/etcd/watches.ts";
 import { encodeRecord } from "../../core/record.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { Attempts } from "./attempts.ts";
 import { grant } from "./grants.ts";
-import type { KeyValue, Op, Txn, TxnAnswer } from "./kv.ts";
-import type { Members } from "./members.ts";
-import { namesOf } from "./names.ts";
 import type { Transactions } from "./transactions.ts";
 import { untilFree } from "./waiting.ts";
-import type { Watches, WatchListener } from "./watches.ts";
 
 type Answer = TxnAnswer["answers"][number];
 

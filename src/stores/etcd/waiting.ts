@@ -4,16 +4,16 @@
 // The watches begin "now", not at the revision of the read: etcd serves those that begin in the past only every 100 ms. What
 // was written between the read and their beginning, if anything was, is found by a second read.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock, Timer } from "../../async/clock.ts";
+import type { KeyValue } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import type { Names } from "../../clients/etcd/names.ts";
+import { txn, type WatchEvent } from "../../clients/etcd/rpc.ts";
+import type { Watches } from "../../clients/etcd/watches.ts";
 import { decodeRecord } from "../../core/record.ts";
-import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
+import { type AttemptRequest, HEAD_START_MS } from "../contract.ts";
 import type { Attempts, FirstInLine } from "./attempts.ts";
 import { isOwn } from "./grants.ts";
-import type { KeyValue } from "./kv.ts";
-import type { Members } from "./members.ts";
-import type { Names } from "./names.ts";
-import { txn, type WatchEvent } from "./rpc.ts";
-import type { Watches } from "./watches.ts";
 
 export interface WaitParts {
   readonly members: Members;

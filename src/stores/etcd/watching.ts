@@ -1,15 +1,15 @@
 // Watching the leases with a prefix: what is held at one revision, then every change from the next one on. When changes
 // may have been missed (compacted away), it is read again and only the differences are told.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { linkSignals } from "../../async/signals.ts";
+import type { WatchEvent } from "../../clients/etcd/rpc.ts";
+import type { Watches } from "../../clients/etcd/watches.ts";
 import { isTenureError } from "../../core/errors.ts";
-import { linkSignals } from "../../core/signals.ts";
+import type { LeaseView, WatchRequest } from "../contract.ts";
 import { Bell } from "../shared/bell.ts";
 import { changes } from "../shared/changes.ts";
-import type { LeaseView, WatchRequest } from "../store.ts";
-import type { WatchEvent } from "./rpc.ts";
 import { list, type ViewParts, views } from "./views.ts";
-import type { Watches } from "./watches.ts";
 
 export interface WatchingParts extends ViewParts {
   readonly watches: Watches;

@@ -4,7 +4,7 @@
 // Answers are one text: a word, and behind it what belongs to it.
 
 import { ERA_GAP } from "../../core/era.ts";
-import { HEAD_START_MS } from "../store.ts";
+import { HEAD_START_MS } from "../contract.ts";
 import { batchSql } from "./batch-functions.ts";
 
 const LIVE = "s.ended IS NULL AND s.expires > clock_timestamp()";

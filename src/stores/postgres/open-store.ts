@@ -1,9 +1,9 @@
 // From a link to an open store: the server is looked at, the schema made where it is missing. Whoever has a link of another
 // kind (the simulator's model of a server) begins here.
 
-import type { Store, StoreParts } from "../store.ts";
-import type { PgLink } from "./link.ts";
-import { Requests } from "./requests.ts";
+import type { PgLink } from "../../clients/postgres/link.ts";
+import { Requests } from "../../clients/postgres/requests.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { setUp } from "./setup.ts";
 import { closeInTime, PostgresStore } from "./store.ts";
 

@@ -1,8 +1,8 @@
 // Opening the store: every check that can be made before the first lease, each with an answer that says what to do. The schema
 // is made only where it is missing, so that a role without the right to create can use one that is there.
 
+import type { Requests } from "../../clients/postgres/requests.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
-import type { Requests } from "./requests.ts";
 import { migrationSql, SCHEMA_VERSION } from "./schema.ts";
 
 export interface Server {

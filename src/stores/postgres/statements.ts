@@ -2,13 +2,13 @@
 // of the database. Values travel as text, so that neither client library converts them in its own way, and times leave
 // the database as durations. `{schema}` stands for the name.
 
+import type { Row } from "../../clients/postgres/link.ts";
+import { listOf } from "../../clients/postgres/lists.ts";
+import type { Requests } from "../../clients/postgres/requests.ts";
 import { decodeRecord } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
+import type { LeaseView } from "../contract.ts";
 import { firstBehind } from "../shared/prefix.ts";
-import type { LeaseView } from "../store.ts";
-import type { Row } from "./link.ts";
-import { listOf } from "./lists.ts";
-import type { Requests } from "./requests.ts";
 
 export const CALL = {
   openSession:

@@ -1,21 +1,21 @@
 // The store contract on PostgreSQL: session rows and lease rows, judged by the database's clock alone. Read it beside memory.ts,
 // which says the same without a server. Each request is one call of a function in the database (functions.ts).
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { linkSignals } from "../../async/signals.ts";
+import type { PgLink, SqlValue } from "../../clients/postgres/link.ts";
+import { listOf } from "../../clients/postgres/lists.ts";
+import type { Requests } from "../../clients/postgres/requests.ts";
 import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../../core/record.ts";
-import { linkSignals } from "../../core/signals.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
+import type * as contract from "../contract.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { Batches } from "../shared/batches.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
 import { Survivors } from "../shared/survivors.ts";
 import { Unheard } from "../shared/unheard.ts";
-import type * as contract from "../store.ts";
-import type { Store, StoreParts } from "../store.ts";
 import { RecentlyGivenBack } from "./given-back.ts";
-import type { PgLink, SqlValue } from "./link.ts";
-import { listOf } from "./lists.ts";
-import type { Requests } from "./requests.ts";
 import { channelOf } from "./schema.ts";
 import type { Server } from "./setup.ts";
 import { CALL, heldIn, keptOf, readOne, waitMsOf } from "./statements.ts";

@@ -2,11 +2,11 @@
 // opened by the first waiter, proved by a notification of our own (behind a transaction pooler none arrives), watched by
 // a heartbeat, and opened again when it breaks. While there is none, waiters look again by the clock.
 
+import type { Clock, Random, Timer } from "../../async/clock.ts";
+import type { Ear, PgLink } from "../../clients/postgres/link.ts";
 import { type Backoff, backoffMs } from "../../core/backoff.ts";
-import type { Clock, Random, Timer } from "../../core/clock.ts";
+import { HEAD_START_MS } from "../contract.ts";
 import { Bell } from "../shared/bell.ts";
-import { HEAD_START_MS } from "../store.ts";
-import type { Ear, PgLink } from "./link.ts";
 import { parseNotice } from "./notices.ts";
 
 export interface WakerParts {

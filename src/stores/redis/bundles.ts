@@ -2,8 +2,8 @@
 // on both sides is mostly the request itself. One alone leaves at once. Each is decided and answered on its own; when the
 // answer of the call is lost, the fate of each is unknown, as it would have been alone.
 
-import type { Clock } from "../../core/clock.ts";
-import type { SessionRequest } from "../store.ts";
+import type { Clock } from "../../async/clock.ts";
+import type { SessionRequest } from "../contract.ts";
 import type { Names } from "./names.ts";
 import type { Call, Requests } from "./requests.ts";
 import { scripts } from "./scripts.ts";

@@ -1,9 +1,9 @@
 // Goal: whoever listens hears, and whoever stops does no harm, whatever becomes of the connection for messages. Method: a wire whose
 // connections are made, or fail, when the test says so.
 import { expect, onTestFinished, test } from "vitest";
+import type { ChannelWire, Wire } from "../../clients/redis/wire.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { Channels } from "./channels.ts";
-import type { ChannelWire, Wire } from "./wire.ts";
 
 test("leaving while a connection is being made that fails is no unhandled rejection", async () => {
   const unhandled: unknown[] = [];

@@ -2,11 +2,11 @@
 // as somebody does. After an interruption everything is subscribed anew, and then everyone is told to look, because messages
 // were missed.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock, Timer } from "../../async/clock.ts";
+import { failure } from "../../clients/redis/failures.ts";
+import type { ChannelWire, Wire } from "../../clients/redis/wire.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { Bell } from "../shared/bell.ts";
-import { failure } from "./failures.ts";
-import type { ChannelWire, Wire } from "./wire.ts";
 
 /** Undefined: something may have been missed. The channel is told too, for those who listen to a pattern. */
 export type Listener = (message: string | undefined, channel: string) => void;

@@ -3,7 +3,7 @@
 // because each redis.call costs about as much as a small command. What is not common is left to the whole rule below it, which
 // would give the same answer.
 
-import { HEAD_START_MS } from "../store.ts";
+import { HEAD_START_MS } from "../contract.ts";
 import { KEEP_MS, type Script, script } from "./script-library.ts";
 
 /** Of those who are listed although they are free, how many are looked at when one more may join them. */

@@ -1,10 +1,10 @@
 // What kind of server this is, asked once at connect: too old, a replica, one that forgets or evicts. What it may not be
 // asked is unknown, and unknown counts as the worse case in what the store promises.
 
+import { replyCode } from "../../clients/redis/failures.ts";
+import type { Wire } from "../../clients/redis/wire.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
-import type { Guarantees } from "../store.ts";
-import { replyCode } from "./failures.ts";
-import type { Wire } from "./wire.ts";
+import type { Guarantees } from "../contract.ts";
 
 /** Undefined: this user may not ask. */
 export interface ServerFacts {

@@ -1,7 +1,16 @@
 // From options to a server that is known to be fit: connect, load the scripts, look what kind of server it is, and write
 // once. All of it within one limit, and whatever fails says which setting to look at.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock, Timer } from "../../async/clock.ts";
+import { connectFailure } from "../../clients/redis/failures.ts";
+import type { Place } from "../../clients/redis/url.ts";
+import {
+  type LibraryName,
+  loadLibrary,
+  type RedisClient,
+  type Wire,
+  wireOf,
+} from "../../clients/redis/wire.ts";
 import {
   InvalidArgumentError,
   isTenureError,
@@ -9,16 +18,13 @@ import {
   StoreUnusableError,
 } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
-import type { Guarantees } from "../store.ts";
+import type { Guarantees } from "../contract.ts";
 import { Bundles } from "./bundles.ts";
 import { Channels } from "./channels.ts";
-import { connectFailure } from "./failures.ts";
 import { inspect, keepsScripts, promises, refuseUnfit } from "./inspect.ts";
 import type { Names } from "./names.ts";
 import { Requests } from "./requests.ts";
 import { scripts } from "./scripts.ts";
-import type { Place } from "./url.ts";
-import { type LibraryName, loadLibrary, type RedisClient, type Wire, wireOf } from "./wire.ts";
 
 export interface OpenSettings {
   readonly place: Place | undefined;

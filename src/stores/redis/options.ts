@@ -1,11 +1,11 @@
 // What a user may say about the store, in terms of what follows from it. Checked before anything is connected.
 
+import { placeOf } from "../../clients/redis/url.ts";
+import type { LibraryName, RedisClient, Wire } from "../../clients/redis/wire.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { namesOf } from "./names.ts";
 import type { OpenSettings } from "./open.ts";
-import { placeOf } from "./url.ts";
-import type { LibraryName, RedisClient, Wire } from "./wire.ts";
 
 export interface RedisOptions {
   /**

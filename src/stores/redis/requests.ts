@@ -2,15 +2,15 @@
 // has come back since it was sent, the connection is dropped, because TCP alone would wait a quarter of an hour. With
 // `replicas`, what grants or prolongs is confirmed by WAIT behind it on the same connection: sent together, one trip.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { type Limits, limitsOf } from "../../async/limits.ts";
+import { scriptDigest } from "../../clients/redis/digest.ts";
+import { failure, replyCode } from "../../clients/redis/failures.ts";
+import type { Wire } from "../../clients/redis/wire.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import { type Limits, limitsOf } from "../../core/limits.ts";
-import { scriptDigest } from "./digest.ts";
-import { failure, replyCode } from "./failures.ts";
 import type { Names } from "./names.ts";
 import type { Script } from "./script-library.ts";
 import { scripts } from "./scripts.ts";
-import type { Wire } from "./wire.ts";
 
 export interface Call {
   readonly script: Script;

@@ -3,7 +3,7 @@
 // 2^53, unless they are below that. An answer is a text or a list of texts. How a lease is stored:
 // script-library.ts; how one is taken and given back, by far the most frequent: grant-scripts.ts.
 
-import { HEAD_START_MS } from "../store.ts";
+import { HEAD_START_MS } from "../contract.ts";
 import { bundle } from "./grant-scripts.ts";
 import { KEEP_MS, type Script, script } from "./script-library.ts";
 

@@ -3,9 +3,9 @@
 // runs out is the server asked, so a hundred waiters cause no herd of requests. And only those whose turn is near are told
 // anything, each on a channel of its own, so they cause no herd of messages either.
 
-import type { Clock } from "../../core/clock.ts";
-import { orAborted } from "../../core/signals.ts";
-import { HEAD_START_MS } from "../store.ts";
+import type { Clock } from "../../async/clock.ts";
+import { orAborted } from "../../async/signals.ts";
+import { HEAD_START_MS } from "../contract.ts";
 import { type Channels, Mailbox } from "./channels.ts";
 
 export interface Wait {

@@ -1,11 +1,11 @@
 // Watching the leases with a prefix: what is held now, then again after every message that concerns one of them, when the
 // first of them would expire, and when messages may have been missed. Only differences are told.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { linkSignals } from "../../async/signals.ts";
 import { isTenureError } from "../../core/errors.ts";
-import { linkSignals } from "../../core/signals.ts";
+import type { LeaseView, ListPage, ListRequest, WatchRequest } from "../contract.ts";
 import { changes } from "../shared/changes.ts";
-import type { LeaseView, ListPage, ListRequest, WatchRequest } from "../store.ts";
 import { type Channels, Mailbox } from "./channels.ts";
 import type { Names } from "./names.ts";
 

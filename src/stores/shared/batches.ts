@@ -2,7 +2,7 @@
 // all of them. The first leaves at once, alone; those that come while one is under way leave together at the end of the
 // turn of the event loop. Each is decided by itself and answered by itself: what is lost is lost for each.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
 
 /** More in one step of the backend would keep the first waiting for the last. */
 const BATCH_MAX = 16;

@@ -1,7 +1,7 @@
 // How one waiter is woken: by a ring, after a time, or by its signal. A ring that comes between two waits is not lost: it
 // counts until `reset`, which the waiter calls before it looks.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock, Timer } from "../../async/clock.ts";
 
 export class Bell {
   readonly #clock: Clock;

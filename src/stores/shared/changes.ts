@@ -1,6 +1,6 @@
 // For stores that watch by polling: what changed between two reads of the held leases, and when the next read is due.
 
-import type { LeaseView } from "../store.ts";
+import type { LeaseView } from "../contract.ts";
 
 /** Yields what changed since the last call with the same map, and brings the map up to date. */
 export function* changes(

@@ -3,7 +3,7 @@
 // first renewal that is answered from another era asks which leases of the session are still there. Within an era nothing
 // is asked. An era is identified by its floor (core/era.ts).
 
-import type { LeaseRef } from "../store.ts";
+import type { LeaseRef } from "../contract.ts";
 import { Holdings } from "./holdings.ts";
 
 interface Held {

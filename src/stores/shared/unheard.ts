@@ -3,7 +3,7 @@
 // is found out by the clock.
 
 import { StoreUnavailableError } from "../../core/errors.ts";
-import type { AttemptRequest } from "../store.ts";
+import type { AttemptRequest } from "../contract.ts";
 import { Holdings } from "./holdings.ts";
 
 /** Of one session; the oldest are forgotten first. */

@@ -3,11 +3,11 @@
 
 import { accessSync, constants } from "node:fs";
 import { dirname } from "node:path";
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import type { Connection, Driver } from "../../clients/sqlite/driver.ts";
+import { failure, isBusy } from "../../clients/sqlite/failures.ts";
+import { ensureFile, type PlaceOptions } from "../../clients/sqlite/file-identity.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
-import type { Connection, Driver } from "./driver.ts";
-import { failure, isBusy } from "./failures.ts";
-import { ensureFile, type PlaceOptions } from "./place.ts";
 import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
 
 export interface FileOptions extends PlaceOptions {

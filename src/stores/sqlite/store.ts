@@ -1,16 +1,16 @@
 // The store's requests on an open file. Read it beside memory.ts, which says the same without a file.
 
-import type { HostClock } from "../../core/clock.ts";
+import type { HostClock } from "../../async/clock.ts";
+import { linkSignals } from "../../async/signals.ts";
+import type { Disk } from "../../clients/sqlite/disk.ts";
+import type { Connection } from "../../clients/sqlite/driver.ts";
+import { failure, isBusy } from "../../clients/sqlite/failures.ts";
 import { clockToken } from "../../core/era.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { decodeRecord, encodeRecord } from "../../core/record.ts";
-import { linkSignals } from "../../core/signals.ts";
+import type * as contract from "../contract.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
-import type * as contract from "../store.ts";
-import type { Store, StoreParts } from "../store.ts";
-import type { Disk } from "./disk.ts";
-import type { Connection } from "./driver.ts";
-import { failure, isBusy } from "./failures.ts";
 import { type Asked, lookAgainInMs, type Moment, Tables } from "./tables.ts";
 import { Waker } from "./waker.ts";
 import { Writer } from "./writer.ts";

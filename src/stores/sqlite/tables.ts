@@ -1,11 +1,11 @@
 // Every SQL statement of the store, with a name. Tokens leave SQLite as text, because neither library gives integers
 // above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
 
+import type { Connection, Row, Statement } from "../../clients/sqlite/driver.ts";
 import { decodeRecord } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
+import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../contract.ts";
 import { firstBehind } from "../shared/prefix.ts";
-import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../store.ts";
-import type { Connection, Row, Statement } from "./driver.ts";
 
 /** What the file says about a resource, and about the session that its newest grant belongs to. */
 export interface LeaseRow {

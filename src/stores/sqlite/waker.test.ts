@@ -1,9 +1,9 @@
 // Goal: whoever is next in line looks at every report of the kernel, whoever is far from its turn at few of them, and neither
 // misses a commit. Method: a made-up file that counts the looks at it, on a manual clock.
 import { expect, test } from "vitest";
+import type { Disk } from "../../clients/sqlite/disk.ts";
+import type { Connection, Statement } from "../../clients/sqlite/driver.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import type { Disk } from "./disk.ts";
-import type { Connection, Statement } from "./driver.ts";
 import { IDLE_LOOK_MS, Waker } from "./waker.ts";
 
 class MadeUpFile {

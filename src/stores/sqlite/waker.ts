@@ -3,10 +3,10 @@
 // poll covers what the kernel may miss. While nobody waits, nothing runs. The kernel reports every write to every
 // process, so whoever is far from its turn lets some pass: with all awake at each, the next in line would wait for a core.
 
-import type { Clock, Timer } from "../../core/clock.ts";
+import type { Clock, Timer } from "../../async/clock.ts";
+import type { Disk, Watching } from "../../clients/sqlite/disk.ts";
+import type { Connection, Statement } from "../../clients/sqlite/driver.ts";
 import { Bell } from "../shared/bell.ts";
-import type { Disk, Watching } from "./disk.ts";
-import type { Connection, Statement } from "./driver.ts";
 
 /** After a report from the kernel: when to look, in milliseconds after the look before. */
 const LOOKS_MS = [0, 2, 4, 10, 25, 80];

@@ -1,9 +1,9 @@
 // Goal: the write lock is tried for at once and often while it is soon free, and seldom in a crowd. Method: a made-up file whose
 // lock is taken, on a manual clock; counted are the tries.
 import { expect, test } from "vitest";
+import type { Disk } from "../../clients/sqlite/disk.ts";
+import type { Connection } from "../../clients/sqlite/driver.ts";
 import { ManualClock, manualRandom } from "../../testing/manual-clock.ts";
-import type { Disk } from "./disk.ts";
-import type { Connection } from "./driver.ts";
 import { Writer } from "./writer.ts";
 
 function lockedFile(): { writer: Writer; clock: ManualClock; tries: () => number; free(): void } {

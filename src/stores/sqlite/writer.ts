@@ -2,11 +2,11 @@
 // flush to the disk. The write lock is waited for without blocking the event loop, and tried for often: SQLite's own
 // handler sleeps up to 100 ms between tries and starves one of two busy writers.
 
-import type { Clock, Random } from "../../core/clock.ts";
+import type { Clock, Random } from "../../async/clock.ts";
+import type { Disk } from "../../clients/sqlite/disk.ts";
+import type { Connection, Statement } from "../../clients/sqlite/driver.ts";
+import { failure, isBusy } from "../../clients/sqlite/failures.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import type { Disk } from "./disk.ts";
-import type { Connection, Statement } from "./driver.ts";
-import { failure, isBusy } from "./failures.ts";
 
 interface Job {
   readonly work: () => unknown;

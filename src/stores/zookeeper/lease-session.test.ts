@@ -2,14 +2,14 @@
 // the answer to a request, or carries it out when its attempt has been withdrawn already.
 
 import { expect, test } from "vitest";
+import { JuteReader, JuteWriter } from "../../clients/zookeeper/jute.ts";
+import type { Link } from "../../clients/zookeeper/link.ts";
+import { ERROR, type Message, OPCODE } from "../../clients/zookeeper/messages.ts";
+import { namesOf, placePrefix, sessionName } from "../../clients/zookeeper/names.ts";
+import { ConnectionLostError, type Reply } from "../../clients/zookeeper/wire.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import { JuteReader, JuteWriter } from "./jute.ts";
 import { LeaseSession } from "./lease-session.ts";
-import type { Link } from "./link.ts";
-import { ERROR, type Message, OPCODE } from "./messages.ts";
-import { namesOf, placePrefix, sessionName } from "./names.ts";
 import { KnownParents } from "./parents.ts";
-import { ConnectionLostError, type Reply } from "./wire.ts";
 
 const SESSION_ID = 7n;
 const LIMIT_MS = 100;

@@ -2,13 +2,10 @@
 // which a revoker leaves a notice. This process alone speaks for the session, so what it remembers of its own places is the
 // truth, except where an answer got lost: then the server is asked.
 
-import type { Clock } from "../../core/clock.ts";
-import { encodeRecord } from "../../core/record.ts";
-import type { GrantOutcome, GrantRequest, LeaseRef } from "../store.ts";
-import { Bells } from "./bells.ts";
-import { type Call, within } from "./call.ts";
-import { SessionOverError } from "./failures.ts";
-import type { Link } from "./link.ts";
+import type { Clock } from "../../async/clock.ts";
+import { type Call, within } from "../../clients/zookeeper/call.ts";
+import { SessionOverError } from "../../clients/zookeeper/failures.ts";
+import type { Link } from "../../clients/zookeeper/link.ts";
 import {
   type Acl,
   CREATE,
@@ -19,15 +16,18 @@ import {
   readStat,
   setData,
   sync,
-} from "./messages.ts";
-import { type Names, placePrefix, sessionName } from "./names.ts";
-import { expectOk } from "./nodes.ts";
+} from "../../clients/zookeeper/messages.ts";
+import { type Names, placePrefix, sessionName } from "../../clients/zookeeper/names.ts";
+import { expectOk } from "../../clients/zookeeper/nodes.ts";
+import type { Reply } from "../../clients/zookeeper/wire.ts";
+import { encodeRecord } from "../../core/record.ts";
+import type { GrantOutcome, GrantRequest, LeaseRef } from "../contract.ts";
+import { Bells } from "./bells.ts";
 import type { KnownParents } from "./parents.ts";
 import { Place } from "./place.ts";
 import { lookAt } from "./reading.ts";
 import { decodeNotices, decodePlace, encodePlace } from "./record.ts";
 import { Steps } from "./steps.ts";
-import type { Reply } from "./wire.ts";
 
 export interface LeaseSessionParts {
   readonly link: Link;

@@ -1,14 +1,14 @@
 // Goal: what a place knows of others (that they were not alone when they came) is forgotten with the place itself, since names
 // may be another's then. Method: a place whose server is a list of answers.
 import { expect, test } from "vitest";
-import type { Call } from "./call.ts";
-import { JuteReader, JuteWriter } from "./jute.ts";
-import type { MultiAnswer } from "./messages.ts";
-import { placePrefix, placesOf } from "./names.ts";
+import type { Call } from "../../clients/zookeeper/call.ts";
+import { JuteReader, JuteWriter } from "../../clients/zookeeper/jute.ts";
+import type { MultiAnswer } from "../../clients/zookeeper/messages.ts";
+import { placePrefix, placesOf } from "../../clients/zookeeper/names.ts";
+import type { Reply } from "../../clients/zookeeper/wire.ts";
 import { KnownParents } from "./parents.ts";
 import { Place } from "./place.ts";
 import type { Steps } from "./steps.ts";
-import type { Reply } from "./wire.ts";
 
 const PARENT = "/tenure/leases/r";
 const prefix = placePrefix("0000000000000001", "s", "s.1");

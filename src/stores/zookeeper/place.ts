@@ -9,9 +9,8 @@
 // seen someone before it. Nobody can come before a place any more, so "I am the first" stays true, however old the listing is
 // that says so (ADR 012).
 
-import { assert } from "../../core/assert.ts";
-import type { Call } from "./call.ts";
-import { refusalOf } from "./failures.ts";
+import type { Call } from "../../clients/zookeeper/call.ts";
+import { refusalOf } from "../../clients/zookeeper/failures.ts";
 import {
   type Acl,
   CREATE,
@@ -26,9 +25,10 @@ import {
   readStat,
   remove,
   setData,
-} from "./messages.ts";
-import type { Place as Listed } from "./names.ts";
-import { deleted, expectOk, placesIn } from "./nodes.ts";
+} from "../../clients/zookeeper/messages.ts";
+import type { Place as Listed } from "../../clients/zookeeper/names.ts";
+import { deleted, expectOk, placesIn } from "../../clients/zookeeper/nodes.ts";
+import { assert } from "../../core/assert.ts";
 import type { KnownParents } from "./parents.ts";
 import { decodePlace } from "./record.ts";
 import type { Steps } from "./steps.ts";

@@ -2,11 +2,17 @@
 // turn. Nobody can come before the first, so a place that a listing has first, and that exists a moment later, is the holder
 // at that later moment.
 
-import type { HolderView, LeaseView, ListPage, ListRequest } from "../store.ts";
-import type { Call } from "./call.ts";
-import { ERROR, getChildren2, getData, readDataAndStat, type Stat } from "./messages.ts";
-import { decodeName, type Names } from "./names.ts";
-import { expectOk, placesIn } from "./nodes.ts";
+import type { Call } from "../../clients/zookeeper/call.ts";
+import {
+  ERROR,
+  getChildren2,
+  getData,
+  readDataAndStat,
+  type Stat,
+} from "../../clients/zookeeper/messages.ts";
+import { decodeName, type Names } from "../../clients/zookeeper/names.ts";
+import { expectOk, placesIn } from "../../clients/zookeeper/nodes.ts";
+import type { HolderView, LeaseView, ListPage, ListRequest } from "../contract.ts";
 import { WAITING } from "./place.ts";
 import { decodePlace } from "./record.ts";
 

@@ -4,7 +4,7 @@
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
 import { decodeRecord, type LeaseRecord } from "../../core/record.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
-import type { LeaseRef } from "../store.ts";
+import type { LeaseRef } from "../contract.ts";
 
 /** `record` is what encodeRecord() made. */
 export function encodePlace(timeoutMs: number, record: string): string {

@@ -1,12 +1,20 @@
 // Ending a lease that somebody else holds: its place is deleted and a notice left for its session, in one step, so that
 // there is no moment at which the resource is free and its old holder could renew without being told.
 
-import type { LeaseRef } from "../store.ts";
-import type { Call } from "./call.ts";
-import { refusalOf } from "./failures.ts";
-import { ERROR, getData, multi, readDataAndStat, readMulti, remove, setData } from "./messages.ts";
-import type { Names } from "./names.ts";
-import { deleted, expectOk } from "./nodes.ts";
+import type { Call } from "../../clients/zookeeper/call.ts";
+import { refusalOf } from "../../clients/zookeeper/failures.ts";
+import {
+  ERROR,
+  getData,
+  multi,
+  readDataAndStat,
+  readMulti,
+  remove,
+  setData,
+} from "../../clients/zookeeper/messages.ts";
+import type { Names } from "../../clients/zookeeper/names.ts";
+import { deleted, expectOk } from "../../clients/zookeeper/nodes.ts";
+import type { LeaseRef } from "../contract.ts";
 import { lookAt } from "./reading.ts";
 import { decodeNotices, encodeNotices } from "./record.ts";
 

@@ -2,10 +2,15 @@
 // itself. They belong to different resources. All of them share a transaction number: tokens are compared within a
 // resource only, where it is still new.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import type { Call } from "../../clients/zookeeper/call.ts";
+import {
+  type Message,
+  type MultiAnswer,
+  multi,
+  readMulti,
+} from "../../clients/zookeeper/messages.ts";
 import { Batches } from "../shared/batches.ts";
-import type { Call } from "./call.ts";
-import { type Message, type MultiAnswer, multi, readMulti } from "./messages.ts";
 
 export interface Step {
   readonly call: Call;

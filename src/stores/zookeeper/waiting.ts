@@ -2,15 +2,10 @@
 // there are. The second in line also watches the first: if that does not take its turn within the head start, it is passed
 // over. Those behind look from time to time, for the case that everyone before them is stuck.
 
-import type { Clock } from "../../core/clock.ts";
-import { StoreUnavailableError } from "../../core/errors.ts";
-import { orAborted } from "../../core/signals.ts";
-import { Bell } from "../shared/bell.ts";
-import { type AttemptRequest, HEAD_START_MS } from "../store.ts";
-import type { Bells } from "./bells.ts";
-import type { Call } from "./call.ts";
-import { refusalOf } from "./failures.ts";
-import type { LeaseSession } from "./lease-session.ts";
+import type { Clock } from "../../async/clock.ts";
+import { orAborted } from "../../async/signals.ts";
+import type { Call } from "../../clients/zookeeper/call.ts";
+import { refusalOf } from "../../clients/zookeeper/failures.ts";
 import {
   check,
   ERROR,
@@ -20,8 +15,13 @@ import {
   readMulti,
   readStat,
   remove,
-} from "./messages.ts";
-import { deleted, expectOk, placesIn } from "./nodes.ts";
+} from "../../clients/zookeeper/messages.ts";
+import { deleted, expectOk, placesIn } from "../../clients/zookeeper/nodes.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
+import { type AttemptRequest, HEAD_START_MS } from "../contract.ts";
+import { Bell } from "../shared/bell.ts";
+import type { Bells } from "./bells.ts";
+import type { LeaseSession } from "./lease-session.ts";
 import { UNMARKED, WAITING } from "./place.ts";
 
 /** A connection can die without a sound: this often is looked even if nothing was heard. */

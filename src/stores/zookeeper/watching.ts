@@ -1,17 +1,17 @@
 // Watching the leases with a prefix: all of them once, then again each resource below which something happened. One watch
 // of the server covers them all; where its connection breaks, everything is read again. Only differences are told.
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../async/clock.ts";
+import { linkSignals } from "../../async/signals.ts";
+import type { Call } from "../../clients/zookeeper/call.ts";
+import { exists, sync, watchBelow } from "../../clients/zookeeper/messages.ts";
+import { decodeName, type Names } from "../../clients/zookeeper/names.ts";
+import { expectOk } from "../../clients/zookeeper/nodes.ts";
+import type { Reader } from "../../clients/zookeeper/reader.ts";
 import { isTenureError } from "../../core/errors.ts";
-import { linkSignals } from "../../core/signals.ts";
+import type { LeaseView, WatchRequest } from "../contract.ts";
 import { Bell } from "../shared/bell.ts";
 import { changes } from "../shared/changes.ts";
-import type { LeaseView, WatchRequest } from "../store.ts";
-import type { Call } from "./call.ts";
-import { exists, sync, watchBelow } from "./messages.ts";
-import { decodeName, type Names } from "./names.ts";
-import { expectOk } from "./nodes.ts";
-import type { Reader } from "./reader.ts";
 import { listPage, viewAt } from "./reading.ts";
 
 export interface WatchParts {

@@ -1,7 +1,7 @@
 // Whose write it is: a lease that may act, found by itself inside lease.run(), of the right resource. Everything else
 // is refused with nothing written.
 
-import { runUnder } from "../../core/context.ts";
+import { runUnder } from "../../async/context.ts";
 import { LeaseInDoubtError, LeaseLostError, type LossReason } from "../../core/errors.ts";
 import type { TokenSource } from "../../guards/guard.ts";
 import { expect } from "../store-suite/harness.ts";

@@ -1,6 +1,6 @@
 // What must survive: restarts, people with a console, counters beyond 2^53, answers that get lost on the way.
 
-import type { Store } from "../../stores/store.ts";
+import type { Store } from "../../stores/contract.ts";
 import { type Bench, expect, expectTrue } from "./harness.ts";
 
 type Skip = (reason: string) => never;

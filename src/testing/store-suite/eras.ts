@@ -2,7 +2,7 @@
 // token is higher than every earlier one, a holder whose lease is gone learns so from its next renewal, and a waiter is served.
 
 import { higher } from "../../core/era.ts";
-import type { Store } from "../../stores/store.ts";
+import type { Store } from "../../stores/contract.ts";
 import { type Bench, type Client, expectTrue, LIMIT_MS } from "./harness.ts";
 
 const ROUNDS = 5;

@@ -1,7 +1,7 @@
 // What the suite needs to know about a store, and small helpers that every topic uses. The test runner is handed in, so
 // that authors of stores can use the one they have.
 
-import type { GrantOutcome, Guarantees, Store } from "../../stores/store.ts";
+import type { GrantOutcome, Guarantees, Store } from "../../stores/contract.ts";
 
 /** One backend, fresh for one test. */
 export interface StoreHarness {

@@ -1,6 +1,6 @@
 // Reading, listing and watching: what others see of a lease, and that nobody is shown what is over.
 
-import type { LeaseView } from "../../stores/store.ts";
+import type { LeaseView } from "../../stores/contract.ts";
 import { type Bench, expect, expectTrue, LIMIT_MS } from "./harness.ts";
 
 export const reading: Record<string, (bench: Bench) => Promise<void>> = {

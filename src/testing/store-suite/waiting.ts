@@ -1,6 +1,6 @@
 // Waiting: woken when it is worthwhile (L1, L2), in order where the store keeps one, and never held up by the dead.
 
-import { HEAD_START_MS, type Store } from "../../stores/store.ts";
+import { HEAD_START_MS, type Store } from "../../stores/contract.ts";
 import { type Bench, type Client, expect, expectTrue } from "./harness.ts";
 
 /** Waits in line and takes the resource when it is its turn; tells when it has it. */

@@ -1,0 +1,208 @@
+// gRPC over node:http2, to one member of the cluster: one connection, made when it is first needed and again when it
+// broke. Neither the connection nor its timers keep the process alive; whoever waits for an answer does.
+
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
+import type { SecureContextOptions } from "node:tls";
+import type { Clock, Timer } from "../../async/clock.ts";
+import { frame } from "./grpc-frames.ts";
+import { listen } from "./http2-stream.ts";
+import {
+  type EtcdCall,
+  EtcdLinkError,
+  type EtcdStream,
+  type EtcdTransport,
+  type Metadata,
+  type StreamEvents,
+} from "./transport.ts";
+
+/** What tls.connect() takes, as far as it makes sense here. */
+export interface TlsOptions
+  extends Pick<SecureContextOptions, "ca" | "cert" | "key" | "passphrase" | "pfx"> {
+  readonly servername?: string | undefined;
+  readonly rejectUnauthorized?: boolean | undefined;
+}
+
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+  readonly tls: TlsOptions | undefined;
+  /** A connection that is not there by then is given up. */
+  readonly connectMs: number;
+}
+
+/** etcd hangs up on clients that ping more often than every 5 s. */
+const PING_EVERY_MS = 6_000;
+const PING_LIMIT_MS = 3_000;
+const WINDOW_BYTES = 1 << 20;
+
+interface Connection {
+  readonly session: ClientHttp2Session;
+  isConnected: boolean;
+  streams: number;
+  pingTimer: Timer | undefined;
+}
+
+export class Http2Transport implements EtcdTransport {
+  readonly place: string;
+  readonly #clock: Clock;
+  readonly #target: Target;
+  readonly #origin: string;
+  /** All that are open; more than one while a server that ends still answers. */
+  readonly #connections = new Set<Connection>();
+  /** The one for new requests. */
+  #connection: Connection | undefined;
+  #closed = false;
+
+  constructor(target: Target, clock: Clock) {
+    this.#clock = clock;
+    this.#target = target;
+    const host = target.host.includes(":") ? `[${target.host}]` : target.host;
+    this.place = `${host}:${target.port}`;
+    this.#origin = `${target.tls === undefined ? "http" : "https"}://${this.place}`;
+  }
+
+  call(path: string, message: Uint8Array, metadata: Metadata): EtcdCall {
+    let stream: ClientHttp2Stream | undefined;
+    const answer = new Promise<Uint8Array>((resolve, reject) => {
+      const connection = this.#connected();
+      stream = this.#open(connection, path, metadata);
+      let received: Buffer | undefined;
+      listen(stream, () => connection.isConnected, {
+        onMessage: (body) => {
+          received = body;
+        },
+        onEnd: (error) => {
+          if (error !== undefined) reject(error);
+          else if (received !== undefined) resolve(received);
+          else reject(new EtcdLinkError("the answer was empty", { sent: true }));
+        },
+      });
+      stream.end(frame(message));
+    });
+    return { answer, cancel: () => cancel(stream) };
+  }
+
+  stream(path: string, metadata: Metadata, events: StreamEvents): EtcdStream {
+    const connection = this.#connected();
+    const stream = this.#open(connection, path, metadata);
+    let isOver = false;
+    const finish = (): boolean => {
+      if (isOver) return false;
+      isOver = true;
+      connection.streams -= 1;
+      if (connection.streams === 0) connection.pingTimer?.cancel();
+      return true;
+    };
+    connection.streams += 1;
+    if (connection.streams === 1) this.#pingLater(connection);
+    listen(stream, () => connection.isConnected, {
+      onMessage: (message) => {
+        if (!isOver) events.onMessage(message);
+      },
+      onEnd: (error) => {
+        if (finish()) events.onEnd(error ?? new EtcdLinkError("the stream ended", { sent: true }));
+      },
+    });
+    return {
+      send: (message) => {
+        if (!isOver) stream.write(frame(message));
+      },
+      cancel: () => {
+        if (finish()) cancel(stream);
+      },
+    };
+  }
+
+  reset(): void {
+    const connection = this.#connection;
+    if (connection !== undefined) this.#drop(connection, new Error("nothing came back"));
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const connection of this.#connections)
+      this.#drop(connection, new Error("the store was closed"));
+  }
+
+  #open(connection: Connection, path: string, metadata: Metadata): ClientHttp2Stream {
+    try {
+      return connection.session.request({
+        ":method": "POST",
+        ":path": path,
+        "content-type": "application/grpc",
+        te: "trailers",
+        ...metadata,
+      });
+    } catch (cause) {
+      // The connection is going down, and its event has not come yet.
+      this.#forget(connection);
+      throw new EtcdLinkError("the connection is closing", { sent: false, cause });
+    }
+  }
+
+  #connected(): Connection {
+    if (this.#closed) throw new EtcdLinkError("the store is closed", { sent: false });
+    if (this.#connection !== undefined) return this.#connection;
+    const { tls = {}, connectMs } = this.#target;
+    const session = connect(this.#origin, { maxSessionMemory: 64, ...tls });
+    session.unref();
+    const connection: Connection = {
+      session,
+      isConnected: false,
+      streams: 0,
+      pingTimer: undefined,
+    };
+    const late = this.#clock.setTimer(
+      () => this.#drop(connection, new Error(`no connection within ${connectMs} ms`)),
+      connectMs,
+    );
+    session.once("connect", () => {
+      late.cancel();
+      // Node puts this event off by a moment, in which the session may have been given up.
+      if (session.destroyed) return;
+      connection.isConnected = true;
+      session.setLocalWindowSize(WINDOW_BYTES);
+    });
+    session.once("goaway", () => this.#forget(connection));
+    // Every stream is told by itself.
+    session.on("error", () => undefined);
+    session.once("close", () => {
+      late.cancel();
+      connection.pingTimer?.cancel();
+      this.#connections.delete(connection);
+      this.#forget(connection);
+    });
+    this.#connections.add(connection);
+    this.#connection = connection;
+    return connection;
+  }
+
+  #drop(connection: Connection, reason: Error): void {
+    this.#forget(connection);
+    connection.session.destroy(reason, constants.NGHTTP2_CANCEL);
+  }
+
+  #forget(connection: Connection): void {
+    if (this.#connection === connection) this.#connection = undefined;
+  }
+
+  /** While a stream waits in silence, only a ping tells whether there is still somebody at the other end. */
+  #pingLater(connection: Connection): void {
+    connection.pingTimer?.cancel();
+    connection.pingTimer = this.#clock.setTimer(() => {
+      if (connection.session.closed || connection.session.destroyed) return;
+      connection.pingTimer = this.#clock.setTimer(
+        () => this.#drop(connection, new Error(`no sign of life for ${PING_LIMIT_MS} ms`)),
+        PING_LIMIT_MS,
+      );
+      connection.session.ping((error) => {
+        connection.pingTimer?.cancel();
+        if (error === null && connection.streams > 0) this.#pingLater(connection);
+      });
+    }, PING_EVERY_MS);
+  }
+}
+
+function cancel(stream: ClientHttp2Stream | undefined): void {
+  if (stream !== undefined && !stream.closed) stream.close(constants.NGHTTP2_CANCEL);
+}

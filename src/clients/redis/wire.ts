@@ -1,0 +1,152 @@
+// The narrow seam to Redis: what the store needs of a connection. Two libraries have it, ioredis and node-redis; the
+// user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
+
+import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
+// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
+import { faultOf } from "../shared/libraries.ts";
+import { missingLibrary } from "../shared/missing-library.ts";
+import type { Place } from "./url.ts";
+
+/** One connection for commands. */
+export interface Wire {
+  readonly library: LibraryName;
+  /** A cluster client: commands go to whichever node has the key. */
+  readonly isCluster: boolean;
+  /** One command, one round trip. Commands sent one behind the other arrive in this order. */
+  send(words: readonly string[], key: string): Promise<unknown>;
+  /** One more connection with the same settings, for commands that would hold up the others. */
+  duplicate(): Promise<Wire>;
+  /** One more connection with the same settings, for messages only. */
+  openChannels(events: ChannelEvents): Promise<ChannelWire>;
+  /** Drops a connection on which nothing comes back, and makes a new one; leaves a client that is the user's alone. */
+  reset(): void;
+  /** Ends what we made ourselves. */
+  close(): void;
+}
+
+export interface ChannelEvents {
+  onMessage(channel: string, message: string): void;
+  /** Connected again after an interruption: whatever was said meanwhile was missed. */
+  onBack(): void;
+}
+
+/** One connection for messages. */
+export interface ChannelWire {
+  subscribe(channel: string, isPattern: boolean): Promise<void>;
+  unsubscribe(channel: string, isPattern: boolean): Promise<void>;
+  reset(): void;
+  close(): void;
+}
+
+export type LibraryName = "ioredis" | "redis";
+
+/** What Tenure uses of an ioredis client (5 and up), standalone, Sentinel or Cluster. */
+export interface IoredisClient {
+  readonly status: string;
+  call(command: string, ...args: string[]): Promise<unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: a cluster takes its nodes first
+  duplicate(...overrides: any[]): IoredisClient;
+  connect(): Promise<void>;
+  disconnect(reconnect?: boolean): void;
+  subscribe(...channels: string[]): Promise<unknown>;
+  unsubscribe(...channels: string[]): Promise<unknown>;
+  psubscribe(...patterns: string[]): Promise<unknown>;
+  punsubscribe(...patterns: string[]): Promise<unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: events of many shapes
+  on(event: string, listener: (...facts: any[]) => void): unknown;
+}
+
+/** What Tenure uses of a node-redis client (4.6 and up), made by createClient or createCluster. */
+export interface NodeRedisClient {
+  readonly isOpen: boolean;
+  // biome-ignore lint/suspicious/noExplicitAny: a client takes words, a cluster takes a key first
+  sendCommand(...args: any[]): Promise<unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: overrides of many shapes
+  duplicate(overrides?: any): NodeRedisClient;
+  connect(): Promise<unknown>;
+  /** Since redis 5. */
+  destroy?(): unknown;
+  disconnect?(): Promise<unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: texts or buffers
+  subscribe(channel: string, listener: (message: any, channel: any) => void): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: texts or buffers
+  pSubscribe(pattern: string, listener: (message: any, channel: any) => void): Promise<unknown>;
+  pUnsubscribe(pattern: string): Promise<unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: events of many shapes
+  on(event: string, listener: (...facts: any[]) => void): unknown;
+}
+
+export type RedisClient = IoredisClient | NodeRedisClient;
+
+export interface Target {
+  readonly place: Place;
+  readonly connectMs: number;
+  /** Passed to tls.connect(): ca, cert, key, servername. */
+  readonly tls: object | undefined;
+}
+
+/** A library from which a client can be made. */
+export interface Library {
+  connect(target: Target): Promise<Wire>;
+}
+
+/** The named library, or the first one that is installed. Clusters and Sentinels are reached by URL through ioredis only. */
+export async function loadLibrary(
+  name?: LibraryName,
+  kind: Place["kind"] = "server",
+): Promise<Library> {
+  if (kind !== "server" && name === "redis") {
+    throw new InvalidArgumentError(
+      `A ${kind} URL is opened through ioredis: write library=ioredis, or make the client of redis yourself and pass it as redisStore({ client }).`,
+    );
+  }
+  const both: readonly LibraryName[] = kind === "server" ? ["ioredis", "redis"] : ["ioredis"];
+  const order = name === undefined ? both : [name];
+  const failures: unknown[] = [];
+  for (const candidate of order) {
+    try {
+      const adapter =
+        candidate === "ioredis" ? await import("./ioredis.ts") : await import("./node-redis.ts");
+      const library = await adapter.load();
+      refuseUnsupported(candidate);
+      return library;
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  const unsupported = failures.find((error) => error instanceof StoreUnusableError);
+  if (unsupported !== undefined) throw unsupported;
+  throw missingLibrary({
+    backend: "Redis",
+    tried: order,
+    install: `Run \`npm install ${order[0]}\`.`,
+    instead: "redisStore({ client })",
+    cause: failures.at(-1),
+  });
+}
+
+/** The adapter that fits the user's client. */
+export async function wireOf(client: RedisClient): Promise<Wire> {
+  if (typeof client === "object" && client !== null) {
+    if ("call" in client && "status" in client) {
+      // ioredis 4 says it of cluster clients only.
+      if (!("isCluster" in client)) refuseUnsupported("ioredis");
+      const { ioredisWire } = await import("./ioredis.ts");
+      return ioredisWire(client);
+    }
+    if ("sendCommand" in client && ("isOpen" in client || "slots" in client)) {
+      const { nodeRedisWire } = await import("./node-redis.ts");
+      return nodeRedisWire(client);
+    }
+  }
+  refuseUnsupported("ioredis", "redis");
+  throw new InvalidArgumentError(
+    "redisStore({ client }) takes a client of ioredis (5 and up) or of redis, known as node-redis (4.6 and up).",
+  );
+}
+
+function refuseUnsupported(...names: LibraryName[]): void {
+  const fault = faultOf(...names);
+  if (fault !== undefined) throw new StoreUnusableError(fault);
+}

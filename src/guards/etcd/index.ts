@@ -1,0 +1,208 @@
+// The guard for data in etcd: the highest tokens are keys beside the user's, without a lease of etcd, and each guarded write
+// is one transaction that compares and writes. It speaks etcd's protocol itself, with the same code as the store, and is
+// told where as the store is. A transaction is sent to one member, once: a copy that came late would undo what the same
+// holder wrote after it.
+
+import type { Compare, KeyValue, Op } from "../../clients/etcd/kv.ts";
+import type { Members } from "../../clients/etcd/members.ts";
+import type { Names } from "../../clients/etcd/names.ts";
+import { openMembers } from "../../clients/etcd/open.ts";
+import { type EtcdOptions, settingsOf } from "../../clients/etcd/options.ts";
+import { range, txn } from "../../clients/etcd/rpc.ts";
+import { etcdOptionsOf } from "../../clients/etcd/url.ts";
+import { InvalidArgumentError, StaleTokenError, UntrustedTokenError } from "../../core/errors.ts";
+import type { OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+import { padToken } from "../../core/token.ts";
+// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+import { systemParts } from "../../runtime/system.ts";
+import {
+  checkBound,
+  checkLimit,
+  GUARD_OPTIONS,
+  type Guard,
+  type GuardOptions,
+  lastingSourceOf,
+  splitArguments,
+  type TokenSource,
+} from "../guard.ts";
+import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
+import { asked, LazyConnection } from "../shared/connection.ts";
+import { storedToken } from "../shared/stored.ts";
+import { aboutWrites, type EtcdWrite, isAboutWrites, opsOf } from "./writes.ts";
+
+export type { EtcdOptions } from "../../clients/etcd/options.ts";
+export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { EtcdBytes, EtcdWrite } from "./writes.ts";
+
+export interface EtcdGuardOptions extends GuardOptions {
+  /**
+   * The leases themselves are kept in this etcd under this prefix (etcdStore with the same address). Then a write is also
+   * refused once the lease has ended there, though nobody has taken over yet, and no token passes that was not granted.
+   * With leases of another store every write would be refused. @default false
+   */
+  readonly leasesHere?: boolean | undefined;
+  /**
+   * A request that has no answer after this long has failed, in milliseconds. Too small: a slow cluster looks like an
+   * outage. Too large: a holder waits that long to learn of one. @default 5,000
+   */
+  readonly limitMs?: number | undefined;
+}
+
+const ETCD_GUARD_OPTIONS: OptionNames<EtcdGuardOptions> = {
+  ...GUARD_OPTIONS,
+  leasesHere: true,
+  limitMs: true,
+};
+
+export interface EtcdGuard extends Guard, AsyncDisposable {
+  /**
+   * All of the writes in one transaction behind the comparison, or none. Answers the revision of etcd that they made.
+   * Without a source: under the lease of the `lease.run()` around the call.
+   */
+  write(source: TokenSource, writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
+  write(writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
+  raise(source?: TokenSource): Promise<void>;
+  highest(resource: string): Promise<bigint | undefined>;
+  /** Ends the connection; calls after it are refused. */
+  close(): Promise<void>;
+}
+
+/** Where: an etcd: URL, or what etcdStore() takes. All who write to the same data must name the same prefix. */
+export function etcdGuard(target: string | EtcdOptions, options: EtcdGuardOptions = {}): EtcdGuard {
+  return new GuardOnEtcd(target, options);
+}
+
+class GuardOnEtcd implements EtcdGuard {
+  readonly #names: Names;
+  readonly #members: LazyConnection<Members>;
+  readonly #writes = new ConditionalWrites<undefined>();
+  readonly #bound: string | undefined;
+  readonly #leasesHere: boolean;
+  readonly #limitMs: number;
+
+  constructor(target: string | EtcdOptions, options: EtcdGuardOptions) {
+    const given = typeof target === "string" ? etcdOptionsOf(target) : target;
+    if (typeof given !== "object" || given === null) {
+      throw new InvalidArgumentError(
+        'etcdGuard() needs an etcd: URL, or { endpoints: ["10.0.0.1:2379"] } as etcdStore() does.',
+      );
+    }
+    const settings = settingsOf(given, "etcdGuard()");
+    this.#names = settings.names;
+    this.#bound = checkBound("etcdGuard()", options, ETCD_GUARD_OPTIONS);
+    this.#leasesHere = options.leasesHere ?? false;
+    this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);
+    this.#members = new LazyConnection(
+      "The etcd guard",
+      () => openMembers(settings, systemParts().clock),
+      (members) => members.close(),
+    );
+  }
+
+  async write(
+    ...args: [TokenSource, readonly EtcdWrite[]] | [readonly EtcdWrite[]]
+  ): Promise<{ readonly revision: bigint }> {
+    const [given, writes] = splitArguments(args);
+    const ops = opsOf(writes, this.#names);
+    return { revision: await this.#step(lastingSourceOf(given, this.#bound), ops) };
+  }
+
+  async raise(given?: TokenSource): Promise<void> {
+    await this.#step(lastingSourceOf(given, this.#bound), []);
+  }
+
+  async highest(resource: string): Promise<bigint | undefined> {
+    return (await this.#look(checkResource(resource))).highest;
+  }
+
+  close(): Promise<void> {
+    return this.#members.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #step(source: TokenSource, ops: readonly Op[]): Promise<bigint> {
+    const { resource, token } = source;
+    // A revision has 63 bits; on the wire a larger token would look like another one.
+    if (this.#leasesHere && token >= 2n ** 63n) throw notHeld(resource, token);
+    const step: Conditional<undefined, bigint> = {
+      look: () => this.#look(resource),
+      write: (admitted, seen) => this.#write(resource, { token: admitted, seen, ops }),
+    };
+    return this.#writes.run(source, step);
+  }
+
+  async #look(resource: string): Promise<Seen<undefined>> {
+    const key = this.#names.highest(resource);
+    const { kvs } = await asked(resource, "reads", async () => {
+      const members = await this.#members.get();
+      return members.call(range, { key }, { limitMs: this.#limitMs });
+    });
+    return { highest: tokenIn(kvs[0]), mark: undefined };
+  }
+
+  async #write(
+    resource: string,
+    { token, seen, ops }: { token: bigint; seen: Seen<undefined>; ops: readonly Op[] },
+  ): ReturnType<Conditional<undefined, bigint>["write"]> {
+    const [key, lock] = [this.#names.highest(resource), this.#names.holder(resource)];
+    const value = Buffer.from(padToken(token));
+    const raise: Op[] = token === seen.highest ? [] : [{ put: { key, value, lease: 0n } }];
+    const transaction = {
+      when: [
+        stillSeen(key, seen.highest),
+        ...(this.#leasesHere
+          ? [{ key: lock, target: "create", is: "=", than: token } as const]
+          : []),
+      ],
+      yes: [...raise, ...ops],
+      no: [{ get: { key: lock, keysOnly: true } }],
+    };
+    const members = await asked(resource, "reads", () => this.#members.get());
+    const { succeeded, header, answers } = await asked(resource, "writes", () =>
+      members.call(txn, transaction, {
+        limitMs: this.#limitMs,
+        once: true,
+        foreseen: isAboutWrites,
+      }),
+    ).catch((error: unknown) => {
+      throw aboutWrites(error, resource);
+    });
+    if (succeeded) {
+      return { answer: header.revision, seen: { highest: token, mark: undefined } };
+    }
+    if (this.#leasesHere) refuseEnded(resource, token, answers[0]?.kvs[0]);
+    return undefined;
+  }
+}
+
+/** By value, which is as good as by revision: a highest that has risen never comes back to what it was. */
+function stillSeen(key: Buffer, highest: bigint | undefined): Compare {
+  return highest === undefined
+    ? { key, target: "create", is: "=", than: 0n }
+    : { key, target: "value", is: "=", than: Buffer.from(padToken(highest)) };
+}
+
+function tokenIn(kv: KeyValue | undefined): bigint | undefined {
+  return kv === undefined ? undefined : storedToken(kv.value.toString(), kv.key.toString());
+}
+
+/** The key of the lease, as the failed transaction found it: still its holder's, somebody else's, or gone. */
+function refuseEnded(resource: string, token: bigint, lock: KeyValue | undefined): void {
+  if (lock?.createRevision === token) return;
+  if (lock !== undefined && lock.createRevision > token) {
+    throw new StaleTokenError({ resource, offered: token, highest: lock.createRevision });
+  }
+  throw notHeld(resource, token);
+}
+
+function notHeld(resource: string, token: bigint): UntrustedTokenError {
+  return new UntrustedTokenError(
+    "notHeld",
+    `etcd holds no lease on "${resource}" with token ${token}: it has ended, or was never granted. Nothing was written.`,
+    { resource },
+  );
+}

@@ -1,0 +1,208 @@
+// The guard for a plain file: replace it whole, or append to it, from any process of this host. The highest tokens lie in
+// a small database beside it (file/ledger.ts), whose lock makes comparison and write one step. Two commits make it right
+// under kill -9 at any moment: the highest is raised and on the disk before the data is touched, and compared once more
+// under the lock in which the data is written. Readers need nothing of this: they open the file as ever.
+
+import { resolve } from "node:path";
+import type { Clock } from "../../async/clock.ts";
+import { checkPlace } from "../../clients/sqlite/file-identity.ts";
+import { GuardUnavailableError, InvalidArgumentError } from "../../core/errors.ts";
+import type { OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+import { systemParts } from "../../runtime/system.ts";
+import {
+  admit,
+  checkBound,
+  GUARD_OPTIONS,
+  type Guard,
+  type GuardOptions,
+  lastingSourceOf,
+  splitArguments,
+  type TokenSource,
+} from "../guard.ts";
+import { appendWhole, mend, replaceWhole, sizeOf } from "./data.ts";
+import { Ledger, LedgerLockedError, type Locked } from "./ledger.ts";
+
+export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+
+export interface FileGuardOptions extends GuardOptions {
+  /**
+   * The file that remembers the highest tokens. All who write to the same data must name the same one; by default they
+   * do, whichever way the path is written. @default the path with `.tenure` behind it
+   */
+  readonly ledger?: string | undefined;
+  /**
+   * A guarded write that finds the lock taken for this long is refused, and nothing is written. Too small: writers in a
+   * crowd are refused. Too large: behind a process that was stopped inside the lock, everyone waits that long. @default 5,000
+   */
+  readonly waitMs?: number | undefined;
+  /**
+   * True permits a network file system (NFS, SMB, FUSE and others) for the file and its ledger. Set it only if no other host
+   * can reach them: locks may not reach other hosts, and then a stale token can be admitted. @default false
+   */
+  readonly allowNetworkFileSystem?: boolean | undefined;
+  /** For tests. @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+const FILE_GUARD_OPTIONS: OptionNames<FileGuardOptions> = {
+  ...GUARD_OPTIONS,
+  ledger: true,
+  allowNetworkFileSystem: true,
+  waitMs: true,
+  clock: true,
+};
+
+export interface FileGuard extends Guard, AsyncDisposable {
+  /**
+   * Replaces the whole content of the file. Readers see either the old or the new content. The data is on the disk when the
+   * promise resolves. The new file keeps the mode of the old one, and its owner and group as far as this user may set them:
+   * root may set both, other users may set only a group that they belong to.
+   */
+  replace(data: string | Uint8Array): Promise<void>;
+  replace(source: TokenSource, data: string | Uint8Array): Promise<void>;
+  /** Adds the data at the end. On the disk when it resolves; an append that a crash has torn is cut off by the next write. */
+  append(data: string | Uint8Array): Promise<void>;
+  append(source: TokenSource, data: string | Uint8Array): Promise<void>;
+  raise(source?: TokenSource): Promise<void>;
+  highest(resource: string): Promise<bigint | undefined>;
+  /** Ends the connection to the ledger; calls after it are refused. */
+  close(): Promise<void>;
+}
+
+/** Somebody with the same token appends between our two steps; each time somebody gets on. */
+const ROUNDS_MAX = 1_000;
+
+type Data = string | Uint8Array;
+
+export function fileGuard(path: string, options: FileGuardOptions = {}): FileGuard {
+  return new GuardOnFile(path, options);
+}
+
+class GuardOnFile implements FileGuard {
+  readonly #bound: string | undefined;
+  readonly #file: string;
+  readonly #ledger: Ledger;
+
+  constructor(path: string, options: FileGuardOptions) {
+    this.#bound = checkBound("fileGuard()", options, FILE_GUARD_OPTIONS);
+    if (typeof path !== "string" || path === "")
+      throw new InvalidArgumentError("fileGuard(path) needs the path of a file.");
+    const place = { allowNetworkFileSystem: options.allowNetworkFileSystem ?? false };
+    // The real path, so that a guard that was given a link uses the same ledger and does not replace the link.
+    this.#file = checkPlace(path, place);
+    const waitMs = checkWait(options.waitMs ?? 5_000);
+    const clock = options.clock ?? systemParts().clock;
+    const file = resolve(options.ledger ?? `${this.#file}.tenure`);
+    this.#ledger = new Ledger({ file, clock, waitMs, ...place });
+  }
+
+  async replace(...args: [TokenSource, Data] | [Data]): Promise<void> {
+    const [given, data] = splitArguments(args);
+    const bytes = toBytes(data);
+    const source = lastingSourceOf(given, this.#bound);
+    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+      const done = await this.#locked(source, (locked) => {
+        // A noted append would be taken for torn by what the new data's length happens to be.
+        if (!isRaised(locked, source) || locked.append() !== undefined) return false;
+        replaceWhole(this.#file, bytes, () => admit(source, undefined));
+        return true;
+      });
+      if (done) return;
+      await this.#locked(source, (locked) => {
+        raiseTo(locked, source);
+        mend(this.#file, locked.append());
+        locked.endAppend();
+      });
+    }
+    throw this.#crowded(source);
+  }
+
+  async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
+    const [given, data] = splitArguments(args);
+    const bytes = toBytes(data);
+    const source = lastingSourceOf(given, this.#bound);
+    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+      // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
+      const begun = await this.#locked(source, (locked) => {
+        raiseTo(locked, source);
+        mend(this.#file, locked.append());
+        const append = { offset: sizeOf(this.#file), length: bytes.length };
+        locked.beginAppend(append);
+        return append;
+      });
+      const done = await this.#locked(source, (locked) => {
+        if (!isRaised(locked, source)) return false;
+        // Somebody else came between the two steps.
+        const latest = locked.append();
+        if (latest?.offset !== begun.offset || latest.length !== begun.length) return false;
+        if (sizeOf(this.#file) !== begun.offset) return false;
+        appendWhole(this.#file, bytes, begun.offset);
+        return true;
+      });
+      if (done) return;
+    }
+    throw this.#crowded(source);
+  }
+
+  async raise(given?: TokenSource): Promise<void> {
+    const source = lastingSourceOf(given, this.#bound);
+    await this.#locked(source, (locked) => raiseTo(locked, source));
+  }
+
+  async highest(resource: string): Promise<bigint | undefined> {
+    checkResource(resource);
+    return this.#ledger.read((locked) => locked.highest(resource));
+  }
+
+  close(): Promise<void> {
+    return this.#ledger.close();
+  }
+
+  async #locked<T>({ resource }: TokenSource, work: (locked: Locked) => T): Promise<T> {
+    try {
+      return await this.#ledger.locked(work);
+    } catch (cause) {
+      if (!(cause instanceof LedgerLockedError)) throw cause;
+      throw new GuardUnavailableError({ resource, detail: cause.message, applied: "no", cause });
+    }
+  }
+
+  #crowded({ resource }: TokenSource): GuardUnavailableError {
+    const detail = `others wrote to ${this.#file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written`;
+    return new GuardUnavailableError({ resource, detail, applied: "no" });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#ledger.close();
+  }
+}
+
+/** Admitted, and with the highest raised to this token. On the disk when the lock is given back. */
+function raiseTo(locked: Locked, source: TokenSource): void {
+  const highest = locked.highest(source.resource);
+  const token = admit(source, highest);
+  if (token !== highest) locked.raise(source.resource, token);
+}
+
+/** Whether an earlier step has raised the highest to this very token: only then may the data be touched. */
+function isRaised(locked: Locked, source: TokenSource): boolean {
+  const highest = locked.highest(source.resource);
+  return admit(source, highest) === highest;
+}
+
+function toBytes(data: unknown): Uint8Array {
+  if (typeof data === "string") return Buffer.from(data);
+  if (data instanceof Uint8Array) return data;
+  throw new InvalidArgumentError(
+    `Expected data as a text or bytes (Uint8Array), got ${typeof data}.`,
+  );
+}
+
+function checkWait(waitMs: number): number {
+  if (waitMs >= 0 && waitMs < 2 ** 31) return waitMs;
+  throw new InvalidArgumentError(
+    `\`waitMs\` must be a number of milliseconds, 0 or more, got ${waitMs}.`,
+  );
+}

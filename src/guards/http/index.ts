@@ -1,0 +1,259 @@
+// The guard for a service: requests carry the token in a header, and a handler runs only when it is admitted. The highest
+// tokens are kept in any other guard (SQLite, PostgreSQL, memory for one process). Comparison and handler are one step
+// within this process (http/turns.ts). Several processes behind one name share only the comparison: between it and the
+// handler's effect a newer holder may pass at another one, so there the handler writes through a guard of its own, which
+// finds the same token in the async context.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { runUnder } from "../../async/context.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+import { systemParts, warn } from "../../runtime/system.ts";
+import { checkLimit, type Guard, type TokenSource } from "../guard.ts";
+import { Admission, type Arrival } from "./admission.ts";
+import { HEADER } from "./header.ts";
+import { hasEnded, type NodeResponse, reject, whenEnded } from "./response.ts";
+
+/** What `waitMs` is by default. */
+const WAIT_MS = 10_000;
+
+export type { Guard, TokenSource } from "../guard.ts";
+export {
+  type FencedFetch,
+  type FencedFetchOptions,
+  type FencedInit,
+  fencedFetch,
+} from "./fetch.ts";
+export type { NodeResponse } from "./response.ts";
+
+/** What is asked of a verifier (tenure/guards/signed). */
+export interface TokenVerifier {
+  verify(text: string): TokenSource;
+}
+
+export interface HttpGuardOptions {
+  /** Where the highest tokens are kept: a guard that survives restarts, such as sqliteGuard(). */
+  readonly guard: Guard;
+  /** The resource that all requests here write to. Either this or `resourceOf`. */
+  readonly resource?: string | undefined;
+  /** The resource that this request writes to, by its path, say; it gets what the framework hands to handlers. */
+  // biome-ignore lint/suspicious/noExplicitAny: an IncomingMessage, or the request or context of a framework
+  readonly resourceOf?: ((request: any) => string) | undefined;
+  /** Believe only signed tokens: verifier({ keys }) of tenure/guards/signed. @default any token */
+  readonly signedBy?: TokenVerifier | undefined;
+  /**
+   * A handler waits until no handler of a lower token runs in this process. False: only the comparison is made, and the
+   * handler has to write through a guard of its own. @default true
+   */
+  readonly exclusive?: boolean | undefined;
+  /**
+   * How long a request waits for requests of earlier holders to end, in milliseconds; then it is answered with 503. Too
+   * small: the first requests of a new holder fail while a slow request of the former one is in progress. Too large: when a
+   * handler does not end, clients wait longer before they learn it. @default 10,000
+   */
+  readonly waitMs?: number | undefined;
+  /**
+   * Called with the error when the guard itself fails; the client gets 503 without details. What this function throws
+   * becomes a warning of the process. @default a warning of the process
+   */
+  readonly onError?: ((error: unknown) => unknown) | undefined;
+}
+
+const HTTP_GUARD_OPTIONS: OptionNames<HttpGuardOptions> = {
+  guard: true,
+  resource: true,
+  resourceOf: true,
+  signedBy: true,
+  exclusive: true,
+  waitMs: true,
+  onError: true,
+};
+
+export interface NodeRequest {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+export interface FastifyLikeReply {
+  code(status: number): unknown;
+  header(name: string, value: string): unknown;
+  send(body: string): unknown;
+  readonly raw: NodeResponse;
+}
+export interface HonoLikeContext {
+  readonly req: {
+    header(name: string): string | undefined;
+    readonly raw: { readonly signal?: AbortSignal };
+  };
+}
+
+export interface HttpGuard {
+  /**
+   * Wraps a handler of node:http or Express. It counts as running until its promise has settled. A handler that returns
+   * no promise counts as running until it has ended the response or the client has closed the connection.
+   */
+  guarded<
+    Request extends NodeRequest = IncomingMessage,
+    Response extends NodeResponse = ServerResponse,
+    Rest extends unknown[] = [],
+  >(
+    handler: (request: Request, response: Response, ...rest: Rest) => unknown,
+  ): (request: Request, response: Response, ...rest: Rest) => Promise<void>;
+  /**
+   * `app.use(fence.express)`, behind body parsers. The handlers count as running until they have ended the response or the
+   * client has closed the connection.
+   */
+  express(request: NodeRequest, response: NodeResponse, next: (error?: unknown) => void): void;
+  /** `{ preHandler: fence.fastify }` of a route, or `app.addHook("preHandler", fence.fastify)`. As with Express. */
+  fastify(request: NodeRequest, reply: FastifyLikeReply, done: (error?: Error) => void): void;
+  /** `app.use("/ledger/*", fence.hono)`. The handlers count as running until they have answered. */
+  hono(context: HonoLikeContext, next: () => Promise<void>): Promise<Response | undefined>;
+  /** The token a request was admitted with, for code that has lost the async context. Hono: `context.req.raw`. */
+  tokenOf(request: object): TokenSource | undefined;
+}
+
+export function httpGuard(options: HttpGuardOptions): HttpGuard {
+  checkOptions(options);
+  const { onError = warnOfGuard, waitMs = WAIT_MS } = options;
+  const { clock } = systemParts();
+  const report = (error: unknown): void => reportTo(onError, error);
+  const admission = new Admission({ ...options, waitMs, clock, onError: report });
+  return {
+    tokenOf: (request) => admission.tokenOf(request),
+    guarded:
+      (handler) =>
+      (request, response, ...rest) =>
+        guarded(admission, arrivalOf(request, response), {
+          response,
+          handler: () => handler(request, response, ...rest),
+        }),
+    express: (request, response, next) => {
+      const run = async (): Promise<void> => {
+        const entry = await admission.enter(arrivalOf(request, response));
+        if ("status" in entry) return reject(response, entry);
+        whenEnded(response, entry.leave);
+        if (!hasEnded(response)) await runUnder(entry.held, () => next());
+      };
+      run().catch(next);
+    },
+    fastify: (request, reply, done) => {
+      const { raw } = reply;
+      const run = async (): Promise<void> => {
+        const entry = await admission.enter(arrivalOf(request, raw));
+        if ("status" in entry) {
+          reject(raw, entry, () => {
+            reply.code(entry.status);
+            for (const [name, value] of Object.entries(entry.headers)) reply.header(name, value);
+            reply.send(entry.body);
+          });
+          return;
+        }
+        whenEnded(raw, entry.leave);
+        if (!hasEnded(raw)) await runUnder(entry.held, () => done());
+      };
+      run().catch(done);
+    },
+    hono: async (context, next) => {
+      const { raw } = context.req;
+      const header = context.req.header(HEADER);
+      const onGone = (leave: () => void): void => whenAborted(raw, leave);
+      const entry = await admission.enter({ request: context, key: raw, header, onGone });
+      if ("status" in entry) {
+        const { status, headers, body } = entry;
+        return new Response(body, { status, headers });
+      }
+      try {
+        await runUnder(entry.held, next);
+        return undefined;
+      } finally {
+        entry.leave();
+      }
+    },
+  };
+}
+
+async function guarded(
+  admission: Admission,
+  arrival: Arrival,
+  { response, handler }: { response: NodeResponse; handler: () => unknown },
+): Promise<void> {
+  const entry = await admission.enter(arrival);
+  if ("status" in entry) return reject(response, entry);
+  // The client has gone, or something else has answered it, while the request waited. Nothing was begun.
+  if (hasEnded(response)) return entry.leave();
+  let result: unknown;
+  try {
+    await runUnder(entry.held, () => {
+      result = handler();
+      return result;
+    });
+  } catch (error) {
+    entry.leave();
+    throw error;
+  }
+  if (isPromise(result)) entry.leave();
+  else whenEnded(response, entry.leave);
+}
+
+function arrivalOf(request: NodeRequest, response: NodeResponse): Arrival {
+  const onGone = (leave: () => void): void => whenEnded(response, leave);
+  return { request, key: request, header: headerOf(request), onGone };
+}
+
+function isPromise(result: unknown): boolean {
+  return typeof (result as { then?: unknown } | null | undefined)?.then === "function";
+}
+
+/** Calls back when the client of a Request of fetch's kind has closed its connection, where the server reports that. */
+function whenAborted(request: { readonly signal?: AbortSignal }, listener: () => void): void {
+  const { signal } = request;
+  if (signal?.aborted === true) listener();
+  else signal?.addEventListener("abort", listener, { once: true });
+}
+
+function headerOf({ headers }: NodeRequest): string | undefined {
+  const value = headers[HEADER.toLowerCase()];
+  return Array.isArray(value) ? value.join(", ") : value;
+}
+
+function warnOfGuard(error: unknown): void {
+  warn("The guard behind httpGuard() failed, and a request was answered with 503.", error);
+}
+
+/** An `onError` that fails must not end the process, nor keep the client from its answer. */
+function reportTo(onError: (error: unknown) => unknown, error: unknown): void {
+  const failed = (cause: unknown): void => {
+    warnOfGuard(error);
+    warn("The `onError` of httpGuard() failed itself. Let it catch its own errors.", cause);
+  };
+  try {
+    Promise.resolve(onError(error)).catch(failed);
+  } catch (cause) {
+    failed(cause);
+  }
+}
+
+function checkOptions(options: HttpGuardOptions): void {
+  checkOptionNames("httpGuard()", options, HTTP_GUARD_OPTIONS);
+  const { guard, resource, resourceOf, signedBy, waitMs, onError } = options;
+  if (typeof guard?.raise !== "function") {
+    throw new InvalidArgumentError(
+      "httpGuard({ guard }) needs the guard that keeps the highest tokens, e.g. sqliteGuard(database).",
+    );
+  }
+  if ((resource === undefined) === (resourceOf === undefined)) {
+    throw new InvalidArgumentError(
+      "httpGuard() needs either `resource` or `resourceOf(request)`: what the header says alone would let a client choose whose token it shows.",
+    );
+  }
+  if (resource !== undefined) checkResource(resource);
+  if (signedBy !== undefined && typeof signedBy?.verify !== "function") {
+    throw new InvalidArgumentError(
+      "`signedBy` takes a verifier({ keys }) of tenure/guards/signed.",
+    );
+  }
+  if (waitMs !== undefined) checkLimit("waitMs", waitMs);
+  if (onError !== undefined && typeof onError !== "function") {
+    throw new InvalidArgumentError(`\`onError\` must be a function, got ${typeof onError}.`);
+  }
+}

@@ -1,0 +1,308 @@
+// The guard for data in Redis: the highest tokens are keys beside the user's, without a ttl, and each guarded write is one
+// script call that compares, raises and writes. It works on the user's own client (ioredis or node-redis). Errors of
+// Redis and of the client keep class and message (redis/client.ts); what a failover can lose of the highest is what it can lose of any key.
+
+import { InvalidArgumentError, StaleTokenError, StoreUnusableError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+import { padToken, parseToken } from "../../core/token.ts";
+import {
+  admit,
+  checkBound,
+  GUARD_OPTIONS,
+  type Guard,
+  type GuardOptions,
+  lastingSourceOf,
+  splitArguments,
+  type TokenSource,
+} from "../guard.ts";
+import { type RedisGuardClient, type RedisValue, type Scripting, scriptingOf } from "./client.ts";
+import { keysUnder } from "./names.ts";
+import { CORRUPT, fenced, type Script, STALE, scripts } from "./script.ts";
+
+export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type {
+  IoredisScripting,
+  NodeRedisScripting,
+  RedisGuardClient,
+  RedisValue,
+} from "./client.ts";
+
+export interface RedisGuardOptions extends GuardOptions {
+  /**
+   * Names of the highest tokens begin with it. All who write to the same data must use the same one, or they do not see
+   * each other's tokens. On a cluster give it the hash tag of your keys: "{billing}:guard". @default "tenure:guard"
+   */
+  readonly prefix?: string | undefined;
+}
+
+export interface SetOptions {
+  /** The key goes away after this long. @default never */
+  readonly ttlMs?: number | undefined;
+}
+
+export interface ScriptInput {
+  readonly keys?: readonly string[] | undefined;
+  readonly args?: readonly (RedisValue | number | bigint)[] | undefined;
+}
+
+const REDIS_GUARD_OPTIONS: OptionNames<RedisGuardOptions> = { ...GUARD_OPTIONS, prefix: true };
+const SET_OPTIONS: OptionNames<SetOptions> = { ttlMs: true };
+const SCRIPT_INPUT: OptionNames<ScriptInput> = { keys: true, args: true };
+
+/** Every write takes the lease first, or leaves it out inside `lease.run()`. Stale: StaleTokenError, nothing written. */
+export interface RedisGuard extends Guard {
+  set(source: TokenSource, key: string, value: RedisValue, options?: SetOptions): Promise<void>;
+  set(key: string, value: RedisValue, options?: SetOptions): Promise<void>;
+  /** How many of the keys there were. */
+  del(source: TokenSource, ...keys: string[]): Promise<number>;
+  del(...keys: string[]): Promise<number>;
+  /** How many fields are new. */
+  hset(
+    source: TokenSource,
+    key: string,
+    fields: Readonly<Record<string, RedisValue>>,
+  ): Promise<number>;
+  hset(key: string, fields: Readonly<Record<string, RedisValue>>): Promise<number>;
+  /** The number it has become, exact up to Redis' own limit of 2^63. */
+  incr(source: TokenSource, key: string, by?: number | bigint): Promise<bigint>;
+  incr(key: string, by?: number | bigint): Promise<bigint>;
+  /** How many heard it. */
+  publish(source: TokenSource, channel: string, message: RedisValue): Promise<number>;
+  publish(channel: string, message: RedisValue): Promise<number>;
+  /**
+   * Your own Lua script behind the comparison. It sees its own KEYS and ARGV, and its answer or error comes back as from
+   * EVAL. A script that fails halfway keeps what it did, as always in Redis; the highest is raised by then.
+   */
+  script(source: TokenSource, lua: string, input?: ScriptInput): Promise<unknown>;
+  script(lua: string, input?: ScriptInput): Promise<unknown>;
+  raise(source?: TokenSource): Promise<void>;
+  highest(resource: string): Promise<bigint | undefined>;
+}
+
+/** More would not fit Lua's stack. */
+const WORDS_MAX = 4_000;
+/** The user's scripts by their text: hashing one takes longer than sending it. */
+const SCRIPTS_KEPT_MAX = 1_000;
+
+export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions = {}): RedisGuard {
+  const steps = new Steps(scriptingOf(client), options);
+  const fencedScripts = new Map<string, Script>();
+
+  function fencedOnce(lua: string): Script {
+    const known = fencedScripts.get(lua);
+    if (known !== undefined) return known;
+    checkLua(lua);
+    const made = fenced(lua);
+    if (fencedScripts.size >= SCRIPTS_KEPT_MAX) fencedScripts.clear();
+    fencedScripts.set(lua, made);
+    return made;
+  }
+
+  const command = (source: TokenSource | undefined, step: Omit<Step, "script">): Promise<unknown> =>
+    steps.run(source, { script: scripts.command, ...step });
+
+  return {
+    set: withSource(async (source, key, value, setOptions: SetOptions = {}) => {
+      checkOptionNames("set()", setOptions, SET_OPTIONS);
+      const words = [checkValue(value, "value")];
+      const keys = [checkKey(key)];
+      if (setOptions.ttlMs === undefined) {
+        await steps.run(source, { script: scripts.set, keys, words });
+      } else {
+        await command(source, { keys, words: ["SET", ...words, "PX", checkTtl(setOptions.ttlMs)] });
+      }
+    }),
+    del: withSource(async (source, ...keys) =>
+      Number(await command(source, { keys: checkKeys(keys), words: ["DEL"] })),
+    ),
+    hset: withSource(async (source, key, fields) => {
+      const words = ["HSET", ...checkFields(fields)];
+      return Number(await command(source, { keys: [checkKey(key)], words }));
+    }),
+    incr: withSource(async (source, key, by: unknown = 1) => {
+      const keys = [checkKey(key)];
+      const words = [checkStep(by)];
+      return BigInt(String(await steps.run(source, { script: scripts.incr, keys, words })));
+    }),
+    publish: withSource(async (source, channel, message) => {
+      const words = ["PUBLISH", checkKey(channel), checkValue(message, "message")];
+      return Number(await command(source, { keys: [], words }));
+    }),
+    script: withSource((source, lua, input: ScriptInput = {}) => {
+      checkOptionNames("script()", input, SCRIPT_INPUT);
+      const words = (input.args ?? []).map((word) =>
+        typeof word === "number" || typeof word === "bigint"
+          ? String(word)
+          : checkValue(word, "argument"),
+      );
+      const keys = input.keys === undefined ? [] : checkKeys(input.keys, 0);
+      return steps.run(source, { script: fencedOnce(lua as string), keys, words });
+    }),
+    raise: async (source) => {
+      await steps.run(source, { script: scripts.raise, keys: [], words: [] });
+    },
+    highest: (resource) => steps.highest(resource),
+  } as RedisGuard;
+}
+
+/** The first argument of every write may be left out inside `lease.run()`; a key, a channel or a script is always text. */
+function withSource<T>(
+  // biome-ignore lint/suspicious/noExplicitAny: the interface above states the types; here they are checked at run time
+  write: (source: TokenSource | undefined, ...rest: any[]) => Promise<T>,
+): (...given: unknown[]) => Promise<T> {
+  return async (...given) => {
+    if (typeof given[0] === "string") return await write(undefined, ...given);
+    const [source, rest] = splitArguments([given[0] as TokenSource, given.slice(1)]);
+    return await write(source, ...rest);
+  };
+}
+
+interface Step {
+  readonly script: Script;
+  readonly keys: readonly string[];
+  readonly words: readonly RedisValue[];
+}
+
+interface Known {
+  readonly resource: string;
+  readonly token: bigint;
+  readonly key: string;
+  readonly padded: string;
+}
+
+/** One script call per step, and its refusals in our words. */
+class Steps {
+  readonly #scripting: Scripting;
+  readonly #keyOf: (resource: string) => string;
+  readonly #resource: string | undefined;
+  #latest: Known | undefined;
+
+  constructor(scripting: Scripting, options: RedisGuardOptions) {
+    this.#scripting = scripting;
+    this.#keyOf = keysUnder(options.prefix ?? "tenure:guard");
+    this.#resource = checkBound("redisGuard()", options, REDIS_GUARD_OPTIONS);
+  }
+
+  /** Throws what can be told before anything is sent. */
+  run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
+    const source = lastingSourceOf(given, this.#resource);
+    if (keys.length + words.length > WORDS_MAX) {
+      throw new InvalidArgumentError(
+        `A guarded step takes at most ${WORDS_MAX} keys and values, got ${keys.length + words.length}. Split it.`,
+      );
+    }
+    const { key, padded } = this.#known(source);
+    const answer = this.#scripting.run({
+      script,
+      keys: [key, ...keys],
+      words: () => {
+        // The holder's own check, at the last moment before the words leave.
+        const token = admit(source, undefined);
+        return [token === source.token ? padded : padToken(token), ...words];
+      },
+    });
+    return answer.catch((error: unknown) => {
+      throw explained(error, { resource: source.resource, token: source.token, key });
+    });
+  }
+
+  /** The texts of the latest lease: a holder writes with the same one again and again. */
+  #known({ resource, token }: TokenSource): Known {
+    if (this.#latest?.resource !== resource || this.#latest.token !== token) {
+      this.#latest = { resource, token, key: this.#keyOf(resource), padded: padToken(token) };
+    }
+    return this.#latest;
+  }
+
+  async highest(resource: string): Promise<bigint | undefined> {
+    const key = this.#keyOf(checkResource(resource));
+    const text = await this.#scripting.get(key);
+    if (text === null || text === undefined) return undefined;
+    if (!/^\d{39}$/.test(String(text))) throw corrupt(key, String(text));
+    return parseToken(String(text));
+  }
+}
+
+function explained(
+  error: unknown,
+  step: { resource: string; token: bigint; key: string },
+): unknown {
+  const message = error instanceof Error ? error.message : "";
+  const { resource, token: offered, key } = step;
+  const stale = new RegExp(`\\b${STALE} (\\d{39})`).exec(message);
+  if (stale !== null) {
+    return new StaleTokenError({ resource, offered, highest: parseToken(stale[1] ?? "") });
+  }
+  const damaged = new RegExp(`\\b${CORRUPT} ([^]*)`).exec(message);
+  if (damaged !== null) return corrupt(key, damaged[1] ?? "");
+  if (/\bCROSSSLOT\b/.test(message)) {
+    return new InvalidArgumentError(
+      `On a cluster a guarded write and the highest token must share a slot; the highest is kept under "${key}". ` +
+        `Give your keys the same hash tag, the text in braces there, or give the guard theirs: redisGuard(client, { prefix: "{tag}:guard" }).`,
+      { resource, cause: error },
+    );
+  }
+  return error;
+}
+
+function corrupt(key: string, found: string): StoreUnusableError {
+  return new StoreUnusableError(
+    `The key "${key}" should hold a token of 39 digits, and holds ${JSON.stringify(found.slice(0, 60))}. Nothing was written. ` +
+      "Something else uses this name: give the guard another prefix, or set the key to the highest token, padded.",
+  );
+}
+
+function checkKey(key: unknown): string {
+  if (typeof key === "string" && key !== "") return key;
+  throw new InvalidArgumentError(`Expected a key or channel (a text), got ${describe(key)}.`);
+}
+
+function checkKeys(keys: readonly unknown[], atLeast = 1): string[] {
+  if (!Array.isArray(keys) || keys.length < atLeast) {
+    throw new InvalidArgumentError("Expected at least one key.");
+  }
+  return keys.map(checkKey);
+}
+
+function checkValue(value: unknown, what: string): RedisValue {
+  if (typeof value === "string" || Buffer.isBuffer(value)) return value;
+  throw new InvalidArgumentError(
+    `Expected a ${what} (a text or a Buffer), got ${describe(value)}.`,
+  );
+}
+
+function checkFields(fields: unknown): RedisValue[] {
+  const entries = typeof fields === "object" && fields !== null ? Object.entries(fields) : [];
+  if (entries.length === 0) {
+    throw new InvalidArgumentError("hset() needs an object with at least one field.");
+  }
+  return entries.flatMap(([field, value]) => [field, checkValue(value, `value of ${field}`)]);
+}
+
+function checkTtl(ttlMs: unknown): string {
+  if (Number.isSafeInteger(ttlMs) && Number(ttlMs) > 0) return String(ttlMs);
+  throw new InvalidArgumentError(
+    `\`ttlMs\` must be a whole number of milliseconds above 0, got ${describe(ttlMs)}.`,
+  );
+}
+
+function checkStep(by: unknown): string {
+  if (typeof by === "bigint" || Number.isSafeInteger(by)) return String(by);
+  throw new InvalidArgumentError(`incr() takes a whole number, got ${describe(by)}.`);
+}
+
+function checkLua(lua: unknown): void {
+  if (typeof lua !== "string" || lua.trim() === "") {
+    throw new InvalidArgumentError(`Expected a Lua script (a text), got ${describe(lua)}.`);
+  }
+  if (lua.startsWith("#!")) {
+    throw new InvalidArgumentError(
+      "A fenced script cannot begin with #! flags: the comparison stands before it. Leave that line out.",
+    );
+  }
+}
+
+function describe(value: unknown): string {
+  return value === "" ? "an empty text" : typeof value;
+}

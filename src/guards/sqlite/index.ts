@@ -1,0 +1,131 @@
+// The guard for data in a SQLite database: the highest tokens live in a table of that same database, so that the
+// comparison, the raised highest and the user's writes are one transaction, committed or rolled back together.
+// It works on the user's own open connection (better-sqlite3 or node:sqlite). SQLite's own errors, such as busy or
+// disk full, come out unchanged, as from any transaction of the user; nothing is written then.
+
+import { checkPlace } from "../../clients/sqlite/file-identity.ts";
+import type { OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+import {
+  admit,
+  checkBound,
+  GUARD_OPTIONS,
+  type Guard,
+  type GuardOptions,
+  lastingSourceOf,
+  refuseAsync,
+  refusePromise,
+  sourceOf,
+  splitArguments,
+  type TokenSource,
+} from "../guard.ts";
+import {
+  checkDatabase,
+  checkTable,
+  DEFAULT_TABLE,
+  firstOf,
+  type SqliteDatabase,
+} from "./database.ts";
+import { openAdmission } from "./protection.ts";
+import { openTokens } from "./tokens.ts";
+
+export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { SqliteDatabase, SqliteStatement } from "./database.ts";
+export { type ProtectedTable, protectedTables } from "./inspect.ts";
+export { protectSql, protectTable, unprotectTable } from "./protection.ts";
+
+export interface SqliteGuardOptions extends GuardOptions {
+  /**
+   * The table that keeps the highest tokens; made when it does not exist. All who write to the same data must name the
+   * same table, or they do not see each other's tokens. @default "tenure_guard"
+   */
+  readonly table?: string | undefined;
+  /**
+   * True permits a database on a network file system (NFS, SMB, FUSE and others). Set it only if no other host can reach the
+   * file: locks may not reach other hosts, and then a stale token can be admitted. @default false
+   */
+  readonly allowNetworkFileSystem?: boolean | undefined;
+}
+
+const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = {
+  ...GUARD_OPTIONS,
+  table: true,
+  allowNetworkFileSystem: true,
+};
+
+export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
+  /**
+   * Runs the write in one immediate transaction, behind the comparison, and returns what it returns. A stale token or
+   * a lost lease throws before the function is called; when the function throws, all is rolled back, also the highest.
+   * The function must be synchronous and must not begin or end a transaction of its own. Without a source: under the
+   * lease of the `lease.run()` around the call.
+   */
+  transaction<T>(write: (database: Database) => T): T;
+  transaction<T>(source: TokenSource, write: (database: Database) => T): T;
+  raise(source?: TokenSource): void;
+  highest(resource: string): bigint | undefined;
+}
+
+export function sqliteGuard<Database extends SqliteDatabase>(
+  database: Database,
+  options: SqliteGuardOptions = {},
+): SqliteGuard<Database> {
+  const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
+  const table = checkTable(options.table ?? DEFAULT_TABLE);
+  refuseSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
+  const tokens = openTokens(database, table);
+  const admission = openAdmission(database, table);
+  // A database in memory has no file, and ends with the process.
+  const file = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+  const isOnDisk = Boolean(firstOf(file));
+  const begin = database.prepare("BEGIN IMMEDIATE");
+  const commit = database.prepare("COMMIT");
+
+  function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
+    refuseAsync(write);
+    const source = isOnDisk ? lastingSourceOf(given, bound) : sourceOf(given, bound);
+    const { resource } = source;
+    // Outside of the try: where this fails (busy, or inside another transaction) there is nothing of ours to roll back.
+    begin.run();
+    try {
+      const highest = tokens.read(resource);
+      const token = admit(source, highest);
+      if (token !== highest) tokens.raise(resource, token);
+      const withdraw = admission.grant(resource, token);
+      const result = write(database);
+      refusePromise(result);
+      withdraw?.();
+      // The write may have taken long. What a lease allowed at its start is not committed after its end.
+      source.check?.();
+      commit.run();
+      return result;
+    } catch (error) {
+      rollBack(database);
+      throw error;
+    }
+  }
+
+  return {
+    transaction<T>(...args: [TokenSource, (db: Database) => T] | [(db: Database) => T]): T {
+      const [source, write] = splitArguments(args);
+      return guarded(source, write);
+    },
+    raise: (source) => guarded(source, () => undefined),
+    highest: (resource) => tokens.read(checkResource(resource)),
+  };
+}
+
+/** A database in memory or in a temporary file has no path, and no other process can open it. */
+function refuseSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
+  const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
+  const file = firstOf(row);
+  if (typeof file === "string" && file !== "") checkPlace(file, { allowNetworkFileSystem });
+}
+
+function rollBack(database: SqliteDatabase): void {
+  try {
+    database.exec("ROLLBACK");
+  } catch {
+    // SQLite has rolled back by itself, as it does when the disk is full. The caller gets the error that led here.
+  }
+}

@@ -1,0 +1,202 @@
+// The guard for data in ZooKeeper: the highest token of a resource is a node of its own, and each guarded write is one multi
+// that checks that node's version (or raises it) together with the user's writes. It speaks the protocol itself, with the
+// same code as the store, and is told where as the store is.
+
+import type { Call } from "../../clients/zookeeper/call.ts";
+import { refusalOf } from "../../clients/zookeeper/failures.ts";
+import {
+  CREATE,
+  check,
+  create,
+  ERROR,
+  getData,
+  type Message,
+  type MultiAnswer,
+  multi,
+  readDataAndStat,
+  readMulti,
+  setData,
+  sync,
+} from "../../clients/zookeeper/messages.ts";
+import { expectOk } from "../../clients/zookeeper/nodes.ts";
+import { openReader } from "../../clients/zookeeper/open.ts";
+import {
+  type Settings,
+  settingsOf,
+  type ZooKeeperOptions,
+} from "../../clients/zookeeper/options.ts";
+import type { Reader } from "../../clients/zookeeper/reader.ts";
+import { zookeeperOptionsOf } from "../../clients/zookeeper/url.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
+import type { OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+import { padToken } from "../../core/token.ts";
+// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+import { systemParts } from "../../runtime/system.ts";
+import {
+  checkBound,
+  checkLimit,
+  GUARD_OPTIONS,
+  type Guard,
+  type GuardOptions,
+  lastingSourceOf,
+  splitArguments,
+  type TokenSource,
+} from "../guard.ts";
+import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
+import { asked, LazyConnection, type Reach } from "../shared/connection.ts";
+import { storedToken } from "../shared/stored.ts";
+import { messagesOf, refusedWrite, type ZooKeeperWrite, type ZooKeeperWritten } from "./writes.ts";
+
+export type { ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
+export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { ZooKeeperData, ZooKeeperWrite, ZooKeeperWritten } from "./writes.ts";
+
+export interface ZooKeeperGuardOptions extends GuardOptions {
+  /**
+   * A request that has no answer after this long has failed, in milliseconds. Too small: a slow ensemble looks like an
+   * outage. Too large: a holder waits that long to learn of one. @default 5,000
+   */
+  readonly limitMs?: number | undefined;
+}
+
+const ZOOKEEPER_GUARD_OPTIONS: OptionNames<ZooKeeperGuardOptions> = {
+  ...GUARD_OPTIONS,
+  limitMs: true,
+};
+
+export interface ZooKeeperGuard extends Guard, AsyncDisposable {
+  /**
+   * All of the writes in one multi behind the comparison, or none. Answers one entry for each. Without a source: under the
+   * lease of the `lease.run()` around the call.
+   */
+  write(source: TokenSource, writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
+  write(writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
+  raise(source?: TokenSource): Promise<void>;
+  highest(resource: string): Promise<bigint | undefined>;
+  /** Ends the connection; calls after it are refused. */
+  close(): Promise<void>;
+}
+
+/** Where: a zookeeper: URL, or what zookeeperStore() takes. All who write to the same data must name the same root. */
+export function zookeeperGuard(
+  target: string | ZooKeeperOptions,
+  options: ZooKeeperGuardOptions = {},
+): ZooKeeperGuard {
+  return new GuardOnZooKeeper(target, options);
+}
+
+/** How often the node's data have been written; undefined where there is no node. */
+type Version = number | undefined;
+
+class GuardOnZooKeeper implements ZooKeeperGuard {
+  readonly #settings: Settings;
+  readonly #reader: LazyConnection<Reader>;
+  readonly #writes = new ConditionalWrites<Version>();
+  readonly #bound: string | undefined;
+  readonly #limitMs: number;
+
+  constructor(target: string | ZooKeeperOptions, options: ZooKeeperGuardOptions) {
+    const given = typeof target === "string" ? zookeeperOptionsOf(target) : target;
+    if (typeof given !== "object" || given === null) {
+      throw new InvalidArgumentError(
+        'zookeeperGuard() needs a zookeeper: URL, or { hosts: "h1:2181,h2:2181" } as zookeeperStore() does.',
+      );
+    }
+    const settings = settingsOf(given, "zookeeperGuard()");
+    this.#settings = settings;
+    this.#bound = checkBound("zookeeperGuard()", options, ZOOKEEPER_GUARD_OPTIONS);
+    this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);
+    this.#reader = new LazyConnection(
+      "The ZooKeeper guard",
+      () => openReader(settings, systemParts().clock, [settings.names.guards]),
+      (reader) => reader.close(new Error("the guard was closed")),
+    );
+  }
+
+  async write(
+    ...args: [TokenSource, readonly ZooKeeperWrite[]] | [readonly ZooKeeperWrite[]]
+  ): Promise<ZooKeeperWritten[]> {
+    const [given, writes] = splitArguments(args);
+    const messages = messagesOf(writes, this.#settings);
+    return this.#step(lastingSourceOf(given, this.#bound), messages);
+  }
+
+  async raise(given?: TokenSource): Promise<void> {
+    await this.#step(lastingSourceOf(given, this.#bound), []);
+  }
+
+  async highest(resource: string): Promise<bigint | undefined> {
+    return (await this.#look(checkResource(resource))).highest;
+  }
+
+  close(): Promise<void> {
+    return this.#reader.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #step(source: TokenSource, messages: readonly Message[]): Promise<ZooKeeperWritten[]> {
+    const step: Conditional<Version, ZooKeeperWritten[]> = {
+      look: () => this.#look(source.resource),
+      write: (token, seen) => this.#write(source.resource, { token, seen, messages }),
+    };
+    return this.#writes.run(source, step);
+  }
+
+  #look(resource: string): Promise<Seen<Version>> {
+    const path = this.#settings.names.highest(resource);
+    return this.#ask(resource, "reads", async (call) => {
+      // Both travel together: what is read is at least as new as this question.
+      const [, reply] = await Promise.all([call.send(sync(path)), call.send(getData(path))]);
+      if (reply.error === ERROR.noNode) return { highest: undefined, mark: undefined };
+      expectOk(reply, call);
+      const { data, stat } = readDataAndStat(reply.body);
+      return { highest: storedToken(data, path), mark: stat.version };
+    });
+  }
+
+  #write(
+    resource: string,
+    work: { token: bigint; seen: Seen<Version>; messages: readonly Message[] },
+  ): ReturnType<Conditional<Version, ZooKeeperWritten[]>["write"]> {
+    const { token, seen, messages } = work;
+    const path = this.#settings.names.highest(resource);
+    const comparison = this.#comparison(path, token, seen);
+    return this.#ask(resource, "writes", async (call) => {
+      const reply = await call.send(multi([comparison, ...messages]));
+      const answer: MultiAnswer =
+        reply.error === 0 ? readMulti(reply.body) : { error: reply.error, failedAt: -1, parts: [] };
+      const { error, failedAt, parts } = answer;
+      if (error === 0) {
+        const version = token === seen.highest ? seen.mark : (parts[0]?.stat?.version ?? 0);
+        const written = parts
+          .slice(1)
+          .map((part) => ({ path: part.path, version: part.stat?.version }));
+        return { answer: written, seen: { highest: token, mark: version } };
+      }
+      if (failedAt > 0) throw refusedWrite(error, failedAt - 1, { place: call.place, resource });
+      // The highest has been raised or made by somebody else since it was looked at.
+      const isMoved = error === (seen.mark === undefined ? ERROR.nodeExists : ERROR.badVersion);
+      if (isMoved) return undefined;
+      throw refusalOf(error, call.place);
+    });
+  }
+
+  /** The first part of every multi: it fails when the highest is not as it was seen, and everything with it. */
+  #comparison(path: string, token: bigint, { highest, mark }: Seen<Version>): Message {
+    const { acl } = this.#settings;
+    const data = padToken(token);
+    if (mark === undefined) return create({ path, data, acl, flags: CREATE.persistent });
+    return token === highest ? check(path, mark) : setData(path, data, mark);
+  }
+
+  #ask<T>(resource: string, reach: Reach, work: (call: Call) => Promise<T>): Promise<T> {
+    return asked(resource, reach, async () => {
+      const reader = await asked(resource, "reads", () => this.#reader.get());
+      return reader.run(this.#limitMs, work);
+    });
+  }
+}
