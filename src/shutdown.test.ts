@@ -1,7 +1,7 @@
 // Goal: onShutdown() refuses what cannot work before it touches a signal, and takes its handlers off again. What happens at a
 // signal is shown by real processes (test/process/election.test.ts).
 import { expect, test } from "vitest";
-import { makeWorld } from "../test/support/holder-world.ts";
+import { makeWorld } from "../test/support/holder/holder-world.ts";
 import { onShutdown, type ShutdownOptions } from "./shutdown.ts";
 
 test("bad options are named, and no handler is left behind", async () => {

@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { hasStopped } from "../../test/servers/process-tree.mjs";
-import type { Child, Told } from "../../test/support/child.ts";
+import type { Child, Told } from "../../test/support/process/child.ts";
 import { endChild, startChild } from "../overlap/children.ts";
 import { contestantsOf, engineIds, FLOCK, TIMING, TTL_MS } from "../overlap/contestants.ts";
 import type { Row, Section } from "../support.ts";

@@ -4,7 +4,7 @@
 import { CREATE, create, exists, remove } from "../../src/clients/zookeeper/messages.ts";
 import { zookeeperRequests } from "../../test/servers/requests.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../test/servers/zookeeper.ts";
-import { Console } from "../../test/support/zookeeper-nodes.ts";
+import { Console } from "../../test/support/stores/zookeeper-nodes.ts";
 import type { BenchServer, EngineBench, Floor } from "./engine.ts";
 
 const ACL = { scheme: "world", id: "anyone" } as const;

@@ -1,6 +1,6 @@
 // The processes of the safety trials. Each ends with its trial; all of them end with this process, also those that are stopped
 // and hear nothing, not even that their parent is gone.
-import { Child } from "../../test/support/child.ts";
+import { Child } from "../../test/support/process/child.ts";
 
 const living = new Set<Child>();
 process.once("exit", () => {

@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { startProxy } from "../../test/servers/proxy.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
-import type { Child, Told } from "../../test/support/child.ts";
-import { hostMs } from "../../test/support/history.ts";
+import { hostMs } from "../../test/support/faults/history.ts";
+import type { Child, Told } from "../../test/support/process/child.ts";
 import { endChild, startChild } from "./children.ts";
 import { type Contestant, TIMING, TTL_MS } from "./contestants.ts";
 

@@ -11,7 +11,7 @@ import { connect, type Tenure } from "../../src/index.ts";
 import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import { until } from "../../test/servers/ask.ts";
 import { continueTree, stopTree } from "../../test/servers/process-tree.mjs";
-import { writeLockIsFree } from "../../test/support/process-file.ts";
+import { writeLockIsFree } from "../../test/support/process/process-file.ts";
 import { type Order, RESOURCE, type Setting, TIMING, type Told } from "./messages.ts";
 import type { Ground } from "./resources.ts";
 import { openWriter, type Place, type Writer } from "./writers.ts";

@@ -14,7 +14,7 @@ import { startPostgres } from "../../test/servers/postgres.ts";
 import { startProxy, type TcpProxy } from "../../test/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../test/servers/redis.ts";
 import { startZooKeeper } from "../../test/servers/zookeeper.ts";
-import { Console } from "../../test/support/zookeeper-nodes.ts";
+import { Console } from "../../test/support/stores/zookeeper-nodes.ts";
 import { RESOURCE } from "./messages.ts";
 import type { ResourceName } from "./writers.ts";
 

@@ -15,7 +15,7 @@ import { redisGuard } from "../../src/guards/redis/index.ts";
 import { sqliteGuard } from "../../src/guards/sqlite/index.ts";
 import { zookeeperGuard } from "../../src/guards/zookeeper/index.ts";
 import { callEtcd } from "../../test/servers/etcd-gateway.ts";
-import { Console } from "../../test/support/zookeeper-nodes.ts";
+import { Console } from "../../test/support/stores/zookeeper-nodes.ts";
 
 export type ResourceName = "sqlite" | "file" | "http" | "redis" | "postgres" | "etcd" | "zookeeper";
 

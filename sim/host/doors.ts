@@ -1,5 +1,5 @@
 // Every way from a simulated world into the real one that is known: clocks, chance, timers, sockets, disks, processes. What
-// somebody kept in a variable before the world was closed is out of reach; the linter and test/tidy.test.ts look for those.
+// somebody kept in a variable before the world was closed is out of reach; the linter and test/repo/tidy.test.ts look for those.
 
 import childProcess from "node:child_process";
 import nodeCrypto from "node:crypto";

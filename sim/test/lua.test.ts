@@ -1,8 +1,8 @@
 // Goal: the scripts that run inside of the model of Redis do there what they do in Redis. Method: small scripts with the
-// answers of a real server (test/stores/redis-lua.test.ts asks it); what is not in our Lua is refused, never guessed.
+// answers of a real server (test/stores/redis/lua.test.ts asks it); what is not in our Lua is refused, never guessed.
 import { describe, expect, test } from "vitest";
 import { scriptDigest } from "../../src/clients/redis/digest.ts";
-import { luaSnippets } from "../../test/support/lua-snippets.ts";
+import { luaSnippets } from "../../test/support/stores/lua-snippets.ts";
 import { type Link, RedisServer } from "../models/redis/server.ts";
 import { Chance } from "../world/chance.ts";
 import { HostClocks } from "../world/host-clocks.ts";

@@ -2,7 +2,7 @@
 // suite on each, with the store's real code in front and virtual time behind.
 
 import { storeSuite } from "../../src/testing/index.ts";
-import { sideBySide } from "../../test/support/store-runner.ts";
+import { sideBySide } from "../../test/support/stores/store-runner.ts";
 import { etcdEngine } from "../models/etcd/index.ts";
 import { memoryEngine } from "../models/memory/index.ts";
 import type { Engine } from "../models/model.ts";

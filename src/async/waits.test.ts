@@ -1,6 +1,6 @@
 // Goal: no request hangs and no wait leaves a timer behind. Method: a manual clock whose pending timers are counted.
 import { expect, test } from "vitest";
-import { GRACE_MS, hang, outcome } from "../../test/support/holder-world.ts";
+import { GRACE_MS, hang, outcome } from "../../test/support/holder/holder-world.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { ManualClock } from "../testing/manual-clock.ts";
 import { orAborted } from "./signals.ts";

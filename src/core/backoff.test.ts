@@ -2,7 +2,7 @@
 // count of failures and any draw.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { anyDraw } from "../../test/support/holder-timings.ts";
+import { anyDraw } from "../../test/support/holder/holder-timings.ts";
 import { backoffMs } from "./backoff.ts";
 
 const backoff = fc

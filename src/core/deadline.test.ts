@@ -3,7 +3,7 @@
 // instants of sending, handling and answering; the deadline is taken through the session machine as the holder does.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { partOf, validTiming } from "../../test/support/holder-timings.ts";
+import { partOf, validTiming } from "../../test/support/holder/holder-timings.ts";
 import { marginOver, safeUntil } from "./deadline.ts";
 import { openSession, stepSession } from "./session-machine.ts";
 import { planTiming, type Timing } from "./timing.ts";

@@ -3,7 +3,7 @@
 // where it does not, by its time limit.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { anyDraw, partOf, validTiming } from "../../test/support/holder-timings.ts";
+import { anyDraw, partOf, validTiming } from "../../test/support/holder/holder-timings.ts";
 import {
   openSession,
   renewalBackoff,

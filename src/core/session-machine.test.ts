@@ -2,7 +2,7 @@
 // clock that only goes forward, every step compared with the rules. L3 has a file of its own.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { anyDraw, partOf, validTiming } from "../../test/support/holder-timings.ts";
+import { anyDraw, partOf, validTiming } from "../../test/support/holder/holder-timings.ts";
 import { marginOver } from "./deadline.ts";
 import {
   openSession,

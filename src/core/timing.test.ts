@@ -3,7 +3,7 @@
 // millisecond short.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { validTiming } from "../../test/support/holder-timings.ts";
+import { validTiming } from "../../test/support/holder/holder-timings.ts";
 import { InvalidArgumentError } from "./errors.ts";
 import {
   checkTiming,

@@ -1,8 +1,8 @@
 // Goal: nothing that a callback does ends the race in silence; followers see every leader, and nobody. Method: as in
 // election.test.ts.
 import { describe, expect, test } from "vitest";
-import { candidate, untilAsked } from "../../test/support/election-world.ts";
-import { flush, Gate, makeWorld } from "../../test/support/holder-world.ts";
+import { candidate, untilAsked } from "../../test/support/holder/election-world.ts";
+import { flush, Gate, makeWorld } from "../../test/support/holder/holder-world.ts";
 import type { ElectionOptions } from "./election.ts";
 import type { Lead } from "./reign.ts";
 

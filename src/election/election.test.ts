@@ -1,7 +1,7 @@
 // Goal: a candidate gets ready before it queues, leads under the lease, is told to stop, and comes back. Method: several
 // processes on one memory backend, on a manual clock.
 import { describe, expect, test } from "vitest";
-import { type Candidate, candidate, untilAsked } from "../../test/support/election-world.ts";
+import { type Candidate, candidate, untilAsked } from "../../test/support/holder/election-world.ts";
 import {
   down,
   flush,
@@ -11,7 +11,7 @@ import {
   RENEW_EVERY_MS,
   SAFE_MS,
   TIMING,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { ClosedError } from "../core/errors.ts";
 import type { ElectionEvent } from "./events.ts";
 import type { Lead } from "./reign.ts";

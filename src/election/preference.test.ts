@@ -1,7 +1,7 @@
 // Goal: rank and preference change who asks when, cost a bounded time when nobody comes, and never who holds the lease.
 // Method: as in election.test.ts.
 import { describe, expect, test } from "vitest";
-import { type Candidate, candidate } from "../../test/support/election-world.ts";
+import { type Candidate, candidate } from "../../test/support/holder/election-world.ts";
 import {
   down,
   flush,
@@ -9,7 +9,7 @@ import {
   makeWorld,
   TIMING,
   type World,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import type { ElectionOptions } from "./election.ts";
 
 /** Starts them one after the other, so that they queue in this order. */

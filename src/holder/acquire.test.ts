@@ -11,7 +11,7 @@ import {
   RENEW_EVERY_MS,
   SAFE_MS,
   TIMING,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { AcquireTimeoutError, StoreUnavailableError, StoreUnusableError } from "../core/errors.ts";
 import type { Tenure } from "../tenure.ts";
 import type { Lease } from "./lease.ts";

@@ -13,7 +13,7 @@ import {
   RENEW_EVERY_MS,
   SAFE_MS,
   TIMING,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { orAborted } from "../async/signals.ts";
 import { StoreUnavailableError, TokenRegressionError } from "../core/errors.ts";
 

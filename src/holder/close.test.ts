@@ -11,7 +11,7 @@ import {
   RENEW_EVERY_MS,
   SAFE_MS,
   TIMING,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { ClosedError, LeaseLostError, TenureError } from "../core/errors.ts";
 
 describe("close", () => {

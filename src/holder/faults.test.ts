@@ -13,7 +13,7 @@ import {
   outcome,
   TIMING,
   type World,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import type { Lease } from "./lease.ts";
 
 const RESOURCE = "settlement";

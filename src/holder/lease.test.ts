@@ -10,7 +10,7 @@ import {
   outcome,
   RENEW_EVERY_MS,
   SAFE_MS,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { LeaseInDoubtError, LeaseLostError } from "../core/errors.ts";
 import { currentLease } from "./context.ts";
 

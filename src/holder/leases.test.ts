@@ -7,7 +7,7 @@ import {
   makeWorld,
   outcome,
   RENEW_EVERY_MS,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import type { LeaseView } from "../stores/contract.ts";
 

@@ -11,7 +11,7 @@ import {
   outcome,
   RENEW_EVERY_MS,
   SAFE_MS,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { LeaseInDoubtError, LeaseLostError, StoreUnavailableError } from "../core/errors.ts";
 import { ManualClock } from "../testing/manual-clock.ts";
 

@@ -1,7 +1,7 @@
 // Goal: whoever gets a lease with guards gets it behind raised guards, or not at all, and soon. Method: memory guards and
 // guards that refuse or hang, on one manual clock; the store is asked afterwards who holds.
 import { describe, expect, test } from "vitest";
-import { candidate } from "../../test/support/election-world.ts";
+import { candidate } from "../../test/support/holder/election-world.ts";
 import {
   hang,
   makeWorld,
@@ -9,7 +9,7 @@ import {
   RENEW_EVERY_MS,
   SAFE_MS,
   TIMING,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
 import type { RaiseOptions, TokenSource } from "../guards/guard.ts";
 import { memoryGuard } from "../guards/memory/index.ts";

@@ -10,7 +10,7 @@ import {
   makeWorld,
   outcome,
   RENEW_EVERY_MS,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { LeaseLostError } from "../core/errors.ts";
 
 describe("revocation", () => {

@@ -9,7 +9,7 @@ import {
   RENEW_EVERY_MS,
   SAFE_MS,
   TIMING,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import type { TimerOptions } from "../async/clock.ts";
 import { planTiming } from "../core/timing.ts";
 import { memoryStore } from "../stores/memory/index.ts";

@@ -1,7 +1,7 @@
 // Goal: the line of callers in this process: one at a time, in order, and whoever leaves it leaves no gap. Method: the
 // class alone, with promises and abort signals.
 import { expect, test } from "vitest";
-import { outcome } from "../../test/support/holder-world.ts";
+import { outcome } from "../../test/support/holder/holder-world.ts";
 import { Turns } from "./turns.ts";
 
 const never = new AbortController().signal;

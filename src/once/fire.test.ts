@@ -1,7 +1,7 @@
 // Goal: a fire or an option that cannot be meant is rejected before the store is asked, and the message says what to change.
 // Method: bad values, each with what its message must contain.
 import { expect, test } from "vitest";
-import { makeWorld } from "../../test/support/holder-world.ts";
+import { makeWorld } from "../../test/support/holder/holder-world.ts";
 import type { OnceOptions } from "./once.ts";
 
 test("bad input says what to change", async () => {

@@ -10,7 +10,7 @@ import {
   makeWorld,
   outcome,
   TIMING,
-} from "../../test/support/holder-world.ts";
+} from "../../test/support/holder/holder-world.ts";
 import { orAborted } from "../async/signals.ts";
 import type { OnceOptions } from "./once.ts";
 

@@ -5,7 +5,7 @@
 import { performance } from "node:perf_hooks";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { Machine } from "../../test/support/clock-machine.ts";
+import { Machine } from "../../test/support/holder/clock-machine.ts";
 import { clockToken } from "../core/era.ts";
 import { SystemClock } from "./system-clock.ts";
 

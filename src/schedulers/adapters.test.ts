@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import { SchedulerRegistry } from "@nestjs/schedule";
 import { describe, expect, test, vi } from "vitest";
-import { flush, makeWorld, outcome } from "../../test/support/holder-world.ts";
+import { flush, makeWorld, outcome } from "../../test/support/holder/holder-world.ts";
 import type { Tenure } from "../tenure.ts";
 import { type CronerJob, oncePerFire } from "./croner/index.ts";
 import { lastFire as lastCronerFire } from "./croner/last-fire.ts";

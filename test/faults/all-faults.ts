@@ -1,7 +1,7 @@
 // Every fault, declared for one engine.
 
 import type { RunningServer } from "../servers/server.ts";
-import { type FaultEngine, faultTests } from "../support/fault-engine.ts";
+import { type FaultEngine, faultTests } from "../support/faults/fault-engine.ts";
 import { electionCrowd } from "./election-crowd.ts";
 import { electionFaults } from "./election-faults.ts";
 import { holderFaults } from "./holder-faults.ts";

@@ -2,9 +2,9 @@
 // session, and a change of the leader wakes those whom it concerns, not all of them.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import type { Child, Told } from "../support/child.ts";
-import type { Arena } from "../support/fault-arena.ts";
-import type { FaultEngine, FaultTests, Place } from "../support/fault-engine.ts";
+import type { Arena } from "../support/faults/fault-arena.ts";
+import type { FaultEngine, FaultTests, Place } from "../support/faults/fault-engine.ts";
+import type { Child, Told } from "../support/process/child.ts";
 
 const CANDIDATES = 50;
 const PROCESSES = 5;

@@ -8,9 +8,14 @@ import {
   expectSound,
   type Held,
   type Trial,
-} from "../support/fault-arena.ts";
-import { type AnyEngine, type Place, type SharedTests, usually } from "../support/fault-engine.ts";
-import { ms } from "../support/process-file.ts";
+} from "../support/faults/fault-arena.ts";
+import {
+  type AnyEngine,
+  type Place,
+  type SharedTests,
+  usually,
+} from "../support/faults/fault-engine.ts";
+import { ms } from "../support/process/process-file.ts";
 
 const CANDIDATES = 5;
 /** So long that no gap below half of it has anything to do with expiry, on any machine. */

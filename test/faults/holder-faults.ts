@@ -4,15 +4,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { continueTree, stopTree } from "../servers/process-tree.mjs";
-import { type CompeteOptions, expectSound } from "../support/fault-arena.ts";
+import { type CompeteOptions, expectSound } from "../support/faults/fault-arena.ts";
 import {
   type AnyEngine,
   type Place,
   type SharedTests,
   takeoverMaxMs,
   usually,
-} from "../support/fault-engine.ts";
-import { ms, writeLockIsFree } from "../support/process-file.ts";
+} from "../support/faults/fault-engine.ts";
+import { ms, writeLockIsFree } from "../support/process/process-file.ts";
 
 /** Stopped inside a write it would keep a SQLite file locked, and nobody could write until it goes on. */
 async function stopOutsideWrites(pid: number, files: readonly string[]): Promise<void> {

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import type { TcpProxy } from "../servers/proxy.ts";
 import type { RunningServer } from "../servers/server.ts";
-import type { Told } from "../support/child.ts";
 import {
   type Arena,
   type Contender,
@@ -13,14 +12,15 @@ import {
   type Held,
   type StandOffOptions,
   type Trial,
-} from "../support/fault-arena.ts";
+} from "../support/faults/fault-arena.ts";
 import {
   type FaultEngine,
   type FaultTests,
   takeoverMaxMs,
   usually,
-} from "../support/fault-engine.ts";
-import type { Fault } from "../support/history.ts";
+} from "../support/faults/fault-engine.ts";
+import type { Fault } from "../support/faults/history.ts";
+import type { Told } from "../support/process/child.ts";
 
 const CUTS = 10;
 const CUTS_AT_A_TIME = 5;

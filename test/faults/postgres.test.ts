@@ -1,7 +1,7 @@
 // Goal: on PostgreSQL the invariants hold under every fault. Method: real processes, a real server, recorded histories.
 import { startPostgres } from "../servers/postgres.ts";
 import { postgresRequests } from "../servers/requests.ts";
-import { usualTiming } from "../support/fault-engine.ts";
+import { usualTiming } from "../support/faults/fault-engine.ts";
 import { allFaults } from "./all-faults.ts";
 
 allFaults({

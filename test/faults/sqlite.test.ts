@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Child } from "../support/child.ts";
-import { faultTests, type Place, usualTiming } from "../support/fault-engine.ts";
+import { faultTests, type Place, usualTiming } from "../support/faults/fault-engine.ts";
+import type { Child } from "../support/process/child.ts";
 import { electionCrowd } from "./election-crowd.ts";
 import { electionFaults } from "./election-faults.ts";
 import { holderFaults } from "./holder-faults.ts";

@@ -12,8 +12,8 @@ import {
   expectSound,
   type Held,
   type Trial,
-} from "../support/fault-arena.ts";
-import { type FaultEngine, type FaultTests, usually } from "../support/fault-engine.ts";
+} from "../support/faults/fault-arena.ts";
+import { type FaultEngine, type FaultTests, usually } from "../support/faults/fault-engine.ts";
 
 /** Far below the limit of any request. */
 const WATCH_END_MAX_MS = 1_000;

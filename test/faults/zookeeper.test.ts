@@ -1,7 +1,7 @@
 // Goal: on ZooKeeper the invariants hold under every fault. Method: real processes, a real server, recorded histories.
 import { zookeeperRequests } from "../servers/requests.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
-import { usualTiming } from "../support/fault-engine.ts";
+import { usualTiming } from "../support/faults/fault-engine.ts";
 import { allFaults } from "./all-faults.ts";
 
 allFaults({

@@ -3,7 +3,7 @@
 // same schedule in the real library, one of them with its clock 300 ms late.
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { type Child, crew, type Told } from "../support/process-children.ts";
+import { type Child, crew, type Told } from "../support/process/process-children.ts";
 
 const SCHEDULER = new URL("./workers/scheduler.mjs", import.meta.url);
 const LATE_MS = 300;

@@ -2,9 +2,9 @@
 // loop until the lease is over and calls check() in the same turn, when no timer and no signal had a chance to tell.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crew } from "../support/process-children.ts";
-import { numberOf, peek, until } from "../support/process-file.ts";
-import { type Failure, puppet } from "../support/process-puppet.ts";
+import { crew } from "../support/process/process-children.ts";
+import { numberOf, peek, until } from "../support/process/process-file.ts";
+import { type Failure, puppet } from "../support/process/process-puppet.ts";
 
 const TIMING = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };
 const processes = crew();

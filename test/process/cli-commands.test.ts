@@ -8,7 +8,7 @@ import { EXIT } from "../../src/cli/exit-codes.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
-import { type Cli, type CliWorld, cliWorlds, SHORT } from "../support/cli.ts";
+import { type Cli, type CliWorld, cliWorlds, SHORT } from "../support/process/cli.ts";
 
 const world = cliWorlds();
 const redis = useServer(startRedis);

@@ -9,9 +9,9 @@ import { postgresGuard } from "../../src/guards/postgres/index.ts";
 import { sqliteGuard } from "../../src/guards/sqlite/index.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
-import { type Cli, type CliExit, type CliWorld, cliWorlds } from "../support/cli.ts";
-import { useLedgers } from "../support/postgres-guard-harness.ts";
-import { userFiles } from "../support/sqlite-guard-files.ts";
+import { useLedgers } from "../support/guards/postgres-guard-harness.ts";
+import { userFiles } from "../support/guards/sqlite-guard-files.ts";
+import { type Cli, type CliExit, type CliWorld, cliWorlds } from "../support/process/cli.ts";
 
 const world = cliWorlds();
 const { newFile, open } = await userFiles();

@@ -7,8 +7,14 @@ import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { type Cli, type CliWorld, cliWorlds, SHORT, SHORT_RENEWAL_MS } from "../support/cli.ts";
-import { hostMs, until } from "../support/process-file.ts";
+import {
+  type Cli,
+  type CliWorld,
+  cliWorlds,
+  SHORT,
+  SHORT_RENEWAL_MS,
+} from "../support/process/cli.ts";
+import { hostMs, until } from "../support/process/process-file.ts";
 
 const world = cliWorlds();
 const STUBBORN = fileURLToPath(new URL("./workers/stubborn.mjs", import.meta.url));

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit-codes.ts";
 import { connect } from "../../src/index.ts";
-import { type CliWorld, cliWorlds } from "../support/cli.ts";
+import { type CliWorld, cliWorlds } from "../support/process/cli.ts";
 
 const world = cliWorlds();
 

@@ -7,8 +7,8 @@ import { describe, expect, test } from "vitest";
 import { hasMembers } from "../../src/cli/child/members.ts";
 import { Reaper } from "../../src/cli/child/reaper.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { type CliWorld, cliWorlds, PROGRAM, SHORT } from "../support/cli.ts";
-import { hostMs, until } from "../support/process-file.ts";
+import { type CliWorld, cliWorlds, PROGRAM, SHORT } from "../support/process/cli.ts";
+import { hostMs, until } from "../support/process/process-file.ts";
 
 const world = cliWorlds();
 

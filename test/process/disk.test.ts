@@ -13,9 +13,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { expect, type TestContext, test } from "vitest";
-import { crew } from "../support/process-children.ts";
-import { numberOf, peek } from "../support/process-file.ts";
-import { failed, type Puppet, puppet } from "../support/process-puppet.ts";
+import { crew } from "../support/process/process-children.ts";
+import { numberOf, peek } from "../support/process/process-file.ts";
+import { failed, type Puppet, puppet } from "../support/process/process-puppet.ts";
 
 const TIMING = { ttlMs: 3_000, renewEveryMs: 500, clockErrorMs: 30, roundTripMs: 300 };
 const processes = crew();

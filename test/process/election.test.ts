@@ -3,7 +3,7 @@
 // the host's clock. Elections under faults are in test/faults/, on every engine.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Child, crew, type Told } from "../support/process-children.ts";
+import { type Child, crew, type Told } from "../support/process/process-children.ts";
 
 const TIMING = { ttlMs: 2_000, clockErrorMs: 50, roundTripMs: 350, renewEveryMs: 500 };
 const CANDIDATE = new URL("./workers/candidate.mjs", import.meta.url);

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Example, stages } from "../support/example.ts";
+import { type Example, stages } from "../support/process/example.ts";
 
 const stage = stages();
 const PATIENCE = { timeout: 60_000, interval: 100 };

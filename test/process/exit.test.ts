@@ -2,9 +2,9 @@
 // Method: workers without stdin, sockets or timers of their own; the test watches when and how they end.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Child, crew } from "../support/process-children.ts";
-import { hostMs, ms, peek, until } from "../support/process-file.ts";
-import { puppet } from "../support/process-puppet.ts";
+import { type Child, crew } from "../support/process/process-children.ts";
+import { hostMs, ms, peek, until } from "../support/process/process-file.ts";
+import { puppet } from "../support/process/process-puppet.ts";
 
 const LONER = new URL("./workers/loner.mjs", import.meta.url);
 const LOCKER = new URL("./workers/locker.mjs", import.meta.url);

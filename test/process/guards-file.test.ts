@@ -5,7 +5,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "n
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { fileGuard } from "../../src/guards/file/index.ts";
-import { crew } from "../support/process-children.ts";
+import { crew } from "../support/process/process-children.ts";
 
 const WRITER = new URL("./workers/file-writer.mjs", import.meta.url);
 const ROUNDS = 12;

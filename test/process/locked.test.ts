@@ -3,9 +3,9 @@
 // process asks, and a third waits.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Child, crew } from "../support/process-children.ts";
-import { ms, numberOf, peek, until } from "../support/process-file.ts";
-import { failed, puppet } from "../support/process-puppet.ts";
+import { type Child, crew } from "../support/process/process-children.ts";
+import { ms, numberOf, peek, until } from "../support/process/process-file.ts";
+import { failed, puppet } from "../support/process/process-puppet.ts";
 
 const LOCKER = new URL("./workers/locker.mjs", import.meta.url);
 const processes = crew();

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type Child, crew } from "../support/process-children.ts";
+import { type Child, crew } from "../support/process/process-children.ts";
 
 const FIRE = new URL("./workers/fire.mjs", import.meta.url);
 const TIMING = { ttlMs: 2_000, clockErrorMs: 50, roundTripMs: 350, renewEveryMs: 500 };

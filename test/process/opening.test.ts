@@ -4,9 +4,9 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crew } from "../support/process-children.ts";
-import { numberOf, peek } from "../support/process-file.ts";
-import { failed, puppet } from "../support/process-puppet.ts";
+import { crew } from "../support/process/process-children.ts";
+import { numberOf, peek } from "../support/process/process-file.ts";
+import { failed, puppet } from "../support/process/process-puppet.ts";
 
 const OPENER = new URL("./workers/opener.mjs", import.meta.url);
 const OPENERS = 16;

@@ -5,9 +5,9 @@
 import { copyFileSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crew } from "../support/process-children.ts";
-import { hostMs, numberOf, peek, until } from "../support/process-file.ts";
-import { failed, type Held, type Puppet, puppet } from "../support/process-puppet.ts";
+import { crew } from "../support/process/process-children.ts";
+import { hostMs, numberOf, peek, until } from "../support/process/process-file.ts";
+import { failed, type Held, type Puppet, puppet } from "../support/process/process-puppet.ts";
 
 const TIMING = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };
 const processes = crew();

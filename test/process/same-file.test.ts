@@ -7,9 +7,9 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, type TestContext, test } from "vitest";
 import { fileGuard } from "../../src/guards/file/index.ts";
-import { crew } from "../support/process-children.ts";
-import { hostMs } from "../support/process-file.ts";
-import { failed, puppet } from "../support/process-puppet.ts";
+import { crew } from "../support/process/process-children.ts";
+import { hostMs } from "../support/process/process-file.ts";
+import { failed, puppet } from "../support/process/process-puppet.ts";
 
 const TIMING = { ttlMs: 1_500, clockErrorMs: 10, roundTripMs: 200 };
 const FUSE = new URL("./workers/fuse.mjs", import.meta.url);

@@ -4,9 +4,16 @@
 // after a stop (reliability.md 6.1: 137 of 150 runs leak there when a timer is the guard), so only check() can refuse.
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { type Child, crew, type Told } from "../support/process-children.ts";
-import { hostMs, ms, numberOf, peek, until, writeLockIsFree } from "../support/process-file.ts";
-import { type Failure, puppet } from "../support/process-puppet.ts";
+import { type Child, crew, type Told } from "../support/process/process-children.ts";
+import {
+  hostMs,
+  ms,
+  numberOf,
+  peek,
+  until,
+  writeLockIsFree,
+} from "../support/process/process-file.ts";
+import { type Failure, puppet } from "../support/process/process-puppet.ts";
 
 const ACTOR = new URL("./workers/actor.mjs", import.meta.url);
 const TIMING = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };

@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crew } from "../support/process-children.ts";
+import { crew } from "../support/process/process-children.ts";
 
 const ENTRIES = new URL("./workers/entries.mjs", import.meta.url);
 const PROCESSES = 16;

@@ -1,7 +1,7 @@
 // Goal: where a server cannot run, its tests are skipped with the reason, and TENURE_REQUIRE_ENGINES=1 makes failures
 // of those skips. Method: a vitest run of its own over a file made here, with the reporter of the house.
 import { expect, test } from "vitest";
-import { nestedVitest } from "../support/nested-vitest.ts";
+import { nestedVitest } from "../support/repo/nested-vitest.ts";
 
 const FILE = `
 import { describe, expect, test } from "vitest";

@@ -3,8 +3,8 @@
 // Plain busy_timeout fails here: it lets one of two saturating writers wait for seconds.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crew } from "../support/process-children.ts";
-import { ms } from "../support/process-file.ts";
+import { crew } from "../support/process/process-children.ts";
+import { ms } from "../support/process/process-file.ts";
 
 const SATURATOR = new URL("../process/workers/saturator.mjs", import.meta.url);
 const WRITERS = 4;

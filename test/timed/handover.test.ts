@@ -3,9 +3,9 @@
 // that never comes free while their processor time is counted.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crew } from "../support/process-children.ts";
-import { hostMs, ms, numberOf, peek, percentile, until } from "../support/process-file.ts";
-import { puppet } from "../support/process-puppet.ts";
+import { crew } from "../support/process/process-children.ts";
+import { hostMs, ms, numberOf, peek, percentile, until } from "../support/process/process-file.ts";
+import { puppet } from "../support/process/process-puppet.ts";
 
 const HANDOVERS = 100;
 const WAITERS = 4;

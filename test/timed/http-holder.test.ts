@@ -5,7 +5,7 @@
 import { expect, test } from "vitest";
 import { type HolderSetup, type HolderTimes, holderTimes } from "../../bench/guards-http.ts";
 import { quantile } from "../../bench/support.ts";
-import { ms } from "../support/process-file.ts";
+import { ms } from "../support/process/process-file.ts";
 
 const SLICES_MIN = 3;
 const SLICES_MAX = 20;

@@ -5,9 +5,9 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
-import { type Child, crew } from "../support/process-children.ts";
-import { hostMs, ms, numberOf, peek, until } from "../support/process-file.ts";
-import { puppet } from "../support/process-puppet.ts";
+import { type Child, crew } from "../support/process/process-children.ts";
+import { hostMs, ms, numberOf, peek, until } from "../support/process/process-file.ts";
+import { puppet } from "../support/process/process-puppet.ts";
 
 const RAIDER = new URL("../process/workers/raider.mjs", import.meta.url);
 const KILLS = process.env.TENURE_LONG === "1" ? 1_000 : 300;

@@ -3,9 +3,9 @@
 // chains run at once, each on its own file.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crew } from "../support/process-children.ts";
-import { hostMs, ms, numberOf, peek, until } from "../support/process-file.ts";
-import { puppet } from "../support/process-puppet.ts";
+import { crew } from "../support/process/process-children.ts";
+import { hostMs, ms, numberOf, peek, until } from "../support/process/process-file.ts";
+import { puppet } from "../support/process/process-puppet.ts";
 
 const TIMING = { ttlMs: 2_000, clockErrorMs: 20, roundTripMs: 200 };
 const RENEW_EVERY_MS = TIMING.ttlMs / 3;

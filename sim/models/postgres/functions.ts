@@ -1,5 +1,5 @@
 // What src/stores/postgres/functions.ts says in SQL, in TypeScript: one function for each, in the same order, under the same
-// name, so that the two can be read side by side. test/stores/postgres-model.test.ts runs both on the same calls and
+// name, so that the two can be read side by side. test/stores/postgres/model.test.ts runs both on the same calls and
 // compares every answer.
 
 import { higher, nextToken, startOfEra } from "../../../src/core/era.ts";

@@ -3,7 +3,7 @@
 import type { Mutant } from "../mutant.ts";
 
 const eraTest = "src/core/era.test.ts";
-const redisTest = "test/stores/redis-eras.test.ts";
+const redisTest = "test/stores/redis/eras.test.ts";
 
 export const ERA_MUTANTS: readonly Mutant[] = [
   {
@@ -49,7 +49,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
     find: "if not last then startEra(lease.token or '0')",
     replace: "if not last then redis.call('SET', counter, lease.token or '0')",
     store: "redis",
-    test: "test/stores/redis-keys.test.ts",
+    test: "test/stores/redis/keys.test.ts",
   },
   {
     name: "sqlite: tokens do not follow the clock",
@@ -57,7 +57,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
     find: "DO UPDATE SET token = max(token + 1, excluded.token),",
     replace: "DO UPDATE SET token = token + 1,",
     store: "sqlite",
-    test: "test/stores/sqlite-eras.test.ts",
+    test: "test/stores/sqlite/eras.test.ts",
   },
   {
     name: "sqlite: the holder of a deleted row is not told",
@@ -65,7 +65,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
     find: "CREATE TRIGGER lease_deleted AFTER DELETE ON lease WHEN OLD.session IS NOT NULL BEGIN",
     replace: "CREATE TRIGGER lease_deleted AFTER DELETE ON lease WHEN OLD.session IS NULL BEGIN",
     store: "sqlite",
-    test: "test/stores/sqlite-eras.test.ts",
+    test: "test/stores/sqlite/eras.test.ts",
   },
   {
     name: "postgres: a notification of a stranger is believed to be JSON",

@@ -6,9 +6,9 @@ import type { Mutant } from "../mutant.ts";
 const sql = "stores/postgres/functions.ts";
 const copy = "sim/stores/postgres/functions.ts";
 /** The real server and the model, asked the same. */
-const modelTest = "test/stores/postgres-model.test.ts";
+const modelTest = "test/stores/postgres/model.test.ts";
 /** A real failover. */
-const hostsTest = "test/stores/postgres-hosts.test.ts";
+const hostsTest = "test/stores/postgres/hosts.test.ts";
 
 export const POSTGRES_MUTANTS: readonly Mutant[] = [
   {

@@ -43,7 +43,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     replace: `      const at = this.#lately();
       const ttlMs = this.#tables.prolong`,
     store: "sqlite",
-    test: "test/stores/sqlite-file.test.ts",
+    test: "test/stores/sqlite/file.test.ts",
   },
   {
     name: "sqlite: a withdrawal takes what is not its own",
@@ -92,7 +92,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     file: store,
     find: "Math.round(at.nowMs + this.#parts.clock.now() - this.#readAt)",
     replace: "at.nowMs",
-    test: "test/stores/sqlite-order.test.ts",
+    test: "test/stores/sqlite/order.test.ts",
     store: "sqlite",
   },
   {
@@ -100,7 +100,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     file: tables,
     find: "iif(ttl_ms > 0, ttl_ms + ?, 0)",
     replace: "iif(ttl_ms > 0, ttl_ms + ?, 1000)",
-    test: "test/stores/sqlite-order.test.ts",
+    test: "test/stores/sqlite/order.test.ts",
     store: "sqlite",
   },
   {

@@ -38,7 +38,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     replace:
       "      this.#version === TAKEN || (this.#version === UNMARKED && !this.#wasInDoubt) ||\n",
     store: "zookeeper",
-    test: "test/stores/zookeeper-unmarked.test.ts",
+    test: "test/stores/zookeeper/unmarked.test.ts",
   },
   {
     name: "zookeeper: what was known is believed when the own place is gone",
@@ -46,7 +46,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     find: "multi([check(own, WAITING), remove(path, UNMARKED)])",
     replace: "multi([remove(path, UNMARKED)])",
     store: "zookeeper",
-    test: "test/stores/zookeeper-unmarked.test.ts",
+    test: "test/stores/zookeeper/unmarked.test.ts",
   },
   {
     name: "zookeeper: a look that fails asks for the grant",
@@ -54,7 +54,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     find: "failures > FAILURES_MAX",
     replace: "failures > 0 * FAILURES_MAX",
     store: "zookeeper",
-    test: "test/stores/zookeeper-queue.test.ts",
+    test: "test/stores/zookeeper/queue.test.ts",
   },
   {
     name: "zookeeper: who comes to be the first is passed over at once",

@@ -1,5 +1,5 @@
 // Goal: what was given back lately is given back once more behind a failover, until it is answered, and never without one. Method:
-// requests that are counted; the failover itself is in test/stores/postgres-hosts.test.ts.
+// requests that are counted; the failover itself is in test/stores/postgres/hosts.test.ts.
 import { expect, test } from "vitest";
 import { RecentlyGivenBack } from "./given-back.ts";
 

@@ -1,7 +1,7 @@
 // Goal: a waiter is woken by whichever comes first, no ring is lost between two waits, and nothing is left behind. Method: a
 // manual clock.
 import { describe, expect, test } from "vitest";
-import { outcome } from "../../../test/support/holder-world.ts";
+import { outcome } from "../../../test/support/holder/holder-world.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { Bell } from "./bell.ts";
 

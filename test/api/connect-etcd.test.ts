@@ -1,0 +1,44 @@
+// Goal: an etcd: URL leads to the options that it names, and a bad one gets an error that says what to change, before
+// anything is connected. Method: through connect() where it must fail, through the parser where it must not.
+import { describe, expect, test } from "vitest";
+import { etcdOptionsOf } from "../../src/clients/etcd/url.ts";
+import { connect } from "../../src/connect.ts";
+
+describe("a bad etcd: URL", () => {
+  test.each([
+    ["no host", "etcd://", /host 1 is not a host name/],
+    ["no host but a path", "etcd:///p", /host 1 is not a host name/],
+    ["a bad port", "etcd://a:1,b:x/p", /host 2 is not a host name/],
+    ["an unknown setting", "etcd://a?prefix=p", /unknown setting.*prefix is the path/],
+    ["a user alone", "etcd://root@a:2379", /belong together: etcd:\/\/user:password@host/],
+    ["a bad escape", "etcd://a:%zz@b", /"%" in its user or password.*%25/],
+    ["a bad prefix", "etcd://a/x%20y", /`prefix` must be 1 to 128/],
+    ["a bad limit", "etcd://a/?connect-ms=soon", /`connectMs` must be a number/],
+    ["a file that is not there", "etcds://a?cert=none.pem", /`cert`.*cannot be read \(ENOENT\)/],
+    ["a setting for TLS without it", "etcd://a?servername=b", /begin the URL with etcds:/],
+  ])("with %s is refused with what to write instead", async (_, url, message) => {
+    const error: unknown = await connect(url).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: "INVALID_ARGUMENT", retryable: false });
+    expect((error as Error).message).toMatch(message);
+  });
+
+  test("never repeats a password", async () => {
+    for (const url of ["etcd://root:geheim@a:b:c/p", "etcd://root:geheim@/p"]) {
+      const error: unknown = await connect(url).catch((reason: unknown) => reason);
+      expect(String(error)).not.toContain("geheim");
+    }
+  });
+});
+
+describe("a good etcd: URL", () => {
+  test.each([
+    ["etcd://a", { endpoints: ["a"] }],
+    ["etcd://a:1,b:2,[::1]:3/p/q", { endpoints: ["a:1", "b:2", "[::1]:3"], prefix: "p/q" }],
+    ["etcds://a/?connect-ms=700", { endpoints: ["a"], tls: {}, connectMs: 700 }],
+    ["etcds://a?servername=b", { endpoints: ["a"], tls: { servername: "b" } }],
+    ["etcd://u%3A:p%40:@a", { endpoints: ["a"], username: "u:", password: "p@:" }],
+    ["ETCD://u:p%40w@a", { endpoints: ["a"], username: "u", password: "p@w" }],
+  ])("%s", (url, options) => {
+    expect(etcdOptionsOf(url)).toEqual(options);
+  });
+});

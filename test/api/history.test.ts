@@ -1,0 +1,194 @@
+// Goal: the judge of recorded histories finds every breach, and calls a history that proves nothing invalid. Method: one
+// good history, as a cut-off trial leaves it, and for each rule the same one with the single change that breaks it.
+import { describe, expect, test } from "vitest";
+import { type Happening, parseHistory } from "../support/faults/history.ts";
+import { type Expectation, type Invariant, judge } from "../support/faults/history-checks.ts";
+
+const a = { process: "a", resource: "r", token: 1n };
+const b = { process: "b", resource: "r", token: 2n };
+const expectation: Expectation = { grantsMin: 2, actsMin: 4, livelyWithinMs: 2_000 };
+
+/** a holds, is cut off at 300, stops at 900, and b is granted at 1000; a comes back at 1500 and is refused. */
+const good: readonly Happening[] = [
+  { event: "granted", ...a, askedAt: 90, at: 100, safeUntil: 700 },
+  { event: "wrote", ...a, began: 105, at: 106, outcome: "admitted", late: false },
+  { event: "acted", ...a, began: 110, at: 111 },
+  { event: "renewed", ...a, at: 250, safeUntil: 900 },
+  { event: "fault", what: "cut", process: "a", effect: "unreachable", at: 300 },
+  { event: "bit", what: "cut", evidence: "120 bytes lost", at: 310 },
+  { event: "acted", ...a, began: 600, at: 601 },
+  { event: "doubted", ...a, at: 700 },
+  { event: "told", ...a, reason: "expired", at: 900 },
+  { event: "granted", ...b, askedAt: 150, at: 1_000, safeUntil: 1_800 },
+  { event: "wrote", ...b, began: 1_002, at: 1_003, outcome: "admitted", late: false },
+  { event: "acted", ...b, began: 1_010, at: 1_011 },
+  { event: "healed", what: "cut", at: 1_500 },
+  { event: "wrote", ...a, began: 1_600, at: 1_601, outcome: "refused", late: true },
+  { event: "acted", ...b, began: 1_700, at: 1_701 },
+];
+
+function withMore(...more: readonly Happening[]): Happening[] {
+  return [...good, ...more];
+}
+
+/** The good history, with what fits changed. */
+function changed(fits: (each: Happening) => boolean, change: object): Happening[] {
+  return good.map((each) => (fits(each) ? ({ ...each, ...change } as Happening) : each));
+}
+
+function brokenBy(history: readonly Happening[], asked = expectation): Invariant[] {
+  return [...new Set(judge(history, asked).violations.map((each) => each.invariant))];
+}
+
+test("a good history has no violation and is valid", () => {
+  expect(judge(good, expectation)).toEqual({ violations: [], invalid: [] });
+});
+
+test("the order of the lines does not matter: processes write when they can", () => {
+  expect(judge([...good].reverse(), expectation)).toEqual({ violations: [], invalid: [] });
+});
+
+const isGrantOf =
+  (token: bigint) =>
+  (each: Happening): boolean =>
+    each.event === "granted" && each.token === token;
+
+const breaches: readonly (readonly [Invariant, string, readonly Happening[]])[] = [
+  [
+    "S1",
+    "a token is granted twice",
+    withMore({ event: "granted", ...b, process: "c", askedAt: 1_800, at: 1_900, safeUntil: 2_500 }),
+  ],
+  [
+    "S1",
+    "a token falls",
+    withMore({ event: "granted", ...a, token: 0n, askedAt: 1_800, at: 1_900, safeUntil: 2_500 }),
+  ],
+  [
+    "S2",
+    "the guard admits a late write of the older term",
+    changed((each) => each.event === "wrote" && each.late, { outcome: "admitted" }),
+  ],
+  ["S3", "the next one is granted before safeUntil", changed(isGrantOf(2n), { at: 899 })],
+  [
+    "S3",
+    "a renewal set safeUntil too late",
+    changed((each) => each.event === "renewed", { safeUntil: 1_001 }),
+  ],
+  [
+    "S4",
+    "an act ends behind the next grant",
+    changed((each) => each.event === "acted" && each.began === 600, { at: 1_000 }),
+  ],
+  [
+    "S5",
+    "a renewal of the older term is confirmed behind the next grant",
+    withMore({ event: "renewed", ...a, at: 1_200, safeUntil: 2_000 }),
+  ],
+  [
+    "S5",
+    "a late release of the older term frees something",
+    withMore({ event: "released", ...a, began: 1_600, at: 1_610, result: "released" }),
+  ],
+  [
+    "S6",
+    "an act begins behind safeUntil",
+    changed((each) => each.event === "renewed", { safeUntil: 600 }),
+  ],
+  ["S6", "an act begins in doubt", changed((each) => each.event === "doubted", { at: 599 })],
+  ["S6", "an act begins though told", changed((each) => each.event === "told", { at: 599 })],
+  [
+    "S6",
+    "an act begins while the lease is released",
+    withMore({ event: "released", ...b, began: 1_650, at: 1_750, result: "released" }),
+  ],
+  [
+    "S7",
+    "whom the store cannot reach is granted",
+    withMore({ event: "granted", ...a, token: 3n, askedAt: 1_300, at: 1_400, safeUntil: 1_450 }),
+  ],
+  [
+    "S7",
+    "anybody is granted while the store is away",
+    withMore(
+      { event: "fault", what: "frozen", effect: "unreachable", at: 950 },
+      { event: "bit", what: "frozen", evidence: "no answer", at: 960 },
+      { event: "healed", what: "frozen", at: 1_050 },
+    ),
+  ],
+  [
+    "liveness",
+    "nobody acts after the end of the fault",
+    changed((each) => each.event === "acted" && each.began === 1_700, { began: 1_400 }),
+  ],
+];
+
+describe.each(breaches)("%s", (invariant, how, history) => {
+  test(`is broken when ${how}`, () => {
+    expect(brokenBy(history)).toContain(invariant);
+  });
+
+  test(`is not reported where it is not promised: ${how}`, () => {
+    const asked = { ...expectation, notPromised: [invariant] };
+    expect(brokenBy(history, asked)).not.toContain(invariant);
+  });
+});
+
+test("S4: a process that was stopped between its check and its act is judged by its check", () => {
+  const act = changed((each) => each.event === "acted" && each.began === 600, { at: 1_000 });
+  const stop: Happening[] = [
+    { event: "fault", what: "stop", process: "a", effect: "stopped", at: 605 },
+    { event: "bit", what: "stop", evidence: "state T", at: 610 },
+  ];
+  expect(brokenBy([...act, ...stop])).toEqual([]);
+  const other = stop.map((each) => ("process" in each ? { ...each, process: "b" } : each));
+  expect(brokenBy([...act, ...other])).toEqual(["S4"]);
+});
+
+test("S3: who released needed no deadline", () => {
+  const early = changed(isGrantOf(2n), { at: 899 }).filter((each) => each.event !== "told");
+  const release = { event: "released", ...a, began: 800, at: 810, result: "released" } as const;
+  expect(brokenBy([...early, release])).toEqual([]);
+});
+
+test("S6: doubt that has settled forbids nothing", () => {
+  const doubt: Happening[] = [
+    { event: "doubted", ...a, at: 400 },
+    { event: "settled", ...a, at: 500 },
+  ];
+  expect(brokenBy(withMore(...doubt))).toEqual([]);
+});
+
+describe("a history that proves nothing is invalid:", () => {
+  const invalid = (history: readonly Happening[], asked = expectation): readonly string[] =>
+    judge(history, asked).invalid;
+
+  test("it is empty", () => {
+    expect(invalid([])).toEqual(["only 0 of 2 grants", "only 0 of 4 acts", "there was no fault"]);
+  });
+
+  test("too few grants, too few acts", () => {
+    const asked = { ...expectation, grantsMin: 3, actsMin: 5 };
+    expect(invalid(good, asked)).toEqual(["only 2 of 3 grants", "only 4 of 5 acts"]);
+  });
+
+  test("the fault left no trace", () => {
+    const toothless = good.filter((each) => each.event !== "bit");
+    expect(invalid(toothless)).toEqual(["nothing shows that this had an effect: cut"]);
+  });
+
+  test("somebody acted who was granted nothing", () => {
+    const stranger: Happening = { event: "acted", ...b, process: "c", began: 1_800, at: 1_801 };
+    expect(invalid(withMore(stranger))).toEqual([
+      "an act has a token that its process was not granted",
+    ]);
+  });
+});
+
+test("a line that was cut off by a kill is left out, and tokens beyond 2^63 are read exactly", () => {
+  const token = 2n ** 100n + 1n;
+  const line = JSON.stringify({ event: "acted", ...a, token: String(token), began: 1, at: 2 });
+  const [act, ...rest] = parseHistory(`${line}\n{"event":"act`);
+  expect(act).toEqual({ event: "acted", ...a, token, began: 1, at: 2 });
+  expect(rest).toEqual([]);
+});

@@ -1,0 +1,86 @@
+// Goal: a guarded service and fencedFetch together keep the rule of all guards, on every framework. Method: the conformance
+// suite, where each guard of a test is a client of one service on loopback. The service keeps its highest tokens in a
+// SQLite file; a restart is a new service on the same file. What its handlers did is what was written.
+//
+// One test cannot be met and is skipped by the suite: a handler that fails cannot take back what it did.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Connection, loadDriver } from "../../../src/clients/sqlite/driver.ts";
+import type { GuardOptions, TokenSource } from "../../../src/guards/guard.ts";
+import { fencedFetch } from "../../../src/guards/http/index.ts";
+import { sqliteGuard } from "../../../src/guards/sqlite/index.ts";
+import { type GuardHarness, type GuardInSuite, guardSuite } from "../../../src/testing/index.ts";
+import { services } from "../../support/guards/http-services.ts";
+import { oneByOne } from "../../support/stores/store-runner.ts";
+
+const driver = await loadDriver();
+
+/** Express and Fastify have the path and the query as `url`, Hono the whole. */
+function resourceOf(request: { url?: string; req?: { url: string } }): string {
+  const url = new URL(request.req?.url ?? request.url ?? "", "http://service");
+  return url.searchParams.get("resource") ?? "";
+}
+
+/** A refusal of the service that is none of fencedFetch's own, as an error of the suite's form. */
+async function expectDone(answer: Response): Promise<void> {
+  const text = await answer.text();
+  if (!answer.ok) throw Object.assign(new Error(text), { code: `HTTP_${answer.status}` });
+}
+
+for (const [name, start] of Object.entries(services)) {
+  guardSuite(oneByOne, {
+    name: `HTTP (${name})`,
+    rollsBack: false,
+    create: async (): Promise<GuardHarness> => {
+      const folder = mkdtempSync(join(tmpdir(), "tenure-http-suite-"));
+      const kept: [resource: string, text: string][] = [];
+      const opened: Connection[] = [];
+      let service: { url: string; guard: ReturnType<typeof sqliteGuard> };
+
+      const open = async (): Promise<void> => {
+        const database = driver.open(join(folder, "highest.db"));
+        database.exec("PRAGMA journal_mode = WAL");
+        opened.push(database);
+        const guard = sqliteGuard(database);
+        const url = await start({ guard, resourceOf }, (body) => {
+          const { resource, text } = JSON.parse(body) as { resource: string; text?: string };
+          if (text !== undefined) kept.push([resource, text]);
+        });
+        service = { url, guard };
+      };
+      await open();
+
+      const client = (options: GuardOptions = {}): GuardInSuite => {
+        const send = fencedFetch(fetch, options);
+        const { url, guard } = service;
+        // A request without a text writes nothing: what is left of it is the raise.
+        const ask = async (source: TokenSource | undefined, text?: string): Promise<void> => {
+          const resource = source?.resource ?? "ledger";
+          const answer = await send(`${url}?${new URLSearchParams({ resource })}`, {
+            ...{ method: "PUT", body: JSON.stringify({ resource, text }) },
+            headers: { "content-type": "text/plain" },
+            ...(source === undefined ? {} : { lease: source }),
+          });
+          await expectDone(answer);
+        };
+        return {
+          raise: (source) => ask(source),
+          highest: (resource) => guard.highest(resource),
+          write: (source, text) => ask(source, text),
+        };
+      };
+
+      return {
+        open: (options) => client(options),
+        written: (resource) => kept.filter(([of]) => of === resource).map(([, text]) => text),
+        restart: open,
+        close: () => {
+          for (const database of opened) database.close();
+          rmSync(folder, { recursive: true, force: true });
+        },
+      };
+    },
+  });
+}

@@ -1,0 +1,153 @@
+// Goal: the rule that all guards share (S2), in its shortest form. Method: offer tokens to a memory guard in every
+// order that matters and look at what was written; a real lease on the memory store stands for the holder.
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { connect } from "../../../src/connect.ts";
+import { type Guard, memoryGuard, type TokenSource } from "../../../src/guards/memory/index.ts";
+import { StaleTokenError } from "../../../src/index.ts";
+
+const LIMIT = 2n ** 127n;
+const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
+
+describe("the memory guard", () => {
+  test("S2: admits the first token, equal ones and larger ones, and refuses lower ones", () => {
+    const guard = memoryGuard();
+    const written: bigint[] = [];
+    const write = (token: bigint): number => guard.write(source(token), () => written.push(token));
+    expect(write(5n)).toBe(1);
+    expect(write(5n)).toBe(2);
+    expect(write(7n)).toBe(3);
+    expect(() => write(6n)).toThrow(StaleTokenError);
+    expect(written).toEqual([5n, 5n, 7n]);
+  });
+
+  test("S2: a refusal reports both numbers, the resource and a code", async () => {
+    const guard: Guard = memoryGuard();
+    await guard.raise(source(9n));
+    const facts = { code: "STALE_TOKEN", offered: 8n, highest: 9n, resource: "ledger" };
+    expect(() => guard.raise(source(8n))).toThrow(expect.objectContaining(facts));
+  });
+
+  test("S2: after a raise the former holder is refused before the new one has written", () => {
+    const guard = memoryGuard();
+    guard.write(source(1n), () => undefined);
+    guard.raise(source(2n));
+    let ran = false;
+    expect(() => guard.write(source(1n), () => (ran = true))).toThrow(StaleTokenError);
+    expect(ran).toBe(false);
+    expect(guard.highest("ledger")).toBe(2n);
+  });
+
+  test("S2: a write that throws keeps the highest, because memory cannot undo it", () => {
+    const guard = memoryGuard();
+    const failing = (): never => {
+      throw new Error("half done");
+    };
+    expect(() => guard.write(source(3n), failing)).toThrow("half done");
+    expect(guard.highest("ledger")).toBe(3n);
+  });
+
+  test("S2: a write inside a write cannot make the highest fall", () => {
+    const guard = memoryGuard();
+    guard.write(source(3n), () => guard.write(source(4n), () => undefined));
+    expect(guard.highest("ledger")).toBe(4n);
+  });
+
+  test("S2: two resources in one guard do not know each other's tokens", () => {
+    const guard = memoryGuard();
+    guard.raise(source(9n, "left"));
+    guard.raise(source(1n, "right"));
+    expect([guard.highest("left"), guard.highest("right")]).toEqual([9n, 1n]);
+    expect(guard.highest("neither")).toBeUndefined();
+  });
+
+  test("S2: over any sequence of tokens, what is admitted never decreases", () => {
+    const tokens = fc.array(fc.bigInt({ min: 1n, max: LIMIT - 1n }), { maxLength: 50 });
+    fc.assert(
+      fc.property(tokens, (offered) => {
+        const guard = memoryGuard();
+        let highest = 0n;
+        for (const token of offered) {
+          const refused = caught(() => guard.write(source(token), () => undefined)) !== undefined;
+          expect(refused).toBe(token < highest);
+          if (!refused) highest = token;
+        }
+      }),
+    );
+  });
+});
+
+describe("bad input to a guard", () => {
+  const refused = (bad: unknown): void => {
+    const guard = memoryGuard();
+    expect(() => guard.raise(bad as TokenSource)).toThrow(
+      expect.objectContaining({ code: "INVALID_ARGUMENT" }),
+    );
+    expect(guard.highest("ledger")).toBeUndefined();
+  };
+
+  test.each([1.5, 1, -1n, 0n, LIMIT, "1", undefined, null])("a token of %s is refused", (token) => {
+    refused({ resource: "ledger", token });
+  });
+
+  test("a missing source and a bad resource name are refused", () => {
+    refused(undefined);
+    refused("ledger");
+    refused({ resource: "", token: 1n });
+    refused({ resource: "a\0b", token: 1n });
+  });
+
+  test("an async function is refused before any of it has run", () => {
+    const guard = memoryGuard();
+    let ran = false;
+    const write = async (): Promise<void> => {
+      ran = true;
+    };
+    expect(() => guard.write(source(1n), write)).toThrow("must be synchronous");
+    expect(ran).toBe(false);
+    expect(guard.highest("ledger")).toBeUndefined();
+  });
+
+  test("a promise from a plain function is refused, and its failure is nobody's unhandled rejection", () => {
+    const guard = memoryGuard();
+    const write = (): Promise<never> => Promise.reject(new Error("late"));
+    expect(() => guard.write(source(1n), write)).toThrow("must be synchronous");
+    expect(() => guard.write(source(1n), "x" as unknown as () => void)).toThrow("function");
+  });
+});
+
+describe("a lease as the source", () => {
+  test("S6: a lost lease is refused by its own check, although its token is the highest", async () => {
+    await using tenure = await connect("memory:");
+    const guard = memoryGuard();
+    const lease = await tenure.acquire("ledger");
+    expect(guard.write(lease, () => "written")).toBe("written");
+    await tenure.revoke("ledger");
+    await lease.release();
+    expect(() => guard.write(lease, () => "late")).toThrow(
+      expect.objectContaining({ code: "LEASE_LOST" }),
+    );
+    expect(guard.highest("ledger")).toBe(lease.token);
+  });
+
+  test("S2: the bare facts of a lost lease pass while no newer token was seen, and not after", async () => {
+    await using tenure = await connect("memory:");
+    const guard = memoryGuard();
+    const first = await tenure.acquire("ledger");
+    await first.release();
+    guard.write({ resource: first.resource, token: first.token }, () => undefined);
+    const second = await tenure.acquire("ledger");
+    guard.raise(second);
+    const late = { resource: first.resource, token: first.token };
+    expect(() => guard.write(late, () => undefined)).toThrow(StaleTokenError);
+  });
+});
+
+function caught(work: () => unknown): unknown {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}

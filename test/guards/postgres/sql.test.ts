@@ -1,0 +1,133 @@
+// Goal: the PostgreSQL guard as SQL, for other languages and for people with a console: the function, the rights, the making
+// and removing; and bad input. Method: a real server, asked through psql.
+import pg from "pg";
+import { describe, expect, test } from "vitest";
+import {
+  guardSql,
+  postgresGuard,
+  removeGuardSql,
+  type TokenSource,
+} from "../../../src/guards/postgres/index.ts";
+import { startPostgres } from "../../servers/postgres.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { useLedgers } from "../../support/guards/postgres-guard-harness.ts";
+
+const postgres = useServer(startPostgres);
+const newLedger = useLedgers(postgres);
+
+const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
+
+describe("the SQL for everyone else", () => {
+  async function newSchema(): Promise<string> {
+    const { schema } = await newLedger();
+    await postgres().sql(guardSql({ schema }));
+    return schema;
+  }
+
+  test("S2: admit() admits, and refuses with a SQLSTATE of its own and both numbers", async () => {
+    const schema = await newSchema();
+    const { sql } = postgres();
+    const large = 2n ** 127n - 1n;
+    expect(await sql(`SELECT ${schema}.admit('settlement', 4720)`)).toBe("4720");
+    expect(await sql(`SELECT ${schema}.admit('settlement', 4720)`)).toBe("4720");
+    const late = sql(`SELECT ${schema}.admit('settlement', 4719)`);
+    await expect(late).rejects.toThrow('Token 4719 for "settlement" is stale: 4720 has been seen');
+    expect(await sql(`SELECT ${schema}.admit('large', ${large})`)).toBe(String(large));
+    await expect(sql(`SELECT ${schema}.admit('large', ${large - 1n})`)).rejects.toThrow("stale");
+    const pool = new pg.Pool({ connectionString: postgres().url });
+    const query = pool.query(`SELECT ${schema}.admit($1, $2)`, ["settlement", "4719"]);
+    await expect(query).rejects.toMatchObject({ code: "TN001" });
+    await pool.end();
+  });
+
+  test.each(["1.5", "0", "-1", "'NaN'", `${2n ** 127n}`, "NULL", "1e-3", "'x'", "1::float8"])(
+    "a token of %s is refused, and nothing is kept",
+    async (token) => {
+      const schema = await newSchema();
+      await expect(postgres().sql(`SELECT ${schema}.admit('ledger', ${token})`)).rejects.toThrow();
+      expect(await postgres().sql(`SELECT count(*) FROM ${schema}.highest`)).toBe("0");
+    },
+  );
+
+  test("S2: the highest tokens cannot be lowered, deleted or truncated by hand", async () => {
+    const schema = await newSchema();
+    const { sql } = postgres();
+    await sql(`SELECT ${schema}.admit('ledger', 5)`);
+    for (const text of [
+      `UPDATE ${schema}.highest SET token = 4`,
+      `UPDATE ${schema}.highest SET resource = 'other'`,
+      `DELETE FROM ${schema}.highest`,
+      `TRUNCATE ${schema}.highest`,
+    ]) {
+      await expect(sql(text)).rejects.toThrow("never fall and are never deleted");
+    }
+    expect(await sql(`SELECT resource, token FROM ${schema}.highest`)).toBe("ledger|5");
+  });
+
+  test("a role that may only call admit() writes under the guard and cannot touch its tokens", async () => {
+    const ledger = await newLedger();
+    const { sql, url } = postgres();
+    const role = `writer "${ledger.schema}"`;
+    const name = `"${role.replaceAll('"', '""')}"`;
+    await sql(`CREATE ROLE ${name} LOGIN; GRANT INSERT, SELECT ON ${ledger.table} TO ${name}`);
+    await sql(guardSql({ schema: ledger.schema }));
+    const as = new URL(url);
+    as.username = encodeURIComponent(role);
+    const { guard, append } = ledger.guard("pg", {}, as.href);
+    const refused = guard.raise(source(1n));
+    await expect(refused).rejects.toThrow(/INVALID_ARGUMENT|denied a permission/);
+    await sql(guardSql({ schema: ledger.schema, role }));
+    await guard.transaction(source(3n), (tx) => append(tx, "ledger", "allowed"));
+    expect(await guard.highest("ledger")).toBe(3n);
+    const pool = ledger.pool(as.href);
+    for (const act of ["UPDATE {}.highest SET token = 9", "DELETE FROM {}.highest"]) {
+      const byHand = pool.query(act.replace("{}", ledger.schema));
+      await expect(byHand).rejects.toThrow("permission denied");
+    }
+    expect(await ledger.written()).toEqual(["allowed"]);
+  });
+
+  test("S2: a search_path full of look-alikes does not lead the functions astray", async () => {
+    const schema = await newSchema();
+    const { sql } = postgres();
+    await sql(`SELECT ${schema}.admit('ledger', 5)`);
+    await sql(`CREATE SCHEMA evil_${schema}`);
+    await sql(
+      `CREATE FUNCTION evil_${schema}.trunc(numeric) RETURNS numeric LANGUAGE sql AS 'SELECT 0::numeric'`,
+    );
+    await sql(`CREATE TABLE evil_${schema}.highest (resource text, token numeric)`);
+    const astray = `SET search_path = evil_${schema}, pg_catalog; SELECT ${schema}.admit('ledger', 4)`;
+    await expect(sql(astray)).rejects.toThrow("is stale: 5 has been seen");
+  });
+
+  test("the SQL may be run twice, by several at once, and removed", async () => {
+    const ledger = await newLedger();
+    const { sql } = postgres();
+    const [one, two] = [ledger.guard("pg"), ledger.guard("postgres")];
+    await Promise.all([one.guard.raise(source(1n)), two.guard.raise(source(1n))]);
+    await sql(guardSql({ schema: ledger.schema }));
+    expect(await one.guard.highest("ledger")).toBe(1n);
+    await sql(removeGuardSql({ schema: ledger.schema }));
+    const without = ledger.guard("pg", { createSchema: false });
+    await expect(without.guard.raise(source(1n))).rejects.toThrow("Run guardSql(");
+  });
+});
+
+describe("bad input", () => {
+  test("is refused with what to change, before the database is asked", async () => {
+    const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
+    expect(() => postgresGuard({} as pg.Pool)).toThrow("needs a Pool or a connected Client");
+    expect(() => postgresGuard(undefined as unknown as pg.Pool)).toThrow("needs a Pool");
+    expect(() => postgresGuard(pool, { schema: `x"; DROP TABLE y` })).toThrow("`schema` must be");
+    expect(() => postgresGuard(pool, { isolation: "none" as "serializable" })).toThrow("isolation");
+    expect(() => postgresGuard(pool, { idleLimitMs: 0 })).toThrow("`idleLimitMs` must be");
+    expect(() => postgresGuard(pool, { waitLimitMs: 1.5 })).toThrow("`waitLimitMs` must be");
+    expect(() => postgresGuard(pool, { resource: "" })).toThrow("resource name");
+    expect(() => guardSql({ role: "" })).toThrow("`role` must be");
+    const guard = postgresGuard(pool);
+    const noFunction = guard.transaction(source(1n), "insert" as unknown as () => void);
+    await expect(noFunction).rejects.toThrow("a function that does the write");
+    const noLease = guard.transaction(undefined as unknown as TokenSource, () => undefined);
+    await expect(noLease).rejects.toThrow("got undefined");
+  });
+});

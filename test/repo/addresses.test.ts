@@ -1,0 +1,86 @@
+// Goal: an address of several hosts that cannot be meant is refused before anything is connected, with what to write instead, and
+// a password in it is never shown; one that can be meant is read as its parts. Method: connect() and the readers of URLs.
+import { describe, expect, test } from "vitest";
+import { hostUrlsOf } from "../../src/clients/postgres/url.ts";
+import { placeOf, redisOptionsOf } from "../../src/clients/redis/url.ts";
+import { connect } from "../../src/connect.ts";
+
+const bad: [string, string, RegExp][] = [
+  ["hosts of no kind", "redis://u:secret@a,b", /cluster=1.*redis\+sentinel:\/\/a,b\/master/],
+  ["a Sentinel without a master", "redis+sentinel://:secret@a:26379", /names the master behind/],
+  [
+    "an unknown setting",
+    "redis://:secret@a?prefx=x",
+    /unknown setting; known are cluster\. .*prefix/,
+  ],
+  ["an odd library", "redis://:secret@a?library=x", /"ioredis" or "redis"/],
+  ["no host", "redis:", /two slashes.*redis:\/\//],
+  ["an @ in the password", "redis://u:se@cret@a", /"@" in its user or password.*%40/],
+  ["a hole among hosts", "postgres://u:secret@a,,b/app", /host 2 is not a host name/],
+  ["a standby", "postgres://u:secret@a/x?target_session_attrs=standby", /read-write or primary/],
+];
+
+describe("an address", () => {
+  test.each(bad)("with %s is refused", async (_, url, message) => {
+    const error = await connect(url).then(
+      () => undefined,
+      (reason: Error) => reason,
+    );
+    expect(error).toMatchObject({
+      code: "INVALID_ARGUMENT",
+      message: expect.stringMatching(message),
+    });
+    expect(error?.message).not.toMatch(/secret|cret/);
+  });
+
+  test("of Sentinels has hosts, ports, master, database and two logins", () => {
+    const url = "rediss+sentinel://me:p%40ss@a,[::1]:7/main/3?sentinel-password=other";
+    expect(placeOf(url)).toEqual({
+      ...{ kind: "sentinel", isTls: true, shown: "a,[::1]:7/main/3", master: "main", db: 3 },
+      hosts: [
+        { host: "a", port: 26379 },
+        { host: "::1", port: 7 },
+      ],
+      login: { username: "me", password: "p@ss" },
+      sentinelLogin: { password: "other" },
+    });
+  });
+
+  test("of a cluster has hosts, and our own settings apart from it", () => {
+    const options = redisOptionsOf("redis://:pw@a:1,b?cluster=1&prefix=x&replicas=0");
+    expect(options).toMatchObject({ prefix: "x", replicas: 0, library: undefined });
+    expect(placeOf(options.url)).toMatchObject({
+      ...{ kind: "cluster", isTls: false, login: { password: "pw" }, shown: "a:1,b" },
+      hosts: [
+        { host: "a", port: 1 },
+        { host: "b", port: 6379 },
+      ],
+    });
+  });
+
+  test("of one Redis has host, port, database and login", () => {
+    const { url } = redisOptionsOf("redis://me:p%2Fw@a:1/2?library=redis");
+    expect(placeOf(url)).toEqual({
+      ...{ kind: "server", isTls: false, at: { host: "a", port: 1 }, db: 2, shown: "a:1/2" },
+      login: { username: "me", password: "p/w" },
+    });
+  });
+
+  test("of several PostgreSQL hosts is one URL for each, with the settings of all", () => {
+    const url = "postgres://u:p@a:1,b/app?sslmode=require&target_session_attrs=read-write";
+    const urls = hostUrlsOf(url);
+    expect(urls).toEqual([
+      { url: "postgres://u:p@a:1/app?sslmode=require", address: "a:1/app" },
+      { url: "postgres://u:p@b/app?sslmode=require", address: "b:5432/app" },
+    ]);
+  });
+
+  test.each([
+    ["postgres:///app?host=/tmp", "postgres:///app?host=%2Ftmp", "localhost:5432/app"],
+    ["postgres://u@%2Ftmp/app", "postgres://u@%2Ftmp/app", "localhost:5432/app"],
+    ["postgres://u:a b%2F'%40@[::1]:7", "postgres://u:a%20b%2F'%40@[::1]:7", "[::1]:7"],
+    ["PostgreSQL://u@h/a b%40c", "postgresql://u@h/a%20b@c", "h:5432/a%20b@c"],
+  ])("of one PostgreSQL host, %s, is written for the client library", (text, url, address) => {
+    expect(hostUrlsOf(text)).toEqual([{ url, address }]);
+  });
+});

@@ -1,0 +1,214 @@
+// Goal: the rules of the house hold in every file. Method: scan the source text. Each rule must first find a
+// planted fault and pass its mended twin, so that a rule that cannot fail is noticed; and the scan itself
+// fails when it found no file.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { blocksOf, codeOnly, importsOf } from "../support/repo/source-text.ts";
+import {
+  fileLinesMax,
+  functionLinesMax,
+  rules,
+  type SourceFile,
+} from "../support/repo/tidy-rules.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+function filesBelow(folder: string): SourceFile[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => /\.(ts|mjs)$/.test(name) && !name.includes("node_modules"))
+    .map((name) => `${folder}/${name.replaceAll("\\", "/")}`)
+    .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
+}
+
+const filler = (lines: number): string => "  step();\n".repeat(lines);
+
+/** For each rule: files that break it, and files that look alike and do not. */
+const planted: Record<string, { bad: [path: string, text: string][]; good: [string, string][] }> = {
+  "imports follow the table of layers": {
+    bad: [
+      ["src/core/a.ts", 'import { x } from "../stores/store.ts";'],
+      ["src/core/a.ts", 'import { readFileSync } from "node:fs";'],
+      ["src/stores/memory/index.ts", 'import { x } from "./sqlite.ts";'],
+      ["src/stores/memory/index.ts", 'const x = await import("./sqlite/driver.ts");'],
+      ["src/clients/sqlite/driver.ts", 'import { x } from "../../holder/lease.ts";'],
+      ["src/stores/contract.ts", 'import { x } from "./memory.ts";'],
+      ["src/stores/memory/index.ts", 'import Database from "better-sqlite3";'],
+      ["src/stores/memory/index.ts", 'import { randomUUID } from "node:crypto";'],
+      ["src/guards/memory/index.ts", 'export { x } from "../stores/store.ts";'],
+      ["src/guards/etcd/index.ts", 'import { x } from "../stores/zookeeper/wire.ts";'],
+      ["src/guards/redis/index.ts", 'import { x } from "../stores/redis/wire.ts";'],
+      ["src/holder/a.ts", 'import { x } from "../stores/memory.ts";'],
+      ["src/holder/a.ts", 'import { AsyncLocalStorage } from "node:async_hooks";'],
+      ["src/async/context.ts", 'import { readFileSync } from "node:fs";'],
+      ["src/testing/a.ts", 'import { x } from "../holder/lease.ts";'],
+      ["src/testing/a.ts", 'import { test } from "vitest";'],
+      ["src/runtime/a.ts", 'import { x } from "../holder/lease.ts";'],
+      ["src/index.ts", 'import { x } from "./testing/index.ts";'],
+      ["src/connect.ts", 'const x = import("./cli/demo.ts");'],
+      ["src/schedulers/croner/index.ts", 'import { Inject } from "@nestjs/common";'],
+      ["src/schedulers/croner/index.ts", 'import { x } from "../stores/sqlite.ts";'],
+      ["src/once/a.ts", 'import { x } from "../stores/sqlite.ts";'],
+      ["src/elsewhere/a.ts", "export const x = 1;"],
+      ["src/core/a.ts", 'import { x } from "./b.js";'],
+    ],
+    good: [
+      ["src/core/a.ts", 'import { x } from "./b.ts"; // not from "../stores/store.ts"'],
+      [
+        "src/stores/sqlite/index.ts",
+        'import { x } from "./sqlite/driver.ts"; import "./store.ts";',
+      ],
+      ["src/clients/sqlite/driver.ts", 'const x = await import("better-sqlite3");'],
+      [
+        "src/clients/sqlite/driver.ts",
+        'import { x } from "../../core/token.ts"; import "node:fs";',
+      ],
+      ["src/guards/sqlite/index.ts", 'import { x } from "./guard.ts"; import "../core/token.ts";'],
+      ["src/guards/etcd/index.ts", 'import { x } from "../stores/etcd/kv.ts";'],
+      ["src/async/context.ts", 'import { AsyncLocalStorage } from "node:async_hooks";'],
+      ["src/election/a.ts", 'import { x } from "../holder/lease.ts";'],
+      ["src/schedulers/nestjs/index.ts", 'import { Inject } from "@nestjs/common";'],
+      ["src/connect.ts", 'const x = await import("./stores/sqlite.ts");'],
+    ],
+  },
+  "a file has at most 400 lines": {
+    bad: [["src/core/a.ts", "x();\n".repeat(fileLinesMax + 1)]],
+    good: [["src/core/a.ts", "x();\n".repeat(fileLinesMax)]],
+  },
+  "a function has at most 70 lines": {
+    bad: [
+      ["src/core/a.ts", `function f() {\n${filler(functionLinesMax)}}`],
+      ["src/core/a.ts", `const f = (): { a: string } => {\n${filler(functionLinesMax)}};`],
+      ["src/core/a.ts", `class A {\n  m(): { a: string } {\n${filler(functionLinesMax)}}\n}`],
+      ["src/core/a.ts", `function f(x: string): Promise<void> {\n${filler(functionLinesMax)}}`],
+      ["src/testing/a.ts", `describe("x", () => {\n${filler(functionLinesMax)}});`],
+    ],
+    good: [
+      ["src/core/a.ts", `function f() {\n${filler(functionLinesMax - 2)}}`],
+      ["src/core/a.ts", `class A {\n${"  m() {}\n".repeat(functionLinesMax)}}`],
+      ["src/core/a.ts", `export const table = {\n${"  a: 1,\n".repeat(functionLinesMax)}};`],
+      ["src/core/a.ts", `export interface A {\n${"  a: 1;\n".repeat(functionLinesMax)}}`],
+      ["src/core/a.ts", `import {\n${"  a,\n".repeat(functionLinesMax)}} from "./b.ts";`],
+      ["src/testing/a.ts", `f(() => {\n${`test("x", () => {\n${filler(9)}});\n`.repeat(30)}});`],
+    ],
+  },
+  "a file opens with a comment": {
+    bad: [["src/core/a.ts", "export const x = 1; // late"]],
+    good: [["src/core/a.ts", "// Owns x.\nexport const x = 1;"]],
+  },
+  "nothing is exported by default": {
+    bad: [
+      ["src/core/a.ts", "export default 1;"],
+      ["src/core/a.ts", "export { x as default };"],
+    ],
+    good: [["src/core/a.ts", 'export const x = "export default";']],
+  },
+  "every export is named": {
+    bad: [
+      ["src/index.ts", 'export * from "./a.ts";'],
+      ["src/index.ts", 'export type * as a from "./a.ts";'],
+    ],
+    good: [["src/index.ts", 'export { a } from "./a.ts"; export const b = 2 * 3;']],
+  },
+  "there are no enums and no namespaces": {
+    bad: [
+      ["src/core/a.ts", "export const enum Mode { A }"],
+      ["src/core/a.ts", "namespace inner {}"],
+    ],
+    good: [["src/core/a.ts", "const namespace = 1; // enum Mode { A }"]],
+  },
+  "time comes only through Clock": {
+    bad: [
+      ["src/holder/a.ts", "const at = Date.now();"],
+      ["src/stores/memory/index.ts", "const at = new Date();"],
+      ["examples/demo/main.ts", "setTimeout(() => {}, 1);"],
+      ["src/testing/a.ts", `const text = \`\${performance.now()}\`;`],
+      ["src/holder/a.ts", "wait(AbortSignal.timeout(5));"],
+    ],
+    good: [
+      ["src/runtime/clock.ts", "const at = performance.now();"],
+      ["src/holder/a.ts", "const at = clock.performance; // Date.now()"],
+    ],
+  },
+  "chance comes only through Random": {
+    bad: [
+      ["src/core/backoff.ts", "const draw = Math.random();"],
+      ["src/holder/a.ts", "const id = crypto.randomUUID();"],
+    ],
+    good: [["src/runtime/random.ts", "const draw = Math.random();"]],
+  },
+  "the process and the console are left to runtime and cli": {
+    bad: [
+      ["src/holder/a.ts", "process.exit(1);"],
+      ["src/stores/memory/index.ts", 'console.log("x");'],
+      ["src/core/a.ts", "globalThis.Date.now();"],
+    ],
+    good: [
+      ["examples/demo/main.ts", "console.log(process.argv);"],
+      ["src/holder/a.ts", "this.process(); // console"],
+    ],
+  },
+  "no test is singled out": {
+    bad: [["test/a.test.ts", 'test.only("x", () => {});']],
+    good: [["test/a.test.ts", 'test("x", () => list.only); // test.only']],
+  },
+  "nothing is left for later": {
+    bad: [["src/core/a.ts", `// ${"TO"}DO: finish`]],
+    good: [["src/core/a.ts", "// What to do next."]],
+  },
+};
+
+describe("the scanner", () => {
+  test("sees code, and neither comments, strings, templates nor regular expressions", () => {
+    const source = `a /* { */ + "}{" + \`{\${b({ c: "}" })}{\` + /[/{]"/.test(d) / 2; // {`;
+    const code = codeOnly(source);
+    expect(code).toHaveLength(source.length);
+    expect(code.replace(/\s+/g, "")).toBe(`a+""+\`$\{b({c:""})}\`+//.test(d)/2;`);
+  });
+
+  test("finds every form of import", () => {
+    const source = `import a from "a"; import "b"; export { c } from 'c'; await import(\`d\`); type E = import("e").E; // from "f"`;
+    expect(importsOf(source).map((found) => found.specifier)).toEqual(["a", "b", "c", "d", "e"]);
+  });
+
+  test("refuses text whose braces do not match", () => {
+    expect(() => blocksOf("function f() {")).toThrow("never closed");
+    expect(() => blocksOf("}")).toThrow("unbalanced");
+  });
+});
+
+const source = filesBelow("src");
+const others = ["test", "scripts", "bench", "examples"].filter((name) =>
+  existsSync(join(root, name)),
+);
+const files = [...source, ...others.flatMap(filesBelow)];
+
+test("the scan finds files", () => {
+  expect(source.filter((file) => !file.path.endsWith(".test.ts")).length).toBeGreaterThan(0);
+  expect(files.length).toBeGreaterThan(source.length);
+});
+
+test("every planted sample belongs to a rule", () => {
+  expect(Object.keys(planted).sort()).toEqual(rules.map((rule) => rule.name).sort());
+});
+
+describe.each(rules)("$name", (rule) => {
+  const faultsOf = (path: string, text: string): string[] =>
+    rule.appliesTo(path) ? rule.faultsOf({ path, text }) : [];
+
+  test("the rule finds its planted faults and nothing else", () => {
+    const samples = planted[rule.name] ?? { bad: [], good: [] };
+    expect(samples.bad.length).toBeGreaterThan(0);
+    for (const [path, text] of samples.bad) {
+      expect(faultsOf(path, text), `${path}: ${text.slice(0, 80)}`).not.toEqual([]);
+    }
+    for (const [path, text] of samples.good) {
+      expect(faultsOf(path, text), `${path}: ${text.slice(0, 80)}`).toEqual([]);
+    }
+  });
+
+  test("every file keeps the rule", () => {
+    expect(files.flatMap((file) => faultsOf(file.path, file.text))).toEqual([]);
+  });
+});

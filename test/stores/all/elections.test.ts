@@ -1,0 +1,54 @@
+// Goal: on every store the preferred candidate leads from the end of the queue, and the rank decides who takes over. Method:
+// candidates with connections of their own on real servers; judged by who is told to lead, in which order.
+import { describe, expect, test } from "vitest";
+import type { ElectionOptions } from "../../../src/election/election.ts";
+import type { ElectionEvent } from "../../../src/election/events.ts";
+import { untilAsked } from "../../support/holder/election-world.ts";
+import { everyStore, freshName, machinesOn } from "../../support/stores/every-store.ts";
+
+describe.each(everyStore)("%s", (engine) => {
+  const machine = machinesOn(engine);
+
+  async function candidate(name: string, holderId: string, options: Partial<ElectionOptions> = {}) {
+    const tenure = await machine(holderId);
+    const events: ElectionEvent[] = [];
+    const election = tenure.election(name, {
+      lead: untilAsked,
+      onEvent: (event) => void events.push(event),
+      ...options,
+    });
+    election.start();
+    const has = (type: ElectionEvent["type"]): boolean =>
+      events.some((event) => event.type === type);
+    await expect.poll(() => has("campaigning"), { timeout: 20_000 }).toBe(true);
+    return { election, has };
+  }
+
+  const leads = ({ election }: { election: { state: string } }) =>
+    expect.poll(() => election.state, { timeout: 20_000, interval: 10 }).toBe("leading");
+
+  test("the preferred candidate leads, and the one before it in the queue does not", async () => {
+    const name = freshName("leader");
+    const first = await candidate(name, "first");
+    await leads(first);
+    const second = await candidate(name, "second");
+    const third = await candidate(name, "third");
+    const resigned = await first.election.resign({ preferred: "third", waitMs: 15_000 });
+    expect(resigned).toMatchObject({ successor: { holderId: "third" } });
+    await leads(third);
+    expect(second.has("elected")).toBe(false);
+  });
+
+  test("rank 0 takes over from a leader that resigns, not rank 4 that came before; and rank 4 when it is alone", async () => {
+    const name = freshName("leader");
+    const first = await candidate(name, "first");
+    await leads(first);
+    const backup = await candidate(name, "backup", { priority: 4 });
+    const main = await candidate(name, "main");
+    await first.election.stop();
+    await leads(main);
+    expect(backup.has("elected")).toBe(false);
+    await main.election.stop();
+    await leads(backup);
+  });
+});

@@ -1,0 +1,119 @@
+// Goal: however many wait, a handover concerns a few of them. Method: a hundred waiters, each with a session of its own, on real
+// servers that count the requests they are asked; counted, not timed.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { fromUrl } from "../../../src/connect.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { startEtcd } from "../../servers/etcd.ts";
+import { startPostgres } from "../../servers/postgres.ts";
+import { startRedis } from "../../servers/redis.ts";
+import {
+  etcdRequests,
+  postgresRequests,
+  redisRequests,
+  zookeeperRequests,
+} from "../../servers/requests.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { startZooKeeper } from "../../servers/zookeeper.ts";
+
+const WAITERS = 100;
+const HANDOVERS = 5;
+const LIMIT_MS = 10_000;
+const TTL_MS = 60_000;
+/** The release, the next one's look and grant, and those of two or three behind it. */
+const REQUESTS_MAX = 15;
+
+describe("Redis", () => {
+  const redis = useServer(startRedis, { own: true });
+  herd(() => ({ url: redis().url, requests: () => redisRequests(redis()) }));
+});
+
+describe("PostgreSQL", () => {
+  const postgres = useServer(startPostgres, { settings: { log_statement: "all" } });
+  herd(() => ({ url: postgres().url, requests: () => postgresRequests(postgres()) }));
+});
+
+describe("etcd", () => {
+  const etcd = useServer(startEtcd, { own: true });
+  herd(() => ({ url: etcd().url, requests: () => etcdRequests(etcd()) }));
+});
+
+describe("ZooKeeper", () => {
+  const zookeeper = useServer(startZooKeeper, { own: true });
+  herd(() => ({ url: zookeeper().url, requests: () => zookeeperRequests(zookeeper()) }));
+});
+
+interface Counted {
+  readonly url: string;
+  requests(): Promise<number>;
+}
+
+function herd(engine: () => Counted): void {
+  test(`a handover with ${WAITERS} waiters costs a handful of requests, and they come in order`, async () => {
+    const { url, requests } = engine();
+    const store = await (await fromUrl(url))(systemParts());
+    onTestFinished(() => store.close());
+    let holder = await enter(store, "holder");
+    expect((await holder.ask()).kind).toBe("granted");
+    const waiters = await Promise.all(
+      Array.from({ length: WAITERS }, (_, index) => enter(store, `w${index}`)),
+    );
+    // One after the other, so that the order is known.
+    for (const waiter of waiters) expect((await waiter.ask()).kind).toBe("busy");
+    const woken = waiters.map((waiter) => waiter.woken());
+    await quiet(requests);
+    const costs: number[] = [];
+    for (const [index, next] of waiters.slice(0, HANDOVERS).entries()) {
+      const before = await requests();
+      await holder.release();
+      await woken[index];
+      while ((await next.ask()).kind !== "granted") await next.woken();
+      // Longer than the head start, behind which the others would come.
+      await sleep(400);
+      costs.push((await requests()) - before);
+      holder = next;
+    }
+    // The middle one: where the machine stops for longer than a head start, others may come along once.
+    const [, , middle = Number.NaN] = costs.sort((a, b) => a - b);
+    expect(middle, `requests of each: ${costs.join(", ")}`).toBeLessThanOrEqual(REQUESTS_MAX);
+  });
+}
+
+interface Entered {
+  ask(): ReturnType<Store["grant"]>;
+  release(): Promise<void>;
+  woken(): Promise<string>;
+}
+
+async function enter(store: Store, name: string): Promise<Entered> {
+  await store.openSession({ sessionId: name, holderId: name, ttlMs: TTL_MS, limitMs: LIMIT_MS });
+  const attempt = { sessionId: name, resource: "r", attempt: `${name}.1`, limitMs: LIMIT_MS };
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  let token = 0n;
+  return {
+    ask: async () => {
+      const outcome = await store.grant({ ...attempt, holderId: name, queue: true });
+      if (outcome.kind === "granted") token = outcome.token;
+      return outcome;
+    },
+    release: async () => {
+      expect(await store.release({ ...attempt, token })).toEqual({ kind: "released" });
+    },
+    woken: () => {
+      const wait = store.untilFree({ ...attempt, signal: stop.signal }).then(() => name);
+      wait.catch(() => undefined);
+      return wait;
+    },
+  };
+}
+
+/** Until all have looked: nobody has asked anything for a while. */
+async function quiet(requests: () => Promise<number>): Promise<void> {
+  for (let last = -1, now = await requests(); now - last > 3; now = await requests()) {
+    last = now;
+    await sleep(500);
+  }
+}

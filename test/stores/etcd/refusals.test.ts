@@ -1,0 +1,274 @@
+// Goal: a cluster that cannot be used is refused at connect, in time, with a message that names the cause and the setting.
+// Method: real servers set up wrongly; only the version of a server that is too old is a mock.
+
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
+import { status } from "../../../src/clients/etcd/rpc.ts";
+import { isTenureError, type TenureError } from "../../../src/core/errors.ts";
+import { connect } from "../../../src/index.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import { type EtcdOptions, type EtcdTransport, etcdStore } from "../../../src/stores/etcd/index.ts";
+import { until } from "../../servers/ask.ts";
+import { startEtcd } from "../../servers/etcd.ts";
+import { startProxy } from "../../servers/proxy.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { at, heldAndQueued, opened } from "../../support/stores/etcd-holders.ts";
+
+/** Time enough for a busy machine to give the real reason. */
+const CONNECT_MS = 4_000;
+
+/** The error of an attempt to open the store, which must come within the limit. */
+async function refusal(options: EtcdOptions): Promise<TenureError> {
+  const begunAt = performance.now();
+  const error: unknown = await etcdStore({ connectMs: CONNECT_MS, ...options })(systemParts()).then(
+    async (store) => store.close(),
+    (reason: unknown) => reason,
+  );
+  expect(performance.now() - begunAt).toBeLessThan(CONNECT_MS + 1_500);
+  if (!isTenureError(error)) throw new Error(`expected a TenureError, got ${String(error)}`);
+  return error;
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+
+describe("a cluster with users", () => {
+  // Tokens run out soon, so that a long-lived store has to log in again.
+  const locked = useServer(startEtcd, {
+    ...{ rootPassword: "secret", fastElections: true },
+    args: ["--auth-token-ttl", "1"],
+  });
+
+  beforeAll(async () => {
+    const { call } = locked();
+    // As in docs/stores/etcd.md: one role, for the keys of the prefix.
+    await call("/v3/auth/role/add", { name: "tenure" });
+    await call("/v3/auth/role/grant", {
+      name: "tenure",
+      perm: { permType: "READWRITE", key: base64("tenure/"), range_end: base64("tenure0") },
+    });
+    for (const [name, role] of [
+      ["lean", "tenure"],
+      ["poor", undefined],
+    ] as const) {
+      await call("/v3/auth/user/add", { name, password: `p@${name}` });
+      if (role !== undefined) await call("/v3/auth/user/grant", { user: name, role });
+    }
+  });
+
+  test("a wrong password, and none at all, are named; neither is repeated in the message", async () => {
+    const endpoints = [at(locked())];
+    const wrong = await refusal({ endpoints, username: "root", password: "guess" });
+    expect(wrong.code).toBe("STORE_UNUSABLE");
+    expect(wrong.message).toMatch(/refuses this user or password.*in the URL/);
+    expect(wrong.message).not.toContain("guess");
+    const none = await refusal({ endpoints });
+    expect(none.message).toMatch(/asks for a user and a password.*etcd:\/\/user:password@host/);
+    const store = await etcdStore({ endpoints, username: "root", password: "secret" })(
+      systemParts(),
+    );
+    await store.close();
+  });
+
+  test("a user without the permission is told where to find it", async () => {
+    const error = await refusal({
+      ...{ endpoints: [at(locked())], username: "poor", password: "p@poor" },
+    });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(/does not allow.*docs\/stores\/etcd\.md/);
+    const elsewhere = await refusal({
+      ...{ endpoints: [at(locked())], username: "lean", password: "p@lean", prefix: "other" },
+    });
+    expect(elsewhere.message).toMatch(/does not allow.*this prefix/);
+  });
+
+  test("the role of the documentation is enough, also when its login runs out meanwhile", async () => {
+    const login = { username: "lean", password: "p@lean" };
+    const store = await opened({ endpoints: [at(locked())], ...login });
+    const { wait, release } = await heldAndQueued(store);
+    const waiting = wait();
+    // More than twice as long as a login lasts.
+    await sleep(2_500);
+    const renewal = await store.renew({ sessionId: "two", withdrawn: [], limitMs: 5_000 });
+    expect(renewal.kind).toBe("renewed");
+    await release();
+    await waiting;
+    await store.list({ prefix: "", limit: 1, limitMs: 5_000 });
+    await store.endSession({ sessionId: "one", limitMs: 5_000 });
+    await store.endSession({ sessionId: "two", limitMs: 5_000 });
+  });
+
+  test("a second wait and a watch on a stream whose login has run out miss nothing, and do not ask again and again", async () => {
+    const { host, port } = locked();
+    const target = { host, port, tls: undefined, connectMs: CONNECT_MS };
+    const inner = new Http2Transport(target, systemParts().clock);
+    let calls = 0;
+    const transport: EtcdTransport = {
+      place: inner.place,
+      call: (...args) => {
+        calls += 1;
+        return inner.call(...args);
+      },
+      stream: (...args) => inner.stream(...args),
+      reset: () => inner.reset(),
+      close: () => inner.close(),
+    };
+    const login = { username: "lean", password: "p@lean" };
+    const store = await opened({ transport, ...login, prefix: "tenure/second" });
+    const first = await heldAndQueued(store);
+    const firstWait = first.wait();
+    await sleep(2_500);
+    const limitMs = 5_000;
+    const ask = { sessionId: "one", holderId: "one", resource: "s", queue: true, limitMs };
+    const held = await store.grant({ ...ask, attempt: "one.2" });
+    const queued = { ...ask, attempt: "one.3", signal: new AbortController().signal };
+    await store.grant(queued);
+    const stop = new AbortController();
+    const freed: string[] = [];
+    const watching = (async () => {
+      for await (const view of store.watch({ prefix: "", signal: stop.signal }))
+        if (view.holder === undefined) freed.push(view.resource);
+    })();
+    const before = calls;
+    const secondWait = store.untilFree(queued);
+    await sleep(2_000);
+    expect(calls - before).toBeLessThan(20);
+    const token = held.kind === "granted" ? held.token : 0n;
+    await store.release({ ...ask, token });
+    await secondWait;
+    await first.release();
+    await firstWait;
+    await until("the watch has told both", async () => freed.join() === "s,r", 10_000);
+    stop.abort();
+    await watching;
+  });
+
+  test("the URL carries user and password, whatever is in them", async () => {
+    const { host, port } = locked();
+    const tenure = await connect(`etcd://lean:p%40lean@${host}:${port}/tenure/billing`);
+    const lease = await tenure.acquire("r");
+    await lease.release();
+    await tenure.close();
+  });
+});
+
+describe("a cluster without users", () => {
+  const plain = useServer(startEtcd, { fastElections: true });
+  const secure = useServer(startEtcd, { fastElections: true, tls: true });
+
+  test("a password that nobody asks for does no harm", async () => {
+    const login = { username: "root", password: "secret" };
+    const store = await opened({ endpoints: [at(plain())], ...login, prefix: "open/" });
+    await heldAndQueued(store);
+  });
+
+  test("a port where nobody listens is named", async () => {
+    const free = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => free.once("listening", resolve));
+    const { port } = free.address() as { port: number };
+    await new Promise((resolve) => free.close(resolve));
+    const error = await refusal({ endpoints: [`127.0.0.1:${port}`] });
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no", retryable: true });
+    expect(error.message).toMatch(new RegExp(`127.0.0.1:${port}.*check host and port`));
+    const both = await opened({ endpoints: [`127.0.0.1:${port}`, at(plain())], prefix: "two/" });
+    await heldAndQueued(both);
+  });
+
+  test("TLS to a plain port, plain text to a TLS port and a strange certificate name the scheme", async () => {
+    const toPlain = await refusal({ endpoints: [at(plain())], tls: {} });
+    expect(toPlain.message).toMatch(/etcds:\/\/.*etcd:\/\//s);
+    const toTls = await refusal({ endpoints: [at(secure())] });
+    expect(toTls.message).toMatch(/etcds:\/\//);
+    const unknown = await refusal({ endpoints: [`https://${at(secure())}`] });
+    expect(unknown.code).toBe("STORE_UNUSABLE");
+    expect(unknown.message).toMatch(/certificate.*tls: \{ ca, cert, key \}/s);
+    const store = await opened({ endpoints: [at(secure())], tls: { ca: secure().ca } });
+    await heldAndQueued(store);
+    const { folder, host, port } = secure();
+    const tenure = await connect(`etcds://${host}:${port}/url?ca=${folder}/cert.pem`);
+    await tenure.acquire("r");
+    await tenure.close();
+  });
+
+  test("a server behind a silent link, and one that is frozen, fail at the connect limit", async () => {
+    await using proxy = await startProxy(plain());
+    proxy.cut();
+    const silent = await refusal({ endpoints: [at(proxy)] });
+    expect(silent.message).toMatch(/within 4000 ms \(connectMs\)/);
+    expect(silent).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
+    await plain().pause();
+    onTestFinished(() => plain().resume());
+    const frozen = await refusal({ endpoints: [at(plain())] });
+    expect(frozen.message).toMatch(/connectMs/);
+    await plain().resume();
+  });
+
+  test("what is no etcd is refused", async () => {
+    const web = createServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    web.listen(0, "127.0.0.1");
+    await new Promise((resolve) => web.once("listening", resolve));
+    onTestFinished(() => void web.close());
+    const { port } = web.address() as { port: number };
+    expect((await refusal({ endpoints: [`127.0.0.1:${port}`] })).message).toMatch(/127\.0\.0\.1/);
+  });
+
+  /** The real server, but for the version that it tells: a mock. */
+  function claiming(version: string): EtcdTransport {
+    const { host, port } = plain();
+    const target = { host, port, tls: undefined, connectMs: CONNECT_MS };
+    const inner = new Http2Transport(target, systemParts().clock);
+    const answer = Buffer.from([0x12, version.length, ...Buffer.from(version)]);
+    return {
+      place: inner.place,
+      call: (path, message, metadata) =>
+        path === status.path
+          ? { answer: Promise.resolve(answer), cancel: () => undefined }
+          : inner.call(path, message, metadata),
+      stream: (...args) => inner.stream(...args),
+      reset: () => inner.reset(),
+      close: () => inner.close(),
+    };
+  }
+
+  test.each(["2.3.8", "3.3.27"])("version %s (a mock) is too old", async (version) => {
+    const error = await refusal({ transport: claiming(version) });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(/version .*; Tenure needs 3.4/);
+  });
+
+  test.each([
+    ["3.4.30", 1],
+    ["3.4.31", 0],
+    ["3.5.12", 1],
+    ["3.5.13", 0],
+    ["3.6.0", 0],
+    ["4.0.0", 0],
+  ])("version %s (a mock) is taken, with %i warnings", async (version, count) => {
+    const warnings: string[] = [];
+    const onWarning = (text: string): void => void warnings.push(text);
+    const store = await etcdStore({ transport: claiming(version), onWarning })(systemParts());
+    await store.close();
+    expect(warnings).toHaveLength(count);
+    for (const warning of warnings) expect(warning).toMatch(/Upgrade to 3\.4\.31/);
+  });
+});
+
+describe("settings", () => {
+  test("options that cannot work are refused before anything is connected", () => {
+    const transport = { call: () => undefined } as unknown as EtcdTransport;
+    const bad: [EtcdOptions, RegExp][] = [
+      [{}, /either .*endpoints.* or .*transport/],
+      [{ endpoints: [] }, /at least one/],
+      [{ endpoints: ["http://a:1/path"] }, /Endpoint \d is not an address/],
+      [{ endpoints: ["a:99999"] }, /Endpoint \d is not an address/],
+      [{ endpoints: ["https://a:1", "b:1"] }, /all https/],
+      [{ endpoints: ["a"], prefix: "a b" }, /prefix/],
+      [{ endpoints: ["a"], connectMs: 0 }, /connectMs/],
+      [{ endpoints: ["a"], username: "root" }, /together/],
+      [{ transport }, /stream is missing/],
+    ];
+    for (const [options, message] of bad) expect(() => etcdStore(options)).toThrow(message);
+    expect(() => etcdStore({ endpoints: ["http://root:secret@a:1"] })).not.toThrow(/secret/);
+  });
+});

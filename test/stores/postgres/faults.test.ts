@@ -1,0 +1,212 @@
+// Goal: whatever is wrong with the server, the login or the schema, opening the store says what and which setting mends it, in
+// time. Method: real servers, set up wrongly on purpose, through both client libraries.
+
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { connect } from "../../../src/connect.ts";
+import type { TenureError } from "../../../src/core/errors.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import {
+  migrationSql,
+  type PostgresOptions,
+  postgresStore,
+} from "../../../src/stores/postgres/index.ts";
+import { SCHEMA_VERSION } from "../../../src/stores/postgres/schema.ts";
+import { withFreePorts } from "../../servers/ports.ts";
+import { startPostgres } from "../../servers/postgres.ts";
+import { startProxy } from "../../servers/proxy.ts";
+import { useServer } from "../../servers/use-server.ts";
+
+const LIMIT_MS = 3_000;
+const server = useServer(startPostgres, { password: "right", tls: true });
+const plain = useServer(startPostgres, { settings: { max_connections: "60" } });
+let schemas = 0;
+
+function newSchema(): string {
+  schemas += 1;
+  return `faults_${schemas}`;
+}
+
+function open(options: PostgresOptions): Promise<Store> {
+  return postgresStore({ connectLimitMs: LIMIT_MS, ...options })(systemParts());
+}
+
+/** The error of opening, which must come within the limit. */
+async function refusal(options: PostgresOptions): Promise<TenureError & { applied?: string }> {
+  const begunAt = performance.now();
+  const outcome = await open(options).then(
+    async (store) => {
+      await store.close();
+      throw new Error("The store opened.");
+    },
+    (error: TenureError) => error,
+  );
+  // The limit, and up to a second for closing what was half open.
+  expect(performance.now() - begunAt).toBeLessThan(LIMIT_MS + 1_500);
+  return outcome;
+}
+
+function urlOf(url: string, change: (parts: URL) => void): string {
+  const parts = new URL(url);
+  change(parts);
+  return parts.href;
+}
+
+describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
+  test("a wrong password is named, and never shown", async () => {
+    const url = urlOf(server().url, (parts) => {
+      parts.password = "wr0ng-secret";
+    });
+    const error = await refusal({ url, library });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(/refused the login: .*password.* Check user, password/);
+    expect(error.message).not.toContain("wr0ng-secret");
+  });
+
+  test("a wrong port is named with its host, and nothing was applied", async () => {
+    const port = await withFreePorts(1, async ([free]) => free);
+    const error = await refusal({ url: `postgres://postgres@127.0.0.1:${port}/postgres`, library });
+    expect(error.code).toBe("STORE_UNAVAILABLE");
+    expect(error.applied).toBe("no");
+    expect(error.message).toContain(`127.0.0.1:${port}/postgres cannot be reached`);
+    expect(error.message).toContain("Check host and port");
+  });
+
+  test("a server that swallows everything is given up at the limit", async () => {
+    await using proxy = await startProxy(plain());
+    proxy.cut();
+    const error = await refusal({ url: proxy.url, library, connectLimitMs: 700 });
+    expect(error.code).toBe("STORE_UNAVAILABLE");
+    expect(error.retryable).toBe(true);
+    expect(error.message).toMatch(/ did not answer.* Check host and port/);
+  });
+
+  test("a server that is not PostgreSQL is named as one that does not answer", async () => {
+    const foreign = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.write("SSH-2.0-OpenSSH_9.2\r\n");
+    });
+    foreign.listen(0, "127.0.0.1");
+    await once(foreign, "listening");
+    onTestFinished(() => void foreign.close());
+    const { port } = foreign.address() as AddressInfo;
+    const url = `postgres://u@127.0.0.1:${port}/app`;
+    const error = await refusal({ url, library, connectLimitMs: 700 });
+    expect(error.code).toBe("STORE_UNAVAILABLE");
+    expect(error.message).toMatch(/ did not answer.* Check host and port/);
+  });
+
+  test("a database that is not there is named", async () => {
+    const url = urlOf(plain().url, (parts) => {
+      parts.pathname = "/nowhere";
+    });
+    const error = await refusal({ url, library });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(/"nowhere" does not exist.* Check the database in the URL/);
+  });
+
+  test("a certificate that nobody vouches for is named with sslmode", async () => {
+    const url = urlOf(server().url, (parts) => {
+      parts.searchParams.set("sslmode", "verify-full");
+    });
+    const error = await refusal({ url, library });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(/TLS .* failed: .*sslmode/);
+  });
+
+  test("a role that may not create is told who should run what", async () => {
+    const schema = newSchema();
+    await plain().sql(`CREATE ROLE ${schema}_role LOGIN`);
+    const url = urlOf(plain().url, (parts) => {
+      parts.username = `${schema}_role`;
+    });
+    const error = await refusal({ url, library, schema });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(
+      /denied a permission: .*migrationSql\(\{ schema: "faults_\d+", role \}\)/,
+    );
+    const without = await refusal({ url, library, schema, createSchema: false });
+    expect(without.message).toMatch(/is not in the database .* createSchema: true/);
+
+    await plain().sql(migrationSql({ schema, role: `${schema}_role` }));
+    const store = await open({ url, library, schema, createSchema: false });
+    await store.openSession({ sessionId: "s", holderId: "h", ttlMs: 5_000, limitMs: 1_000 });
+    const grant = { sessionId: "s", holderId: "h", resource: "r", attempt: "a", queue: true };
+    const outcome = await store.grant({ ...grant, limitMs: 1_000 });
+    await store.close();
+    const token = BigInt(await plain().sql(`SELECT token FROM ${schema}.lease`));
+    expect(outcome).toEqual({ kind: "granted", token });
+  });
+
+  test("a schema of a newer version is left alone", async () => {
+    const schema = newSchema();
+    await (await open({ url: plain().url, library, schema })).close();
+    await plain().sql(`UPDATE ${schema}.meta SET version = 99`);
+    const error = await refusal({ url: plain().url, library, schema });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toContain(`(version 99, this one knows ${SCHEMA_VERSION})`);
+    expect(error.message).toMatch(/newer Tenure .* Upgrade/);
+  });
+
+  test("a role that may only read is told the setting", async () => {
+    const schema = newSchema();
+    await plain().sql(
+      `CREATE ROLE ${schema}_role LOGIN; ALTER ROLE ${schema}_role SET default_transaction_read_only = on`,
+    );
+    const url = urlOf(plain().url, (parts) => {
+      parts.username = `${schema}_role`;
+    });
+    const error = await refusal({ url, library, schema });
+    expect(error.message).toContain("default_transaction_read_only is on");
+  });
+
+  test("sixteen that start at once make one schema", async () => {
+    const schema = newSchema();
+    const opening = Array.from({ length: 16 }, () =>
+      open({ url: plain().url, library, schema, connectLimitMs: 20_000 }),
+    );
+    const stores = await Promise.all(opening);
+    await Promise.all(stores.map((store) => store.close()));
+    expect(await plain().sql(`SELECT version FROM ${schema}.meta`)).toBe(String(SCHEMA_VERSION));
+  });
+});
+
+describe("options", () => {
+  test.each(["Tenure", "1st", 'a"b', "a b", "", "x".repeat(64), "a;drop"])(
+    "the schema name %j is refused before anything is opened",
+    (schema) => {
+      const options = { url: "postgres://127.0.0.1:1/none", schema };
+      expect(() => postgresStore(options)).toThrow(/`schema` must be a name of a-z/);
+    },
+  );
+
+  test("a pool of the user's whose connections are all in use is named as such", async () => {
+    const pool = new pg.Pool({ connectionString: plain().url, max: 1 });
+    onTestFinished(() => pool.end());
+    const busy = await pool.connect();
+    const error = await refusal({ pool, connectLimitMs: 700 });
+    expect(error.message).toMatch(/had no free connection within \d+ ms/);
+    busy.release();
+  });
+
+  test("exactly one of url, pool and sql", () => {
+    expect(() => postgresStore({})).toThrow("exactly one of url");
+    const pool = { connect: () => Promise.reject(new Error("never")), totalCount: 0 };
+    expect(() => postgresStore({ url: "postgres://x", pool })).toThrow("exactly one of url");
+  });
+
+  test("connect() takes schema and the other settings of ours from the URL", async () => {
+    const schema = newSchema();
+    const url = `${plain().url}?schema=${schema}&listen=0&application_name=mine`;
+    const tenure = await connect(url);
+    expect(tenure.guarantees.wakeUp).toBe("poll");
+    const lease = await tenure.acquire("r");
+    expect(await plain().sql(`SELECT resource FROM ${schema}.lease`)).toBe("r");
+    await lease.release();
+    await tenure.close();
+    await expect(connect(`${plain().url}?schema=Bad`)).rejects.toThrow("`schema` must be");
+  });
+});

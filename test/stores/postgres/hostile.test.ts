@@ -1,0 +1,59 @@
+// Goal: a role that may only connect cannot crash, block or mislead a process that waits or watches (S8, audit H1). Method: a
+// real server; junk on the channel while one process holds, one waits and one watches, through both client libraries.
+import pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { connect } from "../../../src/index.ts";
+import { postgresStore } from "../../../src/stores/postgres/index.ts";
+import { channelOf } from "../../../src/stores/postgres/schema.ts";
+import { startPostgres } from "../../servers/postgres.ts";
+import { useServer } from "../../servers/use-server.ts";
+
+const server = useServer(startPostgres);
+const JUNK = [
+  "",
+  "x",
+  "tboom",
+  't["x",null]',
+  "t[]",
+  't["r",[1,2]]',
+  "tnull",
+  "p",
+  "r",
+  `r${"x".repeat(5_000)}`,
+];
+
+test.each(["pg", "postgres"] as const)(
+  "S8: junk notifications of a stranger change nothing for those who wait and watch (%s)",
+  async (library) => {
+    const schema = `hostile_${library}`;
+    const open = () => connect(postgresStore({ url: server().url, library, schema }));
+    const [one, two] = [await open(), await open()];
+    onTestFinished(() => one.close({ drainMs: 0 }));
+    onTestFinished(() => two.close({ drainMs: 0 }));
+    await server().sql(
+      `DO $$ BEGIN CREATE ROLE mallory LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+    );
+    const held = await one.acquire("r");
+    const waiting = two.acquire("r", { waitMs: 30_000 });
+    const seen: string[] = [];
+    const stop = new AbortController();
+    const watching = (async () => {
+      for await (const view of two.watch("", { signal: stop.signal })) seen.push(view.resource);
+    })();
+    const url = new URL(server().url);
+    url.username = "mallory";
+    const mallory = new pg.Client({ connectionString: url.href });
+    await mallory.connect();
+    onTestFinished(() => mallory.end());
+    for (const payload of JUNK)
+      await mallory.query("SELECT pg_notify($1, $2)", [channelOf(schema), payload]);
+    expect(held.check()).toBe(held.token);
+    await held.release();
+    const next = await waiting;
+    expect(next.token).toBeGreaterThan(held.token);
+    await one.acquire("other");
+    await expect.poll(() => seen, { timeout: 10_000 }).toContain("other");
+    stop.abort();
+    await watching;
+  },
+);

@@ -1,0 +1,325 @@
+// Goal: grants and releases that leave together are decided and answered each on its own, as if each had been sent alone.
+// Method: a real server, the user's client behind a counter of what it is asked to send, a proxy that loses replies, and a
+// replica that stands still.
+
+import { Redis } from "ioredis";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
+import { startProxy } from "../../servers/proxy.ts";
+import { startRedis, startRedisPair } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { reasonOf } from "../../support/stores/lost-replies.ts";
+
+const redis = useServer(startRedis, { own: true });
+const LIMIT_MS = 5_000;
+let prefixes = 0;
+
+interface World {
+  readonly store: Store;
+  readonly base: string;
+  sent(): number;
+  /** Has one request under way, so that what is asked now leaves together. */
+  occupy(): ReturnType<Store["grant"]>;
+  grant(resource: string, more?: object): ReturnType<Store["grant"]>;
+  release(resource: string, token: bigint, sessionId?: string): ReturnType<Store["release"]>;
+}
+
+async function world(options: { url?: string; replicas?: number } = {}): Promise<World> {
+  prefixes += 1;
+  const prefix = `bundles${prefixes}`;
+  const client = new Redis(options.url ?? redis().url);
+  onTestFinished(() => client.disconnect());
+  let sent = 0;
+  const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
+  client.call = ((...words: string[]) => {
+    sent += 1;
+    return call(...words);
+  }) as typeof client.call;
+  const { replicas = 0 } = options;
+  const store = await redisStore({ client, prefix, replicas })(systemParts());
+  onTestFinished(() => store.close());
+  for (const sessionId of ["one", "two"]) await open(store, sessionId);
+  await useBundle(store);
+  let attempts = 0;
+  const grant: World["grant"] = (resource, more) => {
+    attempts += 1;
+    const attempt = `attempt ${attempts}`;
+    const one = { sessionId: "one", holderId: "one", queue: false, limitMs: LIMIT_MS };
+    return store.grant({ ...one, resource, attempt, ...more });
+  };
+  return {
+    ...{ store, base: `{${prefix}}:`, sent: () => sent, grant },
+    occupy: () => grant("another"),
+    release: (resource, token, sessionId = "one") =>
+      store.release({ sessionId, resource, token, limitMs: LIMIT_MS }),
+  };
+}
+
+/** A server process that does not have the script yet is sent its text, which costs one command more, once. */
+async function useBundle(store: Store): Promise<void> {
+  const nobody = { sessionId: "nobody", resource: "first", token: 1n, limitMs: LIMIT_MS };
+  expect(await store.release(nobody)).toEqual({ kind: "notHeld" });
+}
+
+async function open(store: Store, sessionId: string): Promise<void> {
+  await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS });
+}
+
+async function tokenOf(granting: ReturnType<Store["grant"]>): Promise<bigint> {
+  const outcome = await granting;
+  if (outcome.kind !== "granted") throw new Error(outcome.kind);
+  return outcome.token;
+}
+
+async function holderOf(store: Store, resource: string): Promise<string | undefined> {
+  const read = { resource, consistency: "linearizable", limitMs: LIMIT_MS } as const;
+  return (await store.read(read)).holder?.sessionId;
+}
+
+/** A store on a client that the test may change, on a server that does not have the script of grants yet. */
+async function fresh(
+  name: string,
+  url: string = redis().url,
+): Promise<{ client: Redis; store: Store }> {
+  const client = new Redis(url);
+  onTestFinished(() => client.disconnect());
+  const store = await redisStore({ client, prefix: name.replace(" ", "-") })(systemParts());
+  onTestFinished(() => store.close());
+  await open(store, "one");
+  return { client, store };
+}
+
+function askFor(store: Store, resource: string): ReturnType<Store["grant"]> {
+  const one = { sessionId: "one", holderId: "one", queue: false, limitMs: LIMIT_MS };
+  return store.grant({ ...one, resource, attempt: resource });
+}
+
+describe("what is asked in one turn", () => {
+  test("leaves in few calls, sixteen at most in one; each grant has a token of its own", async () => {
+    const { store, grant, release, sent } = await world();
+    await store.list({ prefix: "", limit: 1, limitMs: LIMIT_MS });
+    const before = sent();
+    const names = Array.from({ length: 49 }, (_, index) => `r${index}`);
+    const tokens = await Promise.all(names.map((name) => tokenOf(grant(name))));
+    // The first one alone, the others in three.
+    expect(sent() - before).toBe(4);
+    expect(new Set(tokens).size).toBe(names.length);
+    const page = await store.list({ prefix: "r", limit: 100, limitMs: LIMIT_MS });
+    expect(page.leases.map(({ resource, holder }) => [resource, holder?.token]).sort()).toEqual(
+      names.map((name, index) => [name, tokens[index]]).sort(),
+    );
+    const released = await Promise.all(
+      names.map((name, index) => release(name, tokens[index] ?? 0n)),
+    );
+    expect(released.every(({ kind }) => kind === "released")).toBe(true);
+    expect(sent() - before).toBe(9);
+    const rest = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
+    expect(rest.leases).toEqual([]);
+  });
+
+  test("S4, S5: is decided one by one, whatever the others get", async () => {
+    const { store, base, grant, release, occupy, sent } = await world();
+    const mine = await tokenOf(grant("mine"));
+    const kept = await tokenOf(grant("kept"));
+    await grant("theirs", { sessionId: "two", holderId: "two" });
+    const before = sent();
+    const [, ...outcomes] = await Promise.all([
+      occupy(),
+      grant("free"),
+      grant("theirs"),
+      grant("free too"),
+      release("mine", mine),
+      release("kept", kept + 1n),
+      release("theirs", 1n),
+    ]);
+    // The one under way, these, and the last one: no call names a lease twice.
+    expect(sent() - before).toBe(3);
+    expect(outcomes).toMatchObject([
+      { kind: "granted" },
+      { kind: "busy", holderId: "two" },
+      { kind: "granted" },
+      { kind: "released" },
+      { kind: "notHeld" },
+      { kind: "notHeld" },
+    ]);
+    expect(await holderOf(store, "mine")).toBeUndefined();
+    expect(await holderOf(store, "kept")).toBe("one");
+    expect(await holderOf(store, "theirs")).toBe("two");
+    await redis().command("DEL", `${base}s:one`);
+    const late = await Promise.all([occupy(), grant("a"), grant("b"), release("kept", kept)]);
+    expect(late.map(({ kind }) => kind)).toEqual(["gone", "gone", "gone", "notHeld"]);
+  });
+
+  test("S4: two grants of one lease: the first has it, the second is told so", async () => {
+    const { grant, occupy } = await world();
+    const [, first, second] = await Promise.all([occupy(), grant("r"), grant("r")]);
+    expect(first).toMatchObject({ kind: "granted" });
+    expect(second).toEqual({ kind: "busy", holderId: "one" });
+  });
+
+  test("S4: is judged by its own session, whether those of the others live or not", async () => {
+    const { store, base, grant, release, occupy } = await world();
+    const two = { sessionId: "two", holderId: "two" };
+    const token = await tokenOf(grant("held", two));
+    await redis().command("DEL", `${base}s:two`);
+    const [, one, dead, late] = await Promise.all([
+      ...[occupy(), grant("a"), grant("b", two)],
+      release("held", token, "two"),
+    ]);
+    expect([one?.kind, dead?.kind, late?.kind]).toEqual(["granted", "gone", "notHeld"]);
+    expect(await holderOf(store, "b")).toBeUndefined();
+  });
+
+  test("a client that throws fails what was asked, and nothing else", async () => {
+    const { client, store } = await fresh("throws");
+    await useBundle(store);
+    const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
+    const throws = vi
+      .fn(call)
+      .mockImplementationOnce(call)
+      .mockImplementation(() => {
+        throw new Error("out of order");
+      });
+    client.call = throws as unknown as typeof client.call;
+    const [first, ...rest] = await Promise.allSettled(
+      ["a", "b", "c"].map((name) => askFor(store, name)),
+    );
+    expect(first).toMatchObject({ status: "fulfilled", value: { kind: "granted" } });
+    for (const failed of rest)
+      expect(failed).toMatchObject({ reason: { code: "STORE_UNAVAILABLE" } });
+    expect(throws).toHaveBeenCalledTimes(2);
+  });
+
+  test("a client that throws when it is given the text of a script fails what was asked", async () => {
+    const { client, store } = await fresh("throws late");
+    const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
+    client.call = ((command: string, ...words: string[]) => {
+      if (command.toLowerCase() === "eval") throw new Error("out of order");
+      return call(command, ...words);
+    }) as typeof client.call;
+    await expect(askFor(store, "r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    client.call = call as typeof client.call;
+    expect(await askFor(store, "r")).toMatchObject({ kind: "granted" });
+  });
+
+  test("only those who want a place in the queue get one", async () => {
+    const { base, grant, occupy } = await world();
+    const two = { sessionId: "two", holderId: "two" };
+    for (const name of ["a", "b"]) await grant(name, two);
+    await Promise.all([occupy(), grant("a"), grant("free"), grant("b", { queue: true })]);
+    expect(await redis().command("LLEN", `${base}q:a`)).toBe(0);
+    expect(await redis().command("LLEN", `${base}q:b`)).toBe(1);
+  });
+
+  test("fails alone: an error of one does not take the answers of the others", async () => {
+    const { base, grant, occupy } = await world();
+    const two = { sessionId: "two", holderId: "two" };
+    await grant("broken", two);
+    await redis().command("SET", `${base}q:broken`, "no queue");
+    const asked = [grant("a"), grant("broken", { queue: true }), grant("b")];
+    const [, a, broken, b] = await Promise.allSettled([occupy(), ...asked]);
+    expect(a).toMatchObject({ status: "fulfilled", value: { kind: "granted" } });
+    expect(b).toMatchObject({ status: "fulfilled", value: { kind: "granted" } });
+    expect(broken).toMatchObject({ status: "rejected", reason: { code: "STORE_UNUSABLE" } });
+    expect(String((broken as PromiseRejectedResult).reason)).toContain("WRONGTYPE");
+  });
+
+  test("S1: the same attempts asked again get the same tokens", async () => {
+    const { grant, occupy } = await world();
+    const ask = (): Promise<unknown> =>
+      Promise.all(["x", "y"].map((attempt) => grant(`r ${attempt}`, { attempt })));
+    const [, first] = await Promise.all([occupy(), ask()]);
+    const [, again] = await Promise.all([occupy(), ask()]);
+    expect(again).toEqual(first);
+  });
+
+  test("arrives before a withdrawal that is asked behind it", async () => {
+    const { store, grant, occupy } = await world();
+    const attempt = "given up at once";
+    const request = { sessionId: "one", resource: "r", attempt, limitMs: LIMIT_MS };
+    const [, granted] = await Promise.all([
+      occupy(),
+      grant("r", { attempt }),
+      store.withdraw(request),
+    ]);
+    expect(granted).toMatchObject({ kind: "granted" });
+    expect(await holderOf(store, "r")).toBeUndefined();
+  });
+
+  test("S7: with its reply lost, every one of them is unknown within its limit", async () => {
+    const proxy = await startProxy(redis());
+    onTestFinished(() => proxy[Symbol.asyncDispose]());
+    const { store, grant, occupy } = await world({ url: proxy.url });
+    const [, held] = await Promise.all([occupy(), tokenOf(grant("held"))]);
+    proxy.cut("replies");
+    const limitMs = 300;
+    const first = grant("first", { limitMs });
+    const rest = ["a", "b", "c"].map((name) => grant(name, { limitMs }));
+    const release = store.release({ sessionId: "one", resource: "held", token: held, limitMs });
+    for (const asked of [first, ...rest, release])
+      expect(await reasonOf(asked)).toMatchObject({
+        code: "STORE_UNAVAILABLE",
+        applied: "unknown",
+      });
+    await proxy.heal();
+  });
+});
+
+test("each keeps its own limit, and an answer that comes too late counts for nothing", async () => {
+  const proxy = await startProxy(redis());
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const { grant, occupy, sent } = await world({ url: proxy.url });
+  proxy.hold("replies");
+  const occupied = occupy();
+  const patient = grant("patient");
+  const impatient = await reasonOf(grant("impatient", { limitMs: 100 }));
+  expect(impatient).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+  await proxy.heal();
+  expect((await Promise.all([occupied, patient])).map(({ kind }) => kind)).toEqual([
+    "granted",
+    "granted",
+  ]);
+  // Its answer came before this one. With nothing under way, one alone leaves at once.
+  await grant("behind it");
+  const before = sent();
+  const alone = grant("alone");
+  expect(sent()).toBe(before + 1);
+  expect(await alone).toMatchObject({ kind: "granted" });
+});
+
+test("S7: a grant whose limit is over when the server asks for the script is not sent again", async () => {
+  const proxy = await startProxy(redis());
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const { client, store } = await fresh("late", proxy.url);
+  proxy.hold("replies");
+  const one = { sessionId: "one", holderId: "one", resource: "r", attempt: "late", queue: false };
+  const reason = await reasonOf(store.grant({ ...one, limitMs: 100 }));
+  expect(reason).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+  await proxy.heal();
+  // Two answers on the same connection: whatever was sent behind the first has been handled before the second.
+  for (let round = 0; round < 2; round += 1) await client.ping();
+  expect(await redis().command("EXISTS", "{late}:r:r")).toBe(0);
+});
+
+test("with `replicas` a release does not wait for the grants of its turn to be confirmed", async () => {
+  const pair = await startRedisPair({ own: true });
+  onTestFinished(() => pair[Symbol.asyncDispose]());
+  const { store, grant } = await world({ url: pair.master.url, replicas: 1 });
+  const token = await tokenOf(grant("mine"));
+  const mine = { sessionId: "one", resource: "mine", token };
+  await pair.replica.pause();
+  try {
+    const order: string[] = [];
+    const note = (what: string) => (): void => void order.push(what);
+    await Promise.allSettled([
+      grant("a", { limitMs: 1_000 }).catch(note("a")),
+      grant("b", { limitMs: 1_000 }).catch(note("b")),
+      store.release({ ...mine, limitMs: 1_000 }).then(note("released")),
+    ]);
+    expect(order).toEqual(["released", "a", "b"]);
+  } finally {
+    await pair.replica.resume();
+  }
+});

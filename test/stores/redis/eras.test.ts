@@ -1,0 +1,255 @@
+// Goal: whatever a Redis server has forgotten, its next token is above all earlier ones, a holder whose lease is gone learns
+// so from its next renewal, and waiters are served. Method: real servers that are killed, restored from an older snapshot,
+// emptied and replaced by a replica; and the Lua rule compared with the one in TypeScript.
+
+import { copyFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { Redis } from "ioredis";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { ERA_GAP, startOfEra } from "../../../src/core/era.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { GrantOutcome, Store } from "../../../src/stores/contract.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
+import { START_ERA } from "../../../src/stores/redis/script-library.ts";
+import { until } from "../../servers/ask.ts";
+import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+
+const LIMIT_MS = 5_000;
+const libraries = ["ioredis", "redis"] as const;
+let prefixes = 0;
+let attempts = 0;
+
+interface World {
+  readonly store: Store;
+  readonly base: string;
+  enter(sessionId: string): Promise<void>;
+  ask(sessionId: string, resource: string, more?: object): Promise<GrantOutcome>;
+  take(sessionId: string, resource: string): Promise<bigint>;
+  /** Repeated until the server answers again. */
+  renew(sessionId: string): ReturnType<Store["renew"]>;
+}
+
+async function world(server: RedisServer, library: (typeof libraries)[number]): Promise<World> {
+  prefixes += 1;
+  const prefix = `eras${prefixes}`;
+  const store = await redisStore({ url: server.url, library, prefix })(systemParts());
+  onTestFinished(() => store.close());
+  const ask: World["ask"] = (sessionId, resource, more) => {
+    attempts += 1;
+    const who = { sessionId, holderId: sessionId, attempt: `attempt ${attempts}` };
+    return store.grant({ ...who, resource, queue: false, limitMs: LIMIT_MS, ...more });
+  };
+  return {
+    store,
+    base: `{${prefix}}:`,
+    ask,
+    enter: async (sessionId) => {
+      const request = { sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS };
+      await answered(() => store.openSession(request));
+    },
+    take: async (sessionId, resource) => {
+      const outcome = await ask(sessionId, resource);
+      if (outcome.kind !== "granted") throw new Error(outcome.kind);
+      return outcome.token;
+    },
+    renew: (sessionId) => answered(() => store.renew({ sessionId, withdrawn: [], limitMs: 1_000 })),
+  };
+}
+
+async function answered<T>(request: () => Promise<T>): Promise<T> {
+  let answer: T | undefined;
+  const isAnswered = async (): Promise<boolean> => {
+    answer = await request().catch(() => undefined);
+    return answer !== undefined;
+  };
+  await until("the server answers again", isAnswered, 20_000);
+  return answer as T;
+}
+
+/** A waiter that has a place in the queue and is told by nobody before the holder's lease ends. */
+async function served({ store, ask }: World, sessionId: string, attempt: string): Promise<bigint> {
+  const { signal } = new AbortController();
+  for (;;) {
+    await store.untilFree({ sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
+    const outcome = await ask(sessionId, "r", { attempt, queue: true });
+    if (outcome.kind === "granted") return outcome.token;
+    if (outcome.kind !== "busy") throw new Error(outcome.kind);
+  }
+}
+
+describe.each(libraries)("through %s", (library) => {
+  const redis = useServer(startRedis, { own: true });
+
+  test("S1, S5: SIGKILL and restart with an older snapshot: what it does not have is gone, the rest goes on", async () => {
+    const here = await world(redis(), library);
+    for (const id of ["one", "two"]) await here.enter(id);
+    const kept = await here.take("one", "kept");
+    await redis().command("SAVE");
+    const snapshot = join(redis().folder, "dump.rdb");
+    copyFileSync(snapshot, join(redis().folder, "older.rdb"));
+    const missed = await here.take("one", "r");
+    let highest = missed;
+    for (let more = 0; more < 20; more += 1) highest = await here.take("one", `more ${more}`);
+    await redis().kill();
+    copyFileSync(join(redis().folder, "older.rdb"), snapshot);
+    onTestFinished(() => rmSync(snapshot, { force: true }));
+    await redis().start();
+    const renewed = await here.renew("one");
+    if (renewed.kind !== "renewed") throw new Error(renewed.kind);
+    expect(renewed.gone).toContainEqual({ resource: "r", token: missed });
+    expect(renewed.gone).toHaveLength(21);
+    expect(await here.take("two", "r")).toBeGreaterThan(highest);
+    const release = { sessionId: "one", resource: "kept", token: kept, limitMs: LIMIT_MS };
+    expect(await here.store.release(release)).toEqual({ kind: "released" });
+    // It is told once.
+    expect(await here.renew("one")).toMatchObject({ kind: "renewed", gone: [] });
+  });
+
+  test("S1: FLUSHALL ends every session, and tokens go on", async () => {
+    const here = await world(redis(), library);
+    await here.enter("one");
+    const before = await here.take("one", "r");
+    await redis().command("FLUSHALL");
+    expect(await here.renew("one")).toEqual({ kind: "gone" });
+    await here.enter("two");
+    const next = await here.take("two", "r");
+    expect(next).toBeGreaterThan(before);
+    expect(await here.take("two", "never seen")).toBe(next + 1n);
+  });
+
+  test("S1: without its counter the server goes on above all tokens, leases stay held, and a waiter is served", async () => {
+    const here = await world(redis(), library);
+    for (const id of ["one", "two"]) await here.enter(id);
+    const before = await here.take("one", "r");
+    const attempt = "waits";
+    expect((await here.ask("two", "r", { attempt, queue: true })).kind).toBe("busy");
+    const waiting = served(here, "two", attempt);
+    await redis().command("DEL", `${here.base}token`);
+    expect(await here.renew("one")).toMatchObject({ kind: "renewed", gone: [] });
+    expect(await here.take("one", "other")).toBeGreaterThan(before);
+    const release = { sessionId: "one", resource: "r", token: before, limitMs: LIMIT_MS };
+    expect(await here.store.release(release)).toEqual({ kind: "released" });
+    expect(await waiting).toBeGreaterThan(before);
+  });
+
+  test("SCRIPT FLUSH starts no era: tokens go up by one, and no renewal asks for leases", async () => {
+    const here = await world(redis(), library);
+    await here.enter("one");
+    const before = await here.take("one", "r");
+    const era = await redis().command("GET", `${here.base}era`);
+    await redis().command("SCRIPT", "FLUSH");
+    expect(await here.take("one", "next")).toBe(before + 1n);
+    expect(await here.renew("one")).toMatchObject({ kind: "renewed", gone: [] });
+    expect(await redis().command("GET", `${here.base}era`)).toBe(era);
+  });
+
+  test("S1, S5: a promoted replica that missed grants starts above them, revokes what it missed, and serves who waits", async () => {
+    const pair = await startRedisPair({ own: true });
+    onTestFinished(() => pair[Symbol.asyncDispose]());
+    const { master, replica } = pair;
+    const here = await world(master, library);
+    for (const id of ["one", "two"]) await here.enter(id);
+    const kept = await here.take("one", "r");
+    const attempt = "waits";
+    expect((await here.ask("two", "r", { attempt, queue: true })).kind).toBe("busy");
+    const isCopied = async (): Promise<boolean> =>
+      (await replica.command("LLEN", `${here.base}q:r`)) === 1;
+    await until("the replica has the waiter", isCopied, 5_000);
+    await replica.command("REPLICAOF", "NO", "ONE");
+    let missed = kept;
+    for (let more = 0; more < 20; more += 1) missed = await here.take("one", `missed ${more}`);
+    await master.kill();
+    // The replica takes the master's address, as a virtual one would move.
+    await replica.command("CONFIG", "SET", "port", String(master.port));
+    const renewed = await here.renew("one");
+    if (renewed.kind !== "renewed") throw new Error(renewed.kind);
+    expect(renewed.gone).toHaveLength(20);
+    expect(renewed.gone).toContainEqual({ resource: "missed 19", token: missed });
+    const waiting = served(here, "two", attempt);
+    const release = { sessionId: "one", resource: "r", token: kept, limitMs: LIMIT_MS };
+    expect(await here.store.release(release)).toEqual({ kind: "released" });
+    expect(await waiting).toBeGreaterThan(missed);
+    expect(await here.take("one", "missed 0")).toBeGreaterThan(missed);
+  });
+});
+
+describe("the start of an era in Lua", () => {
+  const redis = useServer(startRedis, { own: true });
+
+  test("agrees with startOfEra() to the last digit", async () => {
+    // The server's clock is an argument here: seconds and microseconds, as TIME answers.
+    const text = `${START_ERA.replaceAll("<base>", "{lua}:").replace("redis.call('TIME')", "ARGV")}\nreturn startEra(ARGV[3])`;
+    const clocks = fc.bigInt({ min: 1n, max: 2n ** 53n - 4n * ERA_GAP });
+    const offsets = fc.oneof(
+      fc.bigInt({ min: -3n, max: 3n }),
+      fc.bigInt({ min: ERA_GAP - 3n, max: ERA_GAP + 3n }),
+      fc.bigInt({ min: 0n, max: 2n * ERA_GAP }),
+    );
+    const lasts = fc.oneof(fc.constant(0n), fc.bigInt({ min: 1n, max: 2n ** 62n }));
+    await fc.assert(
+      fc.asyncProperty(
+        clocks,
+        fc.oneof(
+          lasts,
+          offsets.map((by) => ({ by })),
+        ),
+        async (clock, other) => {
+          const near = typeof other === "bigint" ? other : clock - other.by;
+          const last = near < 0n ? 0n : near;
+          const time = [String(clock / 1_000_000n), String(clock % 1_000_000n)];
+          const floor = await redis().command("EVAL", text, "0", ...time, String(last));
+          expect(floor).toBe(String(startOfEra(last, clock)));
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe("a server before 7.0, which keeps its scripts over a restart", () => {
+  const server = useServer(startRedis, { own: true });
+
+  /** A client of a server that says it is this version. */
+  function disguised(version: string): Redis {
+    const client = new Redis(server().url);
+    onTestFinished(() => client.disconnect());
+    return new Proxy(client, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (name !== "call") return member;
+        return async (...words: [string]) => {
+          const answer = await target.call(...words);
+          return words[0] === "info"
+            ? String(answer).replace(/redis_version:\S+/, `redis_version:${version}`)
+            : answer;
+        };
+      },
+    });
+  }
+
+  // The run id is compared by each call, so no restart is needed: another process has started the era.
+  test.each([
+    ["6.2.14", true],
+    ["7.0.15", false],
+  ])(
+    "S1: %s: an era of another process is noticed although the script is there: %s",
+    async (version, isNoticed) => {
+      const prefix = `old${version}`;
+      const store = await redisStore({ client: disguised(version), prefix })(systemParts());
+      onTestFinished(() => store.close());
+      const session = { sessionId: "s", holderId: "s", limitMs: LIMIT_MS };
+      await store.openSession({ ...session, ttlMs: 60_000 });
+      const take = async (attempt: string): Promise<bigint> => {
+        const outcome = await store.grant({ ...session, resource: attempt, attempt, queue: false });
+        return outcome.kind === "granted" ? outcome.token : 0n;
+      };
+      const first = await take("one");
+      await server().command("SET", `{${prefix}}:era`, "0123456789abcdef 1");
+      const second = await take("two");
+      expect(second - first > ERA_GAP / 2n).toBe(isNoticed);
+      expect(second).toBeGreaterThan(first);
+    },
+  );
+});

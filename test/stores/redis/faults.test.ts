@@ -1,0 +1,285 @@
+// Goal: the store's promises hold when the link or the server fails. Method: real servers, a proxy that loses packets in
+// silence, SIGKILL, SIGSTOP and a replica that missed writes; holders are whole Tenures, as a user has them. Holders that
+// are cut off are in test/faults/.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { isTenureError } from "../../../src/core/errors.ts";
+import { connect, type Tenure } from "../../../src/index.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { type RedisOptions, redisStore } from "../../../src/stores/redis/index.ts";
+import { until } from "../../servers/ask.ts";
+import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
+import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
+
+/** Generous bounds for two busy cores, and still a short trial. */
+const timing = { ttlMs: 900, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
+const libraries = ["ioredis", "redis"] as const;
+let prefixes = 0;
+
+async function holder(options: RedisOptions): Promise<Tenure> {
+  const tenure = await connect(redisStore(options), { defaults: timing });
+  onTestFinished(() => tenure.close({ drainMs: 0 }));
+  return tenure;
+}
+
+async function opened(options: RedisOptions): Promise<Store> {
+  const store = await redisStore(options)(systemParts());
+  onTestFinished(() => store.close());
+  return store;
+}
+
+async function proxied(server: RedisServer): Promise<TcpProxy> {
+  const proxy = await startProxy(server);
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  return proxy;
+}
+
+function newPrefix(): string {
+  prefixes += 1;
+  return `faults${prefixes}`;
+}
+
+describe.each(libraries)("a broken link, through %s", (library) => {
+  const redis = useServer(startRedis, { own: true });
+
+  test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
+    const proxy = await proxied(redis());
+    const prefix = newPrefix();
+    const first = await holder({ url: proxy.url, library, prefix });
+    const second = await holder({ url: redis().url, library, prefix });
+    await expectLostRepliesHarmless(proxy, first, second);
+  });
+
+  test.each(["while nobody listens", "after it is mended"])(
+    "L2: a waiter whose message connection breaks is woken by a release %s",
+    async (when) => {
+      const prefix = newPrefix();
+      const store = await opened({ url: redis().url, library, prefix });
+      for (const sessionId of ["one", "two"])
+        await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: 5_000 });
+      const ask = (sessionId: string): ReturnType<Store["grant"]> =>
+        store.grant({
+          ...{ sessionId, attempt: `${sessionId}.1`, holderId: sessionId },
+          ...{ resource: "r", queue: true, limitMs: 5_000 },
+        });
+      const held = await ask("one");
+      await ask("two");
+      const { signal } = new AbortController();
+      const two = { sessionId: "two", attempt: "two.1", resource: "r", limitMs: 5_000, signal };
+      const wait = store.untilFree(two);
+      const channel = `{${prefix}}:t:two.1`;
+      const isHeard = async (): Promise<boolean> =>
+        String(await redis().command("PUBSUB", "NUMSUB", channel)) === `${channel},1`;
+      await until("the waiter has subscribed", isHeard, 5_000);
+      await redis().command("CLIENT", "KILL", "TYPE", "pubsub");
+      // Released while nobody listens, only the look after the new subscription can find it.
+      if (when !== "while nobody listens") {
+        await until("the waiter has subscribed again", isHeard, 5_000);
+        await sleep(50);
+      }
+      const token = held.kind === "granted" ? held.token : 0n;
+      await store.release({ sessionId: "one", resource: "r", token, limitMs: 5_000 });
+      const brokenAt = performance.now();
+      await wait;
+      expect(performance.now() - brokenAt).toBeLessThan(1_500);
+    },
+  );
+
+  test("L3: a connection that a router has forgotten costs one renewal, and not the lease", async () => {
+    const proxy = await proxied(redis());
+    const tenure = await connect(redisStore({ url: proxy.url, library, prefix: newPrefix() }), {
+      defaults: { ttlMs: 2_400, clockErrorMs: 20, roundTripMs: 200, renewEveryMs: 600 },
+    });
+    onTestFinished(() => tenure.close({ drainMs: 0 }));
+    const lease = await tenure.acquire("r");
+    proxy.strand();
+    const isInDoubt = async (): Promise<boolean> => {
+      try {
+        lease.check();
+        return false;
+      } catch (error) {
+        return isTenureError(error, "LEASE_IN_DOUBT");
+      }
+    };
+    await until("the lease is in doubt", isInDoubt, 2_000);
+    await lease.settled();
+    expect(proxy.counts().requests.droppedBytes).toBeGreaterThan(0);
+    expect(await lease.release()).toBe("released");
+  });
+
+  test("L2: the end of a session frees also what it was granted without hearing of it, so that who waits is told", async () => {
+    const proxy = await proxied(redis());
+    const prefix = newPrefix();
+    const store = await opened({ url: proxy.url, library, prefix });
+    const session = { sessionId: "one", limitMs: 5_000 };
+    await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: true };
+    // The server has the script from here on: otherwise the reply that is lost would be that it does not have it.
+    expect((await store.grant({ ...ask, resource: "other" })).kind).toBe("granted");
+    proxy.cut("replies");
+    expect(await reasonOf(store.grant({ ...ask, limitMs: 200 }))).toMatchObject({
+      applied: "unknown",
+    });
+    await proxy.heal();
+    const isHeld = async (): Promise<boolean> =>
+      String(await redis().command("GET", `{${prefix}}:r:r`)).startsWith("H");
+    expect(await isHeld()).toBe(true);
+    const hasEnded = (): Promise<boolean> =>
+      store.endSession(session).then(
+        () => true,
+        () => false,
+      );
+    await until("the session is ended over a new connection", hasEnded, 10_000);
+    expect(await isHeld()).toBe(false);
+  });
+
+  test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
+    const store = await opened({ url: redis().url, library, prefix: newPrefix() });
+    const session = { sessionId: "one", limitMs: 200 };
+    await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    await redis().pause();
+    try {
+      const begunAt = performance.now();
+      const error = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+      expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+      expect(performance.now() - begunAt).toBeLessThan(600);
+    } finally {
+      await redis().resume();
+    }
+    const renewed = async (): Promise<boolean> =>
+      (await store.renew({ ...session, withdrawn: [] }).catch(() => undefined))?.kind === "renewed";
+    await until("renewals work again", renewed, 10_000);
+  });
+});
+
+describe("a server that dies", () => {
+  const durable = useServer(startRedis, { appendonly: true, appendfsync: "always" });
+  const forgetful = useServer(startRedis, { own: true });
+
+  test("S1: SIGKILL and restart with every write kept: tokens go on, for old and new processes", async () => {
+    const options = { url: durable().url, prefix: newPrefix() };
+    const tenure = await holder(options);
+    expect(tenure.guarantees.durable).toBe(true);
+    let before = 0n;
+    for (let round = 0; round < 3; round += 1) {
+      const lease = await tenure.acquire("r", { waitMs: 10_000 });
+      expect(lease.token).toBeGreaterThan(before);
+      before = lease.token;
+      await durable().kill();
+      await durable().start();
+      await lease.release().catch(() => undefined);
+    }
+    const fresh = await (await holder(options)).acquire("r", { waitMs: 10_000 });
+    expect(fresh.token).toBeGreaterThan(before);
+  });
+
+  test("S1: SIGKILL of a server that keeps nothing: tokens go on, and the holder learns that its lease is gone", async () => {
+    const warnings: string[] = [];
+    const onWarning = (text: string): void => void warnings.push(text);
+    const tenure = await holder({ url: forgetful().url, prefix: newPrefix(), onWarning });
+    expect(tenure.guarantees.durable).toBe(false);
+    expect(tenure.guarantees.tokenFalls).toContain("everything is lost");
+    expect(warnings.join(" ")).toContain("appendonly yes");
+    for (let round = 0; round < 3; round += 1) await (await tenure.acquire("r")).release();
+    const held = await tenure.acquire("r");
+    const ended = new Promise((resolve) => held.signal.addEventListener("abort", resolve));
+    await forgetful().kill();
+    await forgetful().start();
+    await ended;
+    expect(held.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "expired" });
+    const next = await tenure.acquire("r", { waitMs: 5_000 });
+    expect(next.token).toBeGreaterThan(held.token);
+  });
+});
+
+describe("a failover", () => {
+  test("S1: a replica that missed writes takes over: tokens go on, and a lease that it missed is revoked", async () => {
+    const pair = await startRedisPair({ own: true });
+    onTestFinished(() => pair[Symbol.asyncDispose]());
+    const { master, replica } = pair;
+    // Its session must live through the change of servers, which a busy machine makes slow.
+    const defaults = { ...timing, ttlMs: 20_000, renewEveryMs: 500 };
+    const tenure = await connect(redisStore({ url: master.url }), { defaults });
+    onTestFinished(() => tenure.close({ drainMs: 0 }));
+    expect(tenure.guarantees.tokenFalls).toContain("replica that missed writes");
+    const first = await tenure.acquire("r");
+    await first.release();
+    const kept = await tenure.acquire("kept");
+    const isCopied = async (): Promise<boolean> =>
+      (await replica.command("GET", "{tenure}:token")) === String(kept.token);
+    await until("the replica has the first tokens", isCopied, 5_000);
+    await replica.command("REPLICAOF", "NO", "ONE");
+    const seen: bigint[] = [];
+    for (let round = 0; round < 3; round += 1) {
+      const lease = await tenure.acquire("r");
+      seen.push(lease.token);
+      await lease.release();
+    }
+    const missed = await tenure.acquire("missed");
+    const ended = new Promise((resolve) => missed.signal.addEventListener("abort", resolve));
+    await master.kill();
+    // The replica takes the master's address, as a virtual one would move.
+    await replica.command("CONFIG", "SET", "port", String(master.port));
+    await ended;
+    expect(missed.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+    const next = await tenure.acquire("r", { waitMs: 10_000 });
+    for (const token of [...seen, missed.token]) expect(next.token).toBeGreaterThan(token);
+    // What the replica did not miss goes on.
+    expect(await kept.release()).toBe("released");
+  });
+
+  test("replicas: 1 grants only what the replica has confirmed, and gives back the rest", async () => {
+    const pair = await startRedisPair({ own: true });
+    onTestFinished(() => pair[Symbol.asyncDispose]());
+    const { master, replica } = pair;
+    const store = await opened({ url: master.url, replicas: 1 });
+    const one = { sessionId: "one", holderId: "one", limitMs: 3_000 };
+    await store.openSession({ ...one, ttlMs: 60_000 });
+    const ask = (attempt: string): ReturnType<Store["grant"]> =>
+      store.grant({ ...one, resource: "r", attempt, queue: false });
+    const granted = await ask("one.1");
+    if (granted.kind !== "granted") throw new Error(granted.kind);
+    expect(await replica.command("GET", "{tenure}:token")).toBe(String(granted.token));
+    await replica.pause();
+    try {
+      const again = await reasonOf(ask("one.1"));
+      expect(again).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+      expect(String(again)).toMatch(/0 of 1 replicas/);
+      const late = await reasonOf(store.renew({ ...one, withdrawn: [] }));
+      expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+      const read = { resource: "r", consistency: "linearizable", limitMs: 3_000 } as const;
+      const isFree = async (): Promise<boolean> => (await store.read(read)).holder === undefined;
+      await until("the unconfirmed grant is given back", isFree, 5_000);
+    } finally {
+      await replica.resume();
+    }
+    let tries = 1;
+    const isGranted = async (): Promise<boolean> => {
+      tries += 1;
+      return (await ask(`one.${tries}`).catch(() => undefined))?.kind === "granted";
+    };
+    await until("it is granted again", isGranted, 10_000);
+  });
+
+  test("READONLY: a master that became a replica refuses, changes nothing, and the store says so", async () => {
+    const pair = await startRedisPair({ own: true });
+    onTestFinished(() => pair[Symbol.asyncDispose]());
+    const { master, replica } = pair;
+    const store = await opened({ url: master.url });
+    const session = { sessionId: "one", limitMs: 2_000 };
+    await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
+    // Otherwise the session may be gone with the rest of what the new master has not seen.
+    const isCopied = async (): Promise<boolean> =>
+      (await replica.command("EXISTS", "{tenure}:s:one")) === 1;
+    await until("the replica has the session", isCopied, 5_000);
+    await replica.command("REPLICAOF", "NO", "ONE");
+    await master.command("REPLICAOF", replica.host, String(replica.port));
+    const error = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
+    expect(String(error)).toMatch(/read-only replica now/);
+  });
+});

@@ -1,0 +1,350 @@
+// Goal: what the store leaves on the server stays small, mends itself and wakes whom it should. Method: a real server, and
+// its keys looked at and deleted as a person with a console would. Only the last test uses a connection that is a mock.
+
+import { Redis } from "ioredis";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { Wire } from "../../../src/clients/redis/wire.ts";
+import { ERA_GAP } from "../../../src/core/era.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { Channels } from "../../../src/stores/redis/channels.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
+import { untilFree } from "../../../src/stores/redis/waiting.ts";
+import { until } from "../../servers/ask.ts";
+import { startRedis } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
+
+const redis = useServer(startRedis, { own: true });
+const { opened, session, take, cycle } = redisWorld(redis, "keys");
+
+describe("keys", () => {
+  test("S1: after the counter was deleted, every resource gets a higher token than before", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    let before = 0n;
+    for (let round = 0; round < 12; round += 1) {
+      before = await take(store, "one", "r");
+      await store.release({ sessionId: "one", resource: "r", token: before, limitMs: LIMIT_MS });
+    }
+    await redis().command("DEL", `${base}token`);
+    const first = await take(store, "one", "never seen");
+    expect(first).toBeGreaterThan(before);
+    expect(await take(store, "one", "r")).toBe(first + 1n);
+  });
+
+  test("S1: a counter that fell below a token of the resource starts an era above it", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    // Ahead of the clock, and beyond what a Lua number can hold.
+    const high = 2n ** 60n;
+    await redis().command("SET", `${base}token`, String(high));
+    expect(await cycle(store, "one", "r")).toBe(high + 1n);
+    // Less, though not by the order of texts.
+    await redis().command("SET", `${base}token`, "99");
+    expect(await take(store, "one", "r")).toBe(high + 1n + ERA_GAP / 2n + 1n);
+    expect(await take(store, "one", "other")).toBe(high + 1n + ERA_GAP / 2n + 2n);
+  });
+
+  test("S1: tokens beyond what a Lua number can hold are exact", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await redis().command("SET", `${base}token`, "9007199254740989");
+    for (let token = 9007199254740990n; token < 9007199254741002n; token += 1n)
+      expect(await cycle(store, "one", "r")).toBe(token);
+  });
+
+  test("S1: a counter that is no whole number is refused, and stays as it is", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await redis().command("SET", `${base}token`, "1.5");
+    await expect(take(store, "one", "r")).rejects.toMatchObject({ code: "STORE_UNUSABLE" });
+    expect(await redis().command("GET", `${base}token`)).toBe("1.5");
+  });
+
+  test("S1: a counter at the end of 64 bits fails instead of starting over", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await redis().command("SET", `${base}token`, "9223372036854775807");
+    await expect(take(store, "one", "r")).rejects.toMatchObject({ code: "STORE_UNUSABLE" });
+    const read = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+    expect((await store.read(read)).holder).toBeUndefined();
+  });
+
+  test("after a release only the counter, its era and keys with a ttl are left", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
+    const keys = (await redis().command("KEYS", `${base}*`)) as string[];
+    const lasting: string[] = [];
+    for (const key of keys) if ((await redis().command("PTTL", key)) === -1) lasting.push(key);
+    expect(lasting.sort()).toEqual([`${base}era`, `${base}token`]);
+  });
+
+  test("S4: a granted lease has no ttl of its own: it holds while its session does", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await take(store, "one", "r");
+    expect(await redis().command("PTTL", `${base}r:r`)).toBe(-1);
+  });
+
+  test("a withdrawn waiter leaves nothing in the queue, and the next in line is told at once", async () => {
+    const { store, base } = await opened();
+    for (const id of ["one", "two", "three"]) await session(store, id);
+    const token = await take(store, "one", "r");
+    const place = (
+      sessionId: string,
+    ): { sessionId: string; resource: string; attempt: string } => ({
+      ...{ sessionId, resource: "r", attempt: `${sessionId}.x` },
+    });
+    const queue = { queue: true, limitMs: LIMIT_MS };
+    for (const id of ["two", "three"]) await store.grant({ ...place(id), holderId: id, ...queue });
+    await store.withdraw({ ...place("two"), limitMs: LIMIT_MS });
+    expect(await redis().command("LLEN", `${base}q:r`)).toBe(1);
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    const next = await store.grant({ ...place("three"), holderId: "three", ...queue });
+    expect(next.kind).toBe("granted");
+    expect(await redis().command("LLEN", `${base}q:r`)).toBe(0);
+  });
+
+  test("what a dead session held is cleared away by others who come", async () => {
+    const { store, base } = await opened();
+    await session(store, "dead");
+    for (let lease = 0; lease < 5; lease += 1) await take(store, "dead", `r${lease}`);
+    // It expires now, and not while a busy machine is still taking the leases.
+    await redis().command("PEXPIRE", `${base}s:dead`, "1");
+    const isGone = async (): Promise<boolean> =>
+      (await redis().command("EXISTS", `${base}s:dead`)) === 0;
+    await until("the session has expired", isGone, LIMIT_MS);
+    await session(store, "one");
+    expect(await redis().command("ZCARD", `${base}held`)).toBe(0);
+  });
+});
+
+describe("the common path", () => {
+  test("S5: a release of another token or session, however alike, changes nothing", async () => {
+    const { store, base } = await opened();
+    for (const id of ["1", "11", "1:1"]) await session(store, id);
+    for (let round = 1; round < 12; round += 1) await take(store, "1", `other ${round}`);
+    await redis().command("SET", `${base}token`, "11");
+    const token = await take(store, "11", "r");
+    expect(token).toBe(12n);
+    const release = (sessionId: string, offered: bigint): ReturnType<Store["release"]> =>
+      store.release({ sessionId, resource: "r", token: offered, limitMs: LIMIT_MS });
+    expect(await release("11", 1n)).toEqual({ kind: "notHeld" });
+    expect(await release("11", 120n)).toEqual({ kind: "notHeld" });
+    expect(await release("1", token)).toEqual({ kind: "notHeld" });
+    expect(await release("1:1", token)).toEqual({ kind: "notHeld" });
+    expect(await release("11", token)).toEqual({ kind: "released" });
+    expect(await release("11", token)).toEqual({ kind: "notHeld" });
+  });
+
+  test("S1: an attempt that has ended gets nothing when it comes once more, however often the name was taken", async () => {
+    const { store } = await opened();
+    await session(store, "one");
+    for (let round = 0; round < 4; round += 1) {
+      const attempt = `once more ${round}`;
+      const request = { sessionId: "one", holderId: "one", resource: "r", attempt, queue: false };
+      const ask = (): ReturnType<Store["grant"]> => store.grant({ ...request, limitMs: LIMIT_MS });
+      const granted = await ask();
+      expect(await ask()).toEqual(granted);
+      const token = granted.kind === "granted" ? granted.token : 0n;
+      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+      expect(await ask()).toEqual({ kind: "ended" });
+    }
+  });
+
+  test("S5: a release of a session that is over is none", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await redis().command("DEL", `${base}s:one`);
+    const request = { sessionId: "one", resource: "r", token, limitMs: LIMIT_MS };
+    expect(await store.release(request)).toEqual({ kind: "notHeld" });
+  });
+
+  test("S4: a dead session is granted nothing, also where nobody has the resource", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await redis().command("DEL", `${base}s:one`);
+    await expect(take(store, "one", "r")).rejects.toThrow("gone");
+    await expect(take(store, "one", "new")).rejects.toThrow("gone");
+  });
+
+  test("messages are sent only to those who wait or watch", async () => {
+    const { store, base } = await opened();
+    const heard: string[] = [];
+    const ear = new Redis(redis().url);
+    onTestFinished(() => ear.disconnect());
+    ear.on("pmessage", (_pattern, channel: string, message: string) =>
+      heard.push(`${channel.slice(base.length)} ${message.slice(0, 4)}`),
+    );
+    await ear.psubscribe(`${base}c:*`);
+    await session(store, "one");
+    await cycle(store, "one", "r");
+    await cycle(store, "one", "r");
+    const stop = new AbortController();
+    const watching = store.watch({ prefix: "r", signal: stop.signal })[Symbol.asyncIterator]();
+    const change = watching.next();
+    const isMarked = async (): Promise<boolean> =>
+      (await redis().command("EXISTS", `${base}watched`)) === 1;
+    await until("the watch is marked", isMarked, LIMIT_MS);
+    // The ear is quiet so far: whatever was sent before would have been heard before this.
+    await cycle(store, "one", "r");
+    await until("the cycle was heard", async () => heard.length >= 2, LIMIT_MS);
+    expect(heard).toEqual(["c:r held", "c:r free"]);
+    expect((await redis().command("PTTL", `${base}watched`)) as number).toBeGreaterThan(0);
+    stop.abort();
+    await change;
+  });
+
+  test("L2: who waits without a place in the queue is told too", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await session(store, "two");
+    const token = await take(store, "one", "r");
+    const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
+    const wait = store.untilFree({ ...request, signal: new AbortController().signal });
+    const isNoted = async (): Promise<boolean> =>
+      String(await redis().command("GET", `${base}r:r`)).startsWith("W");
+    await until("the wait is noted", isNoted, LIMIT_MS);
+    const begunAt = performance.now();
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await wait;
+    expect(performance.now() - begunAt).toBeLessThan(2_000);
+  });
+});
+
+describe("expiry", () => {
+  test("S3: a session lasts a millisecond more than its ttl after the request was sent", async () => {
+    const client = new Redis(redis().url);
+    onTestFinished(() => client.disconnect());
+    const store = await redisStore({ client, prefix: "expiry" })(systemParts());
+    onTestFinished(() => store.close());
+    const ttlMs = 5_000;
+    const one = { sessionId: "one", holderId: "one", ttlMs, limitMs: LIMIT_MS };
+    const requests = [
+      () => store.openSession(one),
+      () => store.renew({ ...one, withdrawn: [] }),
+      () => store.openSession({ ...one, ttlMs: ttlMs - 0.5 }),
+    ];
+    for (let round = 0; round < 60; round += 1) {
+      // Both leave in one packet: the server reads its clock and handles the request right behind.
+      const asked = client.time();
+      await requests[round % requests.length]?.();
+      const [seconds, micros] = await asked;
+      const sentAt = Number(seconds) * 1_000 + Number(micros) / 1_000;
+      const last = Number(await client.call("pexpiretime", "{expiry}:s:one"));
+      // Redis drops a key when its clock, in whole milliseconds, is past the key's last one.
+      expect(last + 1 - sentAt).toBeGreaterThanOrEqual(ttlMs + 1);
+    }
+  });
+});
+
+describe("waking", () => {
+  interface Waiting {
+    readonly store: Store;
+    readonly base: string;
+    readonly wait: Promise<void>;
+    readonly token: bigint;
+  }
+
+  async function waiting(): Promise<Waiting> {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await session(store, "two");
+    const token = await take(store, "one", "r");
+    const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
+    await store.grant({ ...request, holderId: "two", queue: true });
+    const wait = store.untilFree({ ...request, signal: new AbortController().signal });
+    const isHeard = async (): Promise<boolean> =>
+      String(await redis().command("PUBSUB", "NUMSUB", `${base}t:two.x`)).endsWith(",1");
+    await until("the waiter has subscribed", isHeard, LIMIT_MS);
+    return { store, base, wait, token };
+  }
+
+  const ends: Record<string, (waiting: Waiting) => Promise<unknown>> = {
+    "the end of the holder's session": ({ store }) =>
+      store.endSession({ sessionId: "one", limitMs: LIMIT_MS }),
+    "a revocation": ({ store, token }) => store.revoke({ resource: "r", token, limitMs: LIMIT_MS }),
+    "a deleted session": ({ base }) => redis().command("DEL", `${base}s:one`),
+  };
+
+  test.each(Object.entries(ends))("L2: %s wakes the waiter", async (_, end) => {
+    const world = await waiting();
+    const begunAt = performance.now();
+    await end(world);
+    await world.wait;
+    // By a message, or for what sends none by the look that comes in any case.
+    expect(performance.now() - begunAt).toBeLessThan(_.startsWith("a deleted") ? 6_500 : 1_000);
+  });
+
+  test("of a long queue the first three that live hear of a release and of the next holder, the others of nothing", async () => {
+    const { store, base } = await opened();
+    const heard: string[] = [];
+    const ear = new Redis(redis().url);
+    onTestFinished(() => ear.disconnect());
+    ear.on("pmessage", (_pattern, channel: string, message: string) =>
+      heard.push(`${channel.slice(base.length)} ${message.split(" ", 1)}`),
+    );
+    await ear.psubscribe(`${base}t:*`);
+    const names = ["a", "b", "c", "d", "e", "f"];
+    for (const name of ["one", ...names]) await session(store, name);
+    const token = await take(store, "one", "r");
+    const request = (name: string): Parameters<Store["grant"]>[0] => ({
+      ...{ sessionId: name, attempt: `${name}.1`, resource: "r", limitMs: LIMIT_MS },
+      ...{ holderId: name, queue: true },
+    });
+    for (const name of names) await store.grant(request(name));
+    await redis().command("DEL", `${base}s:b`);
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    expect((await store.grant(request("a"))).kind).toBe("granted");
+    await until("all of it was heard", async () => heard.length >= 6, LIMIT_MS);
+    const turns = ["a", "c", "d"].map((name) => `t:${name}.1 free`);
+    expect(heard).toEqual([...turns, ...["c", "d", "e"].map((name) => `t:${name}.1 held`)]);
+  });
+
+  test("L2: no look comes before the subscription stands (over a mock of the connection)", async () => {
+    const order: string[] = [];
+    const subscription = deferred();
+    const mock = {
+      openChannels: async () => ({
+        subscribe: async () => {
+          order.push("subscribe");
+          await subscription.promise;
+          order.push("subscribed");
+        },
+        unsubscribe: async () => undefined,
+        reset: () => undefined,
+        close: () => undefined,
+      }),
+    } as unknown as Wire;
+    const { clock } = systemParts();
+    const wait = untilFree(new Channels(mock, "mock", clock), clock, {
+      ...{ channels: { turn: "t", resource: "c" }, attempt: "a" },
+      signal: new AbortController().signal,
+      look: async () => {
+        order.push("look");
+        return { waitMs: 0, isQueued: true };
+      },
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    subscription.resolve();
+    await wait;
+    expect(order).toEqual(["subscribe", "subscribed", "look"]);
+  });
+});
+
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

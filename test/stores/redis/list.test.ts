@@ -1,0 +1,85 @@
+// Goal: the list of what is held is right, small, and cheap for names that are taken again and again. Method: a real server, its
+// list looked at through another store and with a console.
+
+import { describe, expect, onTestFinished, test } from "vitest";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
+import { startRedis } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
+
+const redis = useServer(startRedis, { own: true });
+const { opened, session, take, cycle } = redisWorld(redis, "list");
+
+describe("the list of what is held", () => {
+  async function listed(store: Store): Promise<string[]> {
+    const page = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
+    return page.leases.map(({ resource }) => resource);
+  }
+
+  test("is right for a name that is taken again and again, however often it is looked at", async () => {
+    const { store, prefix, base } = await opened();
+    const other = await redisStore({ url: redis().url, prefix })(systemParts());
+    onTestFinished(() => other.close());
+    await session(store, "one");
+    for (let round = 0; round < 12; round += 1) {
+      const token = await take(store, "one", "r");
+      expect(await listed(other)).toEqual(["r"]);
+      await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+      // Looked at after some releases, so that the next take finds every state that a free lease can be in.
+      if (round % 3 === 0) expect(await listed(other)).toEqual([]);
+    }
+    expect(await listed(other)).toEqual([]);
+    expect(await redis().command("EXISTS", `${base}held`)).toBe(0);
+  });
+
+  test("is not touched by such a name, and is by one that is taken once", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await cycle(store, "one", "once");
+    expect(await redis().command("ZCARD", `${base}held`)).toBe(0);
+    for (let round = 0; round < 3; round += 1) await cycle(store, "one", "often");
+    expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:often`]);
+  });
+
+  test("loses the names that nobody has taken for so long that they are forgotten", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    for (const name of ["old", "older"])
+      for (let round = 0; round < 2; round += 1) await cycle(store, "one", name);
+    // As their ttl would have it in an hour.
+    await redis().command("DEL", `${base}r:old`, `${base}r:older`);
+    for (let round = 0; round < 2; round += 1) await cycle(store, "one", "new");
+    expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:new`]);
+  });
+
+  test("S5: a late release of an earlier term of such a name changes nothing", async () => {
+    const { store } = await opened();
+    for (const id of ["one", "two"]) await session(store, id);
+    const tokens: bigint[] = [];
+    for (let round = 0; round < 3; round += 1) tokens.push(await cycle(store, "one", "r"));
+    const token = await take(store, "one", "r");
+    const release = (sessionId: string, offered: bigint): ReturnType<Store["release"]> =>
+      store.release({ sessionId, resource: "r", token: offered, limitMs: LIMIT_MS });
+    for (const old of tokens) expect(await release("one", old)).toEqual({ kind: "notHeld" });
+    expect(await release("two", token)).toEqual({ kind: "notHeld" });
+    expect(await listed(store)).toEqual(["r"]);
+    expect(await release("one", token)).toEqual({ kind: "released" });
+    expect(await listed(store)).toEqual([]);
+  });
+
+  test("S4: such a name is refused to others while it is held, and its waiters are told", async () => {
+    const { store } = await opened();
+    for (const id of ["one", "two"]) await session(store, id);
+    for (let round = 0; round < 3; round += 1) await cycle(store, "one", "r");
+    const token = await take(store, "one", "r");
+    const wait = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
+    const ask = { ...wait, holderId: "two", queue: true };
+    expect(await store.grant(ask)).toEqual({ kind: "busy", holderId: "one" });
+    const free = store.untilFree({ ...wait, signal: new AbortController().signal });
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await free;
+    expect(await store.grant(ask)).toMatchObject({ kind: "granted" });
+  });
+});

@@ -1,0 +1,245 @@
+// Goal: a server that cannot be used is refused at connect, in time, with a message that names the cause and the setting.
+// Method: real servers set up wrongly; only the version of a server that is too old is a mock.
+
+import { createServer } from "node:net";
+import { Redis } from "ioredis";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { loadLibrary, type Wire } from "../../../src/clients/redis/wire.ts";
+import { isTenureError, type TenureError } from "../../../src/core/errors.ts";
+import { connect } from "../../../src/index.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import { type RedisOptions, redisStore } from "../../../src/stores/redis/index.ts";
+import { inspect, promises, refuseUnfit } from "../../../src/stores/redis/inspect.ts";
+import { until } from "../../servers/ask.ts";
+import { startProxy } from "../../servers/proxy.ts";
+import { startRedis, startRedisPair } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+
+const CONNECT_MS = 2_000;
+const libraries = ["ioredis", "redis"] as const;
+
+/** The error of an attempt to open the store, which must come within the limit. */
+async function refusal(options: RedisOptions): Promise<TenureError> {
+  const begunAt = performance.now();
+  const error: unknown = await redisStore({ connectMs: CONNECT_MS, ...options })(
+    systemParts(),
+  ).then(
+    async (store) => store.close(),
+    (reason: unknown) => reason,
+  );
+  expect(performance.now() - begunAt).toBeLessThan(CONNECT_MS + 500);
+  if (!isTenureError(error)) throw new Error(`expected a TenureError, got ${String(error)}`);
+  return error;
+}
+
+describe.each(libraries)("through %s", (library) => {
+  const locked = useServer(startRedis, { password: "secret" });
+  const secure = useServer(startRedis, { tls: true });
+  const pair = useServer(startRedisPair, { own: true });
+
+  test("a wrong password, and none at all, are named; neither is repeated in the message", async () => {
+    const url = locked().url.replace("secret", "guess");
+    const wrong = await refusal({ url, library });
+    expect(wrong.code).toBe("STORE_UNUSABLE");
+    expect(wrong.message).toMatch(/refuses this user or password.*in the URL/);
+    expect(wrong.message).not.toContain("guess");
+    const none = await refusal({ url: url.replace(/:guess@/, ""), library });
+    expect(none.message).toMatch(/asks for a password.*redis:\/\/user:password@host/);
+    const store = await redisStore({ url: locked().url, library })(systemParts());
+    await store.close();
+  });
+
+  test("a port where nobody listens is named", async () => {
+    const free = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => free.once("listening", resolve));
+    const { port } = free.address() as { port: number };
+    await new Promise((resolve) => free.close(resolve));
+    const error = await refusal({ url: `redis://127.0.0.1:${port}`, library });
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no", retryable: true });
+    expect(error.message).toMatch(new RegExp(`127.0.0.1:${port}.*check host and port`));
+  });
+
+  test("TLS to a plain port, plain text to a TLS port and a strange certificate name the scheme", async () => {
+    const { master } = pair();
+    const toPlain = await refusal({ url: master.url.replace("redis:", "rediss:"), library });
+    expect(toPlain.message).toMatch(/rediss:\/\/.*redis:\/\//s);
+    const toTls = await refusal({ url: secure().url.replace("rediss:", "redis:"), library });
+    expect(toTls.message).toMatch(/rediss:\/\//);
+    const unknown = await refusal({ url: secure().url, library });
+    expect(unknown.message).toMatch(/certificate.*tls: \{ ca \}/s);
+    const tls = { ca: secure().ca };
+    const store = await redisStore({ url: secure().url, library, tls })(systemParts());
+    await store.close();
+  });
+
+  test("a database that the server does not have is an error, and one that it has is used", async () => {
+    const { url } = pair().master;
+    const error = await refusal({ url: `${url}/99`, library });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(
+      /\/99 does not have the database of this number.*Name another in the URL, or raise `databases`/,
+    );
+    const tenure = await connect(`${url}/9?library=${library}`);
+    const lease = await tenure.acquire("in nine");
+    const client = new Redis(url);
+    onTestFinished(() => client.disconnect());
+    expect(await client.info("keyspace")).toMatch(/^db9:/m);
+    expect(await client.info("keyspace")).not.toMatch(/^db0:/m);
+    await lease.release();
+    await tenure.close();
+  });
+
+  test("a replica is refused as such", async () => {
+    const error = await refusal({ url: pair().replica.url, library });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(/read-only replica.*master/);
+  });
+
+  test("a user without the permissions is told where to find them", async () => {
+    const { master } = pair();
+    await master.command("ACL", "SETUSER", "poor", "on", ">poor", "~other:*", "&*", "+@all");
+    const url = master.url.replace("://", "://poor:poor@");
+    const error = await refusal({ url, library });
+    expect(error.code).toBe("STORE_UNUSABLE");
+    expect(error.message).toMatch(/does not allow.*docs\/stores\/redis\.md/);
+  });
+
+  test("the ACL of the documentation is enough, and what may not be asked counts as the worse case", async () => {
+    const { master } = pair();
+    const acl = ["~{tenure}:*", "&{tenure}:*", "-@all", ...DOCUMENTED.split(" ")];
+    await master.command("ACL", "SETUSER", "lean", "on", ">lean", ...acl);
+    const url = master.url.replace("://", "://lean:lean@");
+    const store = await redisStore({ url, library })(systemParts());
+    onTestFinished(() => store.close());
+    expect(store.guarantees.durable).toBe(false);
+    expect(store.guarantees.tokenFalls).toContain("may not ask");
+    const session = { sessionId: "one", limitMs: 1_000 };
+    await store.openSession({ ...session, holderId: "one", ttlMs: 1_000 });
+    const attempt = { ...session, resource: "r", attempt: "one.1" };
+    const granted = await store.grant({ ...attempt, holderId: "one", queue: true });
+    if (granted.kind !== "granted") throw new Error(granted.kind);
+    const next = { ...attempt, attempt: "one.2", signal: new AbortController().signal };
+    await store.grant({ ...next, holderId: "one", queue: true });
+    const wait = store.untilFree(next);
+    const isHeard = async (): Promise<boolean> =>
+      String(await master.command("PUBSUB", "CHANNELS", "{tenure}:*")) !== "";
+    await until("the waiter has subscribed", isHeard, 5_000);
+    await store.release({ ...attempt, token: granted.token });
+    await wait;
+    await store.list({ prefix: "", limit: 1, limitMs: 1_000 });
+    await store.endSession(session);
+  });
+
+  test("a server behind a silent link fails at the connect limit", async () => {
+    await using proxy = await startProxy(pair().master);
+    proxy.cut();
+    const error = await refusal({ url: proxy.url, library });
+    expect(error.message).toMatch(/connectMs|Timeout|ETIMEDOUT/);
+  });
+
+  test("more replicas than there are is refused", async () => {
+    const error = await refusal({ url: pair().master.url, library, replicas: 2 });
+    expect(error.message).toMatch(/replicas: 2.*more than the 1/);
+  });
+
+  test("the URL's settings reach the store", async () => {
+    const { url } = pair().master;
+    const tenure = await connect(`${url}/?prefix=elsewhere&library=${library}`);
+    const { token } = await tenure.acquire("r");
+    await tenure.close();
+    expect(await pair().master.command("GET", "{elsewhere}:token")).toBe(String(token));
+    await expect(connect(`${url}/?preffix=x`)).rejects.toThrow(/unknown setting/);
+  });
+});
+
+/** Word for word as in docs/stores/redis.md. */
+const DOCUMENTED =
+  "+evalsha +eval +exists +del +pexpire +pttl +incr +incrby +get +mget +set +mset +time +zadd +zrem +zrandmember +zrangebylex +lindex +lpop +lpos +lrem +lrange +rpush +publish +subscribe +unsubscribe +psubscribe +punsubscribe +wait";
+
+describe("settings", () => {
+  /** A mock: answers INFO as an old server would, and nothing else. */
+  const mock = (version: string): Wire => ({
+    ...({ library: "redis", isCluster: false } as const),
+    send: async ([command]) =>
+      command === "info" ? `redis_version:${version}\r\nrole:master` : [],
+    duplicate: () => Promise.reject(new Error("mock")),
+    openChannels: () => Promise.reject(new Error("mock")),
+    reset: () => undefined,
+    close: () => undefined,
+  });
+
+  test.each(["2.8.24", "5.0.14", "6.0.20"])("version %s (a mock) is too old", async (version) => {
+    const facts = await inspect(mock(version));
+    expect(() => refuseUnfit(facts, "db:6379")).toThrow(/version .*; Tenure needs 6.2/);
+  });
+
+  test.each(["6.2.0", "7.0.15", "10.1.0"])("version %s (a mock) is not", async (version) => {
+    const facts = await inspect(mock(version));
+    expect(() => refuseUnfit(facts, "db:6379")).not.toThrow();
+  });
+
+  test("what the server's settings put at risk is said in the guarantees and in warnings", () => {
+    const facts = {
+      ...{ version: "7.0.15", role: "master", isCluster: false, replicas: 0, appendonly: false },
+      ...{ appendfsync: "everysec", saves: true, evicts: "allkeys-lru" },
+    };
+    const risky = promises(facts, 0);
+    expect(risky.guarantees).toMatchObject({ durable: false });
+    expect(risky.guarantees.tokenFalls).toMatch(
+      /clock was set back.*since the last snapshot.*allkeys-lru/,
+    );
+    expect(risky.warnings).toEqual([
+      expect.stringMatching(/granted twice.*last snapshot.*appendfsync always/),
+      expect.stringMatching(/allkeys-lru.*grant them twice.*noeviction/),
+    ]);
+    const safe = { ...facts, appendonly: true, appendfsync: "always", evicts: "noeviction" };
+    expect(promises(safe, 0)).toMatchObject({ warnings: [], guarantees: { durable: true } });
+    const everysec = promises({ ...safe, appendfsync: "everysec" }, 1).guarantees;
+    expect(everysec.durable).toBe(false);
+    expect(everysec.tokenFalls).toMatch(/power cut.*not among the 1/);
+  });
+
+  test("options that cannot work are refused before anything is connected", () => {
+    const bad: [RedisOptions, RegExp][] = [
+      [{}, /either .*url.* or .*client/],
+      [{ url: "http://x" }, /begins with redis:\/\//],
+      [{ url: "redis://a,b" }, /several hosts.*cluster=1.*redis\+sentinel:\/\/a,b\/master/],
+      [{ url: "redis://x?cluster=yes" }, /`cluster`.*1 or 0/],
+      [{ url: "redis://x/3?cluster=1" }, /only database 0/],
+      [{ url: "redis://:9?cluster=1" }, /host 1 is not a host name/],
+      [{ url: "redis://x:70000" }, /host 1 is not a host name/],
+      [{ url: "redis://%zz@x" }, /write %25/],
+      [{ url: "redis+sentinel://x" }, /names the master/],
+      [{ url: "redis+sentinel://x/m/zero" }, /names the master/],
+      [
+        { url: "redis+sentinel://x/m?sentinel-pass=y" },
+        /unknown setting; known are cluster, sentinel-username/,
+      ],
+      [{ url: "redis+sentinel://x/m?cluster=1" }, /cannot have cluster=1/],
+      [{ url: "redis://x", prefix: "a{b}" }, /prefix/],
+      [{ url: "redis://x", replicas: -1 }, /replicas/],
+      [{ url: "redis://x", connectMs: 0 }, /connectMs/],
+    ];
+    for (const [options, message] of bad) expect(() => redisStore(options)).toThrow(message);
+  });
+
+  test("a client of ours or theirs that cannot work is refused", async () => {
+    const prefixed = new Redis({ lazyConnect: true, keyPrefix: "app:" });
+    expect((await refusal({ client: prefixed })).message).toMatch(/keyPrefix "app:"/);
+    const strange = { get: () => "x" } as unknown as Redis;
+    expect((await refusal({ client: strange })).message).toMatch(/ioredis.*node-redis/);
+  });
+
+  test("a library that is not there says what to install", async () => {
+    for (const name of ["ioredis", "redis"]) {
+      vi.doMock(name, () => {
+        throw new Error(`Cannot find package ${name}`);
+      });
+    }
+    onTestFinished(() => {
+      for (const name of ["ioredis", "redis"]) vi.doUnmock(name);
+    });
+    await expect(loadLibrary()).rejects.toThrow(/tried ioredis, redis.*npm install ioredis/);
+    await expect(loadLibrary("redis")).rejects.toThrow(/tried redis\).*npm install redis/);
+  });
+});

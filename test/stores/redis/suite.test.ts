@@ -1,0 +1,75 @@
+// The Redis store against the conformance suite: a real server that keeps every write, real time, through ioredis and
+// through node-redis. Each test has a prefix of its own on the one server.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemParts } from "../../../src/runtime/system.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
+import { type StoreHarness, storeSuite } from "../../../src/testing/index.ts";
+import { type RedisServer, startRedis } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { onSharedServer } from "../../support/stores/store-runner.ts";
+
+const redis = useServer(startRedis, { appendonly: true, appendfsync: "always" });
+let prefixes = 0;
+
+for (const library of ["ioredis", "redis"] as const) {
+  storeSuite(onSharedServer, {
+    name: `redis through ${library}`,
+    // Fifty grants in a row have to fit into it, each with a flush, on a busy machine too.
+    ttlMs: 1_500,
+    guarantees: { fifo: true, durable: true },
+    forgets: [
+      "the counter was deleted",
+      "everything was deleted",
+      "an older snapshot was restored",
+    ],
+    create: async () => harness(redis(), library),
+  });
+}
+
+function harness(server: RedisServer, library: "ioredis" | "redis"): StoreHarness {
+  prefixes += 1;
+  const prefix = `suite${prefixes}`;
+  const keys = async (): Promise<string[]> =>
+    (await server.command("KEYS", `{${prefix}}:*`)) as string[];
+  const removeKeys = async (): Promise<void> => {
+    await server.command("DEL", ...(await keys()));
+  };
+  const open = redisStore({ url: server.url, library, prefix });
+  return {
+    open: () => open(systemParts()),
+    sleep: (ms) => sleep(ms),
+    now: () => performance.now(),
+    restart: async () => {
+      await server.kill();
+      await server.start();
+    },
+    forgetting: {
+      "the counter was deleted": async () => async () => {
+        await server.command("DEL", `{${prefix}}:token`);
+      },
+      "everything was deleted": async () => removeKeys,
+      "an older snapshot was restored": async () => {
+        const copy = new Map<string, string>();
+        const texts = (await keys()).filter((key) => key.endsWith(":token") || key.includes(":r:"));
+        for (const key of texts) copy.set(key, String(await server.command("GET", key)));
+        return async () => {
+          await removeKeys();
+          // As another process of the server would find it.
+          for (const [key, text] of copy) await server.command("SET", key, text);
+          await server.command("SCRIPT", "FLUSH");
+        };
+      },
+    },
+    deleteRows: async (resource) => {
+      const deleted = await server.command("DEL", `{${prefix}}:r:${resource}`);
+      if (deleted !== 1) throw new Error("there was nothing to delete: the key has another name");
+    },
+    setToken: async (_resource, token) => {
+      // The first script on a server starts an era above the counter, so that comes first.
+      await (await open(systemParts())).close();
+      await server.command("SET", `{${prefix}}:token`, String(token));
+    },
+    close: async () => undefined,
+  };
+}

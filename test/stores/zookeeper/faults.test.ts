@@ -1,0 +1,291 @@
+// Goal: the store's promises hold when the link or the server fails. Method: a real server, a proxy that loses packets in
+// silence, SIGKILL and SIGSTOP; holders are whole Tenures, as a user has them.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { connect, type Tenure } from "../../../src/index.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
+import { until } from "../../servers/ask.ts";
+import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../servers/zookeeper.ts";
+import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
+import { Console } from "../../support/stores/zookeeper-nodes.ts";
+
+const TICK_MS = 200;
+/** Generous bounds for two busy cores, and still a short trial. */
+const timing = { ttlMs: 900, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
+const LIMIT_MS = 5_000;
+let roots = 0;
+
+interface Reachable {
+  readonly host: string;
+  readonly port: number;
+}
+
+function newRoot(): string {
+  roots += 1;
+  return `/faults${roots}`;
+}
+
+const hostsOf = ({ host, port }: Reachable): string => `${host}:${port}`;
+
+async function holder(at: Reachable, root: string): Promise<Tenure> {
+  const store = zookeeperStore({ hosts: hostsOf(at), root, tickMs: TICK_MS });
+  const tenure = await connect(store, { defaults: timing });
+  onTestFinished(() => tenure.close({ drainMs: 0 }));
+  return tenure;
+}
+
+async function opened(at: Reachable, root: string): Promise<Store> {
+  const store = await zookeeperStore({ hosts: hostsOf(at), root, tickMs: TICK_MS })(systemParts());
+  onTestFinished(() => store.close());
+  return store;
+}
+
+async function proxied(server: ZooKeeperServer): Promise<TcpProxy> {
+  const proxy = await startProxy(server);
+  onTestFinished(async () => {
+    await proxy.heal();
+    // A socket that is reset while it is being closed never says that it is closed, and the proxy would wait for it.
+    const isQuiet = async (): Promise<boolean> => proxy.counts().open === 0;
+    await until("both sides have hung up", isQuiet, 5_000).catch(() => undefined);
+    await proxy[Symbol.asyncDispose]();
+  });
+  return proxy;
+}
+
+async function open(store: Store, sessionId: string, ttlMs: number): Promise<void> {
+  await store.openSession({ sessionId, holderId: sessionId, ttlMs, limitMs: LIMIT_MS });
+}
+
+function ask(
+  store: Store,
+  sessionId: string,
+  options: { attempt?: string; queue?: boolean; limitMs?: number } = {},
+): ReturnType<Store["grant"]> {
+  const { attempt = `${sessionId}.1`, queue = false, limitMs = LIMIT_MS } = options;
+  return store.grant({ sessionId, resource: "r", attempt, holderId: sessionId, queue, limitMs });
+}
+
+describe("a broken link", () => {
+  const zookeeper = useServer(startZooKeeper);
+
+  test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
+    const proxy = await proxied(zookeeper());
+    const root = newRoot();
+    const first = await holder(proxy, root);
+    const second = await holder(zookeeper(), root);
+    await expectLostRepliesHarmless(proxy, first, second);
+  });
+
+  test.each(["held", "queued"])(
+    "S1, S5: a place whose answer was lost is found again over the next connection (%s)",
+    async (kind) => {
+      const proxy = await proxied(zookeeper());
+      const root = newRoot();
+      const store = await opened(proxy, root);
+      await open(store, "one", 30_000);
+      const other = await opened(zookeeper(), root);
+      await open(other, "two", 30_000);
+      const held = kind === "queued" ? await ask(other, "two") : undefined;
+      proxy.cut("replies");
+      const lost = await reasonOf(ask(store, "one", { queue: true, limitMs: 300 }));
+      expect(lost).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+      await using console = await Console.open(zookeeper());
+      const places = (): Promise<string[]> => console.children(`${root}/leases/r`);
+      const count = held === undefined ? 1 : 2;
+      await until("the place is there", async () => (await places()).length === count, 5_000);
+      await proxy.heal();
+      let again = await ask(store, "one", { queue: true });
+      expect(await places()).toHaveLength(count);
+      if (held?.kind === "granted") {
+        expect(again).toEqual({ kind: "busy", holderId: "two" });
+        const release = { sessionId: "two", resource: "r", token: held.token, limitMs: LIMIT_MS };
+        await other.release(release);
+        again = await ask(store, "one", { queue: true });
+      }
+      if (again.kind !== "granted") throw new Error(again.kind);
+      const [name] = await places();
+      // Taken by a write on a condition: a request of the lost connection that came late would find it changed.
+      const { stat } = await console.read(`${root}/leases/r/${name}`);
+      expect(stat).toMatchObject({ czxid: again.token, version: 2 });
+      expect((await ask(other, "two", { attempt: "two.2" })).kind).toBe("busy");
+    },
+  );
+
+  test("S5: a grant whose answer was lost is released by its token, once somebody has read it", async () => {
+    const proxy = await proxied(zookeeper());
+    const root = newRoot();
+    const store = await opened(proxy, root);
+    await open(store, "one", 30_000);
+    const other = await opened(zookeeper(), root);
+    proxy.cut("replies");
+    expect(await reasonOf(ask(store, "one", { limitMs: 300 }))).toMatchObject({
+      applied: "unknown",
+    });
+    const reading = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+    const read = async (): Promise<bigint | undefined> => (await other.read(reading)).holder?.token;
+    await until("the place is there", async () => (await read()) !== undefined, 5_000);
+    const token = (await read()) as bigint;
+    await proxy.heal();
+    const release = { sessionId: "one", resource: "r", limitMs: LIMIT_MS };
+    expect(await store.release({ ...release, token: token - 1n })).toEqual({ kind: "notHeld" });
+    expect(await read()).toBe(token);
+    expect(await store.release({ ...release, token })).toEqual({ kind: "released" });
+    expect(await read()).toBeUndefined();
+    // The attempt is over: asking for it again must not bring it back.
+    expect(await ask(store, "one")).toEqual({ kind: "ended" });
+  });
+
+  test("S5: an attempt that was withdrawn after its answer was lost leaves nothing behind", async () => {
+    const proxy = await proxied(zookeeper());
+    const root = newRoot();
+    const store = await opened(proxy, root);
+    await open(store, "one", 30_000);
+    proxy.cut("replies");
+    await reasonOf(ask(store, "one", { limitMs: 300 }));
+    await proxy.heal();
+    const lost = { sessionId: "one", resource: "r", attempt: "one.1", limitMs: LIMIT_MS };
+    const withdrawn = [{ resource: "r", attempt: "one.1" }];
+    const renewed = await store.renew({ ...lost, withdrawn });
+    expect(renewed.kind).toBe("renewed");
+    await using console = await Console.open(zookeeper());
+    expect(await console.children(`${root}/leases/r`)).toEqual([]);
+  });
+
+  test("L2: a waiter whose connection breaks is woken by a release that it could not hear", async () => {
+    const proxy = await proxied(zookeeper());
+    const root = newRoot();
+    const store = await opened(proxy, root);
+    const other = await opened(zookeeper(), root);
+    await open(store, "one", 30_000);
+    await open(other, "two", 30_000);
+    const held = await ask(other, "two");
+    await ask(store, "one", { queue: true });
+    const { signal } = new AbortController();
+    const attempt = { sessionId: "one", resource: "r", attempt: "one.1", limitMs: LIMIT_MS };
+    const wait = store.untilFree({ ...attempt, signal });
+    await sleep(200);
+    proxy.hold();
+    const token = held.kind === "granted" ? held.token : 0n;
+    await other.release({ sessionId: "two", resource: "r", token, limitMs: LIMIT_MS });
+    proxy.reset();
+    await proxy.heal();
+    const begunAt = performance.now();
+    await wait;
+    // Well before the look that comes every 5 s.
+    expect(performance.now() - begunAt).toBeLessThan(3_500);
+    expect((await ask(store, "one", { queue: true })).kind).toBe("granted");
+  });
+
+  test("a session that expired while its holder was disconnected is gone, and says so to every request", async () => {
+    const proxy = await proxied(zookeeper());
+    const root = newRoot();
+    const store = await opened(proxy, root);
+    const other = await opened(zookeeper(), root);
+    await open(store, "one", 900);
+    await open(other, "two", 30_000);
+    const granted = await ask(store, "one");
+    proxy.refuse();
+    proxy.reset();
+    const session = { sessionId: "one", limitMs: 500 };
+    const away = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+    expect(away).toMatchObject({ code: "STORE_UNAVAILABLE" });
+    let tries = 0;
+    const isFree = async (): Promise<boolean> => {
+      tries += 1;
+      return (await ask(other, "two", { attempt: `two.${tries}` })).kind === "granted";
+    };
+    await until("the session has expired", isFree, 10_000);
+    await proxy.heal();
+    const late = { ...session, limitMs: LIMIT_MS };
+    const token = granted.kind === "granted" ? granted.token : 0n;
+    expect((await store.release({ ...late, resource: "r", token })).kind).toBe("notHeld");
+    expect((await store.renew({ ...late, withdrawn: [] })).kind).toBe("gone");
+    expect((await ask(store, "one", { attempt: "one.2" })).kind).toBe("gone");
+  });
+
+  test("a watch goes on over a broken connection and misses nothing that is still true", async () => {
+    const proxy = await proxied(zookeeper());
+    const root = newRoot();
+    const watcher = await opened(proxy, root);
+    const store = await opened(zookeeper(), root);
+    await open(store, "one", 30_000);
+    const stop = new AbortController();
+    onTestFinished(() => stop.abort());
+    const told: string[] = [];
+    const watching = (async () => {
+      for await (const view of watcher.watch({ prefix: "r", signal: stop.signal }))
+        told.push(`${view.resource} ${view.holder?.holderId ?? "free"}`);
+    })();
+    const first = await ask(store, "one");
+    await until("the grant is told", async () => told.length === 1, 5_000);
+    proxy.refuse();
+    proxy.reset();
+    const token = first.kind === "granted" ? first.token : 0n;
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    await sleep(100);
+    await proxy.heal();
+    await until("the release is told", async () => told.length === 2, 10_000);
+    await ask(store, "one", { attempt: "one.2" });
+    await until("the next grant is told", async () => told.length === 3, 5_000);
+    expect(told).toEqual(["r one", "r free", "r one"]);
+    stop.abort();
+    await watching;
+  });
+});
+
+describe("a server that fails", () => {
+  const zookeeper = useServer(startZooKeeper, { tickTimeMs: TICK_MS });
+
+  test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
+    const store = await opened(zookeeper(), newRoot());
+    await open(store, "one", 30_000);
+    const session = { sessionId: "one", limitMs: 200 };
+    await zookeeper().pause();
+    try {
+      const begunAt = performance.now();
+      const error = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+      expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
+      expect(performance.now() - begunAt).toBeLessThan(1_000);
+    } finally {
+      await zookeeper().resume();
+    }
+    const renewed = async (): Promise<boolean> =>
+      (await store.renew({ ...session, withdrawn: [] }).catch(() => undefined))?.kind === "renewed";
+    await until("renewals work again", renewed, 10_000);
+  });
+
+  test("S3, S7: a server that is frozen for longer than the ttl: the holder stops, and tokens go on", async () => {
+    const root = newRoot();
+    const first = await holder(zookeeper(), root);
+    const second = await holder(zookeeper(), root);
+    const lease = await first.acquire("r");
+    await zookeeper().pause();
+    await sleep(timing.ttlMs + 400);
+    expect(() => lease.check()).toThrow(/lost/);
+    await zookeeper().resume();
+    const next = await second.acquire("r", { waitMs: 15_000 });
+    expect(next.token).toBeGreaterThan(lease.token);
+  });
+
+  test("S1: SIGKILL and restart: tokens go on, for old and new processes", async () => {
+    const root = newRoot();
+    const tenure = await holder(zookeeper(), root);
+    expect(tenure.guarantees.durable).toBe(true);
+    let before = 0n;
+    for (let round = 0; round < 3; round += 1) {
+      const lease = await tenure.acquire("r", { waitMs: 15_000 });
+      expect(lease.token).toBeGreaterThan(before);
+      before = lease.token;
+      await zookeeper().kill();
+      await zookeeper().start();
+      await lease.release().catch(() => undefined);
+    }
+    const fresh = await (await holder(zookeeper(), root)).acquire("r", { waitMs: 15_000 });
+    expect(fresh.token).toBeGreaterThan(before);
+  });
+});

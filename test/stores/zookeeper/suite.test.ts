@@ -1,0 +1,41 @@
+// The ZooKeeper store against the conformance suite: a real server, real time. Each test has a root of its own on the one
+// server.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemParts } from "../../../src/runtime/system.ts";
+import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
+import { type StoreHarness, storeSuite } from "../../../src/testing/index.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../servers/zookeeper.ts";
+import { onSharedServer } from "../../support/stores/store-runner.ts";
+import { deleteBelow } from "../../support/stores/zookeeper-nodes.ts";
+
+const TICK_MS = 250;
+const zookeeper = useServer(startZooKeeper, { tickTimeMs: TICK_MS, maxSessionTimeoutMs: 120_000 });
+let roots = 0;
+
+storeSuite(onSharedServer, {
+  name: "zookeeper",
+  // Fifty grants in a row have to fit into it, each with a flush, on a busy machine too.
+  ttlMs: 1_500,
+  guarantees: { fifo: true, durable: true },
+  create: async () => harness(zookeeper()),
+});
+
+function harness(server: ZooKeeperServer): StoreHarness {
+  roots += 1;
+  const root = `/suite${roots}`;
+  const hosts = `${server.host}:${server.port}`;
+  const open = zookeeperStore({ hosts, root, tickMs: TICK_MS });
+  return {
+    open: () => open(systemParts()),
+    sleep: (ms) => sleep(ms),
+    now: () => performance.now(),
+    restart: async () => {
+      await server.kill();
+      await server.start();
+    },
+    deleteRows: (resource) => deleteBelow(server, `${root}/leases/${resource}`),
+    close: async () => undefined,
+  };
+}

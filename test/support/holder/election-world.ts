@@ -1,0 +1,30 @@
+// Candidates for the tests of elections: each a process of its own on one memory backend, with what it was told.
+import type { Election, ElectionOptions } from "../../../src/election/election.ts";
+import type { ElectionEvent } from "../../../src/election/events.ts";
+import type { Lead } from "../../../src/election/reign.ts";
+import type { Member, World } from "./holder-world.ts";
+
+/** Leads until it is asked to stop. */
+export const untilAsked: Lead = (_, stopping) =>
+  new Promise<void>((resolve) => {
+    if (stopping.aborted) resolve();
+    stopping.addEventListener("abort", () => resolve(), { once: true });
+  });
+
+export interface Candidate extends Member {
+  readonly election: Election;
+  readonly events: ElectionEvent[];
+  readonly told: () => string[];
+}
+
+export async function candidate(
+  world: World,
+  holderId: string,
+  options: Partial<ElectionOptions> = {},
+): Promise<Candidate> {
+  const member = await world.join(holderId);
+  const events: ElectionEvent[] = [];
+  const onEvent = (event: ElectionEvent): void => void events.push(event);
+  const election = member.tenure.election("leader", { lead: untilAsked, onEvent, ...options });
+  return { ...member, election, events, told: () => events.map(({ type }) => type) };
+}

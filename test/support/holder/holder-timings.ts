@@ -1,0 +1,29 @@
+// Timings for property tests: every one is valid, many of them barely, because the edges are where a rule breaks.
+// Whole milliseconds, so that a test may say "one less" and mean it.
+import fc from "fast-check";
+import type { Timing } from "../../../src/core/timing.ts";
+
+/** A part of one, in thousandths. Doubles would not do: nearly all that fast-check draws are next to nothing. */
+export function partOf(most: number): fc.Arbitrary<number> {
+  return fc
+    .integer({ min: 0, max: Math.round(most * 1_000) })
+    .map((thousandths) => thousandths / 1_000);
+}
+
+/** One draw of `Random.next()`: at least 0, below 1. */
+export const anyDraw: fc.Arbitrary<number> = partOf(0.999);
+
+/** Any timing that keeps both inequalities. A slack of 0 makes the ttl as short as they allow. */
+export const validTiming: fc.Arbitrary<Timing> = fc
+  .record({
+    renewEveryMs: fc.oneof(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 20_000 })),
+    clockErrorMs: fc.integer({ min: 0, max: 500 }),
+    roundTripMs: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 3_000 })),
+    marginSlackMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 1_000 })),
+    ttlSlackMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 30_000 })),
+  })
+  .map(({ renewEveryMs, clockErrorMs, roundTripMs, marginSlackMs, ttlSlackMs }) => {
+    const marginMs = clockErrorMs + roundTripMs + marginSlackMs;
+    const ttlMs = 2 * renewEveryMs + roundTripMs + marginMs + ttlSlackMs;
+    return { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs };
+  });

@@ -1,0 +1,176 @@
+// What the holder's tests share: one manual clock, one memory backend, any number of processes on it, and a store
+// wrapper that can lose, delay and refuse what passes through. Nothing here sleeps.
+
+import { orAborted } from "../../../src/async/signals.ts";
+import { StoreUnavailableError } from "../../../src/core/errors.ts";
+import type { AcquireOptions } from "../../../src/holder/leases.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";
+import { Tenure } from "../../../src/tenure.ts";
+import { ManualClock, manualRandom } from "../../../src/testing/manual-clock.ts";
+
+/** Round numbers: renewed every 3,000, a healthy round trip below 900, safeUntil 8,000 after the sending. */
+export const TIMING = { ttlMs: 9_000, clockErrorMs: 100, roundTripMs: 900 } as const;
+export const RENEW_EVERY_MS = 3_000;
+export const SAFE_MS = 8_000;
+/** How much longer than asked the holder waits for a store that does not keep its limit. */
+export const GRACE_MS = 50;
+
+type Method =
+  | "openSession"
+  | "grant"
+  | "renew"
+  | "release"
+  | "withdraw"
+  | "endSession"
+  | "untilFree"
+  | "read"
+  | "list"
+  | "revoke";
+type Request<M extends Method> = Parameters<Store[M]>[0];
+type Answer<M extends Method> = ReturnType<Store[M]>;
+
+/** Stands between holder and store for one kind of request. `forward` hands the request on, as often as it is called. */
+type Hook<M extends Method> = (request: Request<M>, forward: () => Answer<M>) => Answer<M>;
+
+/** A store that counts what passes and lets a test step in. Hooks may be set and removed at any time. */
+class WrappedStore implements Store {
+  readonly hooks: { [M in Method]?: Hook<M> | undefined } = {};
+  readonly calls: Record<Method, number> = {
+    openSession: 0,
+    grant: 0,
+    renew: 0,
+    release: 0,
+    withdraw: 0,
+    endSession: 0,
+    untilFree: 0,
+    read: 0,
+    list: 0,
+    revoke: 0,
+  };
+  closed = 0;
+  readonly guarantees: Store["guarantees"];
+  watch: Store["watch"];
+  readonly #inner: Store;
+
+  constructor(inner: Store) {
+    this.#inner = inner;
+    this.guarantees = inner.guarantees;
+    this.watch = (request) => inner.watch(request);
+  }
+
+  openSession: Store["openSession"] = (request) => this.#pass("openSession", request);
+  grant: Store["grant"] = (request) => this.#pass("grant", request);
+  renew: Store["renew"] = (request) => this.#pass("renew", request);
+  release: Store["release"] = (request) => this.#pass("release", request);
+  withdraw: Store["withdraw"] = (request) => this.#pass("withdraw", request);
+  endSession: Store["endSession"] = (request) => this.#pass("endSession", request);
+  untilFree: Store["untilFree"] = (request) => this.#pass("untilFree", request);
+  read: Store["read"] = (request) => this.#pass("read", request);
+  list: Store["list"] = (request) => this.#pass("list", request);
+  revoke: Store["revoke"] = (request) => this.#pass("revoke", request);
+
+  async close(): Promise<void> {
+    this.closed += 1;
+    await this.#inner.close();
+  }
+
+  /** The same hook for everything that a holder asks. A wait for a free resource still ends with its signal. */
+  hookAll(hook: <T>(forward: () => Promise<T>) => Promise<T>): void {
+    for (const method of Object.keys(this.calls) as Method[]) this.#set(method, hook);
+    this.hooks.untilFree = ({ signal }, forward) => orAborted(hook(forward), signal);
+  }
+
+  unhook(): void {
+    for (const method of Object.keys(this.calls) as Method[]) this.hooks[method] = undefined;
+  }
+
+  #set<M extends Method>(method: M, hook: <T>(forward: () => Promise<T>) => Promise<T>): void {
+    const set: Hook<M> = (_, forward) => hook(forward as () => Promise<never>) as Answer<M>;
+    Object.assign(this.hooks, { [method]: set });
+  }
+
+  #pass<M extends Method>(method: M, request: Request<M>): Answer<M> {
+    this.calls[method] += 1;
+    const inner = this.#inner[method] as (request: Request<M>) => Answer<M>;
+    const forward = (): Answer<M> => inner.call(this.#inner, request);
+    const hook = this.hooks[method] as Hook<M> | undefined;
+    return hook === undefined ? forward() : hook(request, forward);
+  }
+}
+
+/** The request never arrives, and the holder is told so. */
+export function down(): Promise<never> {
+  return Promise.reject(new StoreUnavailableError("down (by the test)", { applied: "no" }));
+}
+
+/** The request arrives, the answer does not. */
+export async function loseReply<T>(forward: () => Promise<T>): Promise<T> {
+  await forward();
+  throw new StoreUnavailableError("the answer got lost (by the test)", { applied: "unknown" });
+}
+
+/** No answer, ever. */
+export function hang(): Promise<never> {
+  return new Promise(() => undefined);
+}
+
+/** Something to wait for until the test says so. */
+export class Gate {
+  open!: () => void;
+  readonly opened: Promise<void>;
+
+  constructor() {
+    this.opened = new Promise((resolve) => {
+      this.open = resolve;
+    });
+  }
+}
+
+/** Lets every promise that can settle do so, without moving the clock. */
+export async function flush(): Promise<void> {
+  for (let turn = 0; turn < 200; turn += 1) await Promise.resolve();
+}
+
+/** What a promise came to, if it has: for promises that must still be pending, and for rejections. */
+export async function outcome(promise: Promise<unknown>): Promise<unknown> {
+  const pending = Symbol("pending");
+  const settled = promise.then(
+    (value) => ({ value }),
+    (error: unknown) => ({ error }),
+  );
+  await flush();
+  const first = await Promise.race([settled, Promise.resolve(pending)]);
+  return first === pending ? "pending" : first;
+}
+
+export interface World {
+  readonly clock: ManualClock;
+  readonly backend: MemoryBackend;
+  /** Another process on the same backend, with its own wrapped store. */
+  join(holderId: string, defaults?: AcquireOptions): Promise<Member>;
+}
+
+export interface Member {
+  readonly tenure: Tenure;
+  readonly store: WrappedStore;
+  /** What was told to nobody in particular. */
+  readonly warnings: readonly string[];
+}
+
+export function makeWorld(clock: ManualClock = new ManualClock()): World {
+  const backend = new MemoryBackend({ firstToken: 1n });
+  const random = manualRandom();
+  return {
+    clock,
+    backend,
+    join: async (holderId, defaults = TIMING) => {
+      const parts = { clock, hostClock: clock.hostClock, random };
+      const store = new WrappedStore(await memoryStore(backend)(parts));
+      const warnings: string[] = [];
+      const warn = (message: string): void => void warnings.push(message);
+      const tenureParts = { store, clock, random, holderId, defaults, keepAlive: false, warn };
+      return { tenure: new Tenure(tenureParts), store, warnings };
+    },
+  };
+}

@@ -1,0 +1,68 @@
+// What the fault tests of the etcd store share: holders and stores that are closed with the test, and prefixes of their
+// own.
+
+import { onTestFinished } from "vitest";
+import { connect, type Tenure } from "../../../src/index.ts";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { type EtcdOptions, etcdStore } from "../../../src/stores/etcd/index.ts";
+import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
+
+/** Generous bounds for two busy cores, and the shortest ttl that etcd grants with fast elections. */
+const timing = { ttlMs: 1_000, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
+
+let prefixes = 0;
+
+export function newPrefix(): string {
+  prefixes += 1;
+  return `faults${prefixes}/`;
+}
+
+/** As an endpoint. */
+export function at(server: { readonly host: string; readonly port: number }): string {
+  return `${server.host}:${server.port}`;
+}
+
+export async function holder(options: EtcdOptions, defaults: object = timing): Promise<Tenure> {
+  const tenure = await connect(etcdStore(options), { defaults });
+  onTestFinished(() => tenure.close({ drainMs: 0 }));
+  return tenure;
+}
+
+export async function opened(options: EtcdOptions): Promise<Store> {
+  const store = await etcdStore(options)(systemParts());
+  onTestFinished(() => store.close());
+  return store;
+}
+
+export async function proxied(server: { readonly url: string }): Promise<TcpProxy> {
+  const proxy = await startProxy(server);
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  return proxy;
+}
+
+/** One session that holds "r", one that waits for it. */
+export async function heldAndQueued(
+  store: Store,
+  waiter: Store = store,
+): Promise<{ token: bigint; wait(): Promise<void>; release(): Promise<unknown> }> {
+  const limitMs = 5_000;
+  const ask = (asked: Store, sessionId: string): ReturnType<Store["grant"]> =>
+    asked.grant({
+      ...{ sessionId, attempt: `${sessionId}.1`, holderId: sessionId },
+      ...{ resource: "r", queue: true, limitMs },
+    });
+  const session = { ttlMs: 60_000, limitMs };
+  await store.openSession({ ...session, sessionId: "one", holderId: "one" });
+  await waiter.openSession({ ...session, sessionId: "two", holderId: "two" });
+  const held = await ask(store, "one");
+  await ask(waiter, "two");
+  const token = held.kind === "granted" ? held.token : 0n;
+  const { signal } = new AbortController();
+  const two = { sessionId: "two", attempt: "two.1", resource: "r", limitMs, signal };
+  return {
+    token,
+    wait: () => waiter.untilFree(two),
+    release: () => store.release({ sessionId: "one", resource: "r", token, limitMs }),
+  };
+}

@@ -1,0 +1,53 @@
+// Every store that several processes can share, on its real server, for what must hold on all of them. Call at the top of a
+// describe block; what was connected is closed after each test.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach } from "vitest";
+import { connect } from "../../../src/connect.ts";
+import type { Tenure } from "../../../src/tenure.ts";
+import { startEtcd } from "../../servers/etcd.ts";
+import { startPostgres } from "../../servers/postgres.ts";
+import { startRedis } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { startZooKeeper } from "../../servers/zookeeper.ts";
+
+const engines: Record<string, () => () => string> = {
+  sqlite: () => {
+    const folder = mkdtempSync(join(tmpdir(), "tenure-every-"));
+    afterAll(() => rmSync(folder, { recursive: true, force: true }));
+    return () => `sqlite:${join(folder, "tenure.db")}`;
+  },
+  postgres: () => urlOf(useServer(startPostgres)),
+  redis: () => urlOf(useServer(startRedis)),
+  etcd: () => urlOf(useServer(startEtcd)),
+  zookeeper: () => urlOf(useServer(startZooKeeper)),
+};
+
+function urlOf(server: () => { readonly url: string }): () => string {
+  return () => server().url;
+}
+
+export const everyStore: readonly string[] = Object.keys(engines);
+
+/** Connects one machine after another to the engine of this name. */
+export function machinesOn(engine: string): (holderId: string) => Promise<Tenure> {
+  const url = engines[engine]?.() as () => string;
+  const open: Tenure[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((tenure) => tenure.close()));
+  });
+  return async (holderId) => {
+    const tenure = await connect(url(), { holderId });
+    open.push(tenure);
+    return tenure;
+  };
+}
+
+let names = 0;
+
+/** A given server may have been used before. */
+export function freshName(what: string): string {
+  names += 1;
+  return `${what}-${process.pid}-${Date.now()}-${names}`;
+}

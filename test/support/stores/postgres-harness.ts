@@ -1,0 +1,73 @@
+// One schema of a PostgreSQL server as a backend of the conformance suite, reached directly or through a pooler.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { type PostgresOptions, postgresStore } from "../../../src/stores/postgres/index.ts";
+import type { StoreHarness } from "../../../src/testing/index.ts";
+import type { PostgresServer } from "../../servers/postgres.ts";
+
+let schemas = 0;
+
+/** The names in `forgetting` of the harness. */
+export const postgresForgets: readonly string[] = [
+  "the schema was dropped",
+  "rows were deleted",
+  "the tables were truncated",
+  "an older dump was restored",
+];
+
+/** `how` says by which client and address; a schema of its own is added. */
+export function postgresHarness(server: PostgresServer, how: PostgresOptions): StoreHarness {
+  schemas += 1;
+  const schema = `suite_${schemas}`;
+  const opened: Store[] = [];
+  const sql = async (text: string): Promise<void> => {
+    await server.sql(text);
+  };
+  const open = async (): Promise<Store> => {
+    const store = await postgresStore({ ...how, schema })(systemParts());
+    opened.push(store);
+    return store;
+  };
+  return {
+    open,
+    sleep: (ms) => sleep(ms),
+    now: () => performance.now(),
+    restart: async () => {
+      await server.kill();
+      await server.start();
+    },
+    forgetting: {
+      "the schema was dropped": async () => () => sql(`DROP SCHEMA ${schema} CASCADE`),
+      "rows were deleted": async () => () => sql(`DELETE FROM ${schema}.lease`),
+      "the tables were truncated": async () => () =>
+        sql(`TRUNCATE ${schema}.lease, ${schema}.era, ${schema}.session`),
+      "an older dump was restored": async () => {
+        await sql(`CREATE SCHEMA ${schema}_old;
+          CREATE TABLE ${schema}_old.lease AS TABLE ${schema}.lease; CREATE TABLE ${schema}_old.era AS TABLE ${schema}.era;
+          CREATE TABLE ${schema}_old.session AS TABLE ${schema}.session`);
+        return () =>
+          // As a restore does it: without triggers, and by another server process, which another name stands for here.
+          sql(`SET session_replication_role = replica;
+            DELETE FROM ${schema}.lease; INSERT INTO ${schema}.lease SELECT * FROM ${schema}_old.lease;
+            DELETE FROM ${schema}.session; INSERT INTO ${schema}.session SELECT * FROM ${schema}_old.session;
+            DELETE FROM ${schema}.era; INSERT INTO ${schema}.era SELECT only_row, 'another process', floor FROM ${schema}_old.era`);
+      },
+    },
+    deleteRows: async (resource) => {
+      await server.sql(`DELETE FROM ${schema}.lease WHERE resource = '${resource}'`);
+    },
+    setToken: async (resource, token) => {
+      await (await open()).close();
+      // The era first: one that starts later would start above this token by a gap.
+      await server.sql(
+        `SELECT ${schema}.current_floor();
+         INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('${resource}', ${token}, 'none', '', '-infinity')`,
+      );
+    },
+    close: async () => {
+      for (const store of opened) await store.close();
+    },
+  };
+}

@@ -1,0 +1,51 @@
+// Stores on one Redis server, each under a prefix of its own, and the requests that nearly every test of them makes.
+
+import { expect, onTestFinished } from "vitest";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
+import type { RedisServer } from "../../servers/redis.ts";
+
+export const LIMIT_MS = 5_000;
+
+export interface RedisWorld {
+  /** A store, and what all its keys begin with. */
+  opened(): Promise<{ store: Store; prefix: string; base: string }>;
+  session(store: Store, sessionId: string, ttlMs?: number): Promise<void>;
+  /** The token of a grant that nobody stands in the way of. */
+  take(store: Store, sessionId: string, resource: string): Promise<bigint>;
+  /** Taken and given back: the token. */
+  cycle(store: Store, sessionId: string, resource: string): Promise<bigint>;
+}
+
+export function redisWorld(redis: () => RedisServer, name: string): RedisWorld {
+  let prefixes = 0;
+  let attempts = 0;
+  const take: RedisWorld["take"] = async (store, sessionId, resource) => {
+    attempts += 1;
+    const attempt = `${sessionId}.${attempts}`;
+    const request = { sessionId, resource, attempt, holderId: sessionId, queue: false };
+    const outcome = await store.grant({ ...request, limitMs: LIMIT_MS });
+    if (outcome.kind !== "granted") throw new Error(outcome.kind);
+    return outcome.token;
+  };
+  return {
+    opened: async () => {
+      prefixes += 1;
+      const prefix = `${name}${prefixes}`;
+      const store = await redisStore({ url: redis().url, prefix })(systemParts());
+      onTestFinished(() => store.close());
+      return { store, prefix, base: `{${prefix}}:` };
+    },
+    session: async (store, sessionId, ttlMs = 60_000) => {
+      await store.openSession({ sessionId, holderId: sessionId, ttlMs, limitMs: LIMIT_MS });
+    },
+    take,
+    cycle: async (store, sessionId, resource) => {
+      const token = await take(store, sessionId, resource);
+      const released = await store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
+      expect(released).toEqual({ kind: "released" });
+      return token;
+    },
+  };
+}

@@ -1,0 +1,115 @@
+// Sessions that stand in line for a resource at a real ZooKeeper, and connections that fail on command.
+import { connect as dial } from "node:net";
+import { Duplex } from "node:stream";
+import { onTestFinished } from "vitest";
+import { systemParts } from "../../../src/runtime/system.ts";
+import type { GrantOutcome, Store } from "../../../src/stores/contract.ts";
+import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
+
+export const TICK_MS = 200;
+export const LIMIT_MS = 5_000;
+
+type Dial = (host: string, port: number) => Duplex;
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export async function opened(server: Address, root: string, connect?: Dial): Promise<Store> {
+  const hosts = `${server.host}:${server.port}`;
+  const store = await zookeeperStore({ hosts, root, tickMs: TICK_MS, connect })(systemParts());
+  onTestFinished(() => store.close());
+  return store;
+}
+
+interface Pair {
+  /** What `store` sends and hears goes over it. */
+  readonly link: Deafening;
+  readonly store: Store;
+  readonly other: Store;
+}
+
+/** Two stores with the same root, one of them on a connection that fails on command. */
+export async function openedPair(server: Address, root: string): Promise<Pair> {
+  const link = new Deafening();
+  const store = await opened(server, root, link.dial);
+  return { link, store, other: await opened(server, root) };
+}
+
+export async function open(store: Store, ...sessionIds: string[]): Promise<void> {
+  for (const sessionId of sessionIds)
+    await store.openSession({ sessionId, holderId: sessionId, ttlMs: 30_000, limitMs: LIMIT_MS });
+}
+
+interface Asked {
+  readonly attempt?: string;
+  readonly resource?: string;
+  readonly queue?: boolean;
+  readonly limitMs?: number;
+}
+
+export function ask(store: Store, sessionId: string, asked: Asked = {}): Promise<GrantOutcome> {
+  const { attempt = `${sessionId}.1`, resource = "r", queue = true, limitMs = LIMIT_MS } = asked;
+  return store.grant({ sessionId, resource, attempt, holderId: sessionId, queue, limitMs });
+}
+
+export async function take(store: Store, sessionId: string, asked: Asked = {}): Promise<bigint> {
+  const outcome = await ask(store, sessionId, asked);
+  if (outcome.kind !== "granted") throw new Error(`${sessionId} got ${outcome.kind}`);
+  return outcome.token;
+}
+
+export function release(
+  store: Store,
+  sessionId: string,
+  token: bigint,
+  resource = "r",
+): Promise<unknown> {
+  return store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
+}
+
+export function untilFree(
+  store: Store,
+  sessionId: string,
+  attempt = `${sessionId}.1`,
+): Promise<void> {
+  const { signal } = new AbortController();
+  return store.untilFree({ sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
+}
+
+/** Forwards to the server, and fails on command. */
+export class Deafening {
+  /** Called with everything that is sent; true makes the connection deaf before it is sent: nothing more comes back. */
+  goesDeafAt: (chunk: Buffer) => boolean = () => false;
+  /** What is sent waits for this. */
+  waitAt: (chunk: Buffer) => Promise<void> | undefined = () => undefined;
+
+  readonly dial: Dial = (host, port) => {
+    const socket = dial({ host, port, noDelay: true });
+    let isDeaf = false;
+    const stream = new Duplex({
+      read: () => undefined,
+      write: (chunk: Buffer, _encoding, done) => {
+        isDeaf ||= this.goesDeafAt(chunk);
+        const send = (): unknown => socket.write(chunk, (error) => done(error));
+        const waiting = this.waitAt(chunk);
+        if (waiting === undefined) send();
+        else waiting.then(send, done);
+      },
+      destroy: (error, done) => {
+        socket.destroy();
+        done(error);
+      },
+    });
+    socket.on("data", (chunk: Buffer) => isDeaf || stream.push(chunk));
+    socket.on("close", () => stream.destroy());
+    socket.on("error", () => undefined);
+    return stream;
+  };
+}
+
+/** Of the first message of what is sent. */
+export function opcodeOf(chunk: Buffer): number {
+  return chunk.readInt32BE(8);
+}
