@@ -19,7 +19,13 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/*.test.ts"],
+          include: [
+            "src/**/*.test.ts",
+            "sim/test/*.test.ts",
+            "test/{api,repo}/**/*.test.ts",
+            "test/guards/*.test.ts",
+            "test/guards/{file,http,memory,proof,sqlite}/**/*.test.ts",
+          ],
           testTimeout: 30_000,
         },
       },
@@ -27,7 +33,10 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "stores",
-          include: ["test/stores/**/*.test.ts"],
+          include: [
+            "test/stores/**/*.test.ts",
+            "test/guards/{etcd,postgres,redis,zookeeper}/**/*.test.ts",
+          ],
           globalSetup: ["test/servers/global-setup.ts"],
           testTimeout: 30_000,
           maxWorkers: WAITING_FILES,

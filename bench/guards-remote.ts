@@ -12,7 +12,7 @@ import { fileGuard } from "tenure/guards/file";
 import { fencedFetch, httpGuard } from "tenure/guards/http";
 import { memoryGuard } from "tenure/guards/memory";
 import { type RedisGuardClient, redisGuard } from "tenure/guards/redis";
-import { signer, verifier } from "tenure/guards/signed";
+import { signer, verifier } from "tenure/proof";
 import { type RedisOptions, startRedis } from "../test/servers/redis.ts";
 import { compare, METHOD, ratios } from "./guards.ts";
 import { atMost, inTempFolder, median, type Row, type Section } from "./support.ts";

@@ -7,8 +7,8 @@
 // to report.txt, through a guard: what a run that was frozen and replaced still tries to write is refused.
 import { Cron } from "croner";
 import { connect, onShutdown } from "tenure";
-import { oncePerFire } from "tenure/croner";
 import { fileGuard } from "tenure/guards/file";
+import { oncePerFire } from "tenure/schedulers/croner";
 
 const [name = `machine-${process.pid}`] = process.argv.slice(2);
 const { TENURE_STORE = "sqlite:./tenure.db", SCHEDULE = "*/2 * * * * *" } = process.env;

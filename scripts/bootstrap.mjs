@@ -20,7 +20,7 @@ const { setUp, SetupError } = await import("./setup.mjs");
 
 /** Every job: what it needs built, and the arguments for node. `command` is called after the set-up. */
 const jobs = {
-  start: { build: "if-needed", command: () => ["dist/cli/demo.js"] },
+  start: { build: "no", command: () => ["--import", "tsx", "examples/demo/main.ts"] },
   test: { build: "if-needed", command: () => ["scripts/test.mjs"] },
   "test:long": { build: "if-needed", command: () => ["scripts/test-long.mjs"] },
   "test:installs": {
@@ -35,14 +35,14 @@ const jobs = {
   },
   overlap: { build: "if-needed", command: () => ["--import", "tsx", "bench/overlap/main.ts"] },
   proof: { build: "no", command: () => ["--import", "tsx", "bench/proof/main.ts"] },
-  sim: { build: "if-needed", command: () => ["dist/cli/main.js", "sim"] },
+  sim: { build: "no", command: () => ["--import", "tsx", "sim/cli/main.ts"] },
   mutants: { build: "no", command: () => ["--import", "tsx", "sim/mutants/main.ts"] },
   build: { build: "always" },
   coverage: {
     build: "if-needed",
     command: () => [tool("vitest"), "run", "--project", "unit", "--coverage"],
   },
-  format: { build: "no", command: () => [tool("@biomejs/biome", "biome"), "check", "--write"] },
+  format: { build: "no", command: () => ["--import", "tsx", "scripts/format.ts"] },
   // Called by npm around `npm pack` and `npm publish`.
   prepack: { build: "if-needed", command: () => ["scripts/readme-links.mjs", "absolute"] },
   postpack: { build: "no", command: () => ["scripts/readme-links.mjs", "relative"] },

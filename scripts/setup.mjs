@@ -111,8 +111,7 @@ function buildKey() {
     .filter((name) => name.endsWith(".ts"))
     .map((name) => join("src", name));
   const rules = ["tsconfig.json", "tsconfig.build.json", "package.json"];
-  const steps = ["scripts/build/bundle.mjs", "scripts/build/declarations.mjs"];
-  return hash([...sources.sort(), ...rules, ...steps], installKey());
+  return hash([...sources.sort(), ...rules], installKey());
 }
 
 function isBuilt() {
@@ -121,37 +120,24 @@ function isBuilt() {
 
 async function compile() {
   say("building");
-  // Built aside and swapped in, so that a removed source leaves no output and a failed build leaves the old one.
-  const names = ["dist.compiled", "dist.next", "dist.old", "dist"];
-  const [compiled, next, old, dist] = names.map((name) => join(root, name));
+  // Built into another folder and then renamed, so that a removed source leaves no output behind and a failed build leaves
+  // the old one in place.
+  const [next, old, dist] = ["dist.next", "dist.old", "dist"].map((name) => join(root, name));
   const key = buildKey();
   const clear = (...folders) => {
     for (const folder of folders) rmSync(folder, { recursive: true, force: true });
   };
-  clear(compiled, next, old);
-  const args = [tool("typescript", "tsc"), "-p", "tsconfig.build.json", "--outDir", compiled];
+  clear(next, old);
+  const args = [tool("typescript", "tsc"), "-p", "tsconfig.build.json", "--outDir", next];
   const { code, output } = await run(process.execPath, args, { capture: true });
   if (code !== 0)
     throw new SetupError(`${output.trimEnd()}\n\nThe build failed; the errors are above.`);
-  await ship(compiled, next);
   rmSync(buildStamp, { force: true });
   if (existsSync(dist)) renameSync(dist, old);
   renameSync(next, dist);
-  clear(compiled, old);
+  clear(old);
   writeStamp(buildStamp, key);
   say("built");
-}
-
-/** What the compiler made, as it is published. */
-async function ship(from, to) {
-  // Loaded only now: they use what was just installed.
-  const { bundle } = await import("./build/bundle.mjs");
-  const { shipDeclarations } = await import("./build/declarations.mjs");
-  const targets = Object.values(readJson("package.json").exports).filter(
-    (target) => typeof target !== "string",
-  );
-  await bundle({ from, to, exported: targets.map((target) => target.default) });
-  shipDeclarations({ from, to, exported: targets.map((target) => target.types) });
 }
 
 // ---- stamps

@@ -5,6 +5,7 @@
 import { rmSync } from "node:fs";
 import type { Clock } from "../../src/async/clock.ts";
 import { pause } from "../../src/async/waits.ts";
+import { quietExperiments } from "../../src/cli/quiet.ts";
 import { connect } from "../../src/connect.ts";
 import { isTenureError, type StaleTokenError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
@@ -13,7 +14,6 @@ import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import type { Tenure } from "../../src/tenure.ts";
 import { Ledger } from "./ledger.ts";
 import { type Order, RESOURCE, type Report, storeFile, TIMING, WITHOUT_GUARD } from "./messages.ts";
-import { quietExperiments } from "./quiet.ts";
 
 const WRITE_EVERY_MS = 200;
 /** A gap this long between two looks at the clock is a stop, not a busy machine. */

@@ -21,7 +21,15 @@ const { values, positionals } = parseArgs({
 /** A bug that hangs instead of failing: no seed takes that long. */
 const LIMIT_MS = 10 * 60_000;
 /** What a test needs besides node_modules. */
-const COPIED = ["src", "test", "package.json", "tsconfig.json", "vitest.config.ts", "scripts"];
+const COPIED = [
+  "src",
+  "sim",
+  "test",
+  "package.json",
+  "tsconfig.json",
+  "vitest.config.ts",
+  "scripts",
+];
 
 interface Result {
   readonly mutant: Mutant;
@@ -100,8 +108,8 @@ async function simulate(
   store: string,
   seeds: string,
 ): Promise<{ readonly where: string; readonly how: string } | "hangs" | undefined> {
-  const main = join(folder, "src", "cli", "main.ts");
-  const words = ["sim", "--seeds", seeds, "--store", store];
+  const main = join(folder, "sim", "cli", "main.ts");
+  const words = ["--seeds", seeds, "--store", store];
   // One job: the bugs have a core each, and the source cannot be run in threads (sim/cli/threads.ts).
   const flags = ["--jobs", "1", "--fail-fast", "--no-shrink", "--json"];
   const args = ["--import", "tsx", main, ...words, ...flags];
@@ -129,7 +137,8 @@ async function simulate(
 
 async function failsTest(folder: string, test: string): Promise<boolean> {
   const vitest = join("node_modules", "vitest", "vitest.mjs");
-  const project = test.startsWith("test/stores/") ? "stores" : "unit";
+  const needsServer = /^test\/(stores|guards\/(etcd|postgres|redis|zookeeper))\//.test(test);
+  const project = needsServer ? "stores" : "unit";
   const args = [vitest, "run", "--project", project, test];
   try {
     await promisify(execFile)(process.execPath, args, { cwd: folder, timeout: LIMIT_MS });

@@ -1,13 +1,13 @@
 // The database whose tables `tenure guard` protects, PostgreSQL or SQLite, behind one small interface.
 
 import { existsSync } from "node:fs";
-import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { mistakeIn } from "../clients/shared/url-mistakes.ts";
 import { redacted } from "../core/redaction.ts";
 import type { PostgresTarget, ProtectedTable } from "../guards/postgres/index.ts";
 import type { Options } from "./arguments.ts";
 import { CommandError } from "./command-error.ts";
 import { EXIT } from "./exit-codes.ts";
+import { quietExperiments } from "./quiet.ts";
 import { UsageError } from "./usage-error.ts";
 
 export interface GuardedDatabase {

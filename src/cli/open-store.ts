@@ -3,12 +3,12 @@
 import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { connect, fromUrl } from "../connect.ts";
 import { warn } from "../runtime/system.ts";
 import type { OpenStore, Store } from "../stores/contract.ts";
 import type { Tenure } from "../tenure.ts";
 import type { Options } from "./arguments.ts";
+import { quietExperiments } from "./quiet.ts";
 import { UsageError } from "./usage-error.ts";
 
 /**

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { biomeOverrides } from "../support/repo/layers.ts";
 import { blocksOf, codeOnly, importsOf } from "../support/repo/source-text.ts";
 import {
   fileLinesMax,
@@ -28,48 +29,61 @@ const filler = (lines: number): string => "  step();\n".repeat(lines);
 const planted: Record<string, { bad: [path: string, text: string][]; good: [string, string][] }> = {
   "imports follow the table of layers": {
     bad: [
-      ["src/core/a.ts", 'import { x } from "../stores/store.ts";'],
+      ["src/core/a.ts", 'import { x } from "../stores/contract.ts";'],
+      ["src/core/a.ts", 'import { x } from "../async/clock.ts";'],
       ["src/core/a.ts", 'import { readFileSync } from "node:fs";'],
-      ["src/stores/memory/index.ts", 'import { x } from "./sqlite.ts";'],
-      ["src/stores/memory/index.ts", 'const x = await import("./sqlite/driver.ts");'],
+      ["src/core/a.ts", 'import { x } from "./b.js";'],
+      ["src/async/a.ts", 'import { readFileSync } from "node:fs";'],
+      ["src/async/a.ts", 'import { x } from "../holder/lease.ts";'],
       ["src/clients/sqlite/driver.ts", 'import { x } from "../../holder/lease.ts";'],
-      ["src/stores/contract.ts", 'import { x } from "./memory.ts";'],
-      ["src/stores/memory/index.ts", 'import Database from "better-sqlite3";'],
+      ["src/clients/sqlite/driver.ts", 'import { x } from "../../stores/contract.ts";'],
+      ["src/clients/redis/wire.ts", 'import { x } from "../etcd/rpc.ts";'],
+      ["src/clients/redis/wire.ts", 'import Database from "better-sqlite3";'],
+      ["src/stores/memory/index.ts", 'import { x } from "../sqlite/store.ts";'],
+      ["src/stores/memory/index.ts", 'const x = await import("../sqlite/store.ts");'],
+      ["src/stores/redis/index.ts", 'import { x } from "../../clients/etcd/rpc.ts";'],
       ["src/stores/memory/index.ts", 'import { randomUUID } from "node:crypto";'],
-      ["src/guards/memory/index.ts", 'export { x } from "../stores/store.ts";'],
-      ["src/guards/etcd/index.ts", 'import { x } from "../stores/zookeeper/wire.ts";'],
-      ["src/guards/redis/index.ts", 'import { x } from "../stores/redis/wire.ts";'],
-      ["src/holder/a.ts", 'import { x } from "../stores/memory.ts";'],
+      ["src/stores/contract.ts", 'import { x } from "./memory/index.ts";'],
+      ["src/guards/memory/index.ts", 'export { x } from "../../stores/contract.ts";'],
+      ["src/guards/etcd/index.ts", 'import { x } from "../../clients/zookeeper/wire.ts";'],
+      ["src/guards/etcd/index.ts", 'import { x } from "../../stores/etcd/grants.ts";'],
+      ["src/holder/a.ts", 'import { x } from "../stores/memory/index.ts";'],
       ["src/holder/a.ts", 'import { AsyncLocalStorage } from "node:async_hooks";'],
-      ["src/async/context.ts", 'import { readFileSync } from "node:fs";'],
       ["src/testing/a.ts", 'import { x } from "../holder/lease.ts";'],
       ["src/testing/a.ts", 'import { test } from "vitest";'],
       ["src/runtime/a.ts", 'import { x } from "../holder/lease.ts";'],
+      ["src/runtime/a.ts", 'import { x } from "../../sim/world/world.ts";'],
       ["src/index.ts", 'import { x } from "./testing/index.ts";'],
-      ["src/connect.ts", 'const x = import("./cli/demo.ts");'],
+      ["src/connect.ts", 'const x = import("./cli/main.ts");'],
+      ["src/cli/a.ts", 'const x = import("../../sim/run.ts");'],
       ["src/schedulers/croner/index.ts", 'import { Inject } from "@nestjs/common";'],
-      ["src/schedulers/croner/index.ts", 'import { x } from "../stores/sqlite.ts";'],
-      ["src/once/a.ts", 'import { x } from "../stores/sqlite.ts";'],
+      ["src/schedulers/croner/index.ts", 'import { x } from "../../stores/sqlite/index.ts";'],
+      ["src/once/a.ts", 'import { x } from "../stores/sqlite/index.ts";'],
       ["src/elsewhere/a.ts", "export const x = 1;"],
-      ["src/core/a.ts", 'import { x } from "./b.js";'],
+      ["sim/world/a.ts", 'import { x } from "../../src/runtime/system.ts";'],
+      ["sim/world/a.ts", 'import { x } from "node:timers";'],
     ],
     good: [
-      ["src/core/a.ts", 'import { x } from "./b.ts"; // not from "../stores/store.ts"'],
-      [
-        "src/stores/sqlite/index.ts",
-        'import { x } from "./sqlite/driver.ts"; import "./store.ts";',
-      ],
+      ["src/core/a.ts", 'import { x } from "./b.ts"; // not from "../stores/contract.ts"'],
+      ["src/async/context.ts", 'import { AsyncLocalStorage } from "node:async_hooks";'],
+      ["src/stores/sqlite/index.ts", 'import { x } from "../../clients/sqlite/driver.ts";'],
+      ["src/stores/sqlite/index.ts", 'import { x } from "./store.ts"; import "../contract.ts";'],
       ["src/clients/sqlite/driver.ts", 'const x = await import("better-sqlite3");'],
       [
         "src/clients/sqlite/driver.ts",
         'import { x } from "../../core/token.ts"; import "node:fs";',
       ],
-      ["src/guards/sqlite/index.ts", 'import { x } from "./guard.ts"; import "../core/token.ts";'],
-      ["src/guards/etcd/index.ts", 'import { x } from "../stores/etcd/kv.ts";'],
-      ["src/async/context.ts", 'import { AsyncLocalStorage } from "node:async_hooks";'],
+      [
+        "src/guards/sqlite/index.ts",
+        'import { x } from "../guard.ts"; import "../../core/token.ts";',
+      ],
+      ["src/guards/etcd/index.ts", 'import { x } from "../../clients/etcd/kv.ts";'],
+      ["src/guards/file/index.ts", 'import { x } from "../../clients/sqlite/driver.ts";'],
       ["src/election/a.ts", 'import { x } from "../holder/lease.ts";'],
       ["src/schedulers/nestjs/index.ts", 'import { Inject } from "@nestjs/common";'],
-      ["src/connect.ts", 'const x = await import("./stores/sqlite.ts");'],
+      ["src/connect.ts", 'const x = await import("./stores/sqlite/index.ts");'],
+      ["sim/world/a.ts", 'import { x } from "../../src/stores/memory/index.ts";'],
+      ["sim/cli/a.ts", 'import { x } from "../../src/runtime/system.ts";'],
     ],
   },
   "a file has at most 400 lines": {
@@ -122,7 +136,7 @@ const planted: Record<string, { bad: [path: string, text: string][]; good: [stri
     bad: [
       ["src/holder/a.ts", "const at = Date.now();"],
       ["src/stores/memory/index.ts", "const at = new Date();"],
-      ["examples/demo/main.ts", "setTimeout(() => {}, 1);"],
+      ["src/cli/main.ts", "setTimeout(() => {}, 1);"],
       ["src/testing/a.ts", `const text = \`\${performance.now()}\`;`],
       ["src/holder/a.ts", "wait(AbortSignal.timeout(5));"],
     ],
@@ -145,7 +159,7 @@ const planted: Record<string, { bad: [path: string, text: string][]; good: [stri
       ["src/core/a.ts", "globalThis.Date.now();"],
     ],
     good: [
-      ["examples/demo/main.ts", "console.log(process.argv);"],
+      ["src/cli/main.ts", "console.log(process.argv);"],
       ["src/holder/a.ts", "this.process(); // console"],
     ],
   },
@@ -179,7 +193,7 @@ describe("the scanner", () => {
 });
 
 const source = filesBelow("src");
-const others = ["test", "scripts", "bench", "examples"].filter((name) =>
+const others = ["sim", "test", "scripts", "bench", "examples"].filter((name) =>
   existsSync(join(root, name)),
 );
 const files = [...source, ...others.flatMap(filesBelow)];
@@ -187,6 +201,15 @@ const files = [...source, ...others.flatMap(filesBelow)];
 test("the scan finds files", () => {
   expect(source.filter((file) => !file.path.endsWith(".test.ts")).length).toBeGreaterThan(0);
   expect(files.length).toBeGreaterThan(source.length);
+});
+
+test("biome.jsonc has the import rules that the table of layers gives", () => {
+  const text = readFileSync(join(root, "biome.jsonc"), "utf8").replace(/^\s*\/\/.*$/gm, "");
+  const { overrides } = JSON.parse(text) as { overrides: { linter: { rules: object } }[] };
+  const written = overrides.filter(({ linter }) =>
+    JSON.stringify(linter).includes("noRestrictedImports"),
+  );
+  expect(written, "run: npm run format").toEqual(biomeOverrides());
 });
 
 test("every planted sample belongs to a rule", () => {

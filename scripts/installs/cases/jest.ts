@@ -5,8 +5,8 @@ import { fileBlock } from "./pages.ts";
 const TEST = `
 import { connect } from "tenure";
 import { memoryStore, MemoryBackend } from "tenure/stores/memory";
-import { nodeCronCoordinator } from "tenure/node-cron";
-import { oncePerFire } from "tenure/croner";
+import { nodeCronCoordinator } from "tenure/schedulers/node-cron";
+import { oncePerFire } from "tenure/schedulers/croner";
 import { sqliteGuard } from "tenure/guards/sqlite";
 
 test("a lease", async () => {

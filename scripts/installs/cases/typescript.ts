@@ -29,10 +29,10 @@ import { createClient as createClient4 } from "redis4";
 import { createClient as createClient5 } from "redis5";
 import { createClient as createClient6 } from "redis6";
 import type { Tenure } from "tenure";
-import { oncePerFire } from "tenure/croner";
+import { oncePerFire } from "tenure/schedulers/croner";
 import { postgresGuard } from "tenure/guards/postgres";
 import { redisGuard } from "tenure/guards/redis";
-import { nodeCronCoordinator } from "tenure/node-cron";
+import { nodeCronCoordinator } from "tenure/schedulers/node-cron";
 import { postgresStore } from "tenure/stores/postgres";
 import { redisStore } from "tenure/stores/redis";
 

@@ -1,7 +1,7 @@
 // croner on two machines, every second; then a job with `maxRuns` and `interval`, whose last run counts as well.
 import assert from "node:assert/strict";
 import { Cron } from "croner";
-import { oncePerFire } from "tenure/croner";
+import { oncePerFire } from "tenure/schedulers/croner";
 import { connectMachine, onRun, onSkip, severalFires } from "./two-machines.mjs";
 
 const machines = [await connectMachine("one"), await connectMachine("two")];

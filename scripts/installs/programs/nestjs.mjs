@@ -3,7 +3,7 @@ import "reflect-metadata";
 import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { Cron, Interval, ScheduleModule } from "@nestjs/schedule";
-import { OncePerFire, TENURE, TenureModule } from "tenure/nestjs";
+import { OncePerFire, TENURE, TenureModule } from "tenure/schedulers/nestjs";
 import { onRun, onSkip, severalFires, store } from "./two-machines.mjs";
 
 let swept = 0;

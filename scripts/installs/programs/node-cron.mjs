@@ -1,6 +1,6 @@
 // node-cron with its RunCoordinator on two machines, every second.
 import cron from "node-cron";
-import { nodeCronCoordinator } from "tenure/node-cron";
+import { nodeCronCoordinator } from "tenure/schedulers/node-cron";
 import { connectMachine, onRun, onSkip, severalFires } from "./two-machines.mjs";
 
 const machines = [await connectMachine("one"), await connectMachine("two")];

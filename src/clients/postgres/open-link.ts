@@ -3,7 +3,6 @@
 
 import type { Clock } from "../../async/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
-// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
 import { faultOf } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import { linkFromHosts } from "./hosts.ts";

@@ -2,7 +2,6 @@
 // user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
 
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
-// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
 import { faultOf } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import type { Place } from "./url.ts";

@@ -2,7 +2,6 @@
 // Node 22.13 and up, so nothing has to be installed there; on Node 20 it is better-sqlite3, an optional peer.
 
 import { StoreUnusableError } from "../../core/errors.ts";
-// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
 import { faultOf } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 

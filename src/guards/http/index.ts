@@ -28,7 +28,7 @@ export {
 } from "./fetch.ts";
 export type { NodeResponse } from "./response.ts";
 
-/** What is asked of a verifier (tenure/guards/signed). */
+/** What is asked of a verifier (tenure/proof). */
 export interface TokenVerifier {
   verify(text: string): TokenSource;
 }
@@ -41,7 +41,7 @@ export interface HttpGuardOptions {
   /** The resource that this request writes to, by its path, say; it gets what the framework hands to handlers. */
   // biome-ignore lint/suspicious/noExplicitAny: an IncomingMessage, or the request or context of a framework
   readonly resourceOf?: ((request: any) => string) | undefined;
-  /** Believe only signed tokens: verifier({ keys }) of tenure/guards/signed. @default any token */
+  /** Believe only signed tokens: verifier({ keys }) of tenure/proof. @default any token */
   readonly signedBy?: TokenVerifier | undefined;
   /**
    * A handler waits until no handler of a lower token runs in this process. False: only the comparison is made, and the
@@ -248,9 +248,7 @@ function checkOptions(options: HttpGuardOptions): void {
   }
   if (resource !== undefined) checkResource(resource);
   if (signedBy !== undefined && typeof signedBy?.verify !== "function") {
-    throw new InvalidArgumentError(
-      "`signedBy` takes a verifier({ keys }) of tenure/guards/signed.",
-    );
+    throw new InvalidArgumentError("`signedBy` takes a verifier({ keys }) of tenure/proof.");
   }
   if (waitMs !== undefined) checkLimit("waitMs", waitMs);
   if (onError !== undefined && typeof onError !== "function") {

@@ -20,8 +20,6 @@ import {
   type TokenSource,
 } from "../guard.ts";
 
-export type { Guard, GuardOptions, RaiseOptions, TokenSource } from "../guard.ts";
-
 /** What is asked of whoever grants the leases; a Tenure has it. */
 export interface TokenIssuer {
   read(

@@ -17,8 +17,6 @@ import { formatToken, parseToken } from "../../core/token.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { sourceOf, type TokenSource } from "../guard.ts";
 
-export type { Guard, TokenSource } from "../guard.ts";
-
 /** An Ed25519 key: a KeyObject of node:crypto, or its PEM text. */
 export type Key = KeyObject | string;
 

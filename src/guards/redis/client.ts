@@ -3,7 +3,6 @@
 // so its timeouts and its queue while offline are the client's: a write that leaves late is compared when it arrives. Errors keep
 // their class and message, and lose the arguments of the command: of a failed AUTH they are user and password.
 
-// biome-ignore lint/style/noRestrictedImports: which version the application has is a matter of the process
 import { faultOf } from "../../clients/shared/libraries.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";

@@ -2,6 +2,7 @@
 // that of the design: core imports nothing, stores and guards import core, the holder knows only the store
 // contract, and library code never reaches into sim, testing or cli.
 import { posix } from "node:path";
+import { CLIENT_OF, DIVIDED, LAYERS, type Layer } from "./layers.ts";
 import { blocksOf, codeOnly, importsOf, lineAt } from "./source-text.ts";
 
 /** One file: `path` is relative to the project, with forward slashes. */
@@ -21,72 +22,29 @@ export interface Rule {
 /** Every exception to a rule, with its reason. There is no other place for one. */
 const exceptions: readonly { path: string; allows: string; reason: string }[] = [
   {
-    path: "src/async/context.ts",
-    allows: "node:async_hooks",
-    reason: "the token travels in the async context, and only AsyncLocalStorage can carry it",
+    path: "src/clients/shared/libraries.ts",
+    allows: "process",
+    reason: "the libraries that an application has installed are found from its working folder",
   },
   {
     path: "src/clients/etcd/names.ts",
     allows: "node:crypto",
-    reason: "a digest that makes an etcd lease id of a session's name: no chance in it",
+    reason: "a digest turns a session's name into an etcd lease id; nothing random",
   },
-  {
-    path: "src/clients/redis/digest.ts",
+  ...["src/clients/redis/digest.ts", "src/guards/redis/script.ts"].map((path) => ({
+    path,
     allows: "node:crypto",
-    reason: "Redis calls a script by its SHA-1; nothing is drawn",
-  },
-  {
-    path: "src/guards/redis/script.ts",
-    allows: "node:crypto",
-    reason: "Redis calls a script by its SHA-1; nothing is drawn",
-  },
+    reason: "Redis identifies a script by its SHA-1; nothing random",
+  })),
   {
     path: "src/guards/proof/signed.ts",
     allows: "node:crypto",
-    reason: "Ed25519 signatures; nothing is drawn",
+    reason: "Ed25519 signatures; nothing random",
   },
-  {
-    path: "src/guards/proof/signed.ts",
-    allows: "../runtime/system.ts",
-    reason: "the user makes a verifier without connect(), which hands out the clock elsewhere",
-  },
-  {
-    path: "src/guards/file/index.ts",
-    allows: "../runtime/system.ts",
-    reason: "as above",
-  },
-  ...["src/guards/etcd/index.ts", "src/guards/zookeeper/index.ts"].map((path) => ({
-    path,
-    allows: "../runtime/system.ts",
-    reason: "as above",
-  })),
-  {
-    path: "src/guards/http/index.ts",
-    allows: "../runtime/system.ts",
-    reason: "a failure that no caller sees becomes a warning of the process",
-  },
-  ...[
-    ...["src/clients/redis/wire.ts", "src/clients/postgres/open-link.ts"],
-    ...["src/clients/sqlite/driver.ts", "src/guards/redis/client.ts"],
-  ].map((path) => ({
-    path,
-    allows: "../../runtime/libraries.ts",
-    reason: "which version of a library the application has is a matter of the process",
-  })),
-  {
-    path: "src/guards/file/ledger.ts",
-    allows: "../../stores/sqlite/driver.ts",
-    reason: "the same two SQLite libraries, loaded in the same way; nothing of the store itself",
-  },
-  {
-    path: "src/guards/file/ledger.ts",
-    allows: "../../stores/sqlite/place.ts",
-    reason: "one check for every file that is found by its path; nothing of the store itself",
-  },
-  ...["src/guards/file/index.ts", "src/guards/sqlite/index.ts"].map((path) => ({
-    path,
-    allows: "../stores/sqlite/place.ts",
-    reason: "as above",
+  ...["proof/signed", "file/index", "etcd/index", "zookeeper/index", "http/index"].map((name) => ({
+    path: `src/guards/${name}.ts`,
+    allows: "../../runtime/system.ts",
+    reason: "users create guards and verifiers without connect(), which passes the clock elsewhere",
   })),
 ];
 
@@ -94,63 +52,39 @@ function isExcepted(path: string, what: string): boolean {
   return exceptions.some((exception) => exception.path === path && exception.allows === what);
 }
 
-/** Who may import what: paths below src/ as prefixes or whole files; `node:` stands for every built-in. */
-interface Layer {
-  readonly may: readonly string[];
-  readonly never?: readonly string[];
-}
-
-const clockAndChance = ["node:timers", "node:perf_hooks", "node:crypto", "node:process"];
-const notLibrary = ["sim/", "testing/", "cli/"];
-const layers: Readonly<Record<string, Layer>> = {
-  core: { may: ["core/"] },
-  runtime: { may: ["core/", "runtime/", "node:"] },
-  stores: { may: ["core/", "stores/store.ts", "stores/shared/", "node:"], never: clockAndChance },
-  guards: { may: ["core/", "guards/guard.ts", "guards/shared/", "node:"], never: clockAndChance },
-  holder: { may: ["core/", "stores/store.ts", "holder/"] },
-  election: { may: ["core/", "stores/store.ts", "holder/", "election/"] },
-  once: { may: ["core/", "stores/store.ts", "holder/", "once/"] },
-  adapters: {
-    may: [
-      ...["core/", "stores/store.ts", "holder/", "once/"],
-      ...["runtime/system.ts", "runtime/libraries.ts"],
-      ...["connect.ts", "tenure.ts", "adapters/skipped.ts"],
-    ],
-  },
-  testing: {
-    may: ["core/", "stores/store.ts", "guards/guard.ts", "testing/", "node:assert"],
-  },
-  sim: { may: ["", "node:"], never: ["cli/", "runtime/", ...clockAndChance] },
-  cli: { may: ["", "node:"], never: ["node:timers", "node:perf_hooks", "node:crypto"] },
-  // Files directly in src/ (index.ts, connect.ts): they wire the parts together.
-  "": { may: ["", "node:"], never: [...notLibrary, ...clockAndChance] },
-};
-
-/** Guards that speak to their backend themselves use the wire of the store of the same name: there is no second client. */
-const guardsOnStoreWire = ["etcd", "zookeeper"];
-
-/** Client libraries, each only in the store, guard or adapter that speaks to it. */
+/** Client libraries, each only in the client or scheduler adapter that uses it. */
 const clientLibraries: Readonly<Record<string, string>> = {
   "better-sqlite3": "sqlite",
   "@nestjs/common": "nestjs",
   "@nestjs/schedule": "nestjs",
 };
 
-function importFaults({ path, text }: SourceFile): string[] {
-  const own = path.slice("src/".length);
+/** A path as the table of layers names it: below src/, or beginning with sim/. */
+function tablePath(path: string): string {
+  return path.startsWith("src/") ? path.slice("src/".length) : path;
+}
+
+/** The store, guard, client or adapter that a file belongs to. */
+function partOf(own: string): string | undefined {
+  const [folder = "", part, file] = own.split("/");
+  return DIVIDED.includes(folder) && file !== undefined && part !== "shared" ? part : undefined;
+}
+
+function allowedFor(own: string, layer: Layer): string[] {
   const folder = own.includes("/") ? own.slice(0, own.indexOf("/")) : "";
-  const layer = layers[folder];
-  if (layer === undefined) return [`${path}: src/${folder} is not in the import table`];
-  // stores/<name>.ts and stores/<name>/ are one part; so are those of a guard or an adapter.
-  const part = /^(?:stores|guards|adapters)\/([^/.]+)/.exec(own)?.[1];
-  const wire = folder === "guards" && guardsOnStoreWire.includes(part ?? "");
-  const may =
-    part === undefined
-      ? layer.may
-      : [
-          ...[...layer.may, `${folder}/${part}.ts`, `${folder}/${part}/`],
-          ...(wire ? [`stores/${part}/`] : []),
-        ];
+  const part = partOf(own);
+  if (part === undefined) return [...layer.may];
+  const client =
+    folder === "stores" || folder === "guards" ? [`clients/${CLIENT_OF[part] ?? part}/`] : [];
+  return [...layer.may, `${folder}/${part}/`, ...client];
+}
+
+function importFaults({ path, text }: SourceFile): string[] {
+  const own = tablePath(path);
+  const folder = own.includes("/") ? own.slice(0, own.indexOf("/")) : "";
+  const layer = LAYERS[folder];
+  if (layer === undefined) return [`${path}: src/${folder} is not in the table of layers`];
+  const may = allowedFor(own, layer);
   const covers = (allowed: string, target: string): boolean =>
     allowed.endsWith(".ts") ? target === allowed : target.startsWith(allowed);
   const faults: string[] = [];
@@ -158,21 +92,23 @@ function importFaults({ path, text }: SourceFile): string[] {
     if (isExcepted(path, specifier)) continue;
     const where = `${path}:${line}: imports ${specifier}`;
     if (specifier.startsWith(".")) {
-      const target = posix.join(posix.dirname(own), specifier);
+      const target = tablePath(posix.join(posix.dirname(path), specifier));
       if (!target.endsWith(".ts")) faults.push(`${where}, which does not end in .ts`);
       const allowed = may.some((prefix) => covers(prefix, target));
-      const banned = layer.never?.some((prefix) => covers(prefix, target)) ?? false;
-      if (!allowed || banned) faults.push(`${where}, which ${folder || "src"} may not`);
+      const outside = folder !== "sim" && target.startsWith("sim/");
+      const banned = outside || (layer.never?.some((prefix) => covers(prefix, target)) ?? false);
+      if (!allowed || banned) faults.push(`${where}. ${layer.advice}`);
     } else if (specifier.startsWith("node:")) {
       const allowed = may.some(
         (prefix) => prefix.startsWith("node:") && specifier.startsWith(prefix),
       );
       const banned = layer.never?.some((prefix) => specifier.startsWith(prefix)) ?? false;
-      if (!allowed || banned) faults.push(`${where}, which ${folder || "src"} may not`);
-    } else if (part === undefined || clientLibraries[specifier] !== part) {
-      faults.push(
-        `${where}, a package: only a store, guard or adapter may, its own client library`,
-      );
+      if (!allowed || banned) faults.push(`${where}. ${layer.advice}`);
+    } else if (
+      clientLibraries[specifier] === undefined ||
+      clientLibraries[specifier] !== partOf(own)
+    ) {
+      faults.push(`${where}, a package: only its own client or scheduler adapter may`);
     }
   }
   return faults;
@@ -184,14 +120,18 @@ function noCode(name: string, pattern: RegExp, appliesTo: Rule["appliesTo"]): Ru
     name,
     appliesTo,
     faultsOf: ({ path, text }) =>
-      [...codeOnly(text).matchAll(pattern)].map(
-        (match) => `${path}:${lineAt(text, match.index)}: ${match[0].trim()}`,
-      ),
+      [...codeOnly(text).matchAll(pattern)]
+        .filter((match) => !isExcepted(path, match[0].trim()))
+        .map((match) => `${path}:${lineAt(text, match.index)}: ${match[0].trim()}`),
   };
 }
 
 const isTest = (path: string): boolean => /\.test(-d)?\.ts$/.test(path);
-const isSource = (path: string): boolean => path.startsWith("src/") && !isTest(path);
+const isSource = (path: string): boolean =>
+  (path.startsWith("src/") || isSimulated(path)) && !isTest(path);
+/** The simulator without the parts that use the real process: they run it, test it or close the real world. */
+const isSimulated = (path: string): boolean =>
+  path.startsWith("sim/") && !/^sim\/(cli|host|mutants|test)\//.test(path);
 const everywhere = (): boolean => true;
 const inLibrary = (path: string): boolean =>
   isSource(path) && !path.startsWith("src/runtime/") && !path.startsWith("src/cli/");
