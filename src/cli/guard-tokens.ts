@@ -17,8 +17,13 @@ export async function openTokens(options: Options): Promise<GuardTokens> {
   const guard = options.text("guard");
   if (/^rediss?(\+sentinel)?$/.test(scheme)) return openRedis(url, guard);
   if (scheme === "file") return openFile(url.slice("file:".length), guard);
+  if (url === "" || /^(postgres|postgresql|sqlite)$/.test(scheme)) return openDatabase(options);
   const isEtcd = scheme === "etcd" || scheme === "etcds";
-  if (!isEtcd && scheme !== "zookeeper") return openDatabase(options);
+  if (!isEtcd && scheme !== "zookeeper") {
+    throw new UsageError(
+      "--database is a postgres:, sqlite:, redis:, etcd:, zookeeper: or file: URL: the place where the guard keeps its tokens.",
+    );
+  }
   if (guard !== undefined) {
     throw new UsageError(
       `Leave --guard out: the path of the ${scheme}: URL is the ${isEtcd ? "prefix" : "root"} of the guard.`,
@@ -76,23 +81,23 @@ async function openRedis(url: string, prefix: string | undefined): Promise<Guard
   }
   const place = placeOf(address);
   const library = await loadLibrary(name, place.kind);
-  const wire = await library
-    .connect({ place, connectMs: LIMIT_MS, tls: undefined })
-    .catch((error: unknown) => unreachable(place.shown, error));
+  const silent = `Redis at ${place.shown} gave no answer within ${LIMIT_MS} ms.`;
+  const unchanged = `${silent} Nothing was changed.`;
+  const connecting = library.connect({ place, connectMs: LIMIT_MS, tls: undefined });
+  const wire = await inTime(
+    connecting.catch((error: unknown) => unreachable(place.shown, error)),
+    unchanged,
+  );
   const script =
     (command: string) =>
     (text: string, keys: number, ...words: (string | Buffer)[]): Promise<unknown> =>
       inTime(
         wire.send([command, text, String(keys), ...words.map(String)], String(words[0])),
-        `Redis at ${place.shown} gave no answer within ${LIMIT_MS} ms. Whether the guard was reset is unknown: run the command again.`,
+        `${silent} Whether the guard was reset is unknown: run the command again.`,
       );
   const client = {
     isCluster: wire.isCluster,
-    get: (key: string) =>
-      inTime(
-        wire.send(["GET", key], key),
-        `Redis at ${place.shown} gave no answer within ${LIMIT_MS} ms. Nothing was changed.`,
-      ),
+    get: (key: string) => inTime(wire.send(["GET", key], key), unchanged),
     evalsha: script("EVALSHA"),
     eval: script("EVAL"),
   };
