@@ -8,6 +8,7 @@ import {
   protectTable,
   resetHighest,
 } from "../../src/guards/postgres.ts";
+import { until } from "../servers/ask.ts";
 import { startPostgres } from "../servers/postgres.ts";
 import { useServer } from "../servers/use-server.ts";
 import { type Library, useLedgers } from "../support/postgres-guard-harness.ts";
@@ -142,5 +143,6 @@ test("a schema without a guard is refused in words", async () => {
 async function waiting(kind: "advisory" | "relation"): Promise<void> {
   const count = `SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = '${kind}'`;
-  while ((await postgres().sql(count)) === "0");
+  const isWaiting = async (): Promise<boolean> => (await postgres().sql(count)) !== "0";
+  await until(`a session waits for a lock (${kind})`, isWaiting, 10_000);
 }

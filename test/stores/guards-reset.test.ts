@@ -1,15 +1,18 @@
 // Goal: a reset of the guards on Redis, etcd and ZooKeeper lets lower tokens in and deletes only the token that its caller has
 // seen; a guard object that remembers the time before the reset never admits more than a new one. Method: real servers.
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, test } from "vitest";
 import * as etcd from "../../src/guards/etcd.ts";
 import type { Guard } from "../../src/guards/guard.ts";
 import * as redis from "../../src/guards/redis.ts";
 import * as zookeeper from "../../src/guards/zookeeper.ts";
+import type { Address } from "../servers/ask.ts";
 import { startEtcd } from "../servers/etcd.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
+import { reasonOf } from "../support/lost-replies.ts";
 
 const servers = {
   redis: useServer(startRedis),
@@ -86,5 +89,82 @@ describe.each(Object.entries(subjects))("the guard on %s", (name, { open, reset 
     await next.raise(source(7n));
     await expect(old.raise(source(5n))).rejects.toThrow("stale");
     await Promise.all([old.close?.(), next.close?.()]);
+  });
+});
+
+/**
+ * Stands between a client and a server. When the client sends the marker, `before` runs to its end first; then the request is
+ * passed on. With `losing`, the connection breaks when the server answers it.
+ */
+async function relay(
+  server: Address,
+  {
+    marker,
+    before,
+    losing = false,
+  }: { marker: string; before?: () => Promise<void>; losing?: boolean },
+): Promise<Address & AsyncDisposable> {
+  const sockets = new Set<Socket>();
+  const listener = createServer((near) => {
+    const far = connect(server.port, server.host);
+    let isLosing = false;
+    let sending = Promise.resolve();
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket
+        .on("error", () => undefined)
+        .on("close", () => [near, far].map((end) => end.destroy()));
+    }
+    near.on("data", (chunk) => {
+      sending = sending.then(async () => {
+        if (chunk.includes(marker)) {
+          isLosing = losing;
+          await before?.();
+        }
+        far.write(chunk);
+      });
+    });
+    far.on("data", (chunk) => void (isLosing ? near.destroy() : near.write(chunk)));
+  });
+  await new Promise<void>((ready) => listener.listen(0, "127.0.0.1", ready));
+  return {
+    host: "127.0.0.1",
+    port: (listener.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((ended) => listener.close(ended));
+    },
+  };
+}
+
+const padded = (token: bigint): string => String(token).padStart(39, "0");
+
+describe.each([
+  ["etcd", etcd.resetHighest, padded(LARGE)],
+  ["zookeeper", zookeeper.resetHighest, padded(0n)],
+] as const)("a reset on %s", (name, reset, marker) => {
+  const urlOf = ({ host, port }: Address, place: string) => `${name}://${host}:${port}/${place}`;
+
+  test("S2: resets nothing when a holder raises the guard right before it", async () => {
+    const place = `reset-raced-${name}`;
+    const guard = subjects[name].open(place);
+    await guard.raise(source(LARGE));
+    const before = async (): Promise<void> => void (await guard.raise(source(LARGE + 1n)));
+    await using between = await relay(servers[name](), { marker, before });
+    expect(await reset(urlOf(between, place), "ledger", { highest: LARGE })).toBe(false);
+    expect(await guard.highest("ledger")).toBe(LARGE + 1n);
+    await guard.close?.();
+  });
+
+  test("is reported as unknown when its answer is lost, and can be repeated", async () => {
+    const place = `reset-lost-${name}`;
+    const guard = subjects[name].open(place);
+    await guard.raise(source(LARGE));
+    await using between = await relay(servers[name](), { marker, losing: true });
+    const lost = await reasonOf(reset(urlOf(between, place), "ledger", { highest: LARGE }));
+    expect(lost).toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "unknown" });
+    expect(await guard.highest("ledger")).toBeUndefined();
+    expect(await reset(urlOf(servers[name](), place), "ledger", { highest: LARGE })).toBe(true);
+    await guard.close?.();
   });
 });
