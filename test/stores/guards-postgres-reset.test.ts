@@ -78,7 +78,8 @@ test("a role that may call admit(), even with all rights on the rows, cannot res
   const ledger = await newLedger();
   const { schema } = ledger;
   const { sql, url } = postgres();
-  const role = `writer_${schema}`;
+  // Roles belong to the whole server, which other files share.
+  const role = `reset_writer_${schema}`;
   await sql(`CREATE ROLE ${role} LOGIN`);
   await sql(guardSql({ schema, role }));
   await sql(`GRANT ALL ON ${schema}.highest TO ${role}`);
