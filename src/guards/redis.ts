@@ -22,7 +22,7 @@ import {
   type Scripting,
   scriptingOf,
 } from "./redis/client.ts";
-import { keysUnder } from "./redis/names.ts";
+import { DEFAULT_PREFIX, keysUnder } from "./redis/names.ts";
 import { CORRUPT, fenced, type Script, STALE, scripts } from "./redis/script.ts";
 
 export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
@@ -32,6 +32,7 @@ export type {
   RedisGuardClient,
   RedisValue,
 } from "./redis/client.ts";
+export { type ResetOptions, resetHighest } from "./redis/reset.ts";
 
 export interface RedisGuardOptions extends GuardOptions {
   /**
@@ -185,7 +186,7 @@ class Steps {
 
   constructor(scripting: Scripting, options: RedisGuardOptions) {
     this.#scripting = scripting;
-    this.#keyOf = keysUnder(options.prefix ?? "tenure:guard");
+    this.#keyOf = keysUnder(options.prefix ?? DEFAULT_PREFIX);
     this.#resource = checkBound("redisGuard()", options, REDIS_GUARD_OPTIONS);
   }
 

@@ -33,6 +33,7 @@ export type { Guard, GuardOptions, TokenSource } from "./guard.ts";
 export type { SqliteDatabase, SqliteStatement } from "./sqlite/database.ts";
 export { type ProtectedTable, protectedTables } from "./sqlite/inspect.ts";
 export { protectSql, protectTable, unprotectTable } from "./sqlite/protection.ts";
+export { type ResetOptions, resetHighest } from "./sqlite/reset.ts";
 
 export interface SqliteGuardOptions extends GuardOptions {
   /**
