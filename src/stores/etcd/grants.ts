@@ -133,10 +133,11 @@ function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt)
  */
 function isRecord(key: Uint8Array, record: string): Compare[] {
   const start = record.slice(0, record.lastIndexOf(":") + 1);
+  // The colon follows the digits in ASCII, so this is behind every text that continues `start` with a digit.
+  const end = `${start}:`;
   return [
     { key, target: "value", is: ">", than: Buffer.from(start) },
-    // The colon follows the digits in ASCII, so this is behind every text that continues `start` with a digit.
-    { key, target: "value", is: "<", than: Buffer.from(`${start}:`) },
+    { key, target: "value", is: "<", than: Buffer.from(end) },
   ];
 }
 
