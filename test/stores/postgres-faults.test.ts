@@ -164,7 +164,11 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     const store = await open({ url: plain().url, library, schema });
     await store.grant({ ...request, resource: "since", attempt: "b" });
     const { leases } = await store.list({ prefix: "", limit: 10, limitMs: 1_000 });
+    // The server's clock was set back since the grant.
+    await plain().sql(`UPDATE ${schema}.lease SET granted = granted + interval '1 hour'`);
+    const ahead = await store.list({ prefix: "since", limit: 1, limitMs: 1_000 });
     await store.close();
+    expect(ahead.leases[0]?.holder?.heldForMs).toBe(0);
     expect(leases.map(({ resource, holder }) => [resource, typeof holder?.heldForMs])).toEqual([
       ["before", "undefined"],
       ["since", "number"],
