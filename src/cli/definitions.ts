@@ -190,7 +190,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
     arguments: [{ name: "RESOURCE", required: true }],
     runs: "no",
     options: [STORE],
-    examples: [{ line: "tenure show backup", does: "holder, token, value, time left" }],
+    examples: [{ line: "tenure show backup", does: "holder, token, value, since when, time left" }],
     exits: ["no", "unavailable"],
   },
   {

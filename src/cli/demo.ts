@@ -5,9 +5,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect } from "../connect.ts";
 import { systemParts } from "../runtime/system.ts";
+import { sqliteStore } from "../stores/sqlite.ts";
+import type { HolderView } from "../stores/store.ts";
 import { Ledger, type LedgerRow } from "./demo/ledger.ts";
-import { TIMING, WITHOUT_GUARD } from "./demo/messages.ts";
+import { RESOURCE, storeFile, TIMING, WITHOUT_GUARD } from "./demo/messages.ts";
 import { milliseconds, Narrator } from "./demo/narrator.ts";
 import { nextSteps } from "./demo/next.ts";
 import { quietExperiments } from "./demo/quiet.ts";
@@ -61,7 +64,8 @@ async function play(folder: string, team: Team, narrator: Narrator): Promise<num
   if (!guarded) {
     print(paint("red", `The guard is OFF (${WITHOUT_GUARD}=1): expect stale writes to get in.`));
   }
-  const measured = await tellStory({ team, narrator, clock });
+  const readHolder = (): Promise<HolderView | undefined> => holderIn(folder);
+  const measured = await tellStory({ team, narrator, clock, readHolder });
   const verdict = judge({ seen: team.seen, rows: await readLedger(folder), measured });
   print(`\n${table(verdict, paint)}\n`);
   print(closing(verdict, guarded));
@@ -75,6 +79,15 @@ function closing({ passed, staleTried }: Verdict, guarded: boolean): string {
   }
   const why = guarded ? "see what is red above" : "the guard is off, and this is what it prevents";
   return paint("red", `Failed: ${why}.`);
+}
+
+async function holderIn(folder: string): Promise<HolderView | undefined> {
+  const tenure = await connect(sqliteStore({ file: storeFile(folder) }));
+  try {
+    return (await tenure.read(RESOURCE)).holder;
+  } finally {
+    await tenure.close();
+  }
 }
 
 async function readLedger(folder: string): Promise<LedgerRow[]> {

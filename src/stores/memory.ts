@@ -59,6 +59,7 @@ interface Entry {
         readonly token: bigint;
         readonly holderId: string;
         readonly value: unknown;
+        readonly grantedAt: number;
       }
     | undefined;
   /** Since when nobody holds it, by the store's clock. */
@@ -163,7 +164,8 @@ class MemoryStore implements Store {
     entry.token = token;
     entry.lastAttempt = request.attempt;
     remember(session.granted, request.attempt);
-    entry.held = { session, token, holderId: request.holderId, value: request.value };
+    const { holderId, value } = request;
+    entry.held = { session, token, holderId, value, grantedAt: this.#clock.now() };
     leaveQueue(entry, session.id, request.attempt);
     this.#backend.changed();
     return { kind: "granted", token };
@@ -318,8 +320,9 @@ class MemoryStore implements Store {
     const held = entry && this.#holding(entry);
     if (!entry || !held) return undefined;
     const { session, token, holderId, value } = held;
-    const expiresInMs = session.expiresAt - this.#clock.now();
-    return { holderId, sessionId: session.id, token, value, expiresInMs };
+    const now = this.#clock.now();
+    const [expiresInMs, heldForMs] = [session.expiresAt - now, now - held.grantedAt];
+    return { holderId, sessionId: session.id, token, value, expiresInMs, heldForMs };
   }
 
   #heldWith(prefix: string): LeaseView[] {

@@ -2,7 +2,7 @@
 // is one script and one round trip (redis/scripts.ts); expiry is judged by the server's clock alone, and the answers are
 // durations. What the server's settings mean for tokens is found out at connect and told in `guarantees`.
 
-import { decodeRecord, encodeRecord } from "../core/record.ts";
+import { decodeRecord, encodeRecord, heldForMs } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { utf8Length } from "../core/text.ts";
 import { parseToken } from "../core/token.ts";
@@ -193,13 +193,13 @@ class RedisStore implements Store {
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency, limitMs } = request;
     const keys = [this.#names.lease(resource)];
-    const lease = await this.#run({
+    const [now, ...lease] = await this.#run({
       script: scripts.read,
       keys,
       args: [resource],
       limitMs,
     });
-    const holder = lease.length === 0 ? undefined : holderOf(lease);
+    const holder = now === undefined ? undefined : holderOf(lease, now);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
@@ -210,10 +210,10 @@ class RedisStore implements Store {
     const end = behind === undefined ? "+" : `(${key(behind)}`;
     const args = [startOf(prefix, after, key), end, String(request.limit)];
     const call = { script: scripts.list, keys: [this.#names.held], args, limitMs };
-    const [last, ...held] = await this.#run(call);
+    const [last, now = "", ...held] = await this.#run(call);
     const leases = inGroups(held, 5).map(([resource = "", ...lease]) => ({
       resource,
-      holder: holderOf(lease),
+      holder: holderOf(lease, now),
     }));
     return { leases, next: last === "" ? undefined : last };
   }
@@ -276,14 +276,16 @@ function withLength(name: string): string {
   return `${utf8Length(name)}:${name}`;
 }
 
-function holderOf([
-  sessionId = "",
-  token = "",
-  record = "",
-  left = "",
-]: readonly string[]): contract.HolderView {
-  const { holderId, value } = decodeRecord(record);
-  return { holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) };
+/** `now` is the server's clock when it read the lease. */
+function holderOf(
+  [sessionId = "", token = "", record = "", left = ""]: readonly string[],
+  now: string,
+): contract.HolderView {
+  const { holderId, value, ...granted } = decodeRecord(record);
+  return {
+    ...{ holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) },
+    heldForMs: heldForMs(granted, Number(now)),
+  };
 }
 
 /** Where a listing begins, as Redis takes it: behind `after`, or with the first name that has the prefix. */

@@ -153,6 +153,13 @@ export interface HolderView {
   readonly value?: unknown;
   /** By the store's clock, when this was read. */
   readonly expiresInMs: number;
+  /**
+   * How long ago the lease was granted, in milliseconds, measured when this was read. Renewals do not change it. For people to
+   * read: decide nothing by it. Never below 0. On etcd it compares the wall clocks of holder and reader, on ZooKeeper those
+   * of server and reader, and is off by the difference between the two. Absent if the record does not say it, for
+   * example because an older version of Tenure wrote it.
+   */
+  readonly heldForMs?: number | undefined;
 }
 
 export interface ReadAnswer extends LeaseView {

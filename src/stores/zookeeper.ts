@@ -169,7 +169,7 @@ class ZooKeeperStore implements Store {
       ]);
       // No age: sync is answered by a leader that may have been replaced without knowing it yet.
       const evidence = { consistency, revision: String(zxid) };
-      return { resource, holder: holder && viewOf(holder), evidence };
+      return { resource, holder: holder && viewOf(holder, this.#clock.wallNow()), evidence };
     });
   }
 
@@ -179,7 +179,7 @@ class ZooKeeperStore implements Store {
     return this.#reader.run(request.limitMs, async (call) => {
       const [, page] = await Promise.all([
         call.send(sync(names.leases)),
-        listPage(call, names, request),
+        listPage(call, { names, clock: this.#clock }, request),
       ]);
       return page;
     });

@@ -148,6 +148,34 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).toMatch(/newer Tenure .* Upgrade/);
   });
 
+  test("a schema of an older version is refused until migrationSql() was run; its leases stay", async () => {
+    const schema = newSchema();
+    const older = await open({ url: plain().url, library, schema });
+    await older.openSession({ sessionId: "s", holderId: "h", ttlMs: 60_000, limitMs: 1_000 });
+    const request = { sessionId: "s", holderId: "h", queue: false, limitMs: 1_000 };
+    await older.grant({ ...request, resource: "before", attempt: "a" });
+    await older.close();
+    await plain().sql(
+      `ALTER TABLE ${schema}.lease DROP COLUMN granted; UPDATE ${schema}.meta SET version = 3`,
+    );
+    const error = await refusal({ url: plain().url, library, schema });
+    expect(error.message).toContain("run migrationSql()");
+
+    await plain().sql(migrationSql({ schema }));
+    const store = await open({ url: plain().url, library, schema });
+    await store.grant({ ...request, resource: "since", attempt: "b" });
+    const { leases } = await store.list({ prefix: "", limit: 10, limitMs: 1_000 });
+    // The server's clock was set back since the grant.
+    await plain().sql(`UPDATE ${schema}.lease SET granted = granted + interval '1 hour'`);
+    const ahead = await store.list({ prefix: "since", limit: 1, limitMs: 1_000 });
+    await store.close();
+    expect(ahead.leases[0]?.holder?.heldForMs).toBe(0);
+    expect(leases.map(({ resource, holder }) => [resource, typeof holder?.heldForMs])).toEqual([
+      ["before", "undefined"],
+      ["since", "number"],
+    ]);
+  });
+
   test("a role that may only read is told the setting", async () => {
     const schema = newSchema();
     await plain().sql(

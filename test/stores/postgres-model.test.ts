@@ -184,7 +184,7 @@ function plain(rows: readonly Row[]): unknown[] {
 }
 
 function plainValue(name: string, value: string | null): unknown {
-  if (value !== null && (name === "left_ms" || name === "wait")) return Number(value);
+  if (value !== null && ["left_ms", "held_ms", "wait"].includes(name)) return Number(value);
   if (name !== "answer" || value?.startsWith("{") !== true) return value;
   const { ttlMs, floor, gone, free } = JSON.parse(value) as {
     ttlMs: string;

@@ -55,6 +55,25 @@ describe("keys", () => {
       expect(await cycle(store, "one", "r")).toBe(token);
   });
 
+  test("the record of an older version is read, without since when the lease is held", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await take(store, "one", "r");
+    const key = `${base}r:r`;
+    const text = String(await redis().command("GET", key));
+    expect(text).toMatch(/,"grantedAtMs":\d{13}\}$/);
+    const read = async (): Promise<number | undefined> => {
+      const request = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+      return (await store.read(request)).holder?.heldForMs;
+    };
+    expect(await read()).toBeGreaterThanOrEqual(0);
+    await redis().command("SET", key, text.replace(/,"grantedAtMs":\d+/, ""));
+    expect(await read()).toBeUndefined();
+    // The server's clock was set back.
+    await redis().command("SET", key, text.replace(/\d+\}$/, "9000000000000}"));
+    expect(await read()).toBe(0);
+  });
+
   test("S1: a counter that is no whole number is refused, and stays as it is", async () => {
     const { store, base } = await opened();
     await session(store, "one");

@@ -258,6 +258,17 @@ describe("a reboot", () => {
       limitMs: LIMIT_MS,
     });
     expect(seen.holder?.holderId).toBe("one");
+    // The two boots have no clock in common.
+    expect(seen.holder).toHaveProperty("heldForMs", undefined);
+  });
+
+  test("for how long a lease of this boot has been held is known, also to another process", async () => {
+    const clock = host("boot one", 5_000_000);
+    await hold(await open(clock), "one", "r", 60_000);
+    clock.at += 12_340;
+    const reader = await open(clock);
+    const request = { resource: "r", consistency: "stale", limitMs: LIMIT_MS } as const;
+    expect((await reader.read(request)).holder?.heldForMs).toBe(12_340);
   });
 
   test("S5: a holder of another boot cannot renew: it is told that its session is gone", async () => {

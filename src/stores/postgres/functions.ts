@@ -33,7 +33,7 @@ const NEXT_TOKEN = `
         ELSE greatest("{schema}".current_floor(), "{schema}".clock_token()) END`;
 const TAKE = `
     token = ${NEXT_TOKEN},
-    session = p_session, attempt = p_attempt, record = p_record`;
+    session = p_session, attempt = p_attempt, record = p_record, granted = clock_timestamp()`;
 
 const WATCHED = `EXISTS (SELECT FROM "{schema}".watcher w WHERE w.until > clock_timestamp())`;
 const TELL = `setting := pg_notify('{channel}', 'r' || p_resource)::text;`;

@@ -125,20 +125,20 @@ return {string.format('%.0f', math.max(0, lease.freed + ${HEAD_START_MS} - now()
 `,
 );
 
-/** KEYS lease. ARGV resource. */
+/** KEYS lease. ARGV resource. Answers with the server's time, then session, token, record and time left; or with nothing. */
 const read = script(
   "read",
   `
 local lease = load(ARGV[1])
 local left = lease.session and redis.call('PTTL', base .. 's:' .. lease.session) or -2
 if left < 0 then return {} end
-return {lease.session, lease.token, lease.record, tostring(left)}
+return {string.format('%.0f', now()), lease.session, lease.token, lease.record, tostring(left)}
 `,
 );
 
 /**
- * KEYS held. ARGV from and to (as ZRANGEBYLEX takes them), limit. Answers with the last name it came to, or "" at the end, then
- * resource, session, token, record and time left of each lease that is held.
+ * KEYS held. ARGV from and to (as ZRANGEBYLEX takes them), limit. Answers with the last name it came to, or "" at the end, the server's
+ * time, then resource, session, token, record and time left of each lease that is held.
  */
 const list = script(
   "list",
@@ -149,7 +149,7 @@ if #keys > tonumber(ARGV[3]) then
   keys[#keys] = nil
   last = string.sub(keys[#keys], #base + 3)
 end
-local answer = {last}
+local answer = {last, string.format('%.0f', now())}
 for _, key in ipairs(keys) do
   local resource = string.sub(key, #base + 3)
   local lease = load(resource)

@@ -1,7 +1,7 @@
 // Every SQL statement of the store, with a name. Tokens leave SQLite as text, because neither library gives integers
 // above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
 
-import { decodeRecord } from "../../core/record.ts";
+import { decodeRecord, heldForMs } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
 import { firstBehind } from "../shared/prefix.ts";
 import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../store.ts";
@@ -274,7 +274,11 @@ function leaseOf(row: Row | undefined): LeaseRow | undefined {
 }
 
 function holderOf(row: Row, at: Moment): HolderView {
-  const { holderId, sessionId, value } = decodeRecord(String(row.record));
-  const token = parseToken(String(row.token));
-  return { holderId, sessionId, token, value, expiresInMs: Number(row.expires_ms) - at.nowMs };
+  const { holderId, sessionId, value, ...granted } = decodeRecord(String(row.record));
+  return {
+    ...{ holderId, sessionId, value, token: parseToken(String(row.token)) },
+    expiresInMs: Number(row.expires_ms) - at.nowMs,
+    // The clock starts anew with every boot, so a reading of another boot says nothing.
+    heldForMs: granted.bootId === at.bootId ? heldForMs(granted, at.nowMs) : undefined,
+  };
 }

@@ -46,6 +46,7 @@ export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
   lease.session = wanted.session;
   lease.attempt = wanted.attempt;
   lease.record = wanted.record;
+  lease.granted = db.parts.now();
   db.parts.witness.granted(lease);
 }
 
