@@ -134,7 +134,9 @@ describe("round trips", () => {
       store.grant({ ...session, resource, attempt: `one.${resource}`, queue: false }),
     );
     for (const { kind } of await Promise.all(asked)) expect(kind).toBe("granted");
-    const renewal = await trips(transport, () => store.renew({ ...session, withdrawn: [] }));
+    const renewal = await trips(transport, () =>
+      store.renew({ ...session, withdrawn: [], acknowledged: [] }),
+    );
     expect(renewal).toEqual(["LeaseKeepAlive Range", { kind: "renewed", ttlMs: 60_000, gone: [] }]);
   });
 

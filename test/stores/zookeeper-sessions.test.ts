@@ -45,7 +45,7 @@ test("a session that is renewed is not forgotten", async () => {
   await until(
     "more than its first ttl has passed",
     async () => {
-      const renewal = { sessionId: "brief", withdrawn: [], limitMs: LIMIT_MS };
+      const renewal = { sessionId: "brief", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS };
       expect(await store.renew(renewal)).toMatchObject({ kind: "renewed" });
       return performance.now() - openedAt > ttlMs;
     },
@@ -74,6 +74,6 @@ test("a withdrawal that fails does not fail the renewal", async () => {
   const withdrawn = { resource: "r", attempt: "two.1" };
   const withdrawal = store.withdraw({ sessionId: "two", ...withdrawn, limitMs: LIMIT_MS });
   await expect(withdrawal).rejects.toMatchObject({ code: "STORE_UNUSABLE" });
-  const renewal = { sessionId: "two", withdrawn: [withdrawn], limitMs: LIMIT_MS };
+  const renewal = { sessionId: "two", withdrawn: [withdrawn], acknowledged: [], limitMs: LIMIT_MS };
   expect(await store.renew(renewal)).toMatchObject({ kind: "renewed" });
 });

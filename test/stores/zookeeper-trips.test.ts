@@ -83,7 +83,7 @@ test("a grant, a release and the renewal of a hundred leases are one flight each
     const [again, second] = await trips(() => ask(store, "one", `r${lease}`, false, `b${lease}`));
     expect([again, second.kind]).toEqual([single, "granted"]);
   }
-  const renewal = await trips(() => store.renew({ ...session, withdrawn: [] }));
+  const renewal = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged: [] }));
   expect(renewal).toEqual([single, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
 });
 
