@@ -186,7 +186,7 @@ describe("at the same moment", () => {
     await withConsole(async (renewal) => {
       await renewal.query("BEGIN");
       // Judged alive, and not committed yet, when its old end passes.
-      await renewal.query(`SELECT ${schema}.renew('old', '[]', 5000)`);
+      await renewal.query(`SELECT ${schema}.renew('old', '[]', '[]', 5000)`);
       await renewal.query(
         `UPDATE ${schema}.session SET expires = clock_timestamp() + interval '1 min' WHERE id = 'old'`,
       );
@@ -233,6 +233,28 @@ describe("at the same moment", () => {
     });
     expect((await renew()).kind).toBe("gone");
     expect((await ask(store, "old", "a")).kind).toBe("gone");
+    await store.close();
+  });
+
+  test("the end of a session and a renewal that acknowledges do not deadlock", async () => {
+    const schema = newSchema();
+    const store = await open({ url: server().url, schema });
+    await session(store, "s");
+    const ref = { resource: "r", token: await take(store, "s", "a") };
+    await store.revoke({ ...ref, limitMs: LIMIT_MS });
+    const acknowledged = JSON.stringify([{ resource: "r", token: String(ref.token) }]);
+    await withConsole(async (renewal) => {
+      await renewal.query("BEGIN");
+      // From here on it has the session's row, as between two steps of one renewal.
+      await renewal.query(`SELECT ${schema}.renew('s', '[]', '[]', 5000)`);
+      const ended = store.endSession({ sessionId: "s", limitMs: LIMIT_MS });
+      await waitsFor(schema);
+      // It may wait less long than the server takes to find a deadlock, and does not have to wait at all.
+      await renewal.query(`SELECT ${schema}.renew('s', '[]', '${acknowledged}', 300)`);
+      await renewal.query("COMMIT");
+      await ended;
+    });
+    expect(await server().sql(`SELECT count(*) FROM ${schema}.revocation`)).toBe("0");
     await store.close();
   });
 

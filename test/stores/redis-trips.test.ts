@@ -85,6 +85,9 @@ describe.each(Object.entries(makers))("the user's own %s client", (name, make) =
     }
     const renewal = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged: [] }));
     expect(renewal).toEqual([1, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
+    const acknowledged = [{ resource: "r0", token: 1n }];
+    const second = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged }));
+    expect(second).toEqual([1, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
     const question = { resource: "r1", consistency: "linearizable", limitMs: LIMIT_MS } as const;
     expect((await trips(() => store.read(question)))[0]).toBe(1);
     await store.close();
