@@ -236,28 +236,6 @@ describe("at the same moment", () => {
     await store.close();
   });
 
-  test("the end of a session and a renewal that acknowledges do not deadlock", async () => {
-    const schema = newSchema();
-    const store = await open({ url: server().url, schema });
-    await session(store, "s");
-    const ref = { resource: "r", token: await take(store, "s", "a") };
-    await store.revoke({ ...ref, limitMs: LIMIT_MS });
-    const acknowledged = JSON.stringify([{ resource: "r", token: String(ref.token) }]);
-    await withConsole(async (renewal) => {
-      await renewal.query("BEGIN");
-      // From here on it has the session's row, as between two steps of one renewal.
-      await renewal.query(`SELECT ${schema}.renew('s', '[]', '[]', 5000)`);
-      const ended = store.endSession({ sessionId: "s", limitMs: LIMIT_MS });
-      await waitsFor(schema);
-      // It may wait less long than the server takes to find a deadlock, and does not have to wait at all.
-      await renewal.query(`SELECT ${schema}.renew('s', '[]', '${acknowledged}', 300)`);
-      await renewal.query("COMMIT");
-      await ended;
-    });
-    expect(await server().sql(`SELECT count(*) FROM ${schema}.revocation`)).toBe("0");
-    await store.close();
-  });
-
   test("S1: a row that is being deleted leaves its token to the grant that waits for it, and TRUNCATE does too", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, schema });
