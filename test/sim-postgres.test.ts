@@ -17,7 +17,7 @@ import type { GrantRequest, Store } from "../src/stores/store.ts";
 import { ManualClock, manualRandom } from "../src/testing/index.ts";
 
 const SESSION = { sessionId: "s", limitMs: 1_000 };
-const RENEWAL = { ...SESSION, withdrawn: [] };
+const RENEWAL = { ...SESSION, withdrawn: [], acknowledged: [] };
 
 interface World {
   readonly db: Database;

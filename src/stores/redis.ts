@@ -5,7 +5,7 @@
 import { decodeRecord, encodeRecord, heldForMs } from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { utf8Length } from "../core/text.ts";
-import { parseToken } from "../core/token.ts";
+import { formatToken, parseToken } from "../core/token.ts";
 import type { Bundles } from "./redis/bundles.ts";
 import type { Channels } from "./redis/channels.ts";
 import type { Names } from "./redis/names.ts";
@@ -104,9 +104,10 @@ class RedisStore implements Store {
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, limitMs } = request;
+    const { sessionId, withdrawn, acknowledged, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
+    const given = withdrawn.flatMap(({ resource, attempt }) => [resource, attempt]);
+    const args = [sessionId, String(acknowledged.length), ...acknowledged.map(encodeRef), ...given];
     const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
     const giveUpAt = this.#parts.clock.now() + limitMs;
     const [kind, ttl, floor = "0", ...revoked] = await this.#run(call);
@@ -114,10 +115,7 @@ class RedisStore implements Store {
       this.#forget(sessionId);
       return { kind: "gone" };
     }
-    const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
-      resource,
-      token: parseToken(token),
-    }));
+    const gone = revoked.map(decodeRef);
     const era = BigInt(floor);
     this.#survivors.note(era);
     // If this question fails, the renewal fails: nobody acts on a lease that a restart may have lost.
@@ -297,6 +295,16 @@ function startOf(
   const isBehind =
     after !== undefined && Buffer.compare(Buffer.from(after), Buffer.from(prefix)) >= 0;
   return isBehind ? `(${key(after)}` : `[${key(prefix)}`;
+}
+
+/** A revocation as it stands in the list of its session. */
+function encodeRef({ resource, token }: contract.LeaseRef): string {
+  return `${formatToken(token)} ${resource}`;
+}
+
+function decodeRef(text: string): contract.LeaseRef {
+  const gap = text.indexOf(" ");
+  return { resource: text.slice(gap + 1), token: parseToken(text.slice(0, gap)) };
 }
 
 function inGroups(texts: readonly string[], size: number): string[][] {

@@ -96,7 +96,7 @@ class ZooKeeperStore implements Store {
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, limitMs } = request;
+    const { sessionId, withdrawn, acknowledged, limitMs } = request;
     const session = this.#session(sessionId);
     if (session === undefined) return { kind: "gone" };
     const renewed = async (): Promise<contract.RenewOutcome> => {
@@ -104,7 +104,7 @@ class ZooKeeperStore implements Store {
       const giveBack = withdrawn.map(({ resource, attempt }) =>
         session.withdraw(resource, attempt, limitMs).catch(() => undefined),
       );
-      const [gone] = await Promise.all([session.renew(limitMs), ...giveBack]);
+      const [gone] = await Promise.all([session.renew(acknowledged, limitMs), ...giveBack]);
       session.aliveUntil = this.#clock.now() + session.link.timeoutMs;
       return { kind: "renewed", ttlMs: session.link.timeoutMs, gone };
     };

@@ -70,7 +70,9 @@ describe("one member of three", () => {
       const granted = await store.grant(ask);
       expect(granted.kind).toBe("granted");
       expect(stopwatch.elapsedMs()).toBeLessThan(3_500);
-      expect((await store.renew({ ...session, withdrawn: [] })).kind).toBe("renewed");
+      expect((await store.renew({ ...session, withdrawn: [], acknowledged: [] })).kind).toBe(
+        "renewed",
+      );
       const token = granted.kind === "granted" ? granted.token : 0n;
       expect((await store.release({ ...session, resource: "r", token })).kind).toBe("released");
     } finally {
@@ -91,7 +93,7 @@ describe("one member of three", () => {
       await first[fault]();
       try {
         // A frozen one is found out by the next renewal of the waiter's session.
-        const renewal = { sessionId: "two", withdrawn: [], limitMs: 4_000 };
+        const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 4_000 };
         expect((await waiter.renew(renewal)).kind).toBe("renewed");
         await release();
         await waiting;
@@ -117,7 +119,7 @@ describe("the majority", () => {
       const ask = { ...session, resource: "s", attempt: "one.1", holderId: "one", queue: false };
       const requests: Record<string, Promise<unknown>> = {
         grant: reasonOf(store.grant(ask)),
-        renewal: reasonOf(store.renew({ ...session, withdrawn: [] })),
+        renewal: reasonOf(store.renew({ ...session, withdrawn: [], acknowledged: [] })),
         release: reasonOf(store.release({ ...session, resource: "r", token: lease.token })),
         read: reasonOf(store.read({ resource: "r", consistency: "linearizable", limitMs: 800 })),
       };
@@ -160,7 +162,9 @@ describe("a leader that was deposed without knowing it", () => {
         await store.openSession({ ...session, ttlMs: TTL_MS });
         const ask = { ...session, resource: name, attempt: `${name}.1`, queue: false };
         expect((await store.grant(ask)).kind).toBe("granted");
-        expect((await store.renew({ ...session, withdrawn: [] })).kind).toBe("renewed");
+        expect((await store.renew({ ...session, withdrawn: [], acknowledged: [] })).kind).toBe(
+          "renewed",
+        );
         return { name, store };
       }),
     );
@@ -172,7 +176,7 @@ describe("a leader that was deposed without knowing it", () => {
     const renew = async ({ name, store }: Trial, index: number): Promise<void> => {
       await sleep(index * 10);
       const sentAt = performance.now();
-      const request = { sessionId: name, withdrawn: [], limitMs: 2_500 };
+      const request = { sessionId: name, withdrawn: [], acknowledged: [], limitMs: 2_500 };
       const outcome = await store.renew(request).catch(() => undefined);
       if (outcome?.kind === "renewed") ends.set(name, sentAt + outcome.ttlMs);
     };

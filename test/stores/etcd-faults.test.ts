@@ -158,7 +158,9 @@ describe("a request whose first copy was carried out unheard", () => {
     const store = await halfDeaf(async () => undefined);
     const opening = store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     expect(await opening).toEqual({ ttlMs: 60_000 });
-    expect((await store.renew({ ...session, withdrawn: [] })).kind).toBe("renewed");
+    expect((await store.renew({ ...session, withdrawn: [], acknowledged: [] })).kind).toBe(
+      "renewed",
+    );
   });
 
   test("S1: a grant: granted, with the token of the first copy, and not again after its end", async () => {
@@ -211,7 +213,7 @@ describe("a request whose first copy was carried out unheard", () => {
 
   test("a renewal: renewed", async () => {
     const store = await halfDeaf(openSession);
-    const outcome = await store.renew({ ...session, withdrawn: [] });
+    const outcome = await store.renew({ ...session, withdrawn: [], acknowledged: [] });
     expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
   });
 
@@ -231,7 +233,7 @@ describe("a server that fails", () => {
     try {
       const stopwatch = startStopwatch();
       const requests = [
-        store.renew({ ...session, withdrawn: [] }),
+        store.renew({ ...session, withdrawn: [], acknowledged: [] }),
         store.grant({ ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false }),
         store.read({ resource: "r", consistency: "linearizable", limitMs: 200 }),
       ];
@@ -242,7 +244,8 @@ describe("a server that fails", () => {
       await etcd().resume();
     }
     const renewed = async (): Promise<boolean> =>
-      (await store.renew({ ...session, withdrawn: [] }).catch(() => undefined))?.kind === "renewed";
+      (await store.renew({ ...session, withdrawn: [], acknowledged: [] }).catch(() => undefined))
+        ?.kind === "renewed";
     await until("renewals work again", renewed, 10_000);
   });
 
@@ -267,7 +270,12 @@ describe("a server that fails", () => {
     const { token } = await heldAndQueued(store);
     await etcd().kill();
     await etcd().start();
-    const outcome = await store.renew({ sessionId: "one", withdrawn: [], limitMs: 10_000 });
+    const outcome = await store.renew({
+      sessionId: "one",
+      withdrawn: [],
+      acknowledged: [],
+      limitMs: 10_000,
+    });
     expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
     const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
     expect((await store.read(question)).holder?.token).toBe(token);
@@ -280,7 +288,12 @@ describe("a server that fails", () => {
     const [key, end] = [`${prefix}s/`, `${prefix}s0`].map((text) => Buffer.from(text));
     const range = { key: key?.toString("base64"), range_end: end?.toString("base64") };
     await etcd().call("/v3/kv/deleterange", range);
-    const renewal = store.renew({ sessionId: "one", withdrawn: [], limitMs: 5_000 });
+    const renewal = store.renew({
+      sessionId: "one",
+      withdrawn: [],
+      acknowledged: [],
+      limitMs: 5_000,
+    });
     expect(await renewal).toEqual({ kind: "gone" });
   });
 

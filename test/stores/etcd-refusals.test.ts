@@ -91,7 +91,12 @@ describe("a cluster with users", () => {
     const waiting = wait();
     // More than twice as long as a login lasts.
     await sleep(2_500);
-    const renewal = await store.renew({ sessionId: "two", withdrawn: [], limitMs: 5_000 });
+    const renewal = await store.renew({
+      sessionId: "two",
+      withdrawn: [],
+      acknowledged: [],
+      limitMs: 5_000,
+    });
     expect(renewal.kind).toBe("renewed");
     await release();
     await waiting;

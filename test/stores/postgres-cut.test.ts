@@ -77,7 +77,7 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
     await using fresh = new TcpProxy(server(), proxy.port);
     await fresh.listen();
     const stopwatch = startStopwatch();
-    const renewal = { sessionId: "s", withdrawn: [], limitMs: 500 };
+    const renewal = { sessionId: "s", withdrawn: [], acknowledged: [], limitMs: 500 };
     const read = { resource: "r", consistency: "linearizable", limitMs: 500 } as const;
     await Promise.all([
       unavailable(store.renew(renewal)),

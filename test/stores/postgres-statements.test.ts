@@ -72,7 +72,7 @@ describe("round trips", () => {
   const cycle = async (store: Store, round: number): Promise<void> => {
     const token = await take(store, "s", `a${round}`);
     await store.release({ resource: "r", sessionId: "s", token, limitMs: LIMIT_MS });
-    await store.renew({ sessionId: "s", withdrawn: [], limitMs: LIMIT_MS });
+    await store.renew({ sessionId: "s", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   };
 
   test("a grant, a release and a renewal of all leases are one statement each, through a pool of pg", async () => {
@@ -187,7 +187,7 @@ describe("at the same moment", () => {
     await withConsole(async (renewal) => {
       await renewal.query("BEGIN");
       // Judged alive, and not committed yet, when its old end passes.
-      await renewal.query(`SELECT ${schema}.renew('old', '[]', 5000)`);
+      await renewal.query(`SELECT ${schema}.renew('old', '[]', '[]', 5000)`);
       await renewal.query(
         `UPDATE ${schema}.session SET expires = clock_timestamp() + interval '1 min' WHERE id = 'old'`,
       );
@@ -221,7 +221,8 @@ describe("at the same moment", () => {
     const schema = newSchema();
     const store = await open({ url: server().url, schema });
     await session(store, "old");
-    const renew = () => store.renew({ sessionId: "old", withdrawn: [], limitMs: LIMIT_MS });
+    const renew = () =>
+      store.renew({ sessionId: "old", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
     await withConsole(async (thief) => {
       await thief.query("BEGIN");
       // As a thief does whose clock says that it is over.

@@ -145,14 +145,15 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     await redis().pause();
     try {
       const stopwatch = startStopwatch();
-      const error = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+      const error = await reasonOf(store.renew({ ...session, withdrawn: [], acknowledged: [] }));
       expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
       expect(stopwatch.elapsedMs()).toBeLessThan(600);
     } finally {
       await redis().resume();
     }
     const renewed = async (): Promise<boolean> =>
-      (await store.renew({ ...session, withdrawn: [] }).catch(() => undefined))?.kind === "renewed";
+      (await store.renew({ ...session, withdrawn: [], acknowledged: [] }).catch(() => undefined))
+        ?.kind === "renewed";
     await until("renewals work again", renewed, 10_000);
   });
 });
@@ -250,7 +251,7 @@ describe("a failover", () => {
       const again = await reasonOf(ask("one.1"));
       expect(again).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
       expect(String(again)).toMatch(/0 of 1 replicas/);
-      const late = await reasonOf(store.renew({ ...one, withdrawn: [] }));
+      const late = await reasonOf(store.renew({ ...one, withdrawn: [], acknowledged: [] }));
       expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
       const read = { resource: "r", consistency: "linearizable", limitMs: 3_000 } as const;
       const isFree = async (): Promise<boolean> => (await store.read(read)).holder === undefined;
@@ -279,7 +280,7 @@ describe("a failover", () => {
     await until("the replica has the session", isCopied, 5_000);
     await replica.command("REPLICAOF", "NO", "ONE");
     await master.command("REPLICAOF", replica.host, String(replica.port));
-    const error = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+    const error = await reasonOf(store.renew({ ...session, withdrawn: [], acknowledged: [] }));
     expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
     expect(String(error)).toMatch(/read-only replica now/);
   });

@@ -251,7 +251,7 @@ describe("expiry", () => {
     const one = { sessionId: "one", holderId: "one", ttlMs, limitMs: LIMIT_MS };
     const requests = [
       () => store.openSession(one),
-      () => store.renew({ ...one, withdrawn: [] }),
+      () => store.renew({ ...one, withdrawn: [], acknowledged: [] }),
       () => store.openSession({ ...one, ttlMs: ttlMs - 0.5 }),
     ];
     for (let round = 0; round < 60; round += 1) {

@@ -219,7 +219,7 @@ test("S3: a renewal counts from a reading of its own, not from the one that a gr
   expect(await hold(store, "one", "r", 1_000)).toBe(1n);
   clock.at += 900;
   expect(await ask(store, "one", "other")).toBe(1n);
-  await store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+  await store.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const request = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
   expect((await store.read(request)).holder?.expiresInMs).toBe(1_010);
 });
@@ -276,9 +276,10 @@ describe("a reboot", () => {
     expect(await hold(one, "one", "r", 1_000)).toBeTypeOf("bigint");
     const two = await open(host("host two", 1_000));
     expect(await hold(two, "two", "r", 1_000)).toBe("busy");
-    expect((await one.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS })).kind).toBe(
-      "gone",
-    );
+    expect(
+      (await one.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS }))
+        .kind,
+    ).toBe("gone");
   });
 });
 

@@ -151,7 +151,7 @@ describe("a broken link", () => {
     await proxy.heal();
     const lost = { sessionId: "one", resource: "r", attempt: "one.1", limitMs: LIMIT_MS };
     const withdrawn = [{ resource: "r", attempt: "one.1" }];
-    const renewed = await store.renew({ ...lost, withdrawn });
+    const renewed = await store.renew({ ...lost, withdrawn, acknowledged: [] });
     expect(renewed.kind).toBe("renewed");
     await using console = await Console.open(zookeeper());
     expect(await console.children(`${root}/leases/r`)).toEqual([]);
@@ -193,7 +193,7 @@ describe("a broken link", () => {
     proxy.refuse();
     proxy.reset();
     const session = { sessionId: "one", limitMs: 500 };
-    const away = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+    const away = await reasonOf(store.renew({ ...session, withdrawn: [], acknowledged: [] }));
     expect(away).toMatchObject({ code: "STORE_UNAVAILABLE" });
     let tries = 0;
     const isFree = async (): Promise<boolean> => {
@@ -205,7 +205,7 @@ describe("a broken link", () => {
     const late = { ...session, limitMs: LIMIT_MS };
     const token = granted.kind === "granted" ? granted.token : 0n;
     expect((await store.release({ ...late, resource: "r", token })).kind).toBe("notHeld");
-    expect((await store.renew({ ...late, withdrawn: [] })).kind).toBe("gone");
+    expect((await store.renew({ ...late, withdrawn: [], acknowledged: [] })).kind).toBe("gone");
     expect((await ask(store, "one", { attempt: "one.2" })).kind).toBe("gone");
   });
 
@@ -249,14 +249,15 @@ describe("a server that fails", () => {
     await zookeeper().pause();
     try {
       const stopwatch = startStopwatch();
-      const error = await reasonOf(store.renew({ ...session, withdrawn: [] }));
+      const error = await reasonOf(store.renew({ ...session, withdrawn: [], acknowledged: [] }));
       expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
       expect(stopwatch.elapsedMs()).toBeLessThan(1_000);
     } finally {
       await zookeeper().resume();
     }
     const renewed = async (): Promise<boolean> =>
-      (await store.renew({ ...session, withdrawn: [] }).catch(() => undefined))?.kind === "renewed";
+      (await store.renew({ ...session, withdrawn: [], acknowledged: [] }).catch(() => undefined))
+        ?.kind === "renewed";
     await until("renewals work again", renewed, 10_000);
   });
 

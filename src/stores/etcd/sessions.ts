@@ -2,7 +2,7 @@
 // session's, so a request whose answer got lost can simply be asked again.
 
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import type { OpenSessionRequest, RenewOutcome, SessionRequest } from "../store.ts";
+import type { OpenSessionRequest, RenewOutcome, RenewRequest, SessionRequest } from "../store.ts";
 import type { Attempts } from "./attempts.ts";
 import { isLeaseMissing, isLeaseTaken } from "./failures.ts";
 import type { Txn } from "./kv.ts";
@@ -54,7 +54,7 @@ async function open(parts: SessionParts, request: OpenSessionRequest): Promise<n
   }
   if (granted !== undefined) return granted * 1_000;
   // It was there before: by an earlier copy of this request. Its time counts from now only when it is renewed.
-  const outcome = await renewed(parts, session, endsAt - now());
+  const outcome = await renewed(parts, session, { acknowledged: [], limitMs: endsAt - now() });
   if (outcome.kind === "renewed") return outcome.ttlMs;
   throw endedTooSoon();
 }
@@ -66,10 +66,11 @@ function endedTooSoon(): StoreUnavailableError {
 
 export async function renewSession(
   parts: SessionParts,
-  { sessionId, limitMs }: SessionRequest,
+  request: Omit<RenewRequest, "withdrawn">,
 ): Promise<RenewOutcome> {
+  const { sessionId } = request;
   const { attempts, names, now } = parts;
-  const outcome = await renewed(parts, names.session(sessionId), limitMs);
+  const outcome = await renewed(parts, names.session(sessionId), request);
   if (outcome.kind === "gone") attempts.forgetSession(sessionId);
   else attempts.keepSession(sessionId, now() + outcome.ttlMs);
   return outcome;

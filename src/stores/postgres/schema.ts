@@ -80,7 +80,7 @@ CREATE TABLE IF NOT EXISTS "{schema}".waiter (
 CREATE INDEX IF NOT EXISTS waiter_by_resource ON "{schema}".waiter (resource, place);
 CREATE INDEX IF NOT EXISTS waiter_by_session ON "{schema}".waiter (session);
 
--- Leases that were revoked, until their session has ended: its renewals tell them.
+-- Leases that were revoked. Renewals report them until the holder acknowledges them or its session ends.
 CREATE TABLE IF NOT EXISTS "{schema}".revocation (
   session text COLLATE "C" NOT NULL,
   resource text COLLATE "C" NOT NULL,

@@ -15,7 +15,7 @@ export const CALL = {
     'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
   grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
   grants: `SELECT "{schema}".acquire_free($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint) AS answer`,
-  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
+  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
   release:
     'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
   releases:

@@ -133,6 +133,7 @@ export class SqliteStore implements Store {
       const ttlMs = this.#tables.prolong(id, at, this.#host.stepMs);
       if (ttlMs === undefined) return { kind: "gone" };
       for (const attempt of request.withdrawn) this.#tables.withdraw(attempt, id, at.nowMs);
+      for (const ref of request.acknowledged) this.#tables.acknowledge(ref, id);
       return { kind: "renewed", ttlMs, gone: this.#tables.revoked(id) };
     });
   }

@@ -90,6 +90,7 @@ const SQL = {
       WHERE waiter.resource = ? AND waiter.place < (SELECT place FROM waiter WHERE attempt = ?) AND ${LIVE}
       LIMIT ${AHEAD_MAX})`,
   addRevocation: "INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)",
+  acknowledge: "DELETE FROM revocation WHERE session = ? AND resource = ? AND token = ?",
   revoked: "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
   held: `
     SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, session.expires_ms
@@ -217,6 +218,11 @@ export class Tables {
     if (!this.release(ref, session, at)) return false;
     this.#sql.addRevocation.run(session, ref.resource, ref.token);
     return true;
+  }
+
+  /** Deletes a revocation that its holder has processed. */
+  acknowledge({ resource, token }: LeaseRef, session: string): void {
+    this.#sql.acknowledge.run(session, resource, token);
   }
 
   revoked(session: string): LeaseRef[] {
