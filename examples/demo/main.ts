@@ -7,9 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { paintFor } from "../../src/cli/paint.ts";
 import { quietExperiments } from "../../src/cli/quiet.ts";
+import { connect } from "../../src/connect.ts";
 import { systemParts } from "../../src/runtime/system.ts";
+import type { HolderView } from "../../src/stores/contract.ts";
+import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import { Ledger, type LedgerRow } from "./ledger.ts";
-import { TIMING, WITHOUT_GUARD } from "./messages.ts";
+import { RESOURCE, storeFile, TIMING, WITHOUT_GUARD } from "./messages.ts";
 import { milliseconds, Narrator } from "./narrator.ts";
 import { NEXT_STEPS } from "./next.ts";
 import { NAMES, tellStory } from "./story.ts";
@@ -61,7 +64,8 @@ async function play(folder: string, team: Team, narrator: Narrator): Promise<num
   if (!guarded) {
     print(paint("red", `The guard is OFF (${WITHOUT_GUARD}=1): expect stale writes to get in.`));
   }
-  const measured = await tellStory({ team, narrator, clock });
+  const readHolder = (): Promise<HolderView | undefined> => holderIn(folder);
+  const measured = await tellStory({ team, narrator, clock, readHolder });
   const verdict = judge({ seen: team.seen, rows: await readLedger(folder), measured });
   print(`\n${table(verdict, paint)}\n`);
   print(closing(verdict, guarded));
@@ -75,6 +79,15 @@ function closing({ passed, staleTried }: Verdict, guarded: boolean): string {
   }
   const why = guarded ? "see what is red above" : "the guard is off, and this is what it prevents";
   return paint("red", `Failed: ${why}.`);
+}
+
+async function holderIn(folder: string): Promise<HolderView | undefined> {
+  const tenure = await connect(sqliteStore({ file: storeFile(folder) }));
+  try {
+    return (await tenure.read(RESOURCE)).holder;
+  } finally {
+    await tenure.close();
+  }
 }
 
 async function readLedger(folder: string): Promise<LedgerRow[]> {

@@ -3,6 +3,8 @@
 
 import type { Clock } from "../../src/async/clock.ts";
 import { pause } from "../../src/async/waits.ts";
+import { heldSince } from "../../src/cli/lease-view.ts";
+import type { HolderView } from "../../src/stores/contract.ts";
 import { TIMING } from "./messages.ts";
 import type { Narrator } from "./narrator.ts";
 import type { Team } from "./team.ts";
@@ -29,6 +31,8 @@ export interface StoryParts {
   readonly team: Team;
   readonly narrator: Narrator;
   readonly clock: Clock;
+  /** Who holds the lease, as any process that can open the store may ask. */
+  readHolder(): Promise<HolderView | undefined>;
 }
 
 export async function tellStory(parts: StoryParts): Promise<Measured> {
@@ -37,6 +41,7 @@ export async function tellStory(parts: StoryParts): Promise<Measured> {
   await Promise.all(NAMES.map((name) => startWorker(team, name)));
   await team.until("granted", { since: 0, limitMs: START_LIMIT_MS });
   await pause(clock, ACT_MS);
+  await tellHolder(parts);
 
   narrator.heading(
     "A holder is stopped between check() and its write, for longer than its lease lasts",
@@ -49,9 +54,20 @@ export async function tellStory(parts: StoryParts): Promise<Measured> {
   const gapsMs: number[] = [];
   for (let round = 1; round <= SHUTDOWNS; round += 1) gapsMs.push(await shutDownHolder(parts));
 
+  await tellHolder(parts);
   await team.dismiss();
   narrator.say("", "All workers have left.");
   return { takeoversMs, gapsMs };
+}
+
+/** What a reader sees of the holder: `tenure show` says the same. */
+async function tellHolder({ narrator, clock, readHolder }: StoryParts): Promise<void> {
+  const holder = await readHolder();
+  if (holder?.heldForMs === undefined) return;
+  narrator.say(
+    holder.holderId,
+    `has held the lease since ${heldSince(holder.heldForMs, clock.wallNow())}`,
+  );
 }
 
 async function startWorker(team: Team, name: string): Promise<void> {

@@ -3,6 +3,7 @@
 // -- NAME` runs it alone.
 
 import type { Mutant } from "./mutant.ts";
+import { ACKNOWLEDGEMENT_MUTANTS } from "./planted/acknowledgements.ts";
 import { ERA_MUTANTS } from "./planted/eras.ts";
 import { HOLDER_MUTANTS } from "./planted/holder.ts";
 import { LIVENESS_MUTANTS } from "./planted/liveness.ts";
@@ -22,6 +23,7 @@ const lease = "holder/lease.ts";
 const memory = "stores/memory.ts";
 
 export const MUTANTS: readonly Mutant[] = [
+  ...ACKNOWLEDGEMENT_MUTANTS,
   ...ERA_MUTANTS,
   ...HOLDER_MUTANTS,
   ...LIVENESS_MUTANTS,

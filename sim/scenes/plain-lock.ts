@@ -108,7 +108,12 @@ export class PlainLock {
     for (;;) {
       await this.#program.sleep(renewEveryMs);
       if (this.#token !== token || this.#isLetGo) return;
-      const request = { sessionId: this.#sessionId, withdrawn: [], limitMs: LIMIT_MS };
+      const request = {
+        sessionId: this.#sessionId,
+        withdrawn: [],
+        acknowledged: [],
+        limitMs: LIMIT_MS,
+      };
       // A renewal that failed is tried again at the next turn: perhaps it works then.
       const outcome = await this.#store.renew(request).catch(() => undefined);
       if (this.#token !== token) return;

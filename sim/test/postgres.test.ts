@@ -17,7 +17,7 @@ import { runSeed } from "../run.ts";
 import type { Traced } from "../world/trace.ts";
 
 const SESSION = { sessionId: "s", limitMs: 1_000 };
-const RENEWAL = { ...SESSION, withdrawn: [] };
+const RENEWAL = { ...SESSION, withdrawn: [], acknowledged: [] };
 
 interface World {
   readonly db: Database;

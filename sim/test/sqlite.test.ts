@@ -143,7 +143,7 @@ test("after a reboot an old session lasts one ttl more, and tokens go on", async
   const two = await join("two");
   await pass(TTL_MS / 2);
   const early = watched(grant(two.store, "two"));
-  void two.store.renew({ sessionId: "two", withdrawn: [], limitMs: LIMIT_MS });
+  void two.store.renew({ sessionId: "two", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   await pass(TTL_MS * 0.6);
   expect(early.value).toEqual({ kind: "busy", holderId: "one" });
   const late = watched(grant(two.store, "two", "two.2"));

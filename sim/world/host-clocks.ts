@@ -34,8 +34,9 @@ export class HostClocks {
     this.#rate = start.rate;
     this.#base = start.offsetMs;
     this.#since = schedule.now;
-    // Off by up to half a second at first.
-    this.#wallOffset = 1_700_000_000_000 + (start.offsetMs % 1_000) - 500 - start.offsetMs;
+    // Off by up to half a second at first, also on a machine that starts later than others.
+    const wallMs = 1_700_000_000_000 + schedule.now + (start.offsetMs % 1_000) - 500;
+    this.#wallOffset = wallMs - start.offsetMs;
     const now = (): number => this.bootNow();
     const bootId = (): string => `boot ${this.#boots} of ${start.name}`;
     this.hostClock = {

@@ -2,6 +2,7 @@
 // from nothing else. The order is the order in which people meet them.
 
 import type { ExitName } from "./exit-codes.ts";
+import { GUARD } from "./guard-definition.ts";
 
 export interface OptionDefinition {
   readonly name: string;
@@ -187,7 +188,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
     arguments: [{ name: "RESOURCE", required: true }],
     runs: "no",
     options: [STORE],
-    examples: [{ line: "tenure show backup", does: "holder, token, value, time left" }],
+    examples: [{ line: "tenure show backup", does: "holder, token, value, since when, time left" }],
     exits: ["no", "unavailable"],
   },
   {
@@ -219,50 +220,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
     ],
     exits: ["no", "unavailable"],
   },
-  {
-    name: "guard",
-    summary: "Protect tables, so that every write needs a current token.",
-    about: [
-      "install puts a trigger on TABLE (PostgreSQL: with its partitions): from then on every write is refused unless its transaction was admitted with a current token of --resource, also from psql, an ORM or a forgotten code path. remove takes it away. check tells which tables are protected, by which resource, and whether the protection is intact: triggers enabled and unchanged, no partition without one, no admission left behind.",
-      "Exit code 1: the table is not protected, or check found a protection that is not intact, or none at all. A table that does not exist or is protected already: 2.",
-    ],
-    arguments: [
-      { name: "ACTION", required: true, oneOf: ["install", "remove", "check"] },
-      { name: "TABLE", required: false },
-    ],
-    runs: "no",
-    options: [
-      {
-        name: "database",
-        value: "URL",
-        summary:
-          "The database of the table: postgres://user@host/app or sqlite:./app.db. Default: TENURE_DATABASE, where a URL with a password belongs.",
-      },
-      {
-        name: "resource",
-        value: "RESOURCE",
-        summary: "For install: the resource whose holder may write to the table.",
-      },
-      {
-        name: "guard",
-        value: "NAME",
-        summary:
-          "The schema (PostgreSQL) or table (SQLite) that keeps the highest tokens, as the guard in the program has it. Default: tenure_guard.",
-      },
-      { name: "yes", short: "y", summary: "For remove: do not ask." },
-    ],
-    examples: [
-      {
-        line: "tenure guard install public.payment --resource payments --database postgres://db/app",
-        does: "no write gets in without a current token any more",
-      },
-      {
-        line: "tenure guard check --database sqlite:./app.db",
-        does: "which tables are protected, and whether it holds",
-      },
-    ],
-    exits: ["no", "unavailable"],
-  },
+  GUARD,
   {
     name: "plan",
     summary: "Show what a choice of durations means.",

@@ -1,4 +1,4 @@
-// Lengths of time as people write them: 500ms, 10s, 2m, 1h. A number without a unit is refused rather than guessed.
+// Lengths of time as people write and read them: 500ms, 10s, 2m, 1h. A number without a unit is refused rather than guessed.
 
 import { UsageError } from "./usage-error.ts";
 
@@ -13,6 +13,15 @@ export function parseDuration(text: string, option: string): number {
     );
   }
   return Number(parts[1]) * UNITS[parts[2] as Unit];
+}
+
+/** How long something has lasted, for people: "12s", "3m 12s", "2h 5m", "4d 3h". Rounded down. */
+export function formatElapsed(ms: number): string {
+  const [days, hours] = [Math.floor(ms / (24 * UNITS.h)), Math.floor(ms / UNITS.h) % 24];
+  const [minutes, seconds] = [Math.floor(ms / UNITS.m) % 60, Math.floor(ms / UNITS.s) % 60];
+  if (days > 0) return `${days}d ${hours}h`;
+  if (hours > 0) return `${hours}h ${minutes}m`;
+  return minutes > 0 ? `${minutes}m ${seconds}s` : `${seconds}s`;
 }
 
 /** The shortest way to write it exactly; what has fractions of a millisecond is rounded up. */

@@ -24,7 +24,7 @@ export type ExitName = keyof typeof EXIT;
 
 export const MEANINGS: Readonly<Record<ExitName, string>> = {
   ok: "Done. For `run` and `elect`: what the command ended with, whatever number that is.",
-  no: "The answer is no: nobody holds it (show, revoke), a table is not protected as it should be (guard), doctor found something that would break, or sim did.",
+  no: "The answer is no: nobody holds it (show, revoke), a table is not protected as it should be or there is no token to reset (guard), doctor found something that would break, or sim did.",
   usage: "The command line makes no sense; nothing was done.",
   unavailable: "The store, or the database of guard, cannot be reached or cannot be used.",
   lost: "The lease was lost while the command ran; all of its process group was ended.",

@@ -35,6 +35,7 @@ function exitOf(error: TenureError): number {
       return EXIT.timing;
     case "STORE_UNAVAILABLE":
     case "STORE_UNUSABLE":
+    case "GUARD_UNAVAILABLE":
     case "TOKEN_REGRESSION":
       return EXIT.unavailable;
     case "ACQUIRE_TIMEOUT":

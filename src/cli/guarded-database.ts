@@ -10,24 +10,36 @@ import { EXIT } from "./exit-codes.ts";
 import { quietExperiments } from "./quiet.ts";
 import { UsageError } from "./usage-error.ts";
 
-export interface GuardedDatabase {
+/** The highest tokens of a guard, for `reset`. */
+export interface GuardTokens {
+  highest(resource: string): Promise<bigint | undefined>;
+  /** Forgets the highest if it is still this one; true if none is recorded any more. */
+  reset(resource: string, highest: bigint): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+export interface GuardedDatabase extends GuardTokens {
   protect(table: string, resource: string): Promise<void>;
   /** `guard` is where its highest tokens are kept, as tables() told. */
   unprotect(table: string, guard: string): Promise<void>;
   /** All of them; with a name, that one where it is protected. */
   tables(table?: string): Promise<readonly ProtectedTable[]>;
-  close(): Promise<void>;
 }
 
 const CONNECT_MS = 5_000;
 const BUSY_MS = 5_000;
 
-export async function openDatabase(options: Options): Promise<GuardedDatabase> {
+/** --database, else TENURE_DATABASE. */
+export function databaseUrl(options: Options): { readonly url: string; readonly scheme: string } {
   const url = options.text("database") ?? process.env.TENURE_DATABASE ?? "";
-  const guard = options.text("guard");
   const mistake = url === "" ? undefined : mistakeIn(url);
   if (mistake !== undefined) throw new UsageError(`--database is a URL. ${mistake}`);
-  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
+  return { url, scheme: /^([a-z+]+):/i.exec(url)?.[1]?.toLowerCase() ?? "" };
+}
+
+export async function openDatabase(options: Options): Promise<GuardedDatabase> {
+  const { url, scheme } = databaseUrl(options);
+  const guard = options.text("guard");
   if (scheme === "postgres" || scheme === "postgresql") return openPostgres(url, guard);
   if (scheme === "sqlite") return openSqlite(url.slice("sqlite:".length), guard);
   throw new UsageError(
@@ -38,9 +50,8 @@ export async function openDatabase(options: Options): Promise<GuardedDatabase> {
 }
 
 async function openPostgres(url: string, schema: string | undefined): Promise<GuardedDatabase> {
-  const { protectedTables, protectTable, unprotectTable } = await import(
-    "../guards/postgres/index.ts"
-  );
+  const { postgresGuard, protectedTables, protectTable, resetHighest, unprotectTable } =
+    await import("../guards/postgres/index.ts");
   const { loadLibrary } = await import("../clients/postgres/open-link.ts");
   const { oneHostUrlOf } = await import("../clients/postgres/url.ts");
   const only = oneHostUrlOf(url, "--database");
@@ -68,15 +79,18 @@ async function openPostgres(url: string, schema: string | undefined): Promise<Gu
     protect: (table, resource) => protectTable(target, table, { resource, schema }),
     unprotect: (table, guard) => unprotectTable(target, table, { schema: guard }),
     tables: (table) => protectedTables(target, { table }),
+    highest: (resource) => postgresGuard(target, { schema, createSchema: false }).highest(resource),
+    reset: (resource, highest) => resetHighest(target, resource, { schema, highest }),
     close: end,
   };
 }
 
 async function openSqlite(rest: string, table: string | undefined): Promise<GuardedDatabase> {
   quietExperiments();
-  const { protectedTables, protectTable, unprotectTable } = await import(
+  const { protectedTables, protectTable, resetHighest, unprotectTable } = await import(
     "../guards/sqlite/index.ts"
   );
+  const { readHighest } = await import("../guards/sqlite/reset.ts");
   const { loadDriver, sqliteCode } = await import("../clients/sqlite/driver.ts");
   const { sqliteOptionsOf } = await import("../stores/sqlite/url.ts");
   const { file } = sqliteOptionsOf(rest);
@@ -102,11 +116,14 @@ async function openSqlite(rest: string, table: string | undefined): Promise<Guar
     protect: (name, resource) => inWords(() => protectTable(database, name, { resource, table })),
     unprotect: (name) => inWords(() => unprotectTable(database, name)),
     tables: (name) => inWords(() => protectedTables(database, { table: name })),
+    highest: (resource) => inWords(() => readHighest(database, resource, table)),
+    reset: (resource, highest) =>
+      inWords(() => resetHighest(database, resource, { table, highest })),
     close: async () => database.close(),
   };
 }
 
-function unreachable(place: string, error: unknown): never {
+export function unreachable(place: string, error: unknown): never {
   const cause = redacted(error);
   const said = cause.message || cause.name;
   const message = `The database at ${place} cannot be reached or used (${said}). Nothing was changed.`;

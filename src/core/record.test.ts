@@ -8,6 +8,7 @@ import {
   decodeRecord,
   encodeRecord,
   encodeValue,
+  heldForMs,
   VALUE_BYTES_MAX,
 } from "./record.ts";
 
@@ -49,6 +50,38 @@ describe("round trip", () => {
     const back = decodeRecord(encodeRecord({ ...who, value })).value as object;
     expect(Object.hasOwn(back, "__proto__")).toBe(true);
     expect("admin" in back).toBe(false);
+  });
+});
+
+describe("when it was granted", () => {
+  test("comes back, in whole milliseconds, with its boot", () => {
+    const granted = { grantedAtMs: 1_700_000_000_000, bootId: "boot one" };
+    expect(decodeRecord(encodeRecord({ ...who, value: 1, ...granted }))).toEqual({
+      ...{ ...who, value: 1, ...granted },
+    });
+    const text = encodeRecord({ ...who, ...granted, grantedAtMs: 12.6 });
+    expect(decodeRecord(text).grantedAtMs).toBe(13);
+  });
+
+  test("is the end of the record, where two stores look for it", () => {
+    const record = { ...who, value: { a: "}" }, grantedAtMs: 17 };
+    const { grantedAtMs: _, ...without } = record;
+    const ending = ',"grantedAtMs":17}';
+    expect(encodeRecord(record)).toBe(encodeRecord(without).slice(0, -1) + ending);
+  });
+
+  test.each([null, "17", 1.5, 1e300, true, [17], { at: 17 }])(
+    "%j is no such time, and the record is read without it",
+    (grantedAtMs) => {
+      const text = JSON.stringify({ v: 1, ...who, grantedAtMs, bootId: 7 });
+      expect(decodeRecord(text)).toEqual(who);
+    },
+  );
+
+  test("gives for how long: never below 0, and nothing where a record does not say it", () => {
+    expect(heldForMs({ grantedAtMs: 1_000 }, 1_750)).toBe(750);
+    expect(heldForMs({ grantedAtMs: 2_000 }, 1_750)).toBe(0);
+    expect(heldForMs({}, 1_750)).toBeUndefined();
   });
 });
 

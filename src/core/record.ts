@@ -15,6 +15,13 @@ export interface LeaseRecord {
   readonly attempt: string;
   /** What the holder publishes about itself: any JSON value. */
   readonly value?: unknown;
+  /**
+   * When the lease was granted, on stores that keep this in the record. The store knows by which clock. Records of older
+   * versions lack it.
+   */
+  readonly grantedAtMs?: number | undefined;
+  /** The boot whose clock `grantedAtMs` is a reading of, on stores that use such a clock. */
+  readonly bootId?: string | undefined;
 }
 
 export function encodeRecord(record: LeaseRecord): string {
@@ -22,7 +29,11 @@ export function encodeRecord(record: LeaseRecord): string {
   const value = encodeValue(record.value);
   const names = `"sessionId":${JSON.stringify(record.sessionId)},"attempt":${JSON.stringify(record.attempt)}`;
   const rest = value === undefined ? "" : `,"value":${value}`;
-  return `{"v":1,"holderId":${holderId},${names}${rest}}`;
+  const boot = record.bootId === undefined ? "" : `,"bootId":${JSON.stringify(record.bootId)}`;
+  // Last: a script of the Redis store appends it, and the etcd store compares records without it.
+  const granted =
+    record.grantedAtMs === undefined ? "" : `,"grantedAtMs":${Math.round(record.grantedAtMs)}`;
+  return `{"v":1,"holderId":${holderId},${names}${rest}${boot}${granted}}`;
 }
 
 /** The last one: a process has one name and takes many leases under it. */
@@ -64,7 +75,28 @@ export function decodeRecord(text: string): LeaseRecord {
     sessionId,
     attempt,
     ...("value" in fields ? { value: fields.value } : {}),
+    ...grantOf(fields),
   };
+}
+
+/** When the lease was granted is for people to read: a record that is wrong about it is still a record. */
+function grantOf({
+  grantedAtMs,
+  bootId,
+}: Record<string, unknown>): Pick<LeaseRecord, "grantedAtMs" | "bootId"> {
+  if (!Number.isSafeInteger(grantedAtMs)) return {};
+  return {
+    grantedAtMs: grantedAtMs as number,
+    ...(typeof bootId === "string" ? { bootId } : {}),
+  };
+}
+
+/** The `heldForMs` of a view. Not below 0: clocks can be set back, and those of two machines differ. */
+export function heldForMs(
+  { grantedAtMs }: Pick<LeaseRecord, "grantedAtMs">,
+  nowMs: number,
+): number | undefined {
+  return grantedAtMs === undefined ? undefined : Math.max(0, nowMs - grantedAtMs);
 }
 
 /** The value as JSON text, or undefined when there is none. Throws on what JSON cannot carry. */

@@ -173,8 +173,8 @@ describe("observing", () => {
     await two.election.stop();
     await flush();
     const [first, second] = [seen[1], seen.findLast((leader) => leader !== undefined)];
-    expect(first).toEqual({ term: 1n, holderId: "one", value: "a" });
-    expect(second).toEqual({ term: 2n, holderId: "two", value: "b" });
+    expect(first).toEqual({ term: 1n, holderId: "one", value: "a", heldForMs: 0 });
+    expect(second).toEqual({ term: 2n, holderId: "two", value: "b", heldForMs: 0 });
     expect(seen.at(-1)).toBeUndefined();
     stop.abort();
     await watching;

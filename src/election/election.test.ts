@@ -28,8 +28,10 @@ describe("the walk", () => {
     await flush();
     expect([one.election.state, two.election.state]).toEqual(["leading", "campaigning"]);
     expect([one.election.term, two.election.term]).toEqual([1n, undefined]);
+    await world.clock.advance(700);
     const read = await two.election.leader();
-    expect(read.leader).toEqual({ term: 1n, holderId: "one", value: { at: "10.0.0.1" } });
+    const value = { at: "10.0.0.1" };
+    expect(read.leader).toEqual({ term: 1n, holderId: "one", value, heldForMs: 700 });
     expect(read.evidence.consistency).toBe("linearizable");
     const resigned = await one.election.resign();
     expect(resigned).toMatchObject({

@@ -10,11 +10,14 @@ export interface Leader {
   readonly holderId: string;
   /** What it published with its candidacy. */
   readonly value: unknown;
+  /** For how long it has had the lease, as `HolderView` says it: for people to read, not to decide anything by. */
+  readonly heldForMs?: number | undefined;
 }
 
 export function leaderOf(holder: HolderView | undefined): Leader | undefined {
   if (holder === undefined) return undefined;
-  return { term: holder.token, holderId: holder.holderId, value: holder.value };
+  const { token: term, holderId, value, heldForMs } = holder;
+  return { term, holderId, value, heldForMs };
 }
 
 const NOBODY = Symbol("nobody holds it");

@@ -7,11 +7,13 @@ import {
   Gate,
   GRACE_MS,
   hang,
+  loseReply,
   makeWorld,
   outcome,
   RENEW_EVERY_MS,
 } from "../../test/support/holder/holder-world.ts";
 import { LeaseLostError } from "../core/errors.ts";
+import { ACKNOWLEDGED_MAX } from "../stores/contract.ts";
 
 describe("revocation", () => {
   test("the next renewal tells it, to the revoked lease and to no other", async () => {
@@ -137,5 +139,96 @@ describe("a revocation before there is a lease", () => {
     await flush();
     expect((await acquiring).check()).toBe(2n);
     expect(ledger.check()).toBe(1n);
+  });
+});
+
+describe("acknowledgements", () => {
+  /** What each renewal of `one` acknowledged and what its answer reported, as resources. */
+  async function listening() {
+    const { clock, backend, join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.tenure.acquire("kept");
+    const heard: { acknowledged: string[]; reported: string[] }[] = [];
+    one.store.hooks.renew = async ({ acknowledged }, forward) => {
+      const answer = await forward();
+      const gone = answer.kind === "renewed" ? answer.gone : [];
+      const names = (refs: readonly { resource: string }[]): string[] =>
+        refs.map(({ resource }) => resource);
+      heard.push({ acknowledged: names(acknowledged), reported: names(gone) });
+      return answer;
+    };
+    const revoke = async (resource: string): Promise<void> => {
+      await one.tenure.acquire(resource);
+      await two.tenure.revoke(resource);
+    };
+    const atStore = (): number =>
+      [...backend.sessions.values()].reduce((sum, { revoked }) => sum + revoked.size, 0);
+    return { clock, one, heard, revoke, atStore };
+  }
+
+  test("a renewal acknowledges what the previous answer reported, once", async () => {
+    const { clock, heard, revoke, atStore } = await listening();
+    await revoke("a");
+    await clock.advance(3 * RENEW_EVERY_MS);
+    expect(heard).toEqual([
+      { acknowledged: [], reported: ["a"] },
+      { acknowledged: ["a"], reported: [] },
+      { acknowledged: [], reported: [] },
+    ]);
+    expect(atStore()).toBe(0);
+  });
+
+  test("S6: a report that never arrived is not acknowledged", async () => {
+    const { clock, one, heard, revoke, atStore } = await listening();
+    const listen = one.store.hooks.renew;
+    await revoke("a");
+    one.store.hooks.renew = (_, forward) => {
+      one.store.hooks.renew = listen;
+      return loseReply(forward);
+    };
+    await clock.advance(RENEW_EVERY_MS);
+    expect(atStore()).toBe(1);
+    await clock.advance(RENEW_EVERY_MS);
+    expect(heard[0]).toEqual({ acknowledged: [], reported: ["a"] });
+  });
+
+  test("a lost answer repeats the acknowledgement", async () => {
+    const { clock, one, heard, revoke, atStore } = await listening();
+    const listen = one.store.hooks.renew;
+    await revoke("a");
+    await clock.advance(RENEW_EVERY_MS);
+    await revoke("b");
+    one.store.hooks.renew = (_, forward) => {
+      one.store.hooks.renew = listen;
+      return loseReply(forward);
+    };
+    await clock.advance(4 * RENEW_EVERY_MS);
+    expect(heard.slice(1, 4)).toEqual([
+      { acknowledged: ["a"], reported: ["b"] },
+      { acknowledged: ["b"], reported: [] },
+      { acknowledged: [], reported: [] },
+    ]);
+    expect(atStore()).toBe(0);
+  });
+
+  test("a long-lived session does not accumulate revocations", async () => {
+    const { clock, heard, revoke, atStore } = await listening();
+    for (let round = 0; round < 50; round += 1) {
+      await revoke(`r${round}`);
+      await clock.advance(RENEW_EVERY_MS);
+    }
+    expect(Math.max(...heard.map(({ acknowledged }) => acknowledged.length))).toBe(1);
+    expect(Math.max(...heard.map(({ reported }) => reported.length))).toBe(1);
+    expect(atStore()).toBe(1);
+  });
+
+  test("one renewal acknowledges a bounded number, and the next ones the rest", async () => {
+    const { clock, heard, revoke, atStore } = await listening();
+    for (let index = 0; index < 2 * ACKNOWLEDGED_MAX + 1; index += 1) await revoke(`r${index}`);
+    await clock.advance(4 * RENEW_EVERY_MS);
+    expect(heard.map(({ acknowledged }) => acknowledged.length)).toEqual([
+      ...[0, ACKNOWLEDGED_MAX, ACKNOWLEDGED_MAX, 1],
+    ]);
+    expect(atStore()).toBe(0);
   });
 });

@@ -13,7 +13,12 @@ import {
   stepSession,
 } from "../core/session-machine.ts";
 import type { Timing } from "../core/timing.ts";
-import type { LeaseRef, RenewOutcome, Store } from "../stores/contract.ts";
+import {
+  ACKNOWLEDGED_MAX,
+  type LeaseRef,
+  type RenewOutcome,
+  type Store,
+} from "../stores/contract.ts";
 
 /** What a session needs of the leases tied to it. */
 export interface SessionMember {
@@ -63,6 +68,8 @@ export class Session {
   #state: SessionState;
   /** What renewals told to be revoked while somebody acquires: it may be a grant whose lease is still being made. */
   readonly #revoked = new Set<string>();
+  /** The revocations that the last answer reported. Each has been processed, so the next renewal may acknowledge it. */
+  #reported: readonly LeaseRef[] = [];
   #users = 0;
   #attempts = 0;
   readonly #withdrawn = new Map<
@@ -240,11 +247,14 @@ export class Session {
     const { store, clock, random } = this.#parts;
     const { sessionId } = this;
     const withdrawn = this.#stillWithdrawn();
+    const acknowledged = this.#reported.slice(0, ACKNOWLEDGED_MAX);
     const sentAt = clock.now();
     let outcome: RenewOutcome;
     try {
       outcome = await withLimit(clock, limitMs, "renewal", () =>
-        store.renew({ sessionId, withdrawn, limitMs }).then((answer) => this.#heed(answer)),
+        store
+          .renew({ sessionId, withdrawn, acknowledged, limitMs })
+          .then((answer) => this.#heed(answer)),
       );
     } catch (cause) {
       // Known before the leases are told, and forgotten when the failure came too late to matter.
@@ -262,7 +272,12 @@ export class Session {
   /** What is over is over, also when the answer that says so comes too late to renew anything. */
   #heed(answer: RenewOutcome): RenewOutcome {
     if (answer.kind === "gone") this.refuse();
-    else for (const ref of answer.gone) this.#loseOne(ref);
+    else {
+      for (const ref of answer.gone) this.#loseOne(ref);
+      // Every answer reports all that is not acknowledged yet. So this list replaces the previous one and stays short,
+      // and if no answer comes, the next renewal repeats the acknowledgement.
+      this.#reported = answer.gone;
+    }
     return answer;
   }
 

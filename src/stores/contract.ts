@@ -16,6 +16,9 @@ import type { Clock, HostClock, Random } from "../async/clock.ts";
  */
 export const HEAD_START_MS = 250;
 
+/** A renewal acknowledges at most this many revocations, so that its size is bounded. etcd takes 128 operations at once. */
+export const ACKNOWLEDGED_MAX = 100;
+
 /** What a store may use of the outside world. The simulator hands in its own. */
 export interface StoreParts {
   readonly clock: Clock;
@@ -120,10 +123,19 @@ export interface LeaseRef {
 export interface RenewRequest extends SessionRequest {
   /** Attempts whose fate is unknown: give back what they got, now and at every renewal that names them. */
   readonly withdrawn: readonly { readonly resource: string; readonly attempt: string }[];
+  /**
+   * Revocations that earlier answers reported in `gone` and that the holder has processed, at most ACKNOWLEDGED_MAX. The
+   * store deletes them, conditional on session, resource and token. Unknown ones are ignored, so a renewal whose answer
+   * got lost can repeat them.
+   */
+  readonly acknowledged: readonly LeaseRef[];
 }
 
 export type RenewOutcome =
-  /** The session lives for `ttlMs` from when the store handled this. `gone`: its leases that were revoked. */
+  /**
+   * The session lives for `ttlMs` from when the store handled this. `gone`: its leases that were revoked. Each is reported
+   * at every renewal until one acknowledges it, because the store cannot know whether an answer arrived.
+   */
   | { readonly kind: "renewed"; readonly ttlMs: number; readonly gone: readonly LeaseRef[] }
   | { readonly kind: "gone" };
 
@@ -153,6 +165,13 @@ export interface HolderView {
   readonly value?: unknown;
   /** By the store's clock, when this was read. */
   readonly expiresInMs: number;
+  /**
+   * How long ago the lease was granted, in milliseconds, measured when this was read. Renewals do not change it. For people to
+   * read: decide nothing by it. Never below 0. On etcd it compares the wall clocks of holder and reader, on ZooKeeper those
+   * of server and reader, and is off by the difference between the two. Absent if the record does not say it, for
+   * example because an older version of Tenure wrote it.
+   */
+  readonly heldForMs?: number | undefined;
 }
 
 export interface ReadAnswer extends LeaseView {

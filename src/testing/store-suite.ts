@@ -7,6 +7,7 @@ import { grants } from "./store-suite/grants.ts";
 import { Bench, type Runner, type StoreUnderTest } from "./store-suite/harness.ts";
 import { reading } from "./store-suite/reading.ts";
 import { releases } from "./store-suite/releases.ts";
+import { revocations } from "./store-suite/revocations.ts";
 import { sessions } from "./store-suite/sessions.ts";
 import { order, waiting } from "./store-suite/waiting.ts";
 
@@ -17,6 +18,7 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
   const topics: Record<string, Topic> = {
     grants,
     sessions,
+    revocations,
     releases,
     waiting,
     reading,

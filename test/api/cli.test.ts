@@ -7,9 +7,10 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { findCommand, type Parsed, parseCommand } from "../../src/cli/arguments.ts";
 import { completionScript } from "../../src/cli/completion.ts";
 import { COMMANDS, GLOBAL_OPTIONS } from "../../src/cli/definitions.ts";
-import { formatDuration, parseDuration } from "../../src/cli/duration.ts";
+import { formatDuration, formatElapsed, parseDuration } from "../../src/cli/duration.ts";
 import { EXIT, exitCodes } from "../../src/cli/exit-codes.ts";
 import { codesOf, commandHelp, overallHelp } from "../../src/cli/help.ts";
+import { heldSince, leaseRow } from "../../src/cli/lease-view.ts";
 import { manualPage } from "../../src/cli/manual.ts";
 import { printable } from "../../src/cli/text.ts";
 import { planFrom, runTiming } from "../../src/cli/timing-options.ts";
@@ -37,6 +38,25 @@ describe("durations", () => {
     }
     expect(formatDuration(3_333.33)).toBe("3.34s");
     expect(formatDuration(0.12)).toBe("0.2ms");
+  });
+
+  test("that have passed are shown in two units at most, rounded down", () => {
+    const shown = (s: number): string => formatElapsed(s * 1_000);
+    expect([0, 0.9, 59.9, 60, 192].map(shown)).toEqual(["0s", "0s", "59s", "1m 0s", "3m 12s"]);
+    expect([3_599, 3_600, 7_512].map(shown)).toEqual(["59m 59s", "1h 0m", "2h 5m"]);
+    expect([86_399, 86_400, 356_400].map(shown)).toEqual(["23h 59m", "1d 0h", "4d 3h"]);
+  });
+
+  test("since a lease was granted stand behind that time, which is local", () => {
+    const at = new Date(2026, 10, 7, 21, 5, 3).getTime();
+    expect(heldSince(192_000, at + 192_000)).toBe("2026-11-07 21:05:03 (3m 12s)");
+  });
+
+  test("are a dash in the table where the store does not know since when a lease is held", () => {
+    const holder = { holderId: "h", sessionId: "s", token: 7n, expiresInMs: 9_800 };
+    expect(leaseRow({ resource: "r", holder })).toEqual(["r", "h", "7", "-", "9.8 s", ""]);
+    const known = { ...holder, heldForMs: 192_000 };
+    expect(leaseRow({ resource: "r", holder: known })[3]).toBe("3m 12s");
   });
 });
 

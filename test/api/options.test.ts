@@ -108,6 +108,12 @@ const guards: readonly Case[] = [
   ["protectSql()", { resource: "x", tabel: "y" }, "table", (o) => sqliteGuards.protectSql("t", o)],
   ["protectedTables()", { tabel: "y" }, "table", (o) => sqliteGuards.protectedTables(database, o)],
   [
+    "resetHighest()",
+    { highest: 1n, tabel: "y" },
+    "table",
+    (o) => sqliteGuards.resetHighest(database, "r", o),
+  ],
+  [
     "postgresGuard()",
     { idleLimit: 1 },
     "idleLimitMs",
@@ -135,6 +141,12 @@ const guards: readonly Case[] = [
   ["guardSql()", { rol: "y" }, "role", postgresGuards.guardSql],
   ["removeGuardSql()", { scheme: "y" }, "schema", postgresGuards.removeGuardSql],
   ["protectedTables()", { tabel: "y" }, "table", (o) => postgresGuards.protectedTables(pool, o)],
+  [
+    "resetHighest()",
+    { highest: 1n, scheme: "y" },
+    "schema",
+    (o) => postgresGuards.resetHighest(pool, "r", o),
+  ],
   ["redisGuard()", { prefx: "x" }, "prefix", (o) => redisGuard(client, o)],
   ["set()", { ttl: 1 }, "ttlMs", (o) => redisGuard(client).set(source, "k", "v", o)],
   ["script()", { key: [] }, "keys", (o) => redisGuard(client).script(source, "return 1", o)],

@@ -33,18 +33,29 @@ describe("ls and show", () => {
     const job = await holder(here, "a/job");
     await holder(here, "b/job");
     const table = await here.run(["ls", "a/"]);
-    expect(table.out.split("\n")[0]).toMatch(/^RESOURCE +HOLDER +TOKEN +EXPIRES IN +VALUE$/);
+    expect(table.out.split("\n")[0]).toMatch(
+      /^RESOURCE +HOLDER +TOKEN +HELD FOR +EXPIRES IN +VALUE$/,
+    );
     expect(table.out).toContain(`/${job.child.pid} `);
+    expect(table.out).toMatch(/ \d{16} +\d+s +\d+\.\d s/);
+    for (const line of table.out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     expect(table.out).not.toContain("b/job");
     expect(table.out).not.toContain("\u001B");
     const listed = (await here.run(["ls", "--json"])).json();
     expect(listed).toMatchObject([
-      { resource: "a/job", held: true, token: expect.stringMatching(/^\d+$/) },
+      {
+        ...{ resource: "a/job", held: true, token: expect.stringMatching(/^\d+$/) },
+        heldForMs: expect.any(Number),
+      },
       { resource: "b/job", held: true },
     ]);
     const shown = await here.run(["show", "a/job", "--json"]);
     expect(shown.exit.code).toBe(EXIT.ok);
     expect(shown.json()).toMatchObject({ held: true, evidence: { consistency: "linearizable" } });
+    expect(shown.json()).toMatchObject({ heldForMs: expect.any(Number) });
+    const lines = (await here.run(["show", "a/job"])).out.split("\n");
+    const since = lines.find((line) => line.startsWith("held since"));
+    expect(since).toMatch(/^held since {2}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(\d+s\)$/);
     const free = await here.run(["show", "c"]);
     expect([free.exit.code, free.out]).toEqual([EXIT.no, "c is free.\n"]);
   });

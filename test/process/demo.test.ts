@@ -96,6 +96,7 @@ describe.concurrent("the demo", () => {
     expect(cell(output, "tokens strictly increasing")).toBe("yes");
     expect(Number(cell(output, "grants"))).toBeGreaterThanOrEqual(7);
     expect(output).toContain("it throws LEASE_LOST");
+    expect(output.match(/has held the lease since [\d-]+ [\d:]+ \(\d+s\)/g)).toHaveLength(2);
     // Piped, so without colours.
     expect(output).not.toContain("\u001B");
     expectNothingLeft(play);

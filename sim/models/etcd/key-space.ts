@@ -172,7 +172,10 @@ export class KeySpace {
     const found = this.#between(compare.key, compare.end);
     if (found.length === 0) return compare.target !== "value" && compares(0n, compare);
     return found.every((kv) => {
-      if (compare.target === "value") return kv.value.equals(compare.than);
+      if (compare.target === "value") {
+        const order = kv.value.compare(compare.than);
+        return compare.is === "=" ? order === 0 : compare.is === ">" ? order > 0 : order < 0;
+      }
       return compares(numberOf(kv, compare.target), compare);
     });
   }

@@ -41,7 +41,10 @@ function readCompare(reader: Reader): Compare {
     else if (reader.field === 7) value = reader.bytes();
     else if (reader.field === 64) end = reader.bytes();
   }
-  if (target === 3n) return { key, end, target: "value", is: "=", than: value };
+  if (target === 3n) {
+    const is = result === 1n ? ">" : result === 2n ? "<" : "=";
+    return { key, end, target: "value", is, than: value };
+  }
   if (target === 2n) return { key, end, target: "mod", is: "=", than };
   if (target === 4n) return { key, end, target: "lease", is: "=", than };
   return { key, end, target: "create", is: result === 1n ? ">" : "=", than };

@@ -20,6 +20,7 @@ export interface LeaseRow {
   record: string;
   freed: number;
   queued: boolean;
+  granted: number | undefined;
 }
 
 export interface Era {
@@ -111,7 +112,7 @@ export class Database {
   insertLease(resource: string): LeaseRow {
     const made: LeaseRow = {
       ...{ resource, token: 0n, session: undefined, attempt: "", record: "" },
-      ...{ freed: Number.NEGATIVE_INFINITY, queued: false },
+      ...{ freed: Number.NEGATIVE_INFINITY, queued: false, granted: undefined },
     };
     this.leases.set(resource, made);
     return made;

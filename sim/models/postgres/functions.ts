@@ -46,6 +46,7 @@ export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
   lease.session = wanted.session;
   lease.attempt = wanted.attempt;
   lease.record = wanted.record;
+  lease.granted = db.parts.now();
   db.parts.witness.granted(lease);
 }
 
@@ -227,7 +228,12 @@ export function openSession(db: Database, id: string, holderId: string, ttlMs: n
   return `opened ${floor}`;
 }
 
-export function renew(db: Database, session: string, withdrawn: string): string {
+export function renew(
+  db: Database,
+  session: string,
+  withdrawn: string,
+  acknowledged: string,
+): string {
   const floor = currentFloor(db);
   if (withdrawn !== "[]") {
     const given = JSON.parse(withdrawn) as { resource: string; attempt: string }[];
@@ -238,6 +244,7 @@ export function renew(db: Database, session: string, withdrawn: string): string 
   if (row === undefined || !rowIsLive(db, row)) return "gone";
   row.expires = db.parts.now() + row.ttlMs * 1000;
   db.parts.witness.kept(row);
+  if (acknowledged !== "[]") acknowledge(db, session, acknowledged);
   const gone: { resource: string; token: string }[] = [];
   for (const { session: of, resource, token } of db.revocations)
     if (of === session) gone.push({ resource, token: String(token) });
@@ -247,6 +254,16 @@ export function renew(db: Database, session: string, withdrawn: string): string 
     if (lease !== undefined && !isLive(db, lease.session)) free.push(waiter.resource);
   }
   return JSON.stringify({ ttlMs: String(row.ttlMs), floor: String(floor), gone, free });
+}
+
+function acknowledge(db: Database, session: string, acknowledged: string): void {
+  const nameOf = (ref: { resource: string; token: bigint | string }): string =>
+    `${ref.token} ${ref.resource}`;
+  const named = JSON.parse(acknowledged) as { resource: string; token: string }[];
+  const handled = new Set(named.map(nameOf));
+  db.revocations = db.revocations.filter(
+    (revocation) => revocation.session !== session || !handled.has(nameOf(revocation)),
+  );
 }
 
 export function endSession(db: Database, session: string, held: string): string {

@@ -111,7 +111,7 @@ function kept(db: Database, [resources, session]: Values): readonly Row[] {
     .map(({ resource, token }) => ({ resource, token: String(token) }));
 }
 
-const NOTHING = { resource: null, token: null, record: null, left_ms: null };
+const NOTHING = { resource: null, token: null, record: null, left_ms: null, held_ms: null };
 
 function read(db: Database, [asked]: Values): readonly Row[] {
   const lease = db.leases.get(String(asked));
@@ -119,10 +119,13 @@ function read(db: Database, [asked]: Values): readonly Row[] {
   return [{ ...(isHeld ? viewOf(db, lease) : NOTHING), standby: "false" }];
 }
 
-function viewOf(db: Database, { resource, token, record, session }: LeaseRow): Row {
+function viewOf(db: Database, { resource, token, record, session, granted }: LeaseRow): Row {
   const expires = db.sessions.get(session ?? "")?.expires ?? 0;
-  const leftMs = (expires - db.parts.now()) / 1000;
-  return { resource, token: String(token), record, left_ms: String(leftMs) };
+  const now = db.parts.now();
+  return {
+    ...{ resource, token: String(token), record, left_ms: String((expires - now) / 1000) },
+    held_ms: granted === undefined ? null : String((now - granted) / 1000),
+  };
 }
 
 function look(db: Database, [resource, attempt]: Values): readonly Row[] {

@@ -201,10 +201,12 @@ export class KeySpace {
       return at < 0 ? null : at;
     },
     LREM: ([, key = "", count = "", item = ""]) => {
-      if (integer(count) !== 0) throw new RedisError("ERR the model of Redis knows LREM 0 only");
+      const most = integer(count);
+      if (most < 0) throw new RedisError("ERR the model of Redis knows no LREM from the end");
       const list = this.#list(key);
       if (list === undefined) return 0;
-      const kept = list.filter((one) => one !== item);
+      let found = 0;
+      const kept = list.filter((one) => one !== item || (most > 0 && ++found > most));
       const removed = list.length - kept.length;
       list.splice(0, list.length, ...kept);
       this.#dropEmpty(key, list.length);

@@ -34,8 +34,13 @@ export function eventOf(kind: number, path: string): Buffer {
 }
 
 export function writeStat(body: JuteWriter, stat: Stat): JuteWriter {
-  const { czxid, mzxid, pzxid, version, created, owner, length, childCount } = stat;
-  body.long(BigInt(czxid)).long(BigInt(mzxid)).long(0n).long(0n);
+  const { czxid, mzxid, mtimeMs, pzxid, version, created, owner, length, childCount } = stat;
+  // The time of the creation is not asked for.
+  body
+    .long(BigInt(czxid))
+    .long(BigInt(mzxid))
+    .long(0n)
+    .long(BigInt(Math.floor(mtimeMs)));
   // Clients are told how often children came or went.
   body
     .int(version)

@@ -13,8 +13,8 @@ export const TICK_MS: number = 300;
 export const SYNC_LIMIT_MS: number = 2 * TICK_MS;
 const EPOCH = 0x1_0000_0000;
 
-/** What a leader has decided; its number comes with the agreement. */
-export type Agreed = Omit<Entry, "zxid">;
+/** What a leader has decided; its number and time come with the agreement. */
+export type Agreed = Omit<Entry, "zxid" | "atMs">;
 
 export class Ensemble {
   readonly schedule: Schedule;
@@ -56,7 +56,8 @@ export class Ensemble {
   commit(leader: Member, { changes, opened, closed, refused, asked }: Agreed): void {
     this.#counter += 1;
     const zxid = this.#epoch * EPOCH + this.#counter;
-    const entry: Entry = { zxid, changes, opened, closed, refused, asked };
+    const atMs = leader.program.clocks.wallNow();
+    const entry: Entry = { zxid, atMs, changes, opened, closed, refused, asked };
     this.log.push(entry);
     this.witness.before(entry, leader.tree);
     leader.apply(entry);

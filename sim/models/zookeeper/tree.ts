@@ -8,6 +8,7 @@ export class Node {
   data: Buffer;
   readonly czxid: number;
   mzxid: number;
+  mtimeMs: number;
   /** The last change among its children. */
   pzxid: number;
   version = 0;
@@ -19,11 +20,12 @@ export class Node {
   /** In the order of their creation. */
   readonly children: Set<string>;
 
-  constructor(zxid: number, { path, data, owner, isContainer }: Creation) {
+  constructor(zxid: number, atMs: number, { path, data, owner, isContainer }: Creation) {
     this.path = path;
     this.data = data;
     this.czxid = zxid;
     this.mzxid = zxid;
+    this.mtimeMs = atMs;
     this.pzxid = zxid;
     this.owner = owner;
     this.isContainer = isContainer;
@@ -56,6 +58,8 @@ export type Change =
 /** One step that a majority has agreed on; a request that was refused is one too, without changes. */
 export interface Entry {
   readonly zxid: number;
+  /** By the leader's wall clock. */
+  readonly atMs: number;
   readonly changes: readonly Change[];
   readonly opened?: { readonly session: number; readonly timeoutMs: number } | undefined;
   readonly closed?: { readonly session: number; readonly isExpired: boolean } | undefined;
@@ -76,7 +80,7 @@ export class Tree {
   constructor(isAlone: boolean) {
     const config = isAlone ? "" : "server.1=zk1:2888:3888:participant;0.0.0.0:2181";
     for (const path of ["", "/zookeeper", "/zookeeper/config"])
-      this.#create(0, {
+      this.#create(0, 0, {
         ...{ kind: "create", path, owner: 0, isContainer: false },
         data: Buffer.from(path.endsWith("config") ? config : ""),
       });
@@ -89,22 +93,22 @@ export class Tree {
 
   /** Answers with the figures of each node that was written, in the place of that change. */
   apply(entry: Entry): (Stat | undefined)[] {
-    const { zxid, opened, closed } = entry;
+    const { zxid, atMs, opened, closed } = entry;
     this.lastZxid = zxid;
     if (opened !== undefined) this.sessions.set(opened.session, opened.timeoutMs);
     if (closed !== undefined) this.sessions.delete(closed.session);
     return entry.changes.map((change) => {
-      if (change.kind === "create") this.#create(zxid, change);
+      if (change.kind === "create") this.#create(zxid, atMs, change);
       else if (change.kind === "delete") this.#delete(zxid, change.path);
-      else if (change.kind === "set") return this.#set(zxid, change.path, change.data);
+      else if (change.kind === "set") return this.#set(entry, change.path, change.data);
       return undefined;
     });
   }
 
-  #create(zxid: number, change: Creation): void {
+  #create(zxid: number, atMs: number, change: Creation): void {
     const { path, owner, isContainer } = change;
     const parent = this.nodes.get(parentOf(path));
-    this.nodes.set(path, new Node(zxid, change));
+    this.nodes.set(path, new Node(zxid, atMs, change));
     if (isContainer) this.containers.add(path);
     if (owner !== 0) {
       const owned = this.#owned.get(owner);
@@ -129,20 +133,21 @@ export class Tree {
     parent.pzxid = zxid;
   }
 
-  #set(zxid: number, path: string, data: Buffer): Stat | undefined {
+  #set({ zxid, atMs }: Entry, path: string, data: Buffer): Stat | undefined {
     const node = this.nodes.get(path);
     if (node === undefined) return undefined;
     node.data = data;
     node.mzxid = zxid;
+    node.mtimeMs = atMs;
     node.version += 1;
     return statOf(node);
   }
 }
 
 export function statOf(node: Node): Stat {
-  const { czxid, mzxid, pzxid, version, created, owner, data, children } = node;
+  const { czxid, mzxid, mtimeMs, pzxid, version, created, owner, data, children } = node;
   const [length, childCount] = [data.length, children.size];
-  return { czxid, mzxid, pzxid, version, created, owner, length, childCount };
+  return { czxid, mzxid, mtimeMs, pzxid, version, created, owner, length, childCount };
 }
 
 export function parentOf(path: string): string {

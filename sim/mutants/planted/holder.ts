@@ -35,7 +35,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "a revocation is not told",
     file: session,
-    find: "    else for (const ref of answer.gone) this.#loseOne(ref);\n",
+    find: "      for (const ref of answer.gone) this.#loseOne(ref);\n",
     replace: "",
   },
   {
@@ -159,7 +159,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "the store tells nobody of a revocation",
     file: memory,
-    find: "    held.session.revoked.push({ resource: request.resource, token: request.token });\n",
+    find: "    held.session.revoked.set(nameOf(request), { resource: request.resource, token: request.token });\n",
     replace: "",
   },
 ];

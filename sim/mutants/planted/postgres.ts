@@ -28,8 +28,8 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
   {
     name: "postgres: renewals forget what was withdrawn",
     file: "stores/postgres/store.ts",
-    find: "[sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)]",
-    replace: "[sessionId, JSON.stringify(withdrawn.slice(1)), lockLimit(limitMs)]",
+    find: "[JSON.stringify(withdrawn), JSON.stringify(acknowledged)]",
+    replace: "[JSON.stringify(withdrawn.slice(1)), JSON.stringify(acknowledged)]",
     store: "postgres",
   },
   {

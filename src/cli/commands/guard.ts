@@ -1,11 +1,12 @@
 // `tenure guard`: protects tables of PostgreSQL and SQLite, so that every write to them needs a current token; takes the
-// protection away; and tells whether it still holds.
+// protection away; and tells whether it still holds. `reset` makes a guard of any kind forget a highest token.
 
 import type { ProtectedTable } from "../../guards/postgres/index.ts";
 import { agrees, checkCanAsk } from "../ask.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { type GuardedDatabase, openDatabase } from "../guarded-database.ts";
+import { openTokens } from "../guard-tokens.ts";
+import { type GuardedDatabase, type GuardTokens, openDatabase } from "../guarded-database.ts";
 import { table } from "../text.ts";
 import { UsageError } from "../usage-error.ts";
 import type { Voice } from "../voice.ts";
@@ -13,8 +14,10 @@ import type { Voice } from "../voice.ts";
 export const guardCommand: Command = async ({ positionals, options }, voice) => {
   const [action = "", name] = positionals;
   const resource = options.text("resource");
-  if (action !== "check" && name === undefined)
-    throw new UsageError(`\`tenure guard ${action}\` needs TABLE. See tenure guard --help.`);
+  if (action !== "check" && name === undefined) {
+    const what = action === "reset" ? "RESOURCE" : "TABLE";
+    throw new UsageError(`\`tenure guard ${action}\` needs ${what}. See tenure guard --help.`);
+  }
   if ((action === "install") !== (resource !== undefined)) {
     throw new UsageError(
       action === "install"
@@ -23,6 +26,15 @@ export const guardCommand: Command = async ({ positionals, options }, voice) => 
     );
   }
   if (action === "remove") checkCanAsk(options, voice, "remove the protection");
+  if (action === "reset") {
+    checkCanAsk(options, voice, "reset the guard");
+    const tokens = await openTokens(options);
+    try {
+      return await reset(tokens, name ?? "", voice, options.has("yes"));
+    } finally {
+      await tokens.close();
+    }
+  }
   const database = await openDatabase(options);
   try {
     if (action === "check") return await check(database, name, voice);
@@ -74,6 +86,37 @@ async function remove(
     () => ({ table: found.table, resource: found.resource, removed: true }),
   );
   return EXIT.ok;
+}
+
+async function reset(
+  tokens: GuardTokens,
+  resource: string,
+  voice: Voice,
+  isSure: boolean,
+): Promise<number> {
+  const highest = await tokens.highest(resource);
+  if (highest === undefined) {
+    voice.answer(
+      () => `No token has been seen for ${resource}; nothing was reset.`,
+      () => ({ resource, reset: false }),
+    );
+    return EXIT.no;
+  }
+  const question = `The guard of ${resource} has seen token ${highest} and refuses every lower one. After a reset it admits every token, also a late write of a former holder. Have all holders of the old store been stopped for at least one ttl? Reset it?`;
+  if (!isSure && !(await agrees(question))) {
+    voice.note("nothing was reset.", {});
+    return EXIT.no;
+  }
+  // By token: one that came while the question was open belongs to a holder that is at work.
+  const isReset = await tokens.reset(resource, highest);
+  voice.answer(
+    () =>
+      isReset
+        ? `Reset the guard of ${resource}: it has forgotten token ${highest} and admits every token, also a late write of a former holder.`
+        : `${resource} is in use: the guard has seen another token than ${highest} since. Nothing was reset.`,
+    () => ({ resource, highest, reset: isReset }),
+  );
+  return isReset ? EXIT.ok : EXIT.no;
 }
 
 async function check(

@@ -1,8 +1,9 @@
 // `tenure show`: who holds one resource, by one linearizable read.
 
+import { systemParts } from "../../runtime/system.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { leaseObject, secondsLeft } from "../lease-view.ts";
+import { heldSince, leaseObject, secondsLeft } from "../lease-view.ts";
 import { openStore } from "../open-store.ts";
 
 export const showCommand: Command = async ({ positionals, options }, voice) => {
@@ -10,6 +11,7 @@ export const showCommand: Command = async ({ positionals, options }, voice) => {
   try {
     const { evidence, ...lease } = await tenure.read(positionals[0] ?? "");
     const { resource, holder } = lease;
+    const wallMs = systemParts().clock.wallNow();
     voice.answer(
       () => {
         if (holder === undefined) return `${resource} is free.`;
@@ -20,6 +22,8 @@ export const showCommand: Command = async ({ positionals, options }, voice) => {
           ["expires in", `${secondsLeft(holder.expiresInMs)} unless renewed`],
           ["session", holder.sessionId],
         ];
+        if (holder.heldForMs !== undefined)
+          rows.splice(3, 0, ["held since", heldSince(holder.heldForMs, wallMs)]);
         if (holder.value !== undefined) rows.push(["value", JSON.stringify(holder.value)]);
         return rows.map(([name, value]) => `${name.padEnd(12)}${value}`);
       },

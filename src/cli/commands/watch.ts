@@ -6,7 +6,7 @@ import { systemParts } from "../../runtime/system.ts";
 import type { LeaseView } from "../../stores/contract.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";
+import { heldFor, LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";
 import { openStore } from "../open-store.ts";
 import { Relay } from "../relay.ts";
 import { table } from "../text.ts";
@@ -69,7 +69,7 @@ class Screen {
       .map(({ lease, seenAt }) => ({ lease, row: this.#row(lease, seenAt) }))
       .sort((a, b) => (a.lease.resource < b.lease.resource ? -1 : 1));
     const shown = all.slice(0, Math.max(1, rows - 3)).map(({ row }) => row);
-    const head = [...LEASE_HEAD.slice(0, 3), "SEEN", "VALUE"];
+    const head = LEASE_HEAD.filter((name) => name !== "EXPIRES IN");
     const [title = "", ...body] = table(head, shown).map((line) => line.slice(0, columns));
     const rest = all.length - shown.length;
     this.#voice.drawScreen([
@@ -86,10 +86,12 @@ class Screen {
     );
   }
 
-  /** A watch tells of changes, not of renewals: what is known is since when, not how long yet. */
+  /** A watch reports changes but not renewals, so the time left is unknown here. */
   #row(lease: LeaseView, seenAt: number): string[] {
-    const [resource = "", holder = "", token = "", , value = ""] = leaseRow(lease);
-    const ageS = Math.floor((this.#clock.now() - seenAt) / 1_000);
-    return [resource, holder, token, `${ageS} s ago`, value];
+    const [resource = "", holder = "", token = "", , , value = ""] = leaseRow(lease);
+    const seenForMs = this.#clock.now() - seenAt;
+    const heldForMs = lease.holder?.heldForMs;
+    const held = heldFor(heldForMs === undefined ? undefined : heldForMs + seenForMs);
+    return [resource, holder, token, held, value];
   }
 }

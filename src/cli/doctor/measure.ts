@@ -49,7 +49,7 @@ export async function measure(parts: MeasureParts): Promise<Measured> {
       const isGrant = round % GRANT_EVERY === 0;
       const request = isGrant
         ? () => grantAndRelease(parts, sessionId, `${sessionId}.${round}`)
-        : () => store.renew({ sessionId, withdrawn: [], limitMs });
+        : () => store.renew({ sessionId, withdrawn: [], acknowledged: [], limitMs });
       const sentAt = clock.now();
       try {
         const done = await request();

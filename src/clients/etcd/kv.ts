@@ -43,7 +43,7 @@ export type Compare = {
 } & (
   | { readonly target: "create"; readonly is: "=" | ">"; readonly than: bigint }
   | { readonly target: "mod" | "lease"; readonly is: "="; readonly than: bigint }
-  | { readonly target: "value"; readonly is: "="; readonly than: Uint8Array }
+  | { readonly target: "value"; readonly is: "=" | ">" | "<"; readonly than: Uint8Array }
 );
 
 export type Op =
@@ -80,6 +80,7 @@ interface OpAnswer {
 }
 
 const NO_HEADER: Header = { revision: 0n, term: 0n };
+const RESULTS = { "=": 0, ">": 1, "<": 2 } as const;
 const TARGET_FIELDS = { create: [1, 5], mod: [2, 6], lease: [4, 8], value: [3, 7] } as const;
 
 export function encodeRange(range: Range): Buffer {
@@ -158,7 +159,7 @@ function writeTxn(writer: Writer, txn: Txn): void {
 
 function writeCompare(writer: Writer, compare: Compare): void {
   const [target, operand] = TARGET_FIELDS[compare.target];
-  writer.uint(1, compare.is === ">" ? 1 : 0);
+  writer.uint(1, RESULTS[compare.is]);
   writer.uint(2, target);
   writer.bytes(3, compare.key);
   if (compare.target === "value") writer.bytes(operand, compare.than);

@@ -50,6 +50,8 @@ export interface Stat {
   readonly czxid: bigint;
   /** The transaction that last wrote its data. */
   readonly mzxid: bigint;
+  /** When that was, in milliseconds since 1970 by the wall clock of the server that led then. */
+  readonly mtimeMs: number;
   /** How often its data were written since. */
   readonly version: number;
   readonly childCount: number;
@@ -190,14 +192,15 @@ const INT = 4;
 export function readStat(body: JuteReader): Stat {
   const czxid = body.long();
   const mzxid = body.long();
-  // The times of both.
-  body.pass(2 * LONG);
+  // The time of the creation.
+  body.pass(LONG);
+  const mtimeMs = Number(body.long());
   const version = body.int();
   // The versions of children and ACL, the owner, the length of the data.
   body.pass(2 * INT + LONG + INT);
   const childCount = body.int();
   body.pass(LONG);
-  return { czxid, mzxid, version, childCount };
+  return { czxid, mzxid, mtimeMs, version, childCount };
 }
 
 export function readDataAndStat(body: JuteReader): { readonly data: string; readonly stat: Stat } {

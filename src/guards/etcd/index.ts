@@ -28,11 +28,13 @@ import {
 } from "../guard.ts";
 import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
 import { asked, LazyConnection } from "../shared/connection.ts";
+import { type ResetOptions, resetTokenOf } from "../shared/reset.ts";
 import { storedToken } from "../shared/stored.ts";
 import { aboutWrites, type EtcdWrite, isAboutWrites, opsOf } from "./writes.ts";
 
 export type { EtcdOptions } from "../../clients/etcd/options.ts";
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { ResetOptions } from "../shared/reset.ts";
 export type { EtcdBytes, EtcdWrite } from "./writes.ts";
 
 export interface EtcdGuardOptions extends GuardOptions {
@@ -71,6 +73,25 @@ export interface EtcdGuard extends Guard, AsyncDisposable {
 /** Where: an etcd: URL, or what etcdStore() takes. All who write to the same data must name the same prefix. */
 export function etcdGuard(target: string | EtcdOptions, options: EtcdGuardOptions = {}): EtcdGuard {
   return new GuardOnEtcd(target, options);
+}
+
+/**
+ * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
+ * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
+ * Resolves with true if no token is recorded any more, and with false if the highest is another one. Guard objects that are
+ * open remember the old token: restart their processes.
+ */
+export async function resetHighest(
+  target: string | EtcdOptions,
+  resource: string,
+  options: ResetOptions,
+): Promise<boolean> {
+  const guard = new GuardOnEtcd(target, {});
+  try {
+    return await guard.reset(checkResource(resource), resetTokenOf(options));
+  } finally {
+    await guard.close();
+  }
 }
 
 class GuardOnEtcd implements EtcdGuard {
@@ -114,6 +135,21 @@ class GuardOnEtcd implements EtcdGuard {
 
   async highest(resource: string): Promise<bigint | undefined> {
     return (await this.#look(checkResource(resource))).highest;
+  }
+
+  /** Deletes the highest if it is still this one. Not part of the interface: holders never call it. */
+  async reset(resource: string, highest: bigint): Promise<boolean> {
+    const key = this.#names.highest(resource);
+    const transaction = {
+      when: [stillSeen(key, highest)],
+      yes: [{ remove: { key } }],
+      no: [{ get: { key, keysOnly: true } }],
+    };
+    const members = await asked(resource, "reads", () => this.#members.get());
+    const { succeeded, answers } = await asked(resource, "writes", () =>
+      members.call(txn, transaction, { limitMs: this.#limitMs, once: true }),
+    );
+    return succeeded || answers[0]?.kvs.length === 0;
   }
 
   close(): Promise<void> {
@@ -179,7 +215,7 @@ class GuardOnEtcd implements EtcdGuard {
   }
 }
 
-/** By value, which is as good as by revision: a highest that has risen never comes back to what it was. */
+/** By value, which is as good as by revision: what is admitted depends on the value alone. */
 function stillSeen(key: Buffer, highest: bigint | undefined): Compare {
   return highest === undefined
     ? { key, target: "create", is: "=", than: 0n }

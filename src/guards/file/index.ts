@@ -7,8 +7,9 @@ import { resolve } from "node:path";
 import type { Clock } from "../../async/clock.ts";
 import { checkPlace } from "../../clients/sqlite/file-identity.ts";
 import { GuardUnavailableError, InvalidArgumentError } from "../../core/errors.ts";
-import type { OptionNames } from "../../core/options.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
+import { checkToken } from "../../core/token.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
 import { systemParts } from "../../runtime/system.ts";
 import {
@@ -25,6 +26,12 @@ import { appendWhole, mend, replaceWhole, sizeOf } from "./data.ts";
 import { Ledger, LedgerLockedError, type Locked } from "./ledger.ts";
 
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+
+export interface ResetOptions
+  extends Pick<FileGuardOptions, "ledger" | "waitMs" | "allowNetworkFileSystem"> {
+  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  readonly highest: bigint;
+}
 
 export interface FileGuardOptions extends GuardOptions {
   /**
@@ -54,6 +61,10 @@ const FILE_GUARD_OPTIONS: OptionNames<FileGuardOptions> = {
   clock: true,
 };
 
+const RESET_OPTIONS: OptionNames<ResetOptions> = {
+  ...{ highest: true, ledger: true, waitMs: true, allowNetworkFileSystem: true },
+};
+
 export interface FileGuard extends Guard, AsyncDisposable {
   /**
    * Replaces the whole content of the file. Readers see either the old or the new content. The data is on the disk when the
@@ -78,6 +89,28 @@ type Data = string | Uint8Array;
 
 export function fileGuard(path: string, options: FileGuardOptions = {}): FileGuard {
   return new GuardOnFile(path, options);
+}
+
+/**
+ * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
+ * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
+ * Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ */
+export async function resetHighest(
+  path: string,
+  resource: string,
+  options: ResetOptions,
+): Promise<boolean> {
+  checkOptionNames("resetHighest()", options, RESET_OPTIONS);
+  const { highest, ...place } = options;
+  checkResource(resource);
+  checkToken(highest);
+  const guard = new GuardOnFile(path, place);
+  try {
+    return await guard.reset(resource, highest);
+  } finally {
+    await guard.close();
+  }
 }
 
 class GuardOnFile implements FileGuard {
@@ -154,6 +187,15 @@ class GuardOnFile implements FileGuard {
   async highest(resource: string): Promise<bigint | undefined> {
     checkResource(resource);
     return this.#ledger.read((locked) => locked.highest(resource));
+  }
+
+  /** Under the lock of all guarded writes. Not part of the interface: holders never call it. */
+  async reset(resource: string, highest: bigint): Promise<boolean> {
+    return this.#locked({ resource, token: highest }, (locked) => {
+      const found = locked.highest(resource);
+      if (found === highest) locked.forget(resource);
+      return found === undefined || found === highest;
+    });
   }
 
   close(): Promise<void> {

@@ -22,6 +22,8 @@ export interface Append {
 export interface Locked {
   highest(resource: string): bigint | undefined;
   raise(resource: string, token: bigint): void;
+  /** For a reset by the operator: the only way in which a highest can fall. */
+  forget(resource: string): void;
   /** The latest append that was begun, if any. */
   append(): Append | undefined;
   beginAppend(append: Append): void;
@@ -211,6 +213,7 @@ function notesOf(connection: Connection, file: string): Locked {
     `INSERT INTO highest (resource, token) VALUES (?, ?)
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token`,
   );
+  const forget = connection.prepare("DELETE FROM highest WHERE resource = ?");
   const append = connection.prepare("SELECT offset, length FROM append");
   const begin = connection.prepare(
     "INSERT OR REPLACE INTO append (id, offset, length) VALUES (1, ?, ?)",
@@ -224,6 +227,7 @@ function notesOf(connection: Connection, file: string): Locked {
       return parseToken(String(row.token));
     },
     raise: (resource, token) => void raise.run(resource, padToken(token)),
+    forget: (resource) => void forget.run(resource),
     append: () => {
       const row = append.get();
       return row && { offset: Number(row.offset), length: Number(row.length) };

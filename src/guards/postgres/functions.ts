@@ -23,7 +23,7 @@ const KEEP = (name: string, when: string): string => `
 export const TABLES: string = `
 CREATE SCHEMA IF NOT EXISTS "{schema}";
 
--- The highest token that was admitted or raised to, by resource. It never falls and no row is ever deleted.
+-- The highest token that was admitted or raised to, by resource. It never falls, and only its owner can reset it.
 CREATE TABLE IF NOT EXISTS "{schema}".highest (
   resource text COLLATE "C" PRIMARY KEY,
   token numeric(39) NOT NULL CHECK (token > 0 AND token < ${TOKEN_LIMIT})
@@ -45,7 +45,7 @@ BEGIN
     IF NEW.resource = OLD.resource AND NEW.token >= OLD.token THEN RETURN NEW; END IF;
   END IF;
   RAISE EXCEPTION 'The highest tokens of "{schema}" never fall and are never deleted: a former holder could write again.'
-    USING ERRCODE = '55000', HINT = 'removeGuardSql() removes the guard as a whole.';
+    USING ERRCODE = '55000', HINT = 'To accept the lower tokens of another store, the owner of the guard runs: tenure guard reset RESOURCE';
 END $$;
 
 DO $$ BEGIN${KEEP("keep_highest", 'UPDATE OR DELETE ON "{schema}".highest FOR EACH ROW')}${KEEP(
@@ -83,6 +83,10 @@ const IN_THE_WAY = `
           AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
         ORDER BY a.state_change LIMIT 5) one;`;
 
+/** The advisory lock that writers of a resource share and that a raise or a reset takes alone. `resource` is an expression. */
+export const GATE = (resource: string): string =>
+  `hashtextextended('tenure guard {schema} ' || ${resource}, 0)`;
+
 // Runs with its owner's rights, so that those who write need none on the tables and cannot lower a highest by hand.
 export const ADMIT: string = `
 -- The comparison (S2). Call it in the transaction that writes, before the first write: select {schema}.admit('settlement', 4720)
@@ -94,7 +98,7 @@ RETURNS numeric LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, 
 DECLARE
   -- Writers pass the gate together, whoever raises passes it alone, and all in the order in which they came. So a raise waits
   -- for the writers before it, once, and not for those after it. Row locks have no such order.
-  gate bigint := hashtextextended('tenure guard {schema} ' || p_resource, 0);
+  gate bigint := ${GATE("p_resource")};
   secret bytea;
   seen numeric;
   newest numeric;

@@ -24,7 +24,7 @@ import {
   type TransactionOf,
 } from "./connection.ts";
 import { failure, type Step } from "./failures.ts";
-import { checkSchema, DEFAULT_SCHEMA } from "./sql.ts";
+import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
 import { makeReady } from "./tables.ts";
 
 export type { Guard, GuardOptions, RaiseOptions, TokenSource } from "../guard.ts";
@@ -36,6 +36,7 @@ export type {
   TransactionOf,
 } from "./connection.ts";
 export { type ProtectedTable, protectedTables } from "./inspect.ts";
+export { type ResetOptions, resetHighest } from "./reset.ts";
 export {
   type GuardSqlOptions,
   guardSql,
@@ -205,15 +206,6 @@ class GuardOnPostgres<Target extends PostgresTarget>
 /** How long to wait for others, so that the answer is still in time. */
 function patienceWithin(limitMs: number | undefined): number | undefined {
   return limitMs === undefined ? undefined : Math.max(1, Math.floor(limitMs * 0.9));
-}
-
-/**
- * A text inside a statement, in a form in which no character of it can end the literal: as it is where it has only plain
- * letters, which is cheaper to read; else as digits 0 to f.
- */
-function textOf(text: string): string {
-  if (/^[\w./:-]+$/.test(text)) return `'${text}'`;
-  return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
 }
 
 function checkIsolation(isolation: unknown): string | undefined {

@@ -17,7 +17,7 @@ import {
   type TokenSource,
 } from "../guard.ts";
 import { type RedisGuardClient, type RedisValue, type Scripting, scriptingOf } from "./client.ts";
-import { keysUnder } from "./names.ts";
+import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
 import { CORRUPT, fenced, type Script, STALE, scripts } from "./script.ts";
 
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
@@ -27,6 +27,7 @@ export type {
   RedisGuardClient,
   RedisValue,
 } from "./client.ts";
+export { type ResetOptions, resetHighest } from "./reset.ts";
 
 export interface RedisGuardOptions extends GuardOptions {
   /**
@@ -180,7 +181,7 @@ class Steps {
 
   constructor(scripting: Scripting, options: RedisGuardOptions) {
     this.#scripting = scripting;
-    this.#keyOf = keysUnder(options.prefix ?? "tenure:guard");
+    this.#keyOf = keysUnder(options.prefix ?? DEFAULT_PREFIX);
     this.#resource = checkBound("redisGuard()", options, REDIS_GUARD_OPTIONS);
   }
 

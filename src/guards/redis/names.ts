@@ -4,6 +4,8 @@
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkPrefix } from "../../core/resource.ts";
 
+export const DEFAULT_PREFIX = "tenure:guard";
+
 export type KeyOf = (resource: string) => string;
 
 export function keysUnder(prefix: string): KeyOf {

@@ -35,7 +35,7 @@ function script(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
-export const scripts: Readonly<Record<"raise" | "command" | "set" | "incr", Script>> = {
+export const scripts: Readonly<Record<"raise" | "command" | "set" | "incr" | "reset", Script>> = {
   raise: script(`${COMPARE_AND_RAISE} return 1`),
   /** Any one command: ARGV[2], then the keys behind the first, then the rest of ARGV. */
   command: script(`${COMPARE_AND_RAISE}
@@ -48,6 +48,10 @@ return redis.call(unpack(words))`),
   /** Read back as text: an integer reply becomes a Lua number on its way, and counters reach 2^63. */
   incr: script(
     `${COMPARE_AND_RAISE} redis.call('INCRBY', KEYS[2], ARGV[2]) return redis.call('GET', KEYS[2])`,
+  ),
+  /** Deletes the highest if it is still ARGV[1]. Returns 0 if no highest is left. */
+  reset: script(
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return redis.call('EXISTS', KEYS[1])",
   ),
 };
 

@@ -32,7 +32,8 @@ export class ConditionalWrites<Mark> {
     const { resource } = source;
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       const seen = this.#known.get(resource) ?? (await step.look());
-      // Right also with an old view: a highest never falls, so what was stale then is stale now.
+      // Right also with an old view: a highest never falls, so what was stale then is stale now. After a reset this guard refuses
+      // too much until its process is restarted, and never too little: the write is conditional on the view.
       const token = admit(source, seen.highest);
       const done = await step.write(token, seen);
       if (done !== undefined) {

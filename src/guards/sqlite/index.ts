@@ -33,6 +33,7 @@ export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type { SqliteDatabase, SqliteStatement } from "./database.ts";
 export { type ProtectedTable, protectedTables } from "./inspect.ts";
 export { protectSql, protectTable, unprotectTable } from "./protection.ts";
+export { type ResetOptions, resetHighest } from "./reset.ts";
 
 export interface SqliteGuardOptions extends GuardOptions {
   /**

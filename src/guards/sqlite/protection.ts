@@ -157,11 +157,12 @@ export function openAdmission(database: SqliteDatabase, table: string): Admissio
 const TRIGGERS_OF = `SELECT name FROM sqlite_schema
   WHERE type = 'trigger' AND lower(tbl_name) = lower(?) AND name LIKE 'tenure_guard:%' LIMIT 1`;
 
-function inOneStep(database: SqliteDatabase, change: () => void): void {
+export function inOneStep<T>(database: SqliteDatabase, change: () => T): T {
   database.exec("BEGIN IMMEDIATE");
   try {
-    change();
+    const result = change();
     database.exec("COMMIT");
+    return result;
   } catch (error) {
     database.exec("ROLLBACK");
     throw error;

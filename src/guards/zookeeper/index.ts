@@ -45,11 +45,13 @@ import {
 } from "../guard.ts";
 import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
 import { asked, LazyConnection, type Reach } from "../shared/connection.ts";
+import { type ResetOptions, resetTokenOf } from "../shared/reset.ts";
 import { storedToken } from "../shared/stored.ts";
 import { messagesOf, refusedWrite, type ZooKeeperWrite, type ZooKeeperWritten } from "./writes.ts";
 
 export type { ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { ResetOptions } from "../shared/reset.ts";
 export type { ZooKeeperData, ZooKeeperWrite, ZooKeeperWritten } from "./writes.ts";
 
 export interface ZooKeeperGuardOptions extends GuardOptions {
@@ -85,6 +87,31 @@ export function zookeeperGuard(
 ): ZooKeeperGuard {
   return new GuardOnZooKeeper(target, options);
 }
+
+/**
+ * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
+ * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
+ * Resolves with true if no token is recorded any more, and with false if the highest is another one. Guard objects that are
+ * open remember the old token: restart their processes.
+ */
+export async function resetHighest(
+  target: string | ZooKeeperOptions,
+  resource: string,
+  options: ResetOptions,
+): Promise<boolean> {
+  const guard = new GuardOnZooKeeper(target, {});
+  try {
+    return await guard.reset(checkResource(resource), resetTokenOf(options));
+  } finally {
+    await guard.close();
+  }
+}
+
+/**
+ * What the node holds after a reset. The node is not deleted: a new one would count its versions from 0, and a guard that
+ * remembers the old node could take it for unchanged.
+ */
+const NONE = "0".repeat(39);
 
 /** How often the node's data have been written; undefined where there is no node. */
 type Version = number | undefined;
@@ -130,6 +157,19 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     return (await this.#look(checkResource(resource))).highest;
   }
 
+  /** Clears the node if it still holds this token. Not part of the interface: holders never call it. */
+  async reset(resource: string, highest: bigint): Promise<boolean> {
+    const { highest: found, mark } = await this.#look(resource);
+    if (found === undefined || mark === undefined) return true;
+    if (found !== highest) return false;
+    return this.#ask(resource, "writes", async (call) => {
+      const reply = await call.send(setData(this.#settings.names.highest(resource), NONE, mark));
+      if (reply.error === ERROR.badVersion) return false;
+      expectOk(reply, call);
+      return true;
+    });
+  }
+
   close(): Promise<void> {
     return this.#reader.close();
   }
@@ -154,7 +194,8 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
       if (reply.error === ERROR.noNode) return { highest: undefined, mark: undefined };
       expectOk(reply, call);
       const { data, stat } = readDataAndStat(reply.body);
-      return { highest: storedToken(data, path), mark: stat.version };
+      const highest = data === NONE ? undefined : storedToken(data, path);
+      return { highest, mark: stat.version };
     });
   }
 

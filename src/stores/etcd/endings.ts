@@ -44,7 +44,8 @@ export async function release(
   const { answer, doubtful } = await transactions.ask(resource, transaction, limitMs);
   if (answer.succeeded) return { kind: "released" };
   const [alive, revoked] = answer.answers.map(({ kvs }) => kvs[0]);
-  // An earlier copy of this request may have done it: with the session alive and no revocation, nobody else can have.
+  // An earlier copy of this request may have done it: with the session alive and no revocation, nobody else can have. A holder
+  // that has acknowledged a revocation knows that the lease is lost, whatever this answers.
   const wasUs = doubtful && alive !== undefined && revoked?.value.toString() !== String(token);
   return { kind: wasUs ? "released" : "notHeld" };
 }

@@ -10,6 +10,7 @@
 // where an answer did not come in time or a second member was asked, and only then is a mark put: before such a grant
 // is answered, and before a refusal that ends the attempt. All of it is on the session's lease and goes with it.
 
+import type { Clock } from "../../async/clock.ts";
 import { isLeaseMissing } from "../../clients/etcd/failures.ts";
 import type { Compare, KeyValue, Op, Txn, TxnAnswer } from "../../clients/etcd/kv.ts";
 import type { Members } from "../../clients/etcd/members.ts";
@@ -25,6 +26,7 @@ export interface GrantParts {
   readonly names: Names;
   readonly attempts: Attempts;
   readonly transactions: Transactions;
+  readonly clock: Clock;
   now(): number;
 }
 
@@ -94,10 +96,11 @@ function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt)
   const waiter = names.waiter(resource, attempt);
   const mark = session.mark(attempt);
   const name = Buffer.from(attempt);
-  const record = Buffer.from(encodeRecord({ holderId, sessionId, attempt, value }));
+  const grantedAtMs = parts.clock.wallNow();
+  const record = encodeRecord({ holderId, sessionId, attempt, value, grantedAtMs });
   const isThere: Compare = { key: session.key, target: "create", is: ">", than: 0n };
   const isUnmarked = isAbsent(mark);
-  const take: Op[] = [{ put: { key: holder, value: record, lease } }];
+  const take: Op[] = [{ put: { key: holder, value: Buffer.from(record), lease } }];
   if (state.underWay > 0) take.push(...markOps(parts, request));
   if (state.since !== undefined) {
     take.push({ remove: { key: waiter } });
@@ -112,7 +115,7 @@ function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt)
     const join: Op = { put: { key: waiter, value: name, lease } };
     const isNew = [isThere, isUnmarked, isAbsent(waiter)];
     const unlessOurs: Txn = {
-      when: [{ key: holder, target: "value", is: "=", than: record }],
+      when: isRecord(holder, record),
       yes: [],
       no: [{ txn: { when: isNew, yes: [join], no: [] } }],
     };
@@ -122,6 +125,20 @@ function transactionOf(parts: GrantParts, request: GrantRequest, state: Attempt)
   // What was granted before is not granted again: it is held still, or has ended.
   if (state.wasGranted) when.push({ key: holder, target: "create", is: ">", than: 0n });
   return { when, yes: take, no: look };
+}
+
+/**
+ * The key has this record, or that of another copy of the same request: they differ only in the time of the grant, which is
+ * the number at the end.
+ */
+function isRecord(key: Uint8Array, record: string): Compare[] {
+  const start = record.slice(0, record.lastIndexOf(":") + 1);
+  // The colon follows the digits in ASCII, so this is behind every text that continues `start` with a digit.
+  const end = `${start}:`;
+  return [
+    { key, target: "value", is: ">", than: Buffer.from(start) },
+    { key, target: "value", is: "<", than: Buffer.from(end) },
+  ];
 }
 
 /** Nobody waits; or, for one who waits, nobody does since before; or it was free for so long that anyone may. */

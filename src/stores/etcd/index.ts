@@ -81,12 +81,12 @@ class EtcdStore implements Store {
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, limitMs } = request;
+    const { sessionId, withdrawn, acknowledged, limitMs } = request;
     // One that fails is named again by the next renewal; it must not put this one in doubt.
     const given = withdrawn.map((attempt) =>
       this.withdraw({ sessionId, limitMs, ...attempt }).catch(() => undefined),
     );
-    const renewing = renewSession(this.#inside, { sessionId, limitMs });
+    const renewing = renewSession(this.#inside, { sessionId, acknowledged, limitMs });
     const [outcome] = await Promise.all([renewing, ...given]);
     return outcome;
   }

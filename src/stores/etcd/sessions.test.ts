@@ -59,7 +59,7 @@ test("a session that was not renewed is forgotten when the next one opens, a ren
     parts.attempts.at(sessionId, "1").wasGranted = true;
   }
   now = 1_500;
-  await renewSession(parts, { sessionId: "renewed", limitMs: 100 });
+  await renewSession(parts, { sessionId: "renewed", acknowledged: [], limitMs: 100 });
   now = 2_500;
   await openSession(parts, { ...request, sessionId: "next" });
   expect(parts.attempts.find("renewed", "1")).toBeDefined();

@@ -6,7 +6,12 @@ import type { Txn } from "../../clients/etcd/kv.ts";
 import type { Names, SessionNames } from "../../clients/etcd/names.ts";
 import { leaseGrant, leaseRevoke, txn } from "../../clients/etcd/rpc.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import type { OpenSessionRequest, RenewOutcome, SessionRequest } from "../contract.ts";
+import type {
+  OpenSessionRequest,
+  RenewOutcome,
+  RenewRequest,
+  SessionRequest,
+} from "../contract.ts";
 import type { Attempts } from "./attempts.ts";
 import { type RenewalParts, renewed } from "./renewal.ts";
 
@@ -54,7 +59,7 @@ async function open(parts: SessionParts, request: OpenSessionRequest): Promise<n
   }
   if (granted !== undefined) return granted * 1_000;
   // It was there before: by an earlier copy of this request. Its time counts from now only when it is renewed.
-  const outcome = await renewed(parts, session, endsAt - now());
+  const outcome = await renewed(parts, session, { acknowledged: [], limitMs: endsAt - now() });
   if (outcome.kind === "renewed") return outcome.ttlMs;
   throw endedTooSoon();
 }
@@ -66,10 +71,11 @@ function endedTooSoon(): StoreUnavailableError {
 
 export async function renewSession(
   parts: SessionParts,
-  { sessionId, limitMs }: SessionRequest,
+  request: Omit<RenewRequest, "withdrawn">,
 ): Promise<RenewOutcome> {
+  const { sessionId } = request;
   const { attempts, names, now } = parts;
-  const outcome = await renewed(parts, names.session(sessionId), limitMs);
+  const outcome = await renewed(parts, names.session(sessionId), request);
   if (outcome.kind === "gone") attempts.forgetSession(sessionId);
   else attempts.keepSession(sessionId, now() + outcome.ttlMs);
   return outcome;

@@ -1,16 +1,18 @@
 // What readers see of leases: records of the key space, and what is left of their time. etcd tells a lease's time in
 // whole seconds, rounded down; told on is the latest end that this can mean, so that nobody looks again too early.
 
+import type { Clock } from "../../async/clock.ts";
 import type { KeyValue } from "../../clients/etcd/kv.ts";
 import type { Members } from "../../clients/etcd/members.ts";
 import { behind, type Names } from "../../clients/etcd/names.ts";
 import { leaseTimeToLive, range } from "../../clients/etcd/rpc.ts";
-import { decodeRecord } from "../../core/record.ts";
+import { decodeRecord, heldForMs } from "../../core/record.ts";
 import type { LeaseView, ListPage, ListRequest, ReadAnswer, ReadRequest } from "../contract.ts";
 
 export interface ViewParts {
   readonly members: Members;
   readonly names: Names;
+  readonly clock: Clock;
   now(): number;
 }
 
@@ -59,7 +61,7 @@ export async function list(
 
 /** Asks for the time of each session once. With `lenient`, one that cannot be asked for counts as over. */
 export async function views(
-  { members, names }: ViewParts,
+  { members, names, clock }: ViewParts,
   kvs: readonly KeyValue[],
   limitMs: number,
   lenient = false,
@@ -75,11 +77,14 @@ export async function views(
     }
   };
   await Promise.all(leases.map(ask));
-  return kvs.map(({ key, value, createRevision: token, lease }) => {
-    const record = decodeRecord(value.toString());
-    const { holderId, sessionId } = record;
+  const wallMs = clock.wallNow();
+  return kvs.map(({ key, value: text, createRevision: token, lease }) => {
+    const { holderId, sessionId, value, ...granted } = decodeRecord(text.toString());
     const expiresInMs = left.get(lease) ?? 0;
-    const holder = { holderId, sessionId, token, value: record.value, expiresInMs };
+    const holder = {
+      ...{ holderId, sessionId, token, value, expiresInMs },
+      heldForMs: heldForMs(granted, wallMs),
+    };
     return { resource: names.resourceOf(key), holder };
   });
 }

@@ -91,7 +91,8 @@ test("what a late copy was granted leaves no place in line", async () => {
   // An answer got lost before, and since then it waits.
   Object.assign(attempts.at(sessionId, "mine"), { underWay: 1, since: 3n });
   const transactions = {} as Transactions;
-  const parts = { members, names, attempts, transactions, now: () => 0 };
+  const clock = new ManualClock();
+  const parts = { members, names, attempts, transactions, clock, now: () => 0 };
   const wish = { ...request, holderId: "h", value: undefined, queue: true };
   expect(await grant(parts, wish)).toEqual({ kind: "granted", token: 4n });
   const removed = (op: Op): string => ("remove" in op ? String(op.remove.key) : "");

@@ -41,8 +41,8 @@ interface Session {
   readonly id: string;
   readonly ttlMs: number;
   expiresAt: number;
-  /** Leases of this session that were revoked: told at every renewal. */
-  readonly revoked: LeaseRef[];
+  /** Leases of this session that were revoked: reported at every renewal until one acknowledges them. */
+  readonly revoked: Map<string, LeaseRef>;
   /** Attempts that were granted, the newest last: none is granted again, however late a copy of its request comes. */
   readonly granted: Set<string>;
 }
@@ -59,6 +59,7 @@ interface Entry {
         readonly token: bigint;
         readonly holderId: string;
         readonly value: unknown;
+        readonly grantedAt: number;
       }
     | undefined;
   /** Since when nobody holds it, by the store's clock. */
@@ -139,7 +140,7 @@ class MemoryStore implements Store {
       id,
       ttlMs,
       expiresAt: this.#clock.now() + ttlMs,
-      revoked: [],
+      revoked: new Map(),
       granted: new Set(),
     });
     return { ttlMs };
@@ -163,7 +164,8 @@ class MemoryStore implements Store {
     entry.token = token;
     entry.lastAttempt = request.attempt;
     remember(session.granted, request.attempt);
-    entry.held = { session, token, holderId: request.holderId, value: request.value };
+    const { holderId, value } = request;
+    entry.held = { session, token, holderId, value, grantedAt: this.#clock.now() };
     leaveQueue(entry, session.id, request.attempt);
     this.#backend.changed();
     return { kind: "granted", token };
@@ -174,8 +176,9 @@ class MemoryStore implements Store {
     const session = this.#session(request.sessionId);
     if (session === undefined) return { kind: "gone" };
     for (const lost of request.withdrawn) await this.withdraw({ ...request, ...lost });
+    for (const ref of request.acknowledged) session.revoked.delete(nameOf(ref));
     session.expiresAt = this.#clock.now() + session.ttlMs;
-    return { kind: "renewed", ttlMs: session.ttlMs, gone: [...session.revoked] };
+    return { kind: "renewed", ttlMs: session.ttlMs, gone: [...session.revoked.values()] };
   }
 
   async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
@@ -247,7 +250,7 @@ class MemoryStore implements Store {
     const entry = this.#backend.entries.get(request.resource);
     const held = entry && this.#holding(entry);
     if (!entry || held?.token !== request.token) return { kind: "notHeld" };
-    held.session.revoked.push({ resource: request.resource, token: request.token });
+    held.session.revoked.set(nameOf(request), { resource: request.resource, token: request.token });
     this.#free(entry);
     return { kind: "revoked" };
   }
@@ -318,8 +321,9 @@ class MemoryStore implements Store {
     const held = entry && this.#holding(entry);
     if (!entry || !held) return undefined;
     const { session, token, holderId, value } = held;
-    const expiresInMs = session.expiresAt - this.#clock.now();
-    return { holderId, sessionId: session.id, token, value, expiresInMs };
+    const now = this.#clock.now();
+    const [expiresInMs, heldForMs] = [session.expiresAt - now, now - held.grantedAt];
+    return { holderId, sessionId: session.id, token, value, expiresInMs, heldForMs };
   }
 
   #heldWith(prefix: string): LeaseView[] {
@@ -360,6 +364,10 @@ class MemoryStore implements Store {
       else look();
     });
   }
+}
+
+function nameOf({ resource, token }: LeaseRef): string {
+  return `${token} ${resource}`;
 }
 
 function remember(granted: Set<string>, attempt: string): void {

@@ -48,7 +48,7 @@ BEGIN${prepareGrant}
     WHERE ${isLive}
   ), taken AS (
     UPDATE "{schema}".lease AS x SET token = ${nextToken},
-      session = f.session, attempt = f.attempt, record = f.record
+      session = f.session, attempt = f.attempt, record = f.record, granted = clock_timestamp()
     FROM free f WHERE x.resource = f.resource
     RETURNING x.resource, x.attempt, x.token
   )

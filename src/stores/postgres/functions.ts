@@ -1,6 +1,6 @@
 // The granting and its kin as functions in the database: each request is one statement and so one round trip and one
 // transaction, and inside it every step sees what was committed before it. "Live" always means: not ended, and the
-// database's clock is before its end. Locks are taken in one order: lease, waiter, session; then nothing deadlocks.
+// database's clock is before its end. Locks are taken in one order: lease, waiter, session, revocation; then nothing deadlocks.
 // Answers are one text: a word, and behind it what belongs to it.
 
 import { ERA_GAP } from "../../core/era.ts";
@@ -33,7 +33,7 @@ const NEXT_TOKEN = `
         ELSE greatest("{schema}".current_floor(), "{schema}".clock_token()) END`;
 const TAKE = `
     token = ${NEXT_TOKEN},
-    session = p_session, attempt = p_attempt, record = p_record`;
+    session = p_session, attempt = p_attempt, record = p_record, granted = clock_timestamp()`;
 
 const WATCHED = `EXISTS (SELECT FROM "{schema}".watcher w WHERE w.until > clock_timestamp())`;
 const TELL = `setting := pg_notify('{channel}', 'r' || p_resource)::text;`;
@@ -230,7 +230,7 @@ BEGIN${PREPARE}
   RETURN 'withdrawn';
 END $$;
 
--- Ends a lease that somebody else holds. Its session is told at every renewal.
+-- Ends a lease that somebody else holds. The renewals of its session report it until one of them acknowledges it.
 CREATE OR REPLACE FUNCTION "{schema}".revoke(p_resource text, p_token numeric, p_limit_ms bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -272,7 +272,7 @@ END $$;
 -- One statement for all leases of a session. An expired or ended session stays so, whatever its row says later (S4). The
 -- answer has the floor of the era, so that the holder notices a failover, and the resources that the session waits for and
 -- that are free, in case a notification was lost.
-CREATE OR REPLACE FUNCTION "{schema}".renew(p_session text, p_withdrawn text, p_limit_ms bigint)
+CREATE OR REPLACE FUNCTION "{schema}".renew(p_session text, p_withdrawn text, p_acknowledged text, p_limit_ms bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   setting text;
@@ -286,6 +286,10 @@ BEGIN${PREPARE_GRANT}
   UPDATE "{schema}".session AS s SET expires = clock_timestamp() + s.ttl_ms * interval '1 ms'
   WHERE s.id = p_session AND ${LIVE} RETURNING s.ttl_ms::text INTO ttl;
   IF ttl IS NULL THEN RETURN 'gone'; END IF;
+  IF p_acknowledged <> '[]' THEN
+    DELETE FROM "{schema}".revocation r USING json_array_elements(p_acknowledged::json) a
+    WHERE r.session = p_session AND r.resource = a->>'resource' AND r.token = (a->>'token')::numeric;
+  END IF;
   RETURN (SELECT json_build_object('ttlMs', ttl, 'floor', era_floor::text, 'gone',
       coalesce(json_agg(json_build_object('resource', r.resource, 'token', r.token::text)), '[]'), 'free',
       (SELECT coalesce(json_agg(w.resource), '[]') FROM "{schema}".waiter w JOIN "{schema}".lease l ON l.resource = w.resource
@@ -304,8 +308,8 @@ DECLARE
 BEGIN${PREPARE}
   WITH mine AS (DELETE FROM "{schema}".waiter w WHERE w.session = p_session RETURNING w.resource)
   SELECT array_agg(mine.resource) INTO waited FROM mine;
-  DELETE FROM "{schema}".revocation WHERE session = p_session;
   UPDATE "{schema}".session SET ended = clock_timestamp() WHERE id = p_session AND ended IS NULL;
+  DELETE FROM "{schema}".revocation WHERE session = p_session;
   PERFORM "{schema}".tell_turn(told.resource)
   FROM (SELECT json_array_elements_text(p_held::json) UNION SELECT unnest(waited)) AS told (resource);
   RETURN 'ended';

@@ -7,7 +7,7 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { functionsSql } from "./functions.ts";
 
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 /** Names are put into statements as they are, so only those pass that need no quoting. */
 export function checkSchema(schema: unknown): string {
@@ -59,8 +59,17 @@ CREATE TABLE IF NOT EXISTS "{schema}".lease (
   record text NOT NULL,
   freed timestamptz NOT NULL,
   -- Whether somebody may be waiting: never false while somebody is.
-  queued boolean NOT NULL DEFAULT false
+  queued boolean NOT NULL DEFAULT false,
+  -- When the newest grant was made, for readers. Null before the first one, and in rows from before version 4.
+  granted timestamptz
 ) WITH (fillfactor = 50);
+-- A table from before version 4. ADD COLUMN IF NOT EXISTS would lock the table each time.
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute
+      WHERE attrelid = '"{schema}".lease'::regclass AND attname = 'granted') THEN
+    ALTER TABLE "{schema}".lease ADD COLUMN granted timestamptz;
+  END IF;
+END $$;
 
 CREATE TABLE IF NOT EXISTS "{schema}".waiter (
   place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -71,7 +80,7 @@ CREATE TABLE IF NOT EXISTS "{schema}".waiter (
 CREATE INDEX IF NOT EXISTS waiter_by_resource ON "{schema}".waiter (resource, place);
 CREATE INDEX IF NOT EXISTS waiter_by_session ON "{schema}".waiter (session);
 
--- Leases that were revoked, until their session has ended: its renewals tell them.
+-- Leases that were revoked. Renewals report them until the holder acknowledges them or its session ends.
 CREATE TABLE IF NOT EXISTS "{schema}".revocation (
   session text COLLATE "C" NOT NULL,
   resource text COLLATE "C" NOT NULL,

@@ -15,7 +15,7 @@ export const CALL = {
     'SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint) AS answer',
   grant: `SELECT "{schema}".acquire($1::text, $2::text, $3::text, $4::text, $5::text::boolean, $6::text::bigint) AS answer`,
   grants: `SELECT "{schema}".acquire_free($1::text::text[], $2::text::text[], $3::text::text[], $4::text::text[], $5::text::bigint) AS answer`,
-  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text::bigint) AS answer',
+  renew: 'SELECT "{schema}".renew($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
   release:
     'SELECT "{schema}".release($1::text, $2::text, $3::text::numeric, $4::text::bigint) AS answer',
   releases:
@@ -31,7 +31,8 @@ export const CALL = {
 
 const COLUMNS = `
   l.resource, l.token::text AS token, l.record,
-  (extract(epoch FROM s.expires - clock_timestamp()) * 1000)::text AS left_ms`;
+  (extract(epoch FROM s.expires - clock_timestamp()) * 1000)::text AS left_ms,
+  (extract(epoch FROM clock_timestamp() - l.granted) * 1000)::text AS held_ms`;
 const HELD = `
   FROM "{schema}".lease l JOIN "{schema}".session s ON s.id = l.session
   WHERE s.ended IS NULL AND s.expires > clock_timestamp()`;
@@ -107,8 +108,10 @@ function viewOf(row: Row): LeaseView {
   const { holderId, sessionId, value } = decodeRecord(String(row.record));
   const token = parseToken(String(row.token));
   const expiresInMs = Number(row.left_ms);
+  // Below 0 if the server's clock was set back.
+  const heldForMs = row.held_ms == null ? undefined : Math.max(0, Number(row.held_ms));
   return {
     resource: String(row.resource),
-    holder: { holderId, sessionId, token, value, expiresInMs },
+    holder: { holderId, sessionId, token, value, expiresInMs, heldForMs },
   };
 }

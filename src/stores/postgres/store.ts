@@ -149,7 +149,11 @@ export class PostgresStore implements Store {
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, limitMs } = request;
-    const values = [sessionId, JSON.stringify(withdrawn), lockLimit(limitMs)];
+    const acknowledged = request.acknowledged.map(({ resource, token }) => ({
+      ...{ resource, token: formatToken(token) },
+    }));
+    const lists = [JSON.stringify(withdrawn), JSON.stringify(acknowledged)];
+    const values = [sessionId, ...lists, lockLimit(limitMs)];
     const giveUpAt = this.#parts.clock.now() + limitMs;
     const answer = await this.#ask(CALL.renew, values, limitMs);
     if (answer === "gone") {

@@ -9,13 +9,16 @@ import { KEEP_MS, type Script, script } from "./script-library.ts";
 /** Of those who are listed although they are free, how many are looked at when one more may join them. */
 const LOOKED_AT = 4;
 
+/** What takes the place of a record's closing brace: when it was granted, by the server's clock, as core/record.ts writes it. */
+const ENDING = ',"grantedAtMs":%.0f}';
+
 /**
  * A lease is named once at most: everything is read before anything is written. The counter is used while it is exact as a
  * number and not below the last token of the lease.
  */
 const usual = `
 local got = redis.call('MGET', '<base>token', '<base>watched', unpack(KEYS))
-local counter, answers, open, writes, returned = got[1] and tonumber(got[1]), {}, keys - 1
+local counter, answers, open, writes, returned, ending = got[1] and tonumber(got[1]), {}, keys - 1
 if got[3] and not got[2] and counter and counter % 1 == 0 then
   for index = 1, keys - 1 do
     local key, text, claim, state = KEYS[index + 1], got[index + 3], ARGV[index]
@@ -34,10 +37,14 @@ if got[3] and not got[2] and counter and counter % 1 == 0 then
       if last and counter >= tonumber(last) and counter < 9007199254740991
         and not (text and string.find(claim, string.sub(text, from), 1, true)) then
         counter = counter + 1
-        writes = writes or {'<base>token', ''}
+        if not writes then
+          local time = redis.call('TIME')
+          writes = {'<base>token', ''}
+          ending = string.format('${ENDING}', time[1] * 1000 + math.floor(time[2] / 1000))
+        end
         writes[2] = string.format('%.0f', counter)
         writes[#writes + 1] = key
-        writes[#writes + 1] = (text and 'K' or 'H') .. writes[2] .. claim
+        writes[#writes + 1] = (text and 'K' or 'H') .. writes[2] .. string.sub(claim, 1, -2) .. ending
         if state ~= 'L' then redis.call('ZADD', '<base>held', '0', key) end
         returned = returned or state == 'F'
         answers[index] = counter
@@ -102,7 +109,8 @@ local function grant(key, claim, queues)
   redis.call('INCR', counter)
   local token = redis.call('GET', counter)
   if first then redis.call('LREM', base .. 'q:' .. resource, 0, entry(session, attempt)) end
-  lease.session, lease.last, lease.attempt, lease.token, lease.record = session, session, attempt, token, record
+  lease.session, lease.last, lease.attempt, lease.token = session, session, attempt, token
+  lease.record = string.sub(record, 1, -2) .. string.format('${ENDING}', now())
   save(resource, lease)
   redis.call('ZADD', base .. 'held', 0, key)
   tell(resource, 'held ' .. left)

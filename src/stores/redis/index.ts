@@ -4,9 +4,9 @@
 
 import { linkSignals } from "../../async/signals.ts";
 import type { IoredisClient, NodeRedisClient } from "../../clients/redis/wire.ts";
-import { decodeRecord, encodeRecord } from "../../core/record.ts";
+import { decodeRecord, encodeRecord, heldForMs } from "../../core/record.ts";
 import { utf8Length } from "../../core/text.ts";
-import { parseToken } from "../../core/token.ts";
+import { formatToken, parseToken } from "../../core/token.ts";
 import type * as contract from "../contract.ts";
 import type { OpenStore, Store, StoreParts } from "../contract.ts";
 import { Holdings } from "../shared/holdings.ts";
@@ -104,9 +104,10 @@ class RedisStore implements Store {
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, limitMs } = request;
+    const { sessionId, withdrawn, acknowledged, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    const args = [sessionId, ...withdrawn.flatMap(({ resource, attempt }) => [resource, attempt])];
+    const given = withdrawn.flatMap(({ resource, attempt }) => [resource, attempt]);
+    const args = [sessionId, String(acknowledged.length), ...acknowledged.map(encodeRef), ...given];
     const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
     const giveUpAt = this.#parts.clock.now() + limitMs;
     const [kind, ttl, floor = "0", ...revoked] = await this.#run(call);
@@ -114,10 +115,7 @@ class RedisStore implements Store {
       this.#forget(sessionId);
       return { kind: "gone" };
     }
-    const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
-      resource,
-      token: parseToken(token),
-    }));
+    const gone = revoked.map(decodeRef);
     const era = BigInt(floor);
     this.#survivors.note(era);
     // If this question fails, the renewal fails: nobody acts on a lease that a restart may have lost.
@@ -193,13 +191,13 @@ class RedisStore implements Store {
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency, limitMs } = request;
     const keys = [this.#names.lease(resource)];
-    const lease = await this.#run({
+    const [now, ...lease] = await this.#run({
       script: scripts.read,
       keys,
       args: [resource],
       limitMs,
     });
-    const holder = lease.length === 0 ? undefined : holderOf(lease);
+    const holder = now === undefined ? undefined : holderOf(lease, now);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
@@ -210,10 +208,10 @@ class RedisStore implements Store {
     const end = behind === undefined ? "+" : `(${key(behind)}`;
     const args = [startOf(prefix, after, key), end, String(request.limit)];
     const call = { script: scripts.list, keys: [this.#names.held], args, limitMs };
-    const [last, ...held] = await this.#run(call);
+    const [last, now = "", ...held] = await this.#run(call);
     const leases = inGroups(held, 5).map(([resource = "", ...lease]) => ({
       resource,
-      holder: holderOf(lease),
+      holder: holderOf(lease, now),
     }));
     return { leases, next: last === "" ? undefined : last };
   }
@@ -276,14 +274,16 @@ function withLength(name: string): string {
   return `${utf8Length(name)}:${name}`;
 }
 
-function holderOf([
-  sessionId = "",
-  token = "",
-  record = "",
-  left = "",
-]: readonly string[]): contract.HolderView {
-  const { holderId, value } = decodeRecord(record);
-  return { holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) };
+/** `now` is the server's clock when it read the lease. */
+function holderOf(
+  [sessionId = "", token = "", record = "", left = ""]: readonly string[],
+  now: string,
+): contract.HolderView {
+  const { holderId, value, ...granted } = decodeRecord(record);
+  return {
+    ...{ holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) },
+    heldForMs: heldForMs(granted, Number(now)),
+  };
 }
 
 /** Where a listing begins, as Redis takes it: behind `after`, or with the first name that has the prefix. */
@@ -295,6 +295,16 @@ function startOf(
   const isBehind =
     after !== undefined && Buffer.compare(Buffer.from(after), Buffer.from(prefix)) >= 0;
   return isBehind ? `(${key(after)}` : `[${key(prefix)}`;
+}
+
+/** A revocation as it stands in the list of its session. */
+function encodeRef({ resource, token }: contract.LeaseRef): string {
+  return `${formatToken(token)} ${resource}`;
+}
+
+function decodeRef(text: string): contract.LeaseRef {
+  const gap = text.indexOf(" ");
+  return { resource: text.slice(gap + 1), token: parseToken(text.slice(0, gap)) };
 }
 
 function inGroups(texts: readonly string[], size: number): string[][] {

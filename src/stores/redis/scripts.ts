@@ -27,8 +27,9 @@ return {'opened', eraFloor()}
 );
 
 /**
- * KEYS session, revoked. ARGV session, then resource and attempt of each to withdraw. Answers with the ttl, the floor of the era,
- * and resource and token of each lease that was revoked.
+ * KEYS session, revoked. ARGV session, how many revocations are acknowledged, these ("token resource"), then resource and
+ * attempt of each to withdraw. Answers with the ttl, the floor of the era, and each revocation that is not acknowledged.
+ * The holder acknowledges in the order of the list, so each of them is found at its head.
  */
 const renew = script(
   "renew",
@@ -38,7 +39,9 @@ if not session then return {'gone'} end
 local ttl = string.match(session, '^%d+')
 redis.call('PEXPIRE', KEYS[1], ttl + 1)
 redis.call('PEXPIRE', KEYS[2], ttl + 1)
-for index = 2, #ARGV, 2 do withdraw(ARGV[1], ARGV[index], ARGV[index + 1]) end
+local first = 3 + ARGV[2]
+for index = 3, first - 1 do redis.call('LREM', KEYS[2], 1, ARGV[index]) end
+for index = first, #ARGV, 2 do withdraw(ARGV[1], ARGV[index], ARGV[index + 1]) end
 local answer = {'renewed', ttl, eraFloor()}
 for _, text in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do answer[#answer + 1] = text end
 return answer
@@ -83,14 +86,14 @@ return 'ended'
 `,
 );
 
-/** KEYS lease. ARGV resource, token. The renewals of the session tell its holder. */
+/** KEYS lease. ARGV resource, token. The renewals of the session report it until one acknowledges it. */
 const revoke = script(
   "revoke",
   `
 local lease = load(ARGV[1])
 if not lives(lease.session) or lease.token ~= ARGV[2] then return 'notHeld' end
 local revoked = base .. 'v:' .. lease.session
-redis.call('RPUSH', revoked, ARGV[1], ARGV[2])
+redis.call('RPUSH', revoked, ARGV[2] .. ' ' .. ARGV[1])
 redis.call('PEXPIRE', revoked, redis.call('PTTL', base .. 's:' .. lease.session) + 1)
 free(ARGV[1], lease)
 return 'revoked'
@@ -125,20 +128,20 @@ return {string.format('%.0f', math.max(0, lease.freed + ${HEAD_START_MS} - now()
 `,
 );
 
-/** KEYS lease. ARGV resource. */
+/** KEYS lease. ARGV resource. Answers with the server's time, then session, token, record and time left; or with nothing. */
 const read = script(
   "read",
   `
 local lease = load(ARGV[1])
 local left = lease.session and redis.call('PTTL', base .. 's:' .. lease.session) or -2
 if left < 0 then return {} end
-return {lease.session, lease.token, lease.record, tostring(left)}
+return {string.format('%.0f', now()), lease.session, lease.token, lease.record, tostring(left)}
 `,
 );
 
 /**
- * KEYS held. ARGV from and to (as ZRANGEBYLEX takes them), limit. Answers with the last name it came to, or "" at the end, then
- * resource, session, token, record and time left of each lease that is held.
+ * KEYS held. ARGV from and to (as ZRANGEBYLEX takes them), limit. Answers with the last name it came to, or "" at the end, the server's
+ * time, then resource, session, token, record and time left of each lease that is held.
  */
 const list = script(
   "list",
@@ -149,7 +152,7 @@ if #keys > tonumber(ARGV[3]) then
   keys[#keys] = nil
   last = string.sub(keys[#keys], #base + 3)
 end
-local answer = {last}
+local answer = {last, string.format('%.0f', now())}
 for _, key in ipairs(keys) do
   local resource = string.sub(key, #base + 3)
   local lease = load(resource)

@@ -37,7 +37,7 @@ export const SCHEMA: string = `
   ) STRICT;
   CREATE INDEX waiter_by_resource ON waiter (resource, place);
 
-  -- Leases that were revoked, until their session has ended: its renewals tell them.
+  -- Leases that were revoked. Renewals report them until the holder acknowledges them or its session ends.
   CREATE TABLE revocation (
     session TEXT NOT NULL,
     resource TEXT NOT NULL,

@@ -109,7 +109,8 @@ export class SqliteStore implements Store {
     }
     // Taking from a session that is over begins with its death: its next renewal must fail (S4).
     if (row?.session != null) this.#tables.endSession(row.session, at.nowMs);
-    const record = encodeRecord({ holderId, sessionId: session, attempt, value });
+    const granted = { grantedAtMs: at.nowMs, bootId: at.bootId };
+    const record = encodeRecord({ holderId, sessionId: session, attempt, value, ...granted });
     const clock = clockToken(this.#parts.clock.wallNow());
     const token = this.#tables.grant({ resource, session, attempt, record, clock });
     if (head !== undefined) this.#tables.leaveQueue(attempt);
@@ -132,6 +133,7 @@ export class SqliteStore implements Store {
       const ttlMs = this.#tables.prolong(id, at, this.#host.stepMs);
       if (ttlMs === undefined) return { kind: "gone" };
       for (const attempt of request.withdrawn) this.#tables.withdraw(attempt, id, at.nowMs);
+      for (const ref of request.acknowledged) this.#tables.acknowledge(ref, id);
       return { kind: "renewed", ttlMs, gone: this.#tables.revoked(id) };
     });
   }

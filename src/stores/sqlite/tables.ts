@@ -2,7 +2,7 @@
 // above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
 
 import type { Connection, Row, Statement } from "../../clients/sqlite/driver.ts";
-import { decodeRecord } from "../../core/record.ts";
+import { decodeRecord, heldForMs } from "../../core/record.ts";
 import { parseToken } from "../../core/token.ts";
 import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../contract.ts";
 import { firstBehind } from "../shared/prefix.ts";
@@ -90,6 +90,7 @@ const SQL = {
       WHERE waiter.resource = ? AND waiter.place < (SELECT place FROM waiter WHERE attempt = ?) AND ${LIVE}
       LIMIT ${AHEAD_MAX})`,
   addRevocation: "INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)",
+  acknowledge: "DELETE FROM revocation WHERE session = ? AND resource = ? AND token = ?",
   revoked: "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
   held: `
     SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, session.expires_ms
@@ -219,6 +220,11 @@ export class Tables {
     return true;
   }
 
+  /** Deletes a revocation that its holder has processed. */
+  acknowledge({ resource, token }: LeaseRef, session: string): void {
+    this.#sql.acknowledge.run(session, resource, token);
+  }
+
   revoked(session: string): LeaseRef[] {
     const rows = this.#sql.revoked.all(session);
     return rows.map((row) => ({
@@ -274,7 +280,11 @@ function leaseOf(row: Row | undefined): LeaseRow | undefined {
 }
 
 function holderOf(row: Row, at: Moment): HolderView {
-  const { holderId, sessionId, value } = decodeRecord(String(row.record));
-  const token = parseToken(String(row.token));
-  return { holderId, sessionId, token, value, expiresInMs: Number(row.expires_ms) - at.nowMs };
+  const { holderId, sessionId, value, ...granted } = decodeRecord(String(row.record));
+  return {
+    ...{ holderId, sessionId, value, token: parseToken(String(row.token)) },
+    expiresInMs: Number(row.expires_ms) - at.nowMs,
+    // The clock starts anew with every boot, so a reading of another boot says nothing.
+    heldForMs: granted.bootId === at.bootId ? heldForMs(granted, at.nowMs) : undefined,
+  };
 }

@@ -100,7 +100,7 @@ class ZooKeeperStore implements Store {
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, limitMs } = request;
+    const { sessionId, withdrawn, acknowledged, limitMs } = request;
     const session = this.#session(sessionId);
     if (session === undefined) return { kind: "gone" };
     const renewed = async (): Promise<contract.RenewOutcome> => {
@@ -108,7 +108,7 @@ class ZooKeeperStore implements Store {
       const giveBack = withdrawn.map(({ resource, attempt }) =>
         session.withdraw(resource, attempt, limitMs).catch(() => undefined),
       );
-      const [gone] = await Promise.all([session.renew(limitMs), ...giveBack]);
+      const [gone] = await Promise.all([session.renew(acknowledged, limitMs), ...giveBack]);
       session.aliveUntil = this.#clock.now() + session.link.timeoutMs;
       return { kind: "renewed", ttlMs: session.link.timeoutMs, gone };
     };
@@ -173,7 +173,7 @@ class ZooKeeperStore implements Store {
       ]);
       // No age: sync is answered by a leader that may have been replaced without knowing it yet.
       const evidence = { consistency, revision: String(zxid) };
-      return { resource, holder: holder && viewOf(holder), evidence };
+      return { resource, holder: holder && viewOf(holder, this.#clock.wallNow()), evidence };
     });
   }
 
@@ -183,7 +183,7 @@ class ZooKeeperStore implements Store {
     return this.#reader.run(request.limitMs, async (call) => {
       const [, page] = await Promise.all([
         call.send(sync(names.leases)),
-        listPage(call, names, request),
+        listPage(call, { names, clock: this.#clock }, request),
       ]);
       return page;
     });

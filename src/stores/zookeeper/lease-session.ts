@@ -23,6 +23,7 @@ import type { Reply } from "../../clients/zookeeper/wire.ts";
 import { encodeRecord } from "../../core/record.ts";
 import type { GrantOutcome, GrantRequest, LeaseRef } from "../contract.ts";
 import { Bells } from "./bells.ts";
+import { Notices } from "./notices.ts";
 import type { KnownParents } from "./parents.ts";
 import { Place } from "./place.ts";
 import { lookAt } from "./reading.ts";
@@ -61,7 +62,7 @@ export class LeaseSession {
   /** Ended, but a request for its place was never answered and may still arrive: whoever withdraws it looks again. */
   readonly #late = new Map<string, Entry>();
   readonly #turns = new Map<string, Promise<unknown>>();
-  readonly #revoked: LeaseRef[] = [];
+  readonly #notices = new Notices();
   /** How often the session's node had been written when it was last renewed. */
   #renewals = 0;
   #nameOf = 0n;
@@ -90,22 +91,25 @@ export class LeaseSession {
 
   /**
    * One write, however many leases: a majority has confirmed it, and the clock of the session is reset. It has no condition,
-   * so that nobody's revocations can make it fail; but its answer tells whether there were any since the last.
+   * so that nobody's revocations can make it fail; but its answer tells whether there were any since the last. Where there are
+   * acknowledged notices to delete, a second write goes with it.
    */
-  renew(limitMs: number): Promise<readonly LeaseRef[]> {
+  renew(acknowledged: readonly LeaseRef[], limitMs: number): Promise<readonly LeaseRef[]> {
+    this.#notices.acknowledge(acknowledged);
     return this.#within(limitMs, async (call) => {
       await call.resetExpiry();
       const write = (): Promise<Reply> => call.send(setData(this.#node, "", -1));
-      let reply = await write();
+      const [first, isTidy] = await Promise.all([write(), this.#deleteNotices(call)]);
+      let reply = first;
       if (reply.error === ERROR.noNode) {
         await this.#createNodes(call);
         reply = await write();
       }
       expectOk(reply, call);
       const { version } = readStat(reply.body);
-      if (version !== this.#renewals + 1) await this.#readNotices(call);
+      if (version !== this.#renewals + 1 || !isTidy) await this.#readNotices(call);
       this.#renewals = version;
-      return [...this.#revoked];
+      return this.#notices.unacknowledged;
     });
   }
 
@@ -214,22 +218,36 @@ export class LeaseSession {
   }
 
   async #readNotices(call: Call): Promise<void> {
-    const reply = await call.send(getData(this.#parts.names.noticesNode(this.#name)));
-    if (reply.error === ERROR.noNode) return;
+    const reply = await call.send(getData(this.#noticesNode));
+    if (reply.error === ERROR.noNode) {
+      this.#notices.read([], 0);
+      return;
+    }
     expectOk(reply, call);
-    for (const notice of decodeNotices(readDataAndStat(reply.body).data)) {
-      const isOld = (known: LeaseRef): boolean =>
-        known.token === notice.token && known.resource === notice.resource;
-      if (!this.#revoked.some(isOld)) this.#revoked.push(notice);
+    const { data, stat } = readDataAndStat(reply.body);
+    const found = decodeNotices(data);
+    this.#notices.read(found, stat.version);
+    for (const notice of found) {
       const held = this.#held.get(notice.resource);
       if (held?.entry.token === notice.token) this.#end(held.attempt, held.entry);
     }
   }
 
+  /** False when the node has changed since it was read, and nothing was deleted: it has to be read again. */
+  async #deleteNotices(call: Call): Promise<boolean> {
+    const { deletion } = this.#notices;
+    if (deletion === undefined) return true;
+    const { data, version, handled } = deletion;
+    const reply = await call.send(setData(this.#noticesNode, data, version));
+    if (reply.error !== 0) return false;
+    this.#notices.deleted(handled, readStat(reply.body).version);
+    return true;
+  }
+
   /** Also where somebody has deleted one of them. */
   async #createNodes(call: Call): Promise<void> {
-    const { acl, names } = this.#parts;
-    const paths = [this.#node, names.noticesNode(this.#name)];
+    const { acl } = this.#parts;
+    const paths = [this.#node, this.#noticesNode];
     const flags = CREATE.ephemeral;
     const replies = await Promise.all(
       paths.map((path) => call.send(create({ path, data: "", acl, flags }))),
@@ -249,6 +267,10 @@ export class LeaseSession {
 
   get #node(): string {
     return this.#parts.names.sessionNode(this.#name);
+  }
+
+  get #noticesNode(): string {
+    return this.#parts.names.noticesNode(this.#name);
   }
 
   /** Requests of one attempt one after another: the second finds what the first has done. */

@@ -22,7 +22,7 @@ const [holder, behind] = line as [(typeof line)[0], (typeof line)[0]];
 
 /** A place that was created beside others; its listings find it alone. */
 function newPlace(): { place: Place; take(): Promise<unknown> } {
-  const stat = { czxid: 7n, mzxid: 7n, version: 0, childCount: 1 };
+  const stat = { czxid: 7n, mzxid: 7n, mtimeMs: 0, version: 0, childCount: 1 };
   const taken: MultiAnswer = {
     error: 0,
     failedAt: -1,

@@ -2,6 +2,7 @@
 // turn. Nobody can come before the first, so a place that a listing has first, and that exists a moment later, is the holder
 // at that later moment.
 
+import type { Clock } from "../../async/clock.ts";
 import type { Call } from "../../clients/zookeeper/call.ts";
 import {
   ERROR,
@@ -12,6 +13,7 @@ import {
 } from "../../clients/zookeeper/messages.ts";
 import { decodeName, type Names } from "../../clients/zookeeper/names.ts";
 import { expectOk, placesIn } from "../../clients/zookeeper/nodes.ts";
+import { heldForMs } from "../../core/record.ts";
 import type { HolderView, LeaseView, ListPage, ListRequest } from "../contract.ts";
 import { WAITING } from "./place.ts";
 import { decodePlace } from "./record.ts";
@@ -49,19 +51,33 @@ export async function lookAt(call: Call, parent: string): Promise<Look> {
   }
 }
 
-export function viewOf({ data, stat }: Holder): HolderView {
+export function viewOf({ data, stat }: Holder, wallMs: number): HolderView {
   const { timeoutMs, record } = decodePlace(data);
   const { holderId, sessionId, value } = record;
-  // The most that can be left: nobody but the leader knows when the session was last heard of.
-  return { holderId, sessionId, token: stat.czxid, value, expiresInMs: timeoutMs };
+  return {
+    ...{ holderId, sessionId, token: stat.czxid, value },
+    // The most that can be left: nobody but the leader knows when the session was last heard of.
+    expiresInMs: timeoutMs,
+    // The last write to a holder's node is the one that made it the holder: its creation, or the end of its wait.
+    heldForMs: heldForMs({ grantedAtMs: stat.mtimeMs }, wallMs),
+  };
 }
 
 /** How many resources are looked at in one go. */
 const BATCH = 100;
 
-export async function listPage(call: Call, names: Names, request: ListRequest): Promise<ListPage> {
+export interface ViewParts {
+  readonly names: Names;
+  readonly clock: Clock;
+}
+
+export async function listPage(
+  call: Call,
+  parts: ViewParts,
+  request: ListRequest,
+): Promise<ListPage> {
   const { prefix, after, limit } = request;
-  const listing = await call.send(getChildren2(names.leases));
+  const listing = await call.send(getChildren2(parts.names.leases));
   expectOk(listing, call);
   const resources = listing.body
     .texts()
@@ -71,14 +87,20 @@ export async function listPage(call: Call, names: Names, request: ListRequest): 
   const leases: LeaseView[] = [];
   for (let at = 0; at < resources.length && leases.length <= limit; at += BATCH) {
     const batch = resources.slice(at, at + BATCH);
-    const views = await Promise.all(batch.map((resource) => viewAt(call, names, resource)));
+    const views = await Promise.all(batch.map((resource) => viewAt(call, parts, resource)));
     leases.push(...views.filter((view) => view.holder !== undefined));
   }
   const page = leases.slice(0, limit);
   return { leases: page, next: leases.length > limit ? page.at(-1)?.resource : undefined };
 }
 
-export async function viewAt(call: Call, names: Names, resource: string): Promise<LeaseView> {
+export async function viewAt(
+  call: Call,
+  { names, clock }: ViewParts,
+  resource: string,
+): Promise<LeaseView> {
   const { holder } = await lookAt(call, names.parent(resource));
-  return holder === undefined ? { resource } : { resource, holder: viewOf(holder) };
+  return holder === undefined
+    ? { resource }
+    : { resource, holder: viewOf(holder, clock.wallNow()) };
 }

@@ -61,11 +61,11 @@ async function readNews(
     await reader.run(TRY_EVERY_MS, async (call) => {
       if (everything) {
         await call.send(watchBelow(names.leases)).then((reply) => expectOk(reply, call));
-        const views = await readAll(call, names, prefix);
+        const views = await readAll(call, parts, prefix);
         held.clear();
         for (const view of views) held.set(view.resource, view);
       } else if (resources.length === 0) await call.send(exists(names.leases));
-      const views = await Promise.all(resources.map((name) => viewAt(call, names, name)));
+      const views = await Promise.all(resources.map((name) => viewAt(call, parts, name)));
       for (const view of views) {
         if (view.holder === undefined) held.delete(view.resource);
         else held.set(view.resource, view);
@@ -79,10 +79,14 @@ async function readNews(
   }
 }
 
-async function readAll(call: Call, names: Names, prefix: string): Promise<readonly LeaseView[]> {
+async function readAll(
+  call: Call,
+  parts: WatchParts,
+  prefix: string,
+): Promise<readonly LeaseView[]> {
   const limit = Number.MAX_SAFE_INTEGER;
-  await call.send(sync(names.leases));
-  return (await listPage(call, names, { prefix, limit, limitMs: TRY_EVERY_MS })).leases;
+  await call.send(sync(parts.names.leases));
+  return (await listPage(call, parts, { prefix, limit, limitMs: TRY_EVERY_MS })).leases;
 }
 
 /** What has changed since it was last taken: some resources, or possibly all. */

@@ -1,7 +1,7 @@
 // What the suite needs to know about a store, and small helpers that every topic uses. The test runner is handed in, so
 // that authors of stores can use the one they have.
 
-import type { GrantOutcome, Guarantees, Store } from "../../stores/contract.ts";
+import type { GrantOutcome, Guarantees, LeaseRef, Store } from "../../stores/contract.ts";
 
 /** One backend, fresh for one test. */
 export interface StoreHarness {
@@ -139,8 +139,12 @@ export class Client {
     return (await this.store.release({ sessionId, resource, token, limitMs: LIMIT_MS })).kind;
   }
 
-  renew(withdrawn: { resource: string; attempt: string }[] = []): ReturnType<Store["renew"]> {
-    return this.store.renew({ sessionId: this.sessionId, withdrawn, limitMs: LIMIT_MS });
+  renew(
+    withdrawn: { resource: string; attempt: string }[] = [],
+    acknowledged: readonly LeaseRef[] = [],
+  ): ReturnType<Store["renew"]> {
+    const { sessionId } = this;
+    return this.store.renew({ sessionId, withdrawn, acknowledged, limitMs: LIMIT_MS });
   }
 
   withdraw(resource: string, attempt: string): Promise<void> {

@@ -1,6 +1,6 @@
 // Reading, listing and watching: what others see of a lease, and that nobody is shown what is over.
 
-import type { LeaseView } from "../../stores/contract.ts";
+import type { LeaseView, Store } from "../../stores/contract.ts";
 import { type Bench, expect, expectTrue, LIMIT_MS } from "./harness.ts";
 
 export const reading: Record<string, (bench: Bench) => Promise<void>> = {
@@ -23,6 +23,37 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
       expectTrue(left > 0 && left <= most, `between 0 and ${most} ms are left, got ${left}`);
       expect(answer.evidence.consistency, consistency, "the answer says how far it can be trusted");
     }
+  },
+
+  "a view says for how long the lease has been held, and a renewal does not change that": async (
+    bench,
+  ) => {
+    const one = await bench.session(await bench.store(), "one", bench.longMs);
+    const attempt = one.newAttempt();
+    const granting = await timed(bench, one.take("r", { attempt }));
+    await expectHeldSince(bench, granting, "just granted");
+    await bench.harness.sleep(HELD_MS);
+    await expectHeldSince(bench, granting, "a while later");
+    expect((await one.renew()).kind, "renewed", "the session lives");
+    expect((await one.ask("r", { attempt })).kind, "granted", "the same request, repeated");
+    await bench.harness.sleep(HELD_MS);
+    await expectHeldSince(bench, granting, "after a renewal and a repeated request");
+  },
+
+  "the time that a waiter spent in the queue does not count as held": async (bench) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one", bench.longMs);
+    const two = await bench.session(store, "two", bench.longMs);
+    const token = await one.take("r");
+    const attempt = two.newAttempt();
+    expect((await two.ask("r", { attempt, queue: true })).kind, "busy", "one has it");
+    await bench.harness.sleep(HELD_MS);
+    await one.release("r", token);
+    await expectHeldSince(
+      bench,
+      await timed(bench, two.take("r", { attempt })),
+      "taken from the queue",
+    );
   },
 
   "nobody is shown as holder who has released or expired": async (bench) => {
@@ -90,6 +121,50 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     expect(await seen.stop(), ["caught up", "w/first held by keeper"], "nobody, then somebody");
   },
 };
+
+/** Far longer than what two readings of one clock may be apart. */
+const HELD_MS = 400;
+/** How coarse a clock may be, and how far two clocks of one machine may drift apart during a test. */
+const CLOCK_STEP_MS = 60;
+
+/** When something happened: between these two. */
+interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+async function timed(bench: Bench, step: Promise<unknown>): Promise<Span> {
+  const from = bench.harness.now();
+  await step;
+  return { from, to: bench.harness.now() };
+}
+
+/** By another client, in each way in which a lease can be read. */
+async function expectHeldSince(bench: Bench, granting: Span, when: string): Promise<void> {
+  const store = await bench.store();
+  const ways: Record<string, () => Promise<LeaseView | undefined>> = {
+    read: () => store.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS }),
+    list: async () => (await store.list({ prefix: "r", limit: 1, limitMs: LIMIT_MS })).leases[0],
+    watch: () => firstOf(store, "r"),
+  };
+  for (const [way, look] of Object.entries(ways)) {
+    const from = bench.harness.now();
+    const held = (await look())?.holder?.heldForMs;
+    const least = from - granting.to - CLOCK_STEP_MS;
+    const most = bench.harness.now() - granting.from + CLOCK_STEP_MS;
+    expectTrue(
+      held !== undefined && held >= Math.max(0, least) && held <= most,
+      `${way}, ${when}: held for ${least} to ${most} ms, got ${held}`,
+    );
+  }
+}
+
+/** What a watch shows first. */
+async function firstOf(store: Store, prefix: string): Promise<LeaseView | undefined> {
+  const stop = new AbortController();
+  for await (const view of store.watch({ prefix, signal: stop.signal })) return view;
+  return undefined;
+}
 
 interface Watching {
   until(event: string): Promise<void>;

@@ -117,7 +117,9 @@ class Calls {
     const own = this.#known.filter((wanted) => wanted.session === session).slice(-3);
     const withdrawn = this.#chance.isTrue(0.3) ? own.filter(() => this.#chance.isTrue(0.5)) : [];
     const text = JSON.stringify(withdrawn.map(({ resource, attempt }) => ({ resource, attempt })));
-    return [CALL.renew, [session, text, LIMIT_MS]];
+    const refs = this.#granted.slice(-4).filter(() => this.#chance.isTrue(0.3));
+    const acknowledged = refs.map(({ resource, token }) => ({ resource, token }));
+    return [CALL.renew, [session, text, JSON.stringify(acknowledged), LIMIT_MS]];
   };
 
   /** The usual ones more than once. */
@@ -184,7 +186,7 @@ function plain(rows: readonly Row[]): unknown[] {
 }
 
 function plainValue(name: string, value: string | null): unknown {
-  if (value !== null && (name === "left_ms" || name === "wait")) return Number(value);
+  if (value !== null && ["left_ms", "held_ms", "wait"].includes(name)) return Number(value);
   if (name !== "answer" || value?.startsWith("{") !== true) return value;
   const { ttlMs, floor, gone, free } = JSON.parse(value) as {
     ttlMs: string;

@@ -64,7 +64,7 @@ test("L1: one far behind is not forgotten when the holder and all before it die:
   await queueOf(store, ["a", "b", "c"], 1_500);
   const [last] = await queueOf(store, ["last"], LONG_MS);
   await sleep(2_000);
-  const renewal = { sessionId: "last", withdrawn: [], limitMs: LIMIT_MS };
+  const renewal = { sessionId: "last", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS };
   expect((await store.renew(renewal)).kind).toBe("renewed");
   expect(await last?.woken).toBe("last");
   expect(await last?.take()).toBe("granted");

@@ -54,7 +54,8 @@ async function world(server: RedisServer, library: (typeof libraries)[number]): 
       if (outcome.kind !== "granted") throw new Error(outcome.kind);
       return outcome.token;
     },
-    renew: (sessionId) => answered(() => store.renew({ sessionId, withdrawn: [], limitMs: 1_000 })),
+    renew: (sessionId) =>
+      answered(() => store.renew({ sessionId, withdrawn: [], acknowledged: [], limitMs: 1_000 })),
   };
 }
 

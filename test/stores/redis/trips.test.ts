@@ -58,7 +58,7 @@ async function useAllScripts(store: Store): Promise<void> {
   // Nobody has this one, so the look that every wait begins with is the only one.
   const { signal } = new AbortController();
   await store.untilFree({ ...attempt, resource: "free", attempt: "first.2", signal });
-  await store.renew({ ...session, withdrawn: [] });
+  await store.renew({ ...session, withdrawn: [], acknowledged: [] });
   await store.read({ resource: "first", consistency: "linearizable", limitMs: LIMIT_MS });
 }
 
@@ -83,8 +83,11 @@ describe.each(Object.entries(makers))("the user's own %s client", (name, make) =
       const first = { ...session, resource: "r0", token: outcome.token };
       expect(await trips(() => store.release(first))).toEqual([1, { kind: "released" }]);
     }
-    const renewal = await trips(() => store.renew({ ...session, withdrawn: [] }));
+    const renewal = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged: [] }));
     expect(renewal).toEqual([1, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
+    const acknowledged = [{ resource: "r0", token: 1n }];
+    const second = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged }));
+    expect(second).toEqual([1, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
     const question = { resource: "r1", consistency: "linearizable", limitMs: LIMIT_MS } as const;
     expect((await trips(() => store.read(question)))[0]).toBe(1);
     await store.close();

@@ -147,7 +147,12 @@ test("S5: the holder of a lease whose row was deleted learns of it from its next
   await withConsole((connection) => connection.exec("DELETE FROM lease WHERE resource = 'r'"));
   const next = await take(store, "two");
   expect(next).toBeGreaterThan(token);
-  const renewed = await store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+  const renewed = await store.renew({
+    sessionId: "one",
+    withdrawn: [],
+    acknowledged: [],
+    limitMs: LIMIT_MS,
+  });
   expect(renewed).toMatchObject({ kind: "renewed", gone: [{ resource: "r", token }] });
   const release = { sessionId: "one", limitMs: LIMIT_MS };
   expect(await store.release({ ...release, resource: "r", token })).toEqual({ kind: "notHeld" });

@@ -219,7 +219,7 @@ test("S3: a renewal counts from a reading of its own, not from the one that a gr
   expect(await hold(store, "one", "r", 1_000)).toBe(1n);
   clock.at += 900;
   expect(await ask(store, "one", "other")).toBe(1n);
-  await store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+  await store.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const request = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
   expect((await store.read(request)).holder?.expiresInMs).toBe(1_010);
 });
@@ -258,6 +258,17 @@ describe("a reboot", () => {
       limitMs: LIMIT_MS,
     });
     expect(seen.holder?.holderId).toBe("one");
+    // The two boots have no clock in common.
+    expect(seen.holder).toHaveProperty("heldForMs", undefined);
+  });
+
+  test("for how long a lease of this boot has been held is known, also to another process", async () => {
+    const clock = host("boot one", 5_000_000);
+    await hold(await open(clock), "one", "r", 60_000);
+    clock.at += 12_340;
+    const reader = await open(clock);
+    const request = { resource: "r", consistency: "stale", limitMs: LIMIT_MS } as const;
+    expect((await reader.read(request)).holder?.heldForMs).toBe(12_340);
   });
 
   test("S5: a holder of another boot cannot renew: it is told that its session is gone", async () => {
@@ -265,9 +276,10 @@ describe("a reboot", () => {
     expect(await hold(one, "one", "r", 1_000)).toBeTypeOf("bigint");
     const two = await open(host("host two", 1_000));
     expect(await hold(two, "two", "r", 1_000)).toBe("busy");
-    expect((await one.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS })).kind).toBe(
-      "gone",
-    );
+    expect(
+      (await one.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS }))
+        .kind,
+    ).toBe("gone");
   });
 });
 

@@ -88,7 +88,12 @@ test("S3: a renewal through a follower counts in full, also when the follower di
   // The leader hears from the follower who was there lately; after this long, nothing of that is recent.
   await sleep(1_600);
   const sentAt = performance.now();
-  const renewed = await through.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+  const renewed = await through.renew({
+    sessionId: "one",
+    withdrawn: [],
+    acknowledged: [],
+    limitMs: LIMIT_MS,
+  });
   await follower.pause();
   try {
     expect(renewed).toEqual({ kind: "renewed", ttlMs, gone: [] });
@@ -112,13 +117,13 @@ test("with all members listed, a session speaks to the leader, and renews withou
   const store = await opened(root, hostsOf(...ensemble().members));
   const leader = await ensemble().leader();
   await open(store, "one", 10_000);
-  await store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+  await store.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   await using console = await Console.open(leader);
   const names = await console.children(`${root}/sessions`);
   const sid = names.find((name) => /^[0-9a-f]+$/.test(name))?.replace(/^0+/, "") ?? "none";
   const lines = (await leader.word("cons")).split("\n").filter((line) => line.includes(sid));
   expect(lines).toHaveLength(1);
-  await store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+  await store.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const after = (await leader.word("cons")).split("\n").filter((line) => line.includes(sid));
   const portOf = (line = ""): string | undefined => /:(\d+)\[/.exec(line)?.[1];
   expect(portOf(after[0])).toBe(portOf(lines[0]));
@@ -135,7 +140,7 @@ test("through a follower, waiters and grants under way outlive the new connectio
   expect((await store.grant({ ...attempt, holderId: "two", queue: true })).kind).toBe("busy");
   const wait = store.untilFree({ ...attempt, signal: new AbortController().signal });
   const renew = (): Promise<{ kind: string }> =>
-    store.renew({ sessionId: "two", withdrawn: [], limitMs: LIMIT_MS });
+    store.renew({ sessionId: "two", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const names = Array.from({ length: 30 }, (_, index) => `many/${index}`);
   const outcomes = await Promise.all([
     renew(),
@@ -206,7 +211,12 @@ test("S3, S7: a leader that has lost its followers and does not know it yet conf
   for (const follower of followers) await follower.pause();
   try {
     // For 1.5 s it goes on answering what needs no majority.
-    const renewal = store.renew({ sessionId: "one", withdrawn: [], limitMs: 600 });
+    const renewal = store.renew({
+      sessionId: "one",
+      withdrawn: [],
+      acknowledged: [],
+      limitMs: 600,
+    });
     const outcome = await renewal.catch((error: unknown) => error);
     expect(outcome).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
   } finally {

@@ -216,7 +216,7 @@ test("who waits goes on waiting when its connection breaks, and the next two wit
     broken += 1;
     return broken <= 3 ? Promise.reject(new Error("broken")) : undefined;
   };
-  const renewal = { sessionId: "two", withdrawn: [], limitMs: 200 };
+  const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 200 };
   await store.renew(renewal).catch(() => undefined);
   await until("it has connected again", async () => broken > 3, LIMIT_MS);
   await sleep(HEAD_START_MS);
@@ -242,7 +242,7 @@ test("S5: revocations by several at once, during renewals: each is told, and non
     }),
   );
   const renew = (): ReturnType<Store["renew"]> =>
-    store.renew({ sessionId: "one", withdrawn: [], limitMs: LIMIT_MS });
+    store.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const revoked = Promise.all(
     leases.map((lease, index) => revokers[index % 2]?.revoke({ ...lease, limitMs: 20_000 })),
   );

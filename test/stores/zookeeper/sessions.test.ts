@@ -1,10 +1,12 @@
-// Goal: the store forgets sessions that expired without being ended, and a renewal succeeds although a withdrawal that it
-// carries fails. Method: a real server; connections are counted where they are made.
+// Goal: the store forgets sessions that expired without being ended, a renewal succeeds although a withdrawal that it
+// carries fails, and acknowledged revocations are deleted from the server. Method: a real server; connections are counted where they are made.
 
 import { connect as dial, type Socket } from "node:net";
 import { expect, test } from "vitest";
-import type { Message } from "../../../src/clients/zookeeper/messages.ts";
+import { type Message, setData } from "../../../src/clients/zookeeper/messages.ts";
 import { namesOf } from "../../../src/clients/zookeeper/names.ts";
+import type { LeaseRef } from "../../../src/stores/contract.ts";
+import { decodeNotices, encodeNotices } from "../../../src/stores/zookeeper/record.ts";
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
@@ -45,7 +47,7 @@ test("a session that is renewed is not forgotten", async () => {
   await until(
     "more than its first ttl has passed",
     async () => {
-      const renewal = { sessionId: "brief", withdrawn: [], limitMs: LIMIT_MS };
+      const renewal = { sessionId: "brief", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS };
       expect(await store.renew(renewal)).toMatchObject({ kind: "renewed" });
       return performance.now() - openedAt > ttlMs;
     },
@@ -74,6 +76,45 @@ test("a withdrawal that fails does not fail the renewal", async () => {
   const withdrawn = { resource: "r", attempt: "two.1" };
   const withdrawal = store.withdraw({ sessionId: "two", ...withdrawn, limitMs: LIMIT_MS });
   await expect(withdrawal).rejects.toMatchObject({ code: "STORE_UNUSABLE" });
-  const renewal = { sessionId: "two", withdrawn: [withdrawn], limitMs: LIMIT_MS };
+  const renewal = { sessionId: "two", withdrawn: [withdrawn], acknowledged: [], limitMs: LIMIT_MS };
   expect(await store.renew(renewal)).toMatchObject({ kind: "renewed" });
+});
+
+test("acknowledged revocations are deleted from the session's node, also when another one arrives in between", async () => {
+  const root = "/sessions-acknowledged";
+  const store = await opened(zookeeper(), root);
+  await open(store, "one");
+  await using console = await Console.open(zookeeper());
+  const { sessions } = namesOf(root);
+  const [node = ""] = (await console.children(sessions)).filter((name) =>
+    name.endsWith("-revoked"),
+  );
+  const atServer = async (): Promise<LeaseRef[]> =>
+    decodeNotices((await console.read(`${sessions}/${node}`)).data);
+  const revoke = async (attempt: string): Promise<LeaseRef> => {
+    const ref = { resource: "r", token: await take(store, "one", { attempt }) };
+    expect(await store.revoke({ ...ref, limitMs: LIMIT_MS })).toEqual({ kind: "revoked" });
+    return ref;
+  };
+  const renew = async (acknowledged: readonly LeaseRef[]): Promise<unknown> => {
+    const session = { sessionId: "one", limitMs: LIMIT_MS };
+    const outcome = await store.renew({ ...session, withdrawn: [], acknowledged });
+    return outcome.kind === "renewed" ? outcome.gone : outcome;
+  };
+  const first = await revoke("one.1");
+  expect(await renew([])).toEqual([first]);
+  const second = await revoke("one.2");
+  // The node has changed since it was read, so nothing is deleted, and nothing is lost.
+  expect(await renew([first])).toEqual([second]);
+  expect(await atServer()).toEqual([first, second]);
+  // The holder does not repeat what a successful renewal carried.
+  expect(await renew([second])).toEqual([]);
+  expect(await atServer()).toEqual([]);
+  const third = await revoke("one.3");
+  expect(await renew([])).toEqual([third]);
+  // A version that the session does not know, as after a deletion whose answer got lost.
+  await console.send(setData(`${sessions}/${node}`, encodeNotices([third]), -1));
+  expect(await renew([third])).toEqual([]);
+  expect(await renew([])).toEqual([]);
+  expect(await atServer()).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { connect as dial, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { Store } from "../../../src/stores/contract.ts";
+import type { LeaseRef, Store } from "../../../src/stores/contract.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
@@ -83,8 +83,27 @@ test("a grant, a release and the renewal of a hundred leases are one flight each
     const [again, second] = await trips(() => ask(store, "one", `r${lease}`, false, `b${lease}`));
     expect([again, second.kind]).toEqual([single, "granted"]);
   }
-  const renewal = await trips(() => store.renew({ ...session, withdrawn: [] }));
+  const renewal = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged: [] }));
   expect(renewal).toEqual([single, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
+});
+
+test("a renewal that acknowledges revocations is one flight of two messages, and the next one is a single message", async () => {
+  const { store, counts } = await counted(newRoot());
+  await open(store, "one");
+  const granted = await ask(store, "one", "r");
+  const ref = { resource: "r", token: granted.kind === "granted" ? granted.token : 0n };
+  await store.revoke({ ...ref, limitMs: LIMIT_MS });
+  const renew = async (acknowledged: readonly LeaseRef[]): Promise<[Counts, unknown]> => {
+    const before = { ...counts };
+    const session = { sessionId: "one", limitMs: LIMIT_MS };
+    const answer = await store.renew({ ...session, withdrawn: [], acknowledged });
+    const { flights, messages } = counts;
+    const trips = { flights: flights - before.flights, messages: messages - before.messages };
+    return [trips, answer.kind === "renewed" ? answer.gone : answer];
+  };
+  expect((await renew([]))[1]).toEqual([ref]);
+  expect(await renew([ref])).toEqual([{ flights: 1, messages: 2 }, []]);
+  expect(await renew([ref])).toEqual([{ flights: 1, messages: 1 }, []]);
 });
 
 test("a hundred grants at once share their flights", async () => {

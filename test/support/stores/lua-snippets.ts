@@ -179,6 +179,10 @@ const commands: LuaSnippet[] = [
     answer: [2, ["b", "c"]],
   },
   {
+    text: "redis.call('RPUSH', 'k', 'a', 'b', 'a', 'c') return {redis.call('LREM', 'k', 1, 'a'), redis.call('LRANGE', 'k', 0, -1)}",
+    answer: [1, ["b", "a", "c"]],
+  },
+  {
     text: "redis.call('RPUSH', 'k', 'a', 'b') return {redis.call('LPOS', 'k', 'b'), redis.call('LPOS', 'k', 'x'), redis.call('LINDEX', 'k', 0)}",
     answer: [1, null, "a"],
   },

@@ -59,8 +59,8 @@ function dumpOf(db: Database): string[] {
         `session ${id} ${holderId} ${ttlMs} ${expires} ${ended ?? "-"}`,
     ),
     ...[...db.leases.values()].map(
-      ({ resource, token, session, attempt, record, freed, queued }) =>
-        `lease ${resource} ${token} ${session ?? "-"} ${attempt} ${record} ${freed} ${queued}`,
+      ({ resource, token, session, attempt, record, freed, queued, granted }) =>
+        `lease ${resource} ${token} ${session ?? "-"} ${attempt} ${record} ${freed} ${queued} ${granted ?? "-"}`,
     ),
     ...db.revocations.map(
       ({ session, resource, token }) => `revocation ${session} ${resource} ${token}`,
@@ -81,7 +81,8 @@ const DUMP = `
     UNION ALL SELECT 0, 0, concat_ws(' ', 'session', id, holder_id, ttl_ms, ${MICROS("expires")},
       CASE WHEN ended IS NULL THEN '-' ELSE ${MICROS("ended")} END) FROM "{schema}".session
     UNION ALL SELECT 0, 0, concat_ws(' ', 'lease', resource, token, coalesce(session, '-'), attempt, record,
-      ${MICROS("freed")}, queued::text) FROM "{schema}".lease
+      ${MICROS("freed")}, queued::text,
+      CASE WHEN granted IS NULL THEN '-' ELSE ${MICROS("granted")} END) FROM "{schema}".lease
     UNION ALL SELECT 0, 0, concat_ws(' ', 'revocation', session, resource, token) FROM "{schema}".revocation
     UNION ALL SELECT 0, 0, concat_ws(' ', 'watcher', id, ${MICROS("until")}) FROM "{schema}".watcher
     UNION ALL SELECT 1, place, concat_ws(' ', 'waiter', resource, session, attempt) FROM "{schema}".waiter

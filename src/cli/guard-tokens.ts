@@ -1,0 +1,121 @@
+// The highest tokens of a guard of any kind, for `tenure guard reset`. Databases are opened by guarded-database.ts; here are
+// the guards on Redis, etcd, ZooKeeper and files, which have no tables to protect.
+
+import { existsSync } from "node:fs";
+import { quietExperiments } from "../../examples/demo/quiet.ts";
+import { systemParts } from "../runtime/system.ts";
+import type { Options } from "./arguments.ts";
+import { CommandError } from "./command-error.ts";
+import { EXIT } from "./exit-codes.ts";
+import { databaseUrl, type GuardTokens, openDatabase, unreachable } from "./guarded-database.ts";
+import { UsageError } from "./usage-error.ts";
+
+const LIMIT_MS = 5_000;
+
+export async function openTokens(options: Options): Promise<GuardTokens> {
+  const { url, scheme } = databaseUrl(options);
+  const guard = options.text("guard");
+  if (/^rediss?(\+sentinel)?$/.test(scheme)) return openRedis(url, guard);
+  if (scheme === "file") return openFile(url.slice("file:".length), guard);
+  if (url === "" || /^(postgres|postgresql|sqlite)$/.test(scheme)) return openDatabase(options);
+  const isEtcd = scheme === "etcd" || scheme === "etcds";
+  if (!isEtcd && scheme !== "zookeeper") {
+    throw new UsageError(
+      "--database is a postgres:, sqlite:, redis:, etcd:, zookeeper: or file: URL: the place where the guard keeps its tokens.",
+    );
+  }
+  if (guard !== undefined) {
+    throw new UsageError(
+      `Leave --guard out: the path of the ${scheme}: URL is the ${isEtcd ? "prefix" : "root"} of the guard.`,
+    );
+  }
+  return isEtcd ? openEtcd(url) : openZooKeeper(url);
+}
+
+async function openEtcd(url: string): Promise<GuardTokens> {
+  const { etcdGuard, resetHighest } = await import("../guards/etcd/index.ts");
+  const guard = etcdGuard(url);
+  return {
+    highest: (resource) => guard.highest(resource),
+    reset: (resource, highest) => resetHighest(url, resource, { highest }),
+    close: () => guard.close(),
+  };
+}
+
+async function openZooKeeper(url: string): Promise<GuardTokens> {
+  const { resetHighest, zookeeperGuard } = await import("../guards/zookeeper/index.ts");
+  const guard = zookeeperGuard(url);
+  return {
+    highest: (resource) => guard.highest(resource),
+    reset: (resource, highest) => resetHighest(url, resource, { highest }),
+    close: () => guard.close(),
+  };
+}
+
+async function openFile(rest: string, ledger: string | undefined): Promise<GuardTokens> {
+  quietExperiments();
+  const { fileGuard, resetHighest } = await import("../guards/file/index.ts");
+  const path = rest.startsWith("//") ? rest.slice(2) : rest;
+  const { checkPlace } = await import("../clients/sqlite/file-identity.ts");
+  if (path === "") throw new UsageError("A file: URL needs the path of the guarded file.");
+  // As fileGuard() finds it, also through a symbolic link.
+  const place = ledger ?? `${checkPlace(path, { allowNetworkFileSystem: false })}.tenure`;
+  // Opening a ledger that is not there would make one.
+  if (!existsSync(place)) throw new UsageError(`There is no file ${JSON.stringify(place)}.`);
+  const guard = fileGuard(path, { ledger });
+  return {
+    highest: (resource) => guard.highest(resource),
+    reset: (resource, highest) => resetHighest(path, resource, { ledger, highest }),
+    close: () => guard.close(),
+  };
+}
+
+/** On a connection of the store's making, which the guard gets as a client of ioredis. */
+async function openRedis(url: string, prefix: string | undefined): Promise<GuardTokens> {
+  const { redisGuard, resetHighest } = await import("../guards/redis/index.ts");
+  const { placeOf, redisOptionsOf } = await import("../clients/redis/url.ts");
+  const { loadLibrary } = await import("../clients/redis/wire.ts");
+  const { library: name, url: address, prefix: ofStore } = redisOptionsOf(url);
+  if (ofStore !== undefined) {
+    throw new UsageError("prefix in a redis: URL is that of a store. Give --guard PREFIX instead.");
+  }
+  const place = placeOf(address);
+  const library = await loadLibrary(name, place.kind);
+  const silent = `Redis at ${place.shown} gave no answer within ${LIMIT_MS} ms.`;
+  const unchanged = `${silent} Nothing was changed.`;
+  const connecting = library.connect({ place, connectMs: LIMIT_MS, tls: undefined });
+  const wire = await inTime(
+    connecting.catch((error: unknown) => unreachable(place.shown, error)),
+    unchanged,
+  );
+  const script =
+    (command: string) =>
+    (text: string, keys: number, ...words: (string | Buffer)[]): Promise<unknown> =>
+      inTime(
+        wire.send([command, text, String(keys), ...words.map(String)], String(words[0])),
+        `${silent} Whether the guard was reset is unknown: run the command again.`,
+      );
+  const client = {
+    isCluster: wire.isCluster,
+    get: (key: string) => inTime(wire.send(["GET", key], key), unchanged),
+    evalsha: script("EVALSHA"),
+    eval: script("EVAL"),
+  };
+  return {
+    highest: (resource) => redisGuard(client, { prefix }).highest(resource),
+    reset: (resource, highest) => resetHighest(client, resource, { prefix, highest }),
+    close: async () => wire.close(),
+  };
+}
+
+/** The timer also keeps the process alive, which a connection of the store does not. */
+function inTime<T>(answer: Promise<T>, late: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = systemParts().clock.setTimer(
+      () => reject(new CommandError(late, EXIT.unavailable, { code: "DATABASE_UNAVAILABLE" })),
+      LIMIT_MS,
+      { keepAlive: true },
+    );
+    answer.then(resolve, reject).finally(() => timer.cancel());
+  });
+}

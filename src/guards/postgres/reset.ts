@@ -1,0 +1,114 @@
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The trigger that forbids deleting
+// is disabled, used and enabled again in one transaction. ALTER TABLE needs the owner of the table, and its lock keeps every
+// other writer out until the transaction ends, so no other session ever sees the table without its trigger.
+
+import { GuardUnavailableError, InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+import { checkToken, formatToken } from "../../core/token.ts";
+import { checkLimit } from "../guard.ts";
+import { connectionOf, type PostgresTarget } from "./connection.ts";
+import { failure } from "./failures.ts";
+import { GATE } from "./functions.ts";
+import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
+
+export interface ResetOptions {
+  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  readonly highest: bigint;
+  /** The schema of the guard. @default "tenure_guard" */
+  readonly schema?: string | undefined;
+  /**
+   * How long to wait for open transactions that use the guard, in milliseconds. Too small: a short transaction makes the reset
+   * fail. Too large: new terms of all resources of this guard wait that long. @default 10000
+   */
+  readonly waitLimitMs?: number | undefined;
+}
+
+const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, schema: true, waitLimitMs: true };
+const WAIT_LIMIT_MS = 10_000;
+
+/**
+ * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
+ * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store. For
+ * the owner of the guard. Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ */
+export async function resetHighest(
+  target: PostgresTarget,
+  resource: string,
+  options: ResetOptions,
+): Promise<boolean> {
+  const connection = connectionOf(target);
+  checkOptionNames("resetHighest()", options, RESET_OPTIONS);
+  const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
+  const highest = checkToken(options?.highest);
+  const waitMs = checkLimit("waitLimitMs", options.waitLimitMs ?? WAIT_LIMIT_MS);
+  const text = resetSql({ schema, resource: textOf(checkResource(resource)), highest, waitMs });
+  try {
+    const [row] = await connection.run(text);
+    return row?.gone === "true";
+  } catch (error) {
+    throw explained(error, { resource, schema, waitMs });
+  }
+}
+
+interface Reset {
+  readonly schema: string;
+  /** An expression without a dollar sign: it stands between two $$. */
+  readonly resource: string;
+  readonly highest: bigint;
+  readonly waitMs: number;
+}
+
+/**
+ * One message, and so one transaction. The gate is passed first, as admit() does: locks taken in another order than a raise
+ * takes them would end in a deadlock.
+ */
+function resetSql({ schema, resource, highest, waitMs }: Reset): string {
+  return `
+SELECT set_config('lock_timeout', '${waitMs}', true);
+SELECT pg_advisory_xact_lock(${GATE(resource)});
+DO $$
+DECLARE
+  keeper "char" := (SELECT t.tgenabled FROM pg_catalog.pg_trigger t
+    WHERE t.tgrelid = '"{schema}".highest'::regclass AND t.tgname = 'keep_highest');
+BEGIN
+  IF keeper IS NOT NULL THEN
+    ALTER TABLE "{schema}".highest DISABLE TRIGGER keep_highest;
+  END IF;
+  DELETE FROM "{schema}".highest WHERE resource = ${resource} AND token = ${formatToken(highest)};
+  IF keeper = 'A' THEN
+    ALTER TABLE "{schema}".highest ENABLE ALWAYS TRIGGER keep_highest;
+  ELSIF keeper IS NOT NULL THEN
+    ALTER TABLE "{schema}".highest ENABLE TRIGGER keep_highest;
+  END IF;
+END $$;
+SELECT (NOT EXISTS (SELECT FROM "{schema}".highest WHERE resource = ${resource}))::text AS gone`.replaceAll(
+    "{schema}",
+    schema,
+  );
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  "42501": "only the owner of the guard's tables, or a superuser, may reset it",
+  "42P01": "the guard is not in this database. Check the schema",
+  "3F000": "the guard is not in this database. Check the schema",
+};
+
+function explained(
+  error: unknown,
+  { resource, schema, waitMs }: { resource: string; schema: string; waitMs: number },
+): unknown {
+  const { code, message } = error as Error & { readonly code?: string };
+  const reason = REASONS[code ?? ""];
+  if (reason !== undefined) {
+    return new InvalidArgumentError(
+      `The highest token of "${resource}" was not reset: ${reason}. PostgreSQL says: ${message}.`,
+      { resource, cause: error },
+    );
+  }
+  if (code === "55P03" || code === "40P01") {
+    const detail = `transactions that use it stayed open for ${waitMs} ms. Nothing was reset. Stop the processes that write, and try again`;
+    return new GuardUnavailableError({ resource, applied: "no", detail, cause: error });
+  }
+  return failure(error, { resource, schema, step: "commit" });
+}

@@ -1,0 +1,35 @@
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. One script call, which deletes
+// only the token that the caller has seen.
+
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+import { checkToken, padToken } from "../../core/token.ts";
+import { type RedisGuardClient, scriptingOf } from "./client.ts";
+import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
+import { scripts } from "./script.ts";
+
+export interface ResetOptions {
+  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  readonly highest: bigint;
+  /** As given to redisGuard(). @default "tenure:guard" */
+  readonly prefix?: string | undefined;
+}
+
+const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, prefix: true };
+
+/**
+ * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
+ * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
+ * Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ */
+export async function resetHighest(
+  client: RedisGuardClient,
+  resource: string,
+  options: ResetOptions,
+): Promise<boolean> {
+  checkOptionNames("resetHighest()", options, RESET_OPTIONS);
+  const word = padToken(checkToken(options?.highest));
+  const key = keysUnder(options.prefix ?? DEFAULT_PREFIX)(checkResource(resource));
+  const call = { script: scripts.reset, keys: [key], words: () => [word] };
+  return Number(await scriptingOf(client).run(call)) === 0;
+}

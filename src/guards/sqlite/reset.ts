@@ -1,0 +1,72 @@
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The trigger that forbids deleting
+// is dropped and created again in the same transaction, so no other connection ever sees the table without it.
+
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { checkOptionNames, type OptionNames } from "../../core/options.ts";
+import { checkResource } from "../../core/resource.ts";
+import { checkToken, padToken, parseToken } from "../../core/token.ts";
+import {
+  checkDatabase,
+  checkTable,
+  DEFAULT_TABLE,
+  firstOf,
+  type SqliteDatabase,
+} from "./database.ts";
+import { inOneStep } from "./protection.ts";
+import { keepSql } from "./tokens.ts";
+
+export interface ResetOptions {
+  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  readonly highest: bigint;
+  /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
+  readonly table?: string | undefined;
+}
+
+const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, table: true };
+
+/**
+ * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
+ * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
+ * Returns true if no token is recorded any more, and false if the highest is another one.
+ */
+export function resetHighest(
+  database: SqliteDatabase,
+  resource: string,
+  options: ResetOptions,
+): boolean {
+  checkOptionNames("resetHighest()", options, RESET_OPTIONS);
+  checkResource(resource);
+  const highest = checkToken(options?.highest);
+  const table = checkGuardTable(database, options.table);
+  return inOneStep(database, () => {
+    database.exec(`DROP TRIGGER IF EXISTS ${table}_keep_delete`);
+    const remove = database.prepare(`DELETE FROM ${table} WHERE resource = ? AND token = ?`);
+    remove.run(resource, padToken(highest));
+    database.exec(keepSql(table));
+    return readHighest(database, resource, table) === undefined;
+  });
+}
+
+/** The highest token, read without opening a guard: that would create its table. */
+export function readHighest(
+  database: SqliteDatabase,
+  resource: string,
+  table?: string | undefined,
+): bigint | undefined {
+  const name = checkGuardTable(database, table);
+  const row = database
+    .prepare(`SELECT token FROM ${name} WHERE resource = ?`)
+    .get(checkResource(resource));
+  return row === undefined ? undefined : parseToken(String(firstOf(row)));
+}
+
+function checkGuardTable(database: SqliteDatabase, given: string | undefined): string {
+  const table = checkTable(given ?? DEFAULT_TABLE);
+  const columns = checkDatabase(database)
+    .prepare(`SELECT group_concat(name) FROM pragma_table_info('${table}')`)
+    .get();
+  if (firstOf(columns) === "resource,token") return table;
+  throw new InvalidArgumentError(
+    `This database has no guard with the table ${table}. Nothing was changed. Check the file and the name of the table.`,
+  );
+}

@@ -1,0 +1,178 @@
+// Goal: `tenure guard reset` makes a guard of every kind accept the lower tokens of another store, only when it is told to, only
+// for the token that it showed, and says what that costs. Method: the built program on real databases, servers and files.
+// Tokens come from a real store that counts from the wall clock and from a real etcd or ZooKeeper.
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { afterEach, describe, expect, test } from "vitest";
+import { EXIT } from "../../src/cli/exit-codes.ts";
+import { etcdGuard } from "../../src/guards/etcd/index.ts";
+import { fileGuard } from "../../src/guards/file/index.ts";
+import type { Guard } from "../../src/guards/guard.ts";
+import { postgresGuard } from "../../src/guards/postgres/index.ts";
+import { redisGuard } from "../../src/guards/redis/index.ts";
+import { sqliteGuard } from "../../src/guards/sqlite/index.ts";
+import { zookeeperGuard } from "../../src/guards/zookeeper/index.ts";
+import { connect } from "../../src/index.ts";
+import { startEtcd } from "../servers/etcd.ts";
+import { startPostgres } from "../servers/postgres.ts";
+import { startRedis } from "../servers/redis.ts";
+import { useServer } from "../servers/use-server.ts";
+import { startZooKeeper } from "../servers/zookeeper.ts";
+import { useLedgers } from "../support/guards/postgres-guard-harness.ts";
+import { userFiles } from "../support/guards/sqlite-guard-files.ts";
+import { cliWorlds } from "../support/process/cli.ts";
+
+const world = cliWorlds();
+const { newFile, open } = await userFiles();
+const postgres = useServer(startPostgres);
+const redis = useServer(startRedis);
+const etcd = useServer(startEtcd);
+const zookeeper = useServer(startZooKeeper);
+const newLedger = useLedgers(postgres);
+
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+/** A guard on its database, as the program has it; opened anew, it is that of a process that was started again. */
+interface Place {
+  /** What follows `--database`, and perhaps `--guard`. */
+  readonly args: string[];
+  open(): Guard;
+}
+
+const places: Record<string, (folder: string) => Promise<Place>> = {
+  SQLite: async () => {
+    const file = newFile();
+    return { args: [`sqlite:${file}`], open: () => sqliteGuard(open(file)) };
+  },
+  PostgreSQL: async () => {
+    const ledger = await newLedger();
+    const { schema } = ledger;
+    return {
+      args: [postgres().url, "--guard", schema],
+      open: () => postgresGuard(ledger.pool(), { schema }),
+    };
+  },
+  Redis: async () => {
+    const client = new Redis(redis().url);
+    ends.push(() => client.disconnect());
+    const prefix = "{cli-reset}:guard";
+    return { args: [redis().url, "--guard", prefix], open: () => redisGuard(client, { prefix }) };
+  },
+  etcd: async () => ({
+    args: [`${etcd().url}/cli-reset`],
+    open: () => closed(etcdGuard(`${etcd().url}/cli-reset`)),
+  }),
+  ZooKeeper: async () => ({
+    args: [`${zookeeper().url}/cli-reset`],
+    open: () => closed(zookeeperGuard(`${zookeeper().url}/cli-reset`)),
+  }),
+  file: async (folder) => ({
+    args: ["file:./state.json"],
+    open: () => closed(fileGuard(join(folder, "state.json"))),
+  }),
+};
+
+function closed<G extends Guard & { close(): Promise<void> }>(guard: G): G {
+  ends.push(() => guard.close());
+  return guard;
+}
+
+describe.each(Object.entries(places))("a guard on %s", (name, make) => {
+  test("moves from wall-clock tokens to the small ones of a consensus log, after a reset", async () => {
+    const here = world();
+    const place = await make(here.folder);
+    const reset = (...args: string[]) =>
+      here.run(["guard", "reset", "payments", "--database", ...place.args, ...args]);
+    const old = await connect(`sqlite:${join(here.folder, "old.db")}`);
+    const lease = await old.acquire("payments", { guards: [place.open()] });
+    await lease.release();
+    await old.close();
+    const store = name === "etcd" ? zookeeper().url : etcd().url;
+    const tenure = await connect(`${store}/cli-reset-store-${name}`);
+    ends.push(() => tenure.close());
+    const refused = tenure.acquire("payments", { guards: [place.open()] });
+    await expect(refused).rejects.toMatchObject({ code: "STALE_TOKEN", highest: lease.token });
+
+    const unasked = await reset();
+    expect([unasked.exit.code, unasked.err]).toEqual([EXIT.usage, expect.stringMatching("--yes")]);
+    const again = tenure.acquire("payments", { guards: [place.open()] });
+    await expect(again).rejects.toMatchObject({ code: "STALE_TOKEN" });
+
+    const done = await reset("--yes");
+    expect([done.err, done.exit.code]).toEqual(["", EXIT.ok]);
+    expect(done.out).toContain(`payments: it has forgotten token ${lease.token}`);
+    expect(done.out).toContain("also a late write of a former holder");
+    const next = await tenure.acquire("payments", { guards: [place.open()] });
+    expect(await place.open().highest("payments")).toBe(next.token);
+    expect(next.token).toBeLessThan(lease.token);
+
+    const json = await reset("--yes", "--json");
+    expect([json.exit.code, json.json()]).toEqual([
+      EXIT.ok,
+      { resource: "payments", highest: String(next.token), reset: true },
+    ]);
+    const none = await reset("--yes", "--json");
+    expect([none.exit.code, none.json()]).toEqual([
+      EXIT.no,
+      { resource: "payments", reset: false },
+    ]);
+    expect((await reset("--yes")).out).toBe(
+      "No token has been seen for payments; nothing was reset.\n",
+    );
+    await next.release();
+  });
+});
+
+test("bad input is refused with a way out, and nothing is created", async () => {
+  const here = world();
+  const file = newFile();
+  const database = open(file);
+  const tables = () => database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.n;
+  const before = tables();
+  const refused: [string[], RegExp][] = [
+    [["--yes"], /needs RESOURCE/],
+    [["payments", "--yes"], /no guard with the table tenure_guard/],
+    [["payments", "--yes", "--guard", "entry"], /no guard with the table entry/],
+    [["payments", "--yes", "--guard", "a;b"], /plain name/],
+    [["payments", "--yes", "--resource", "payments"], /takes no --resource/],
+    [["payments", "--yes", "--database", "sqlite:./none.db"], /There is no file/],
+    [["payments", "--yes", "--database", "file:./none.json"], /There is no file/],
+    [["payments", "--yes", "--database", "file:"], /needs the path/],
+    [["payments", "--yes", "--database", "memory:"], /postgres:.*redis:.*file:/],
+    [["payments", "--yes", "--database", `${etcd().url}/x`, "--guard", "x"], /Leave --guard out/],
+    [["payments", "--yes", "--database", `${redis().url}?prefix=x`], /--guard PREFIX/],
+    [["payments", "--yes", "--database", postgres().url, "--guard", "none"], /"none" is missing/],
+  ];
+  const isRefused = async ([args, words]: [string[], RegExp]): Promise<void> => {
+    const cli = await here.run(["guard", "reset", ...args], { TENURE_DATABASE: `sqlite:${file}` });
+    expect([args, cli.exit.code, cli.err]).toEqual([
+      args,
+      EXIT.usage,
+      expect.stringMatching(words),
+    ]);
+  };
+  await Promise.all(refused.map(isRefused));
+  expect(tables()).toBe(before);
+  const install = await here.run(
+    ["guard", "install", "entry", "--resource", "r", "--database", redis().url],
+    {},
+  );
+  expect([install.exit.code, install.err]).toEqual([
+    EXIT.usage,
+    expect.stringMatching("only there can tables be protected"),
+  ]);
+});
+
+test.each([
+  "redis://:hush@127.0.0.1:1",
+  "etcd://u:hush@127.0.0.1:1",
+  "zookeeper://u:hush@127.0.0.1:1",
+  "postgres://u:hush@127.0.0.1:1/app",
+])("a server that is not there ends with 69, and the password is not shown: %s", async (url) => {
+  const nowhere = await world().run(["guard", "reset", "payments", "--yes", "--database", url]);
+  expect([nowhere.exit.code, nowhere.out]).toEqual([EXIT.unavailable, ""]);
+  expect(nowhere.err).not.toContain("hush");
+});
