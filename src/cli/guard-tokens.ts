@@ -2,12 +2,12 @@
 // the guards on Redis, etcd, ZooKeeper and files, which have no tables to protect.
 
 import { existsSync } from "node:fs";
-import { quietExperiments } from "../../examples/demo/quiet.ts";
 import { systemParts } from "../runtime/system.ts";
 import type { Options } from "./arguments.ts";
 import { CommandError } from "./command-error.ts";
 import { EXIT } from "./exit-codes.ts";
 import { databaseUrl, type GuardTokens, openDatabase, unreachable } from "./guarded-database.ts";
+import { quietExperiments } from "./quiet.ts";
 import { UsageError } from "./usage-error.ts";
 
 const LIMIT_MS = 5_000;
