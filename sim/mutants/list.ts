@@ -15,12 +15,12 @@ import { ZOOKEEPER_MUTANTS } from "./planted/zookeeper.ts";
 
 export type { Mutant } from "./mutant.ts";
 
-const machine = "core/session-machine.ts";
+const machine = "src/core/session-machine.ts";
 /** The conformance suite, on the models. */
 const modelsTest = "sim/test/models.test.ts";
 const machineTest = "src/core/session-machine.test.ts";
-const lease = "holder/lease.ts";
-const memory = "stores/memory.ts";
+const lease = "src/holder/lease.ts";
+const memory = "src/stores/memory/index.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...ACKNOWLEDGEMENT_MUTANTS,
@@ -34,37 +34,37 @@ export const MUTANTS: readonly Mutant[] = [
   ...ZOOKEEPER_MUTANTS,
   {
     name: "deadline from receipt",
-    file: "holder/session.ts",
+    file: "src/holder/session.ts",
     find: `type: "renewed", now: clock.now(), sentAt, grantedTtlMs`,
     replace: `type: "renewed", now: clock.now(), sentAt: clock.now(), grantedTtlMs`,
   },
   {
     name: "no margin",
-    file: "core/deadline.ts",
+    file: "src/core/deadline.ts",
     find: "confirmation.grantedTtlMs - marginMs",
     replace: "confirmation.grantedTtlMs + 0 * marginMs",
   },
   {
     name: "margin a tenth too small",
-    file: "core/deadline.ts",
+    file: "src/core/deadline.ts",
     find: "confirmation.grantedTtlMs - marginMs",
     replace: "confirmation.grantedTtlMs - 0.9 * marginMs",
   },
   {
     name: "guard off by one",
-    file: "core/token.ts",
+    file: "src/core/token.ts",
     find: "offered >= highest;",
     replace: "offered >= highest - 1n;",
   },
   {
     name: "equal token refused",
-    file: "core/token.ts",
+    file: "src/core/token.ts",
     find: "offered >= highest;",
     replace: "offered > highest;",
   },
   {
     name: "guard does not remember",
-    file: "guards/memory/index.ts",
+    file: "src/guards/memory/index.ts",
     find: "highest.set(source.resource, admit(source, highest.get(source.resource)));",
     replace: "admit(source, highest.get(source.resource));",
   },
@@ -126,7 +126,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a jump while opening is ignored",
-    file: "holder/sessions.ts",
+    file: "src/holder/sessions.ts",
     find: `if (jumps.has("certain")) session.close(false);
       else`,
     replace: "",
@@ -146,13 +146,13 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "release does not wait for work",
-    file: "core/lease-machine.ts",
+    file: "src/core/lease-machine.ts",
     find: "return state.work === 0\n        ? RELEASE",
     replace: "return state.work >= 0\n        ? RELEASE",
   },
   {
     name: "one of two works settles for both",
-    file: "core/lease-machine.ts",
+    file: "src/core/lease-machine.ts",
     find: "return state.work <= 1\n        ? RELEASE",
     replace: "return state.work <= 2\n        ? RELEASE",
   },
@@ -171,32 +171,32 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a grant of an ended session is taken",
-    file: "holder/acquire.ts",
+    file: "src/holder/acquire.ts",
     find: "if (!session.look(clock.now())) return undefined;",
     replace: "",
   },
   {
     name: "attempts are not new",
-    file: "holder/session.ts",
+    file: "src/holder/session.ts",
     find: "this.#attempts += 1;",
     replace: "this.#attempts = 1;",
   },
   {
     name: "an unknown attempt is not withdrawn",
-    file: "holder/acquire.ts",
+    file: "src/holder/acquire.ts",
     find: `if (lease === undefined && atStore !== "nothing")`,
     replace: `if (lease === undefined && atStore === "queued")`,
   },
   {
     name: "close does not release",
-    file: "holder/leases.ts",
+    file: "src/holder/leases.ts",
     find: "await Promise.all(leases.map((lease) => lease.release({ drainMs })));",
     replace:
       "await Promise.all(leases.slice(leases.length).map((lease) => lease.release({ drainMs })));",
   },
   {
     name: "a leader is not told of its loss",
-    file: "election/reign.ts",
+    file: "src/election/reign.ts",
     find: "this.#stopping.abort(signal.reason);",
     replace: "",
   },
@@ -255,49 +255,49 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "etcd: a release of an older token counts",
-    file: "stores/etcd/endings.ts",
+    file: "src/stores/etcd/endings.ts",
     find: "when: [isToken(holder, token), isOurs],",
     replace: "when: [isOurs],",
     store: "etcd",
   },
   {
     name: "etcd: a release frees a successor",
-    file: "stores/etcd/endings.ts",
+    file: "src/stores/etcd/endings.ts",
     find: "when: [isToken(holder, token), isOurs],",
     replace: 'when: [{ key: holder, target: "create", is: ">", than: 0n }],',
     store: "etcd",
   },
   {
     name: "etcd: granted while held",
-    file: "stores/etcd/grants.ts",
+    file: "src/stores/etcd/grants.ts",
     find: "const when = [isThere, isAbsent(holder), isUnmarked,",
     replace: "const when = [isThere, isUnmarked,",
     store: "etcd",
   },
   {
     name: "etcd: a withdrawal takes what is not its own",
-    file: "stores/etcd/endings.ts",
+    file: "src/stores/etcd/endings.ts",
     find: "if (record.sessionId !== sessionId || record.attempt !== attempt) return;",
     replace: "if (record.sessionId !== sessionId) return;",
     store: "etcd",
   },
   {
     name: "etcd: a second more than was granted",
-    file: "stores/etcd/renewal.ts",
+    file: "src/stores/etcd/renewal.ts",
     find: "ttlMs: alive.ttl * 1_000, gone",
     replace: "ttlMs: (alive.ttl + 1) * 1_000, gone",
     store: "etcd",
   },
   {
     name: "etcd: who waits does not hear that nobody holds",
-    file: "stores/etcd/waiting.ts",
+    file: "src/stores/etcd/waiting.ts",
     find: "sight.isHeld = !isDelete;",
     replace: "sight.isHeld = true;",
     store: "etcd",
   },
   {
     name: "etcd: an old reason to overtake counts",
-    file: "stores/etcd/grants.ts",
+    file: "src/stores/etcd/grants.ts",
     find: 'return [{ key: overtakes.key, target: "mod", is: "=", than: overtakes.modRevision }];',
     replace: "return [];",
     store: "etcd",
@@ -305,14 +305,14 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the margin does not grow with a longer ttl",
-    file: "core/deadline.ts",
+    file: "src/core/deadline.ts",
     find: "return marginMs + clockErrorMs * Math.max(0, grantedTtlMs / ttlMs - 1);",
     replace: "return marginMs + 0 * clockErrorMs * grantedTtlMs * ttlMs;",
     store: "etcd",
   },
   {
     name: "a lease behind its end is handed out when guards are raised",
-    file: "holder/raise.ts",
+    file: "src/holder/raise.ts",
     find: "if (clock.now() >= lease.safeUntil) lease.check();",
     replace: "",
     test: "src/holder/raise.test.ts",

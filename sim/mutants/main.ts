@@ -75,7 +75,7 @@ async function plantInCopy(): Promise<void> {
 }
 
 async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
-  const path = join(folder, "src", mutant.file);
+  const path = join(folder, mutant.file);
   const original = readFileSync(path, "utf8");
   if (original.split(mutant.find).length !== 2)
     throw new Error(`"${mutant.name}": its text must be in ${mutant.file} exactly once.`);

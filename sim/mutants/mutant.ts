@@ -3,7 +3,7 @@
 
 export interface Mutant {
   readonly name: string;
-  /** Below src/. */
+  /** Path in the repository. */
   readonly file: string;
   readonly find: string;
   readonly replace: string;

@@ -7,7 +7,7 @@ import { MUTANTS } from "../mutants/list.ts";
 const root = new URL("../..", import.meta.url);
 
 test.each(MUTANTS)("$name", ({ file, find, replace, test: judge }) => {
-  const text = readFileSync(new URL(`src/${file}`, root), "utf8");
+  const text = readFileSync(new URL(file, root), "utf8");
   expect(text.split(find)).toHaveLength(2);
   expect(replace).not.toBe(find);
   expect(judge === undefined || existsSync(new URL(judge, root))).toBe(true);

@@ -7,7 +7,7 @@ const modelsTest = "sim/test/models.test.ts";
 export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   {
     name: "the store forgets a revocation when it reports it",
-    file: "stores/memory/index.ts",
+    file: "src/stores/memory/index.ts",
     find: `    return { kind: "renewed", ttlMs: session.ttlMs, gone: [...session.revoked.values()] };`,
     replace: `    const gone = [...session.revoked.values()];
     session.revoked.clear();
@@ -16,28 +16,28 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the holder acknowledges a revocation that it did not process",
-    file: "holder/session.ts",
+    file: "src/holder/session.ts",
     find: "      for (const ref of answer.gone) this.#loseOne(ref);\n",
     replace: "      if (!this.inDoubt) for (const ref of answer.gone) this.#loseOne(ref);\n",
     test: "src/holder/revocation.test.ts",
   },
   {
     name: "the holder acknowledges nothing",
-    file: "holder/session.ts",
+    file: "src/holder/session.ts",
     find: "      this.#reported = answer.gone;\n",
     replace: "",
     test: "src/holder/revocation.test.ts",
   },
   {
     name: "the holder acknowledges all revocations at once",
-    file: "holder/session.ts",
+    file: "src/holder/session.ts",
     find: "this.#reported.slice(0, ACKNOWLEDGED_MAX)",
     replace: "this.#reported.slice(0, 100 * ACKNOWLEDGED_MAX)",
     test: "src/holder/revocation.test.ts",
   },
   {
     name: "sqlite: an acknowledgement deletes all revocations of the resource",
-    file: "stores/sqlite/tables.ts",
+    file: "src/stores/sqlite/tables.ts",
     find: `"DELETE FROM revocation WHERE session = ? AND resource = ? AND token = ?"`,
     replace: `"DELETE FROM revocation WHERE session = ? AND resource = ? AND token <> -?"`,
     store: "sqlite",
@@ -45,7 +45,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres: an acknowledgement deletes all revocations of the session",
-    file: "../sim/models/postgres/functions.ts",
+    file: "sim/models/postgres/functions.ts",
     find: "revocation.session !== session || !handled.has(nameOf(revocation))",
     replace: "revocation.session !== session && handled.size > 0",
     store: "postgres",
@@ -53,7 +53,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres: an acknowledgement in SQL does not compare the token",
-    file: "stores/postgres/functions.ts",
+    file: "src/stores/postgres/functions.ts",
     find: ` AND r.token = (a->>'token')::numeric;`,
     replace: ";",
     store: "postgres",
@@ -61,7 +61,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "redis: an acknowledgement deletes the oldest revocation",
-    file: "stores/redis/scripts.ts",
+    file: "src/stores/redis/scripts.ts",
     find: "redis.call('LREM', KEYS[2], 1, ARGV[index])",
     replace: "redis.call('LPOP', KEYS[2])",
     store: "redis",
@@ -69,7 +69,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "etcd: an acknowledgement does not compare the token",
-    file: "stores/etcd/renewal.ts",
+    file: "src/stores/etcd/renewal.ts",
     find: `const when = [{ key, target: "value", is: "=", than } as const];`,
     replace: `const when = [{ key, target: "create", is: ">", than: BigInt(than.length) * 0n } as const];`,
     store: "etcd",
@@ -77,7 +77,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "zookeeper: notices are deleted whatever was added since they were read",
-    file: "stores/zookeeper/lease-session.ts",
+    file: "src/stores/zookeeper/lease-session.ts",
     find: "setData(this.#noticesNode, data, version)",
     replace: "setData(this.#noticesNode, data, version && -1)",
     store: "zookeeper",
@@ -85,7 +85,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "zookeeper: notices are not read again when they could not be deleted",
-    file: "stores/zookeeper/lease-session.ts",
+    file: "src/stores/zookeeper/lease-session.ts",
     find: "    if (reply.error !== 0) return false;\n",
     replace: "    if (reply.error !== 0) return true;\n",
     store: "zookeeper",

@@ -8,28 +8,28 @@ const redisTest = "test/stores/redis/eras.test.ts";
 export const ERA_MUTANTS: readonly Mutant[] = [
   {
     name: "an era goes on right above the last known token",
-    file: "core/era.ts",
+    file: "src/core/era.ts",
     find: "  return higher(clock, higher(above, lastKnown + ERA_GAP / 2n));",
     replace: "  return above > clock ? lastKnown + 1n : lastKnown + 2n;",
     test: eraTest,
   },
   {
     name: "two stale replicas start at the same token",
-    file: "core/era.ts",
+    file: "src/core/era.ts",
     find: "  const above = lastKnown + ERA_GAP + ((clock - lastKnown) >> 1n);",
     replace: "  const above = lastKnown + ERA_GAP;",
     test: eraTest,
   },
   {
     name: "a resource that the era has not seen starts at its floor",
-    file: "core/era.ts",
+    file: "src/core/era.ts",
     find: "  return higher(floor, clock);",
     replace: "  return clock < 0n ? clock : floor;",
     test: eraTest,
   },
   {
     name: "redis: another server process goes on with the same era",
-    file: "stores/redis/script-library.ts",
+    file: "src/stores/redis/script-library.ts",
     find: "if server == 'unknown' or string.match(",
     replace: "if server == 'unknown' and string.match(",
     store: "redis",
@@ -37,7 +37,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "redis: a script is loaded without its era",
-    file: "stores/redis/requests.ts",
+    file: "src/stores/redis/requests.ts",
     find: 'this.#evaluate(line, "eval", text, this.#verified(call), answered, failed);',
     replace: 'this.#evaluate(line, "eval", text, call, answered, failed);',
     store: "redis",
@@ -45,7 +45,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "redis: a lost counter starts at 1",
-    file: "stores/redis/grant-scripts.ts",
+    file: "src/stores/redis/grant-scripts.ts",
     find: "if not last then startEra(lease.token or '0')",
     replace: "if not last then redis.call('SET', counter, lease.token or '0')",
     store: "redis",
@@ -53,7 +53,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "sqlite: tokens do not follow the clock",
-    file: "stores/sqlite/tables.ts",
+    file: "src/stores/sqlite/tables.ts",
     find: "DO UPDATE SET token = max(token + 1, excluded.token),",
     replace: "DO UPDATE SET token = token + 1,",
     store: "sqlite",
@@ -61,7 +61,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "sqlite: the holder of a deleted row is not told",
-    file: "stores/sqlite/schema.ts",
+    file: "src/stores/sqlite/schema.ts",
     find: "CREATE TRIGGER lease_deleted AFTER DELETE ON lease WHEN OLD.session IS NOT NULL BEGIN",
     replace: "CREATE TRIGGER lease_deleted AFTER DELETE ON lease WHEN OLD.session IS NULL BEGIN",
     store: "sqlite",
@@ -69,7 +69,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres: a notification of a stranger is believed to be JSON",
-    file: "stores/postgres/notices.ts",
+    file: "src/stores/postgres/notices.ts",
     find: `  } catch {
     return UNKNOWN;
   }

@@ -2,12 +2,12 @@
 
 import type { Mutant } from "../mutant.ts";
 
-const machine = "core/session-machine.ts";
+const machine = "src/core/session-machine.ts";
 const machineTest = "src/core/session-machine.test.ts";
-const lease = "holder/lease.ts";
-const memory = "stores/memory.ts";
-const session = "holder/session.ts";
-const acquire = "holder/acquire.ts";
+const lease = "src/holder/lease.ts";
+const memory = "src/stores/memory/index.ts";
+const session = "src/holder/session.ts";
+const acquire = "src/holder/acquire.ts";
 
 export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
@@ -102,7 +102,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a release that was not confirmed is forgotten",
-    file: "holder/give-back.ts",
+    file: "src/holder/give-back.ts",
     find: "  session.withdrawLater(resource, attempt);\n",
     replace: "  void attempt;\n",
   },
@@ -114,7 +114,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "close does not wait for those who acquire",
-    file: "holder/leases.ts",
+    file: "src/holder/leases.ts",
     find: "await this.#acquiring.none();",
     replace: "",
     test: "src/holder/close.test.ts",
@@ -128,7 +128,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a watch ends behind the answer that it waits for",
-    file: "async/signals.ts",
+    file: "src/async/signals.ts",
     find: "await orAborted(iterator.next(), signal)",
     replace: "await iterator.next()",
     store: "postgres",
@@ -136,7 +136,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the warm-up counts as leading",
-    file: "election/election.ts",
+    file: "src/election/election.ts",
     find: `      await this.#becomeReady(candidacy.signal);
       const lease = await this.#win();`,
     replace: `      const lease = await this.#win();
@@ -145,7 +145,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a leader that resigns is not told to stop",
-    file: "election/reign.ts",
+    file: "src/election/reign.ts",
     find: "    this.#stopping.abort();\n",
     replace: "",
     test: "src/election/election.test.ts",

@@ -2,9 +2,9 @@
 
 import type { Mutant } from "../mutant.ts";
 
-const machine = "core/session-machine.ts";
-const raise = "holder/raise.ts";
-const memory = "stores/memory.ts";
+const machine = "src/core/session-machine.ts";
+const raise = "src/holder/raise.ts";
+const memory = "src/stores/memory/index.ts";
 
 export const LIVENESS_MUTANTS: readonly Mutant[] = [
   {

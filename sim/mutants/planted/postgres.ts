@@ -3,7 +3,7 @@
 
 import type { Mutant } from "../mutant.ts";
 
-const sql = "stores/postgres/functions.ts";
+const sql = "src/stores/postgres/functions.ts";
 const copy = "sim/stores/postgres/functions.ts";
 /** The real server and the model, asked the same. */
 const modelTest = "test/stores/postgres/model.test.ts";
@@ -13,35 +13,35 @@ const hostsTest = "test/stores/postgres/hosts.test.ts";
 export const POSTGRES_MUTANTS: readonly Mutant[] = [
   {
     name: "postgres: a session is said to be longer than it is",
-    file: "stores/postgres/store.ts",
+    file: "src/stores/postgres/store.ts",
     find: "return { ttlMs };",
     replace: "return { ttlMs: ttlMs + limitMs };",
     store: "postgres",
   },
   {
     name: "postgres: the answers of a batch are mixed up",
-    file: "stores/postgres/store.ts",
+    file: "src/stores/postgres/store.ts",
     find: `limitMs)).split(" ");`,
     replace: `limitMs)).split(" ").reverse();`,
     store: "postgres",
   },
   {
     name: "postgres: renewals forget what was withdrawn",
-    file: "stores/postgres/store.ts",
+    file: "src/stores/postgres/store.ts",
     find: "[JSON.stringify(withdrawn), JSON.stringify(acknowledged)]",
     replace: "[JSON.stringify(withdrawn.slice(1)), JSON.stringify(acknowledged)]",
     store: "postgres",
   },
   {
     name: "postgres: the first in line does not look when it is told",
-    file: "stores/postgres/waker.ts",
+    file: "src/stores/postgres/waker.ts",
     find: "if (place === 0) subscription.ring();",
     replace: "if (place === 0) void subscription;",
     store: "postgres",
   },
   {
     name: "postgres: what a failover lost is not looked for",
-    file: "stores/shared/survivors.ts",
+    file: "src/stores/shared/survivors.ts",
     find: "filter(([, held]) => held.floor !== floor)",
     replace: "filter(([, held]) => held.floor === -floor)",
     store: "postgres",
@@ -49,7 +49,7 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres: what a failover has undone is not given back again",
-    file: "stores/postgres/store.ts",
+    file: "src/stores/postgres/store.ts",
     find: "this.#givenBack.doubt(this.#parts.clock.now());",
     replace: "",
     store: "postgres",

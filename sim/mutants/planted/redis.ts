@@ -2,9 +2,9 @@
 
 import type { Mutant } from "../mutant.ts";
 
-const redisGrants = "stores/redis/grant-scripts.ts";
-const redisLibrary = "stores/redis/script-library.ts";
-const redisScripts = "stores/redis/scripts.ts";
+const redisGrants = "src/stores/redis/grant-scripts.ts";
+const redisLibrary = "src/stores/redis/script-library.ts";
+const redisScripts = "src/stores/redis/scripts.ts";
 
 export const REDIS_MUTANTS: readonly Mutant[] = [
   {
@@ -65,14 +65,14 @@ export const REDIS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "redis: scripts are not sent again after a restart",
-    file: "stores/redis/requests.ts",
+    file: "src/stores/redis/requests.ts",
     find: 'replyCode(error) !== "NOSCRIPT") return failed(error);',
     replace: 'replyCode(error) !== "NOSUCH") return failed(error);',
     store: "redis",
   },
   {
     name: "redis: a silent connection is kept",
-    file: "stores/redis/requests.ts",
+    file: "src/stores/redis/requests.ts",
     find: "if (line.heard === heard) this.#silent(line);",
     replace: "if (line.heard < heard) this.#silent(line);",
     store: "redis",
@@ -86,7 +86,7 @@ export const REDIS_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "redis: who could not listen at first never does",
-    file: "stores/redis/channels.ts",
+    file: "src/stores/redis/channels.ts",
     find: "else if (this.#hasFailed) this.#back();",
     replace: "",
     store: "redis",

@@ -2,8 +2,8 @@
 
 import type { Mutant } from "../mutant.ts";
 
-const store = "stores/sqlite/store.ts";
-const tables = "stores/sqlite/tables.ts";
+const store = "src/stores/sqlite/store.ts";
+const tables = "src/stores/sqlite/tables.ts";
 
 export const SQLITE_MUTANTS: readonly Mutant[] = [
   {
@@ -54,7 +54,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "sqlite: after an error of the disk nothing was written",
-    file: "clients/sqlite/failures.ts",
+    file: "src/clients/sqlite/failures.ts",
     find: `applied: committing ? "unknown" : "no",`,
     replace: `applied: committing ? "no" : "no",`,
     store: "sqlite",
@@ -105,7 +105,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "sqlite: who was not told of a write looks much later",
-    file: "stores/sqlite/waker.ts",
+    file: "src/stores/sqlite/waker.ts",
     find: "BLIND_LOOK_MS : IDLE_LOOK_MS;",
     replace: "BLIND_LOOK_MS : 10 * IDLE_LOOK_MS;",
     test: "src/stores/sqlite/waker.test.ts",
@@ -113,7 +113,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "sqlite: nobody is woken by a write",
-    file: "stores/sqlite/waker.ts",
+    file: "src/stores/sqlite/waker.ts",
     find: "    if (this.#looks === 0) return;",
     replace: "    if (this.#looks >= 0) return;",
     store: "sqlite",
