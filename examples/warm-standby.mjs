@@ -6,7 +6,7 @@
 //   curl URL                                  what it has in memory; then kill the primary with -9
 //
 // `prepare` reads the journal and follows it, so that a takeover costs the acquisition alone. Every write goes through a guard
-// that was raised to the new term before the new primary began: a former one that was frozen writes nothing any more.
+// that was advanced to the new term before the new primary began: a former one that was frozen writes nothing any more.
 import { existsSync, readFileSync, unwatchFile, watchFile } from "node:fs";
 import { createServer } from "node:http";
 import { connect, onShutdown } from "tenure";
@@ -64,7 +64,7 @@ const election = tenure.election("journal/primary", {
   },
   lead: async (lease, stopping) => {
     unwatchFile(FILE, readJournal);
-    // The guard is raised, so nobody else can write any more: what is in the file now is everything.
+    // The guard is advanced, so nobody else can write any more: what is in the file now is everything.
     readJournal();
     reign = lease;
     say(`is primary in term ${lease.token} with ${entries.length} entries`);

@@ -118,9 +118,9 @@ export class Life {
     this.#tenure = tenure;
     for (const [index, workload] of workloads.entries()) {
       const own = chance.stream(`workload ${index}`);
-      const raise = (lease: Lease): Promise<void> => resources.raise(program, lease);
+      const advance = (lease: Lease): Promise<void> => resources.advance(program, lease);
       const day = {
-        ...{ tenure, program, plan, stopping, chance: own, guard: { raise } },
+        ...{ tenure, program, plan, stopping, chance: own, guard: { advance } },
         act: (lease: Lease, how: { guarded: boolean; inDoubt: boolean }) =>
           this.#act(program, lease, how),
         note: (happening: Happening) => this.#note(happening),

@@ -38,8 +38,8 @@ export class Resources {
     this.#network.send(from, this.program, () => this.#write(from.name, write, sent));
   }
 
-  /** Raises the guard over the network, for acquire({ guards }). */
-  raise(
+  /** Advances the guard over the network, for acquire({ guards }). */
+  advance(
     from: Program,
     source: { readonly resource: string; readonly token: bigint },
   ): Promise<void> {
@@ -48,9 +48,9 @@ export class Resources {
       const answer = (settle: () => void): void => this.#network.send(this.program, from, settle);
       this.#network.send(from, this.program, () => {
         try {
-          this.#guard.raise({ resource, token });
+          this.#guard.advance({ resource, token });
           this.#remember({ resource, token, guarded: true });
-          this.#trace.note(from.name, { kind: "raised", resource, token });
+          this.#trace.note(from.name, { kind: "advanced", resource, token });
           answer(resolve);
         } catch (error) {
           answer(() => reject(error));

@@ -92,8 +92,8 @@ function tell(event: Traced): string {
       return `its connection for messages is ${event.from > event.at ? "down or late" : "in order"}`;
     case "queued":
       return `waits for ${event.resource}`;
-    case "raised":
-      return `raises the guard of ${event.resource} to ${event.token}`;
+    case "advanced":
+      return `advances the guard of ${event.resource} to ${event.token}`;
     case "wrote":
       return toldWrite(event);
     case "fire":

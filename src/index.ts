@@ -42,6 +42,7 @@ export type {
 export type { ElectionEvent } from "./election/events.ts";
 export type { Leader } from "./election/observe.ts";
 export type { Lead } from "./election/reign.ts";
+export type { Advanceable } from "./holder/advance.ts";
 export { currentLease } from "./holder/context.ts";
 export type { Handover, HandoverOptions } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
@@ -52,7 +53,6 @@ export type {
   ReadOptions,
   WatchOptions,
 } from "./holder/leases.ts";
-export type { Raisable } from "./holder/raise.ts";
 export type { Fire } from "./once/fire.ts";
 export type { OnceOptions, OnceResult, OnceWork, Skipped } from "./once/once.ts";
 export { onShutdown, type ShutdownOptions } from "./shutdown.ts";

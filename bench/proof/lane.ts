@@ -104,7 +104,7 @@ async function trial(lane: Lane, fault: Fault): Promise<number> {
   const lease = await granted;
   // With the bare facts: what the successor's own clock says is not what is tested here.
   const successor = { resource: RESOURCE, token: lease.token };
-  if (lane.isGuarded) await writer.raise(successor);
+  if (lane.isGuarded) await writer.advance(successor);
   await writer.write(successor);
   if (fault === "stopped with full buffers") {
     // They arrive while their sender is still stopped: no check of its own can help any more.

@@ -36,7 +36,7 @@ export interface Writer {
   readonly inFlight: number;
   write(source: TokenSource): Promise<void>;
   /** What acquire({ guards }) would do between the grant and the first write. */
-  raise(source: TokenSource): Promise<void>;
+  advance(source: TokenSource): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         if (guard === undefined) add(source.token);
         else guard.transaction(source, () => add(source.token));
       },
-      raise: async (source) => guard?.raise(source),
+      advance: async (source) => guard?.advance(source),
       close: async () => database.close(),
     };
   },
@@ -70,7 +70,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         if (isGuarded) await guard.append(source, line);
         else appendFileSync(at, line);
       },
-      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      advance: isGuarded ? (source) => guard.advance(source) : unguarded,
       close: () => guard.close(),
     };
   },
@@ -84,7 +84,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         const answer = await (isGuarded ? send(at, { ...init, lease: source }) : fetch(at, init));
         await answer.text();
       },
-      raise: unguarded,
+      advance: unguarded,
       close: unguarded,
     };
   },
@@ -103,7 +103,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
           await guard.script({ resource, token }, lua, { keys: [key], args: [token] });
         }
       },
-      raise: isGuarded ? guard.raise : unguarded,
+      advance: isGuarded ? guard.advance : unguarded,
       close: async () => client.disconnect(),
     };
   },
@@ -123,7 +123,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         if (isGuarded) await guard.transaction(source, (tx) => tx.query(insert, values));
         else await pool.query(insert, values);
       },
-      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      advance: isGuarded ? (source) => guard.advance(source) : unguarded,
       close: () => pool.end(),
     };
   },
@@ -141,7 +141,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         if (isGuarded) await guard.write(source, [{ put: key, value }]);
         else await callEtcd(address, "/v3/kv/put", { key: inBase64(key), value: inBase64(value) });
       },
-      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      advance: isGuarded ? (source) => guard.advance(source) : unguarded,
       close: () => guard.close(),
     };
   },
@@ -160,7 +160,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         if (bare === undefined) await guard.write(source, [{ create: path, sequential: true }]);
         else await bare.send(create({ path, data: "", acl, flags: CREATE.persistentSequential }));
       },
-      raise: isGuarded ? (source) => guard.raise(source) : unguarded,
+      advance: isGuarded ? (source) => guard.advance(source) : unguarded,
       close: async () => {
         await bare?.[Symbol.asyncDispose]();
         await guard.close();

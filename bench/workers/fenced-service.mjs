@@ -10,15 +10,15 @@ const [, , url = ""] = process.argv;
 const LARGE = "x".repeat(20_000_000);
 
 function delayedGuard() {
-  const { raise, highest } = memoryGuard();
+  const { advance, highest } = memoryGuard();
   let calls = 0;
   return {
     highest,
-    raise: async (source) => {
+    advance: async (source) => {
       calls += 1;
       const delayMs = 2 + ((calls * 3) % 5);
       await sleep(delayMs);
-      raise(source);
+      advance(source);
       await sleep(delayMs);
     },
   };

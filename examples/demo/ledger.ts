@@ -42,8 +42,8 @@ export class Ledger {
   }
 
   /** A new holder shuts out the former one before its own first entry. */
-  raise(source: TokenSource): void {
-    this.#guard?.raise(source);
+  advance(source: TokenSource): void {
+    this.#guard?.advance(source);
   }
 
   append(source: TokenSource, entry: Entry): void {

@@ -69,7 +69,7 @@ class Worker {
   async #hold(lease: Lease): Promise<void> {
     report({ type: "granted", token: String(lease.token) });
     try {
-      this.#ledger.raise(lease);
+      this.#ledger.advance(lease);
       await this.#writeUntilToldOtherwise(lease);
       if (this.#handsOver) await this.#handOver(lease);
     } catch (error) {
@@ -85,7 +85,7 @@ class Worker {
     const { signal } = this.#ending;
     for (let count = 1; !signal.aborted; count += 1) {
       if (this.#stallNote !== undefined) {
-        await lease.settled();
+        await lease.confirmed();
         this.#writeLate(lease, this.#stallNote);
         return;
       }
@@ -100,7 +100,7 @@ class Worker {
       report({ type: "wrote", token: String(lease.token) });
     } catch (error) {
       if (!isTenureError(error, "LEASE_IN_DOUBT")) throw error;
-      await lease.settled();
+      await lease.confirmed();
     }
   }
 

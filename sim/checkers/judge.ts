@@ -17,7 +17,7 @@ import {
 import { everyFireRuns, oneRunAFire } from "./once.ts";
 import { firstComeFirstServed, keptForItsTtl, promptGrants } from "./queue.ts";
 import { renewals } from "./renewals.ts";
-import { guardedWrites, guardsAreRaised } from "./resource-side.ts";
+import { guardedWrites, guardsAreAdvanced } from "./resource-side.ts";
 import { conditionalEndings, oneGrantAnAttempt, oneHolder, risingTokens } from "./store-side.ts";
 import { drainsEnd, revocationsAreTold } from "./told.ts";
 
@@ -31,7 +31,7 @@ const CHECKERS: readonly MakeChecker[] = [
   releaseBehindWork,
   lostReignsEnd(LEADER, 1.1 * LONGEST_STEP_MS),
   guardedWrites,
-  guardsAreRaised,
+  guardsAreAdvanced,
   renewals,
   firstComeFirstServed,
   promptGrants,

@@ -1,5 +1,5 @@
-// What reached the resources: behind a guard nothing stale is admitted, and nothing else is refused; a lease that was to raise
-// the guard is handed out when the guard is raised, and not before (S2).
+// What reached the resources: behind a guard nothing stale is admitted, and nothing else is refused; a lease that was to advance
+// the guard is handed out when the guard is advanced, and not before (S2).
 
 import type { MakeChecker } from "./checker.ts";
 
@@ -15,15 +15,15 @@ export const guardedWrites: MakeChecker = () => ({
 });
 
 /** acquire({ guards }): from the moment on that somebody has the lease, the one before is refused. */
-export const guardsAreRaised: MakeChecker = () => {
-  const raised = new Set<string>();
+export const guardsAreAdvanced: MakeChecker = () => {
+  const advanced = new Set<string>();
   return {
     on(event, _facts, report) {
-      if (event.kind === "raised") raised.add(`${event.resource} ${event.token}`);
+      if (event.kind === "advanced") advanced.add(`${event.resource} ${event.token}`);
       if (event.kind !== "held" || !event.withGuards) return;
       const { who, resource, token } = event;
-      if (!raised.has(`${resource} ${token}`))
-        report("S2", `${who} was given ${resource} ${token} before its guard was raised`);
+      if (!advanced.has(`${resource} ${token}`))
+        report("S2", `${who} was given ${resource} ${token} before its guard was advanced`);
     },
   };
 };

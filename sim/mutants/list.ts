@@ -311,10 +311,10 @@ export const MUTANTS: readonly Mutant[] = [
     store: "etcd",
   },
   {
-    name: "a lease behind its end is handed out when guards are raised",
-    file: "src/holder/raise.ts",
+    name: "a lease behind its end is handed out when guards are advanced",
+    file: "src/holder/advance.ts",
     find: "if (clock.now() >= lease.safeUntil) lease.check();",
     replace: "",
-    test: "src/holder/raise.test.ts",
+    test: "src/holder/advance.test.ts",
   },
 ];

@@ -3,7 +3,7 @@
 
 import { StaleTokenError } from "../../src/core/errors.ts";
 import { type MemoryGuard, memoryGuard } from "../../src/guards/memory/index.ts";
-import type { Raisable } from "../../src/holder/raise.ts";
+import type { Advanceable } from "../../src/holder/advance.ts";
 import type { Network } from "../world/network.ts";
 import type { Program } from "../world/program.ts";
 import type { Tale } from "./tale.ts";
@@ -58,12 +58,12 @@ export class Ledger {
   }
 
   /** For acquire({ guards }). */
-  guardFor(from: Program): Raisable {
+  guardFor(from: Program): Advanceable {
     return {
-      raise: ({ resource, token }) =>
+      advance: ({ resource, token }) =>
         new Promise<void>((resolve, reject) => {
           this.#connection(from)(() => {
-            const settle = this.#tried(() => this.#guard.raise({ resource, token }));
+            const settle = this.#tried(() => this.#guard.advance({ resource, token }));
             this.#network.send(this.program, from, () =>
               settle === undefined ? resolve() : reject(settle),
             );

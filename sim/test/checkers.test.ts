@@ -181,16 +181,20 @@ describe("the resource's side", () => {
     expect(findings(wrote("admitted", true, false))).toEqual([]);
   });
 
-  test("S2: a lease that is handed out before the guard is raised that it was to raise", () => {
+  test("S2: a lease that is handed out before the guard is advanced that it was to advance", () => {
     const guarded: Step = [5, "p1", { ...given, withGuards: true }];
-    const raised = (at: number, token = 1n): Step => [at, "p1", { kind: "raised", ...r, token }];
+    const advanced = (at: number, token = 1n): Step => [
+      at,
+      "p1",
+      { kind: "advanced", ...r, token },
+    ];
     const day = (...steps: Step[]): string[] =>
       findings(kept(1, 2_000), grant(2, 1n), ...steps, guarded);
-    expect(day(raised(4))).toEqual([]);
-    const early = ["S2: p1 was given r 1 before its guard was raised"];
+    expect(day(advanced(4))).toEqual([]);
+    const early = ["S2: p1 was given r 1 before its guard was advanced"];
     expect(day()).toEqual(early);
-    expect(day(raised(6))).toEqual(early);
-    expect(day(raised(4, 0n))).toEqual(early);
+    expect(day(advanced(6))).toEqual(early);
+    expect(day(advanced(4, 0n))).toEqual(early);
     expect(findings(kept(1, 2_000), grant(2, 1n), held)).toEqual([]);
   });
 });

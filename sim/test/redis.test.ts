@@ -14,7 +14,7 @@ import { Schedule } from "../world/schedule.ts";
 import { Trace } from "../world/trace.ts";
 
 const nobody: Link = { isDead: false, push: () => undefined, end: () => undefined };
-const raise = ["eval", "return redis.call('INCR', 'k')", "0"];
+const advance = ["eval", "return redis.call('INCR', 'k')", "0"];
 
 function world() {
   const schedule = new Schedule();
@@ -63,9 +63,9 @@ describe("a connection", () => {
     const { connection, pass } = world();
     void connection.connect();
     await pass(10);
-    const answers = Promise.all([connection.send(raise), connection.send(raise)]);
+    const answers = Promise.all([connection.send(advance), connection.send(advance)]);
     await pass(10);
-    const third = connection.send(raise);
+    const third = connection.send(advance);
     await pass(10);
     expect([...(await answers), await third]).toEqual([1, 2, 3]);
   });
@@ -75,11 +75,11 @@ describe("a connection", () => {
     void connection.connect();
     await pass(10);
     network.cut("client", "store");
-    const lost = outcome(connection.send(raise));
+    const lost = outcome(connection.send(advance));
     await pass(100);
     connection.reset();
     expect(await lost).toBe("Connection is closed.");
-    expect(await outcome(connection.send(raise))).toBe("Stream isn't writeable");
+    expect(await outcome(connection.send(advance))).toBe("Stream isn't writeable");
     expect(read()).toEqual({ value: null });
     network.heal("client", "store");
     await pass(10);
@@ -96,7 +96,7 @@ describe("a connection", () => {
     void connection.connect();
     await pass(10);
     callee.isDown = true;
-    const lost = outcome(connection.send(raise));
+    const lost = outcome(connection.send(advance));
     await pass(5_000);
     expect(await lost).toBe("Connection is closed.");
     expect(backs()).toBe(0);
@@ -104,7 +104,7 @@ describe("a connection", () => {
     server.restart();
     await pass(1_100);
     expect(backs()).toBe(1);
-    const answer = connection.send(raise);
+    const answer = connection.send(advance);
     await pass(10);
     expect(await answer).toBe(1);
   });

@@ -2,8 +2,8 @@
 // users would; it ends when the program is told to stop.
 
 import { isTenureError } from "../../src/core/errors.ts";
+import type { Advanceable } from "../../src/holder/advance.ts";
 import type { Lease } from "../../src/holder/lease.ts";
-import type { Raisable } from "../../src/holder/raise.ts";
 import type { Tenure } from "../../src/tenure.ts";
 import type { Plan } from "../faults/plan.ts";
 import type { Chance } from "../world/chance.ts";
@@ -17,7 +17,7 @@ export interface Day {
   readonly chance: Chance;
   readonly stopping: AbortSignal;
   /** The guard of the resources, as acquire({ guards }) takes it. */
-  readonly guard: Raisable;
+  readonly guard: Advanceable;
   /** Checks the lease and, if it may, writes. False: it may not. */
   act(lease: Lease, how: { readonly guarded: boolean; readonly inDoubt: boolean }): boolean;
   note(happening: Happening): void;

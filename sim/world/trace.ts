@@ -78,7 +78,7 @@ export type Happening =
   /** The answer to another request said that the store does not know the session. */
   | { readonly kind: "toldGone"; readonly session: string }
   /**
-   * acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. `withGuards`: it was to raise the
+   * acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. `withGuards`: it was to advance the
    * resource's guard first.
    */
   | {
@@ -135,8 +135,8 @@ export type Happening =
       readonly token: bigint;
       readonly result: string;
     }
-  /** The guard of the resource was raised to the token. */
-  | { readonly kind: "raised"; readonly resource: string; readonly token: bigint }
+  /** The guard of the resource was advanced to the token. */
+  | { readonly kind: "advanced"; readonly resource: string; readonly token: bigint }
   /**
    * A write reached the resource. `stale`: a higher token had been there before. `sent`: as soon as it was checked, when a stop
    * between the two was over, or once more by the world.

@@ -153,7 +153,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
         summary: "What followers read about this candidate: JSON, or else text.",
       },
       {
-        name: "priority",
+        name: "rank",
         value: "RANK",
         summary:
           "0 asks first; any other, up to 20, asks when nobody has led for RANK times 500 ms. Default: 0.",

@@ -37,7 +37,7 @@ const kinds: [TenureError, ErrorCode, boolean, string][] = [
     false,
     "(token 9) is lost: revoked. Last confirmed at 2026-01-02T03:04:05.678Z",
   ],
-  [new LeaseInDoubtError({ resource }), "LEASE_IN_DOUBT", true, "Await lease.settled()"],
+  [new LeaseInDoubtError({ resource }), "LEASE_IN_DOUBT", true, "Await lease.confirmed()"],
   [new DrainingError({ resource }), "DRAINING", false, "is draining"],
   [new StaleTokenError(tokens), "STALE_TOKEN", false, "Token 4 for"],
   [new UntrustedTokenError("expired", "too late"), "UNTRUSTED_TOKEN", false, "too late"],

@@ -128,14 +128,14 @@ export class LeaseLostError extends TenureError {
 
 /**
  * The lease may or may not still be held: a renewal failed, or the wall clock moved forward, and no renewal has been confirmed
- * since. `cause` says which. Await `lease.settled()`.
+ * since. `cause` says which. Await `lease.confirmed()`.
  */
 export class LeaseInDoubtError extends TenureError {
   constructor(facts: { resource: string; cause?: unknown }) {
     super(
       `The lease on "${facts.resource}" is in doubt: a renewal failed, or the wall clock moved forward, and a new renewal is ` +
         "not confirmed yet. " +
-        'Await lease.settled() before acting, or acquire with whileInDoubt: "act".',
+        'Await lease.confirmed() before acting, or acquire with whileInDoubt: "act".',
       { code: "LEASE_IN_DOUBT", retryable: true, resource: facts.resource, cause: facts.cause },
     );
   }
@@ -155,7 +155,7 @@ export class DrainingError extends TenureError {
   }
 }
 
-/** A guard refused a token lower than one it has admitted or was raised to. Nothing was written. */
+/** A guard refused a token lower than one it has admitted or was advanced to. Nothing was written. */
 export class StaleTokenError extends TenureError {
   readonly offered: bigint;
   readonly highest: bigint;
@@ -187,7 +187,7 @@ export type UntrustedReason =
   | "audience"
   | "notHeld";
 
-/** A token that can be proved was asked for, and this one is not to be believed. Nothing was raised or written. */
+/** A token that can be proved was asked for, and this one is not to be believed. Nothing was advanced or written. */
 export class UntrustedTokenError extends TenureError {
   readonly reason: UntrustedReason;
 
@@ -224,7 +224,7 @@ export class StoreUnavailableError extends TenureError {
 
 /**
  * A guard gave no answer. `applied: "no"` means that nothing was written; `"unknown"` means that the write may have been
- * done, or may yet be: look at the resource. Raising again does no harm in any case.
+ * done, or may yet be: look at the resource. Advancing again does no harm in any case.
  */
 export class GuardUnavailableError extends TenureError {
   readonly applied: "no" | "unknown";

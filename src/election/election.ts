@@ -14,7 +14,7 @@ import { READ_OPTIONS } from "../holder/option-names.ts";
 import type { UnrenewedParts } from "../holder/unrenewed.ts";
 import type { ReadAnswer } from "../stores/contract.ts";
 import { type ElectionEvent, errorOf, warningOf } from "./events.ts";
-import { PRIORITY_STEP_MS, untilLed, untilVacantFor } from "./hold-back.ts";
+import { RANK_STEP_MS, untilLed, untilVacantFor } from "./hold-back.ts";
 import { type Leader, leaderOf, observe } from "./observe.ts";
 import { type Limits, limitsOf, OBSERVE_OPTIONS } from "./options.ts";
 import { findNote, leaveNote, type Note, noteOf } from "./preference.ts";
@@ -32,7 +32,7 @@ export interface ElectionOptions extends LeaseOptions {
    * further rank 500 ms later. A hint: it never ends a reign, and whom the store grants the lease leads. Too large: with
    * nobody of a lower rank there, so much longer nobody leads. @default 0
    */
-  readonly priority?: number | undefined;
+  readonly rank?: number | undefined;
   /** After a reign: campaign again. Off: one reign, then the election stops. @default true */
   readonly campaignAgain?: boolean | undefined;
   /** Told everything that happens. @default failures and overruns become warnings of the process */
@@ -263,7 +263,7 @@ export class Election implements AsyncDisposable {
   /** The lease, when it is this candidate's time to ask; undefined when somebody was quicker. */
   async #ask(onAsk: () => void): Promise<Lease | undefined> {
     const {
-      priority = 0,
+      rank = 0,
       prepare: _p,
       lead: _l,
       campaignAgain: _c,
@@ -273,14 +273,14 @@ export class Election implements AsyncDisposable {
     const { leases } = this.#parts;
     const { signal } = this.#stopped;
     const first = { ...lease, waitMs: Number.POSITIVE_INFINITY, signal, onAsk };
-    if (priority === 0) return leases.acquire(this.name, first);
+    if (rank === 0) return leases.acquire(this.name, first);
     let waitMs = 0;
     await untilVacantFor(this.#watching(), async () => {
       const note = await findNote(this.#parts, this.name);
       const isWished = note?.preferred === leases.holderId;
       // Those before it in the queue let it pass, each in its turn.
       waitMs = isWished ? note.preferredMs : 0;
-      return isWished ? 0 : priority * PRIORITY_STEP_MS;
+      return isWished ? 0 : rank * RANK_STEP_MS;
     });
     return leases
       .acquire(this.name, { ...lease, waitMs, signal, onAsk })

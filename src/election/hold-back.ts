@@ -10,8 +10,8 @@ import { type Leader, observe } from "./observe.ts";
  * How long a candidate holds back for each step of its rank. Twice the head start of a queue, so that one that is stuck at
  * its head does not make the next rank come first.
  */
-export const PRIORITY_STEP_MS = 500;
-export const PRIORITY_MAX = 20;
+export const RANK_STEP_MS = 500;
+export const RANK_MAX = 20;
 
 interface Parts {
   readonly leases: Leases;

@@ -6,7 +6,7 @@ import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import type { HandoverOptions } from "../holder/handover.ts";
 import { LEASE_OPTIONS } from "../holder/option-names.ts";
 import type { ElectionOptions, ObserveOptions, ResignOptions } from "./election.ts";
-import { PRIORITY_MAX } from "./hold-back.ts";
+import { RANK_MAX } from "./hold-back.ts";
 import { checkPreference, type Preference } from "./preference.ts";
 
 const DRAIN_MS = 10_000;
@@ -15,7 +15,7 @@ const ELECTION_OPTIONS: OptionNames<ElectionOptions> = {
   ...LEASE_OPTIONS,
   prepare: true,
   lead: true,
-  priority: true,
+  rank: true,
   campaignAgain: true,
   onEvent: true,
 };
@@ -44,7 +44,7 @@ export function limitsOf(call: string, options: ResignOptions, defaultWaitMs: nu
 
 export function checkElection(options: ElectionOptions): void {
   checkOptionNames("election()", options, ELECTION_OPTIONS);
-  const { lead, prepare, onEvent, priority = 0 }: Partial<ElectionOptions> = options ?? {};
+  const { lead, prepare, onEvent, rank = 0 }: Partial<ElectionOptions> = options ?? {};
   if (typeof lead !== "function") {
     throw new InvalidArgumentError(
       "election(name, { lead }) needs `lead`: the function that runs while this process leads.",
@@ -54,8 +54,8 @@ export function checkElection(options: ElectionOptions): void {
     if (callback === undefined || typeof callback === "function") continue;
     throw new InvalidArgumentError(`\`${name}\` of an election must be a function.`);
   }
-  if (Number.isInteger(priority) && priority >= 0 && priority <= PRIORITY_MAX) return;
+  if (Number.isInteger(rank) && rank >= 0 && rank <= RANK_MAX) return;
   throw new InvalidArgumentError(
-    `\`priority\` must be a whole number from 0, which asks first, to ${PRIORITY_MAX}, got ${String(priority)}.`,
+    `\`rank\` must be a whole number from 0, which asks first, to ${RANK_MAX}, got ${String(rank)}.`,
   );
 }

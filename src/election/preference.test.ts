@@ -15,8 +15,8 @@ import type { ElectionOptions } from "./election.ts";
 /** Starts them one after the other, so that they queue in this order. */
 async function line(world: World, ranks: Record<string, number>): Promise<Candidate[]> {
   const candidates: Candidate[] = [];
-  for (const [name, priority] of Object.entries(ranks)) {
-    const one = await candidate(world, name, { priority });
+  for (const [name, rank] of Object.entries(ranks)) {
+    const one = await candidate(world, name, { rank });
     one.election.start();
     await flush();
     candidates.push(one);
@@ -215,9 +215,9 @@ test("bad input says what to change", async () => {
   const world = makeWorld();
   const { tenure } = await world.join("one");
   const lead = (): void => undefined;
-  for (const priority of [-1, 0.5, 21, "high", Number.NaN]) {
-    const options = { lead, priority } as ElectionOptions;
-    expect(() => tenure.election("leader", options)).toThrow(/`priority` must be a whole number/);
+  for (const rank of [-1, 0.5, 21, "high", Number.NaN]) {
+    const options = { lead, rank } as ElectionOptions;
+    expect(() => tenure.election("leader", options)).toThrow(/`rank` must be a whole number/);
   }
   const election = tenure.election("leader", { lead });
   await expect(election.resign({ preferred: "" })).rejects.toThrow(/`holderId`/);

@@ -1,5 +1,5 @@
 // The rule of every guard (S2). A guard stands before a resource and remembers the highest token it has admitted or
-// was raised to. One atomic step of the resource itself compares the offered token with that highest and writes, or
+// was advanced to. One atomic step of the resource itself compares the offered token with that highest and writes, or
 // refuses with StaleTokenError and changes nothing. So a former holder is harmless whatever any clock says.
 // Each guard has its own form of that step (a transaction, a script, a request); what they share is here.
 
@@ -34,8 +34,8 @@ export interface GuardOptions {
 
 export const GUARD_OPTIONS: OptionNames<GuardOptions> = { resource: true };
 
-/** What a caller of raise() may add. */
-export interface RaiseOptions {
+/** What a caller of advance() may add. */
+export interface AdvanceOptions {
   /**
    * How long the caller waits for the answer, in milliseconds. A guard that has to wait for others gives up before that, and
    * says why; the other guards answer at once and ignore it. @default no limit besides those of the guard itself
@@ -50,7 +50,7 @@ export interface Guard {
    * the new holder, so that the old one is refused from then on. Throws StaleTokenError for a lower token; an equal
    * one changes nothing. Without a source: the lease of the `lease.run()` around the call.
    */
-  raise(source?: TokenSource, options?: RaiseOptions): void | Promise<void>;
+  advance(source?: TokenSource, options?: AdvanceOptions): void | Promise<void>;
   /** The highest token seen for the resource; undefined before the first. For people and tests: it may rise at once. */
   highest(resource: string): bigint | undefined | Promise<bigint | undefined>;
 }

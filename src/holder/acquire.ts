@@ -219,7 +219,7 @@ class Acquisition {
   }
 
   #untilSettled(session: Session): Promise<void> {
-    return orAborted(session.settled(), this.#ending()).catch(() => this.#throwIfOver());
+    return orAborted(session.confirmed(), this.#ending()).catch(() => this.#throwIfOver());
   }
 
   /** The store said yes, and the token is new. Whether the caller may have it depends on the clock. */

@@ -260,7 +260,7 @@ test("no promise is left rejected and unheard on a bad day", async () => {
   void lease.release({ drainMs: 100 });
   // These two are the caller's own promises, and the caller's to hear.
   const waiting = two.tenure.acquire("settlement", { waitMs: 500 }).catch(() => undefined);
-  const settled = lease.settled().catch(() => undefined);
+  const settled = lease.confirmed().catch(() => undefined);
   one.store.hookAll(down);
   await clock.advance(2 * TIMING.ttlMs);
   const late = one.tenure.acquire("ledger").catch(() => undefined);

@@ -117,7 +117,7 @@ describe("safeUntil", () => {
     clock.stall(SAFE_MS);
     const error = await outcome(lease.run(() => 1));
     expect(error).toEqual({ error: signal.reason });
-    expect(await outcome(lease.settled())).toEqual({ error: signal.reason });
+    expect(await outcome(lease.confirmed())).toEqual({ error: signal.reason });
     expect(() => lease.check()).toThrow(signal.reason as LeaseLostError);
   });
 });

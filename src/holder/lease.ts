@@ -110,11 +110,11 @@ export class Lease implements SessionMember, AsyncDisposable {
   }
 
   /** Resolves when the lease is not in doubt; rejects with LeaseLostError when it is lost instead. */
-  async settled(): Promise<void> {
+  async confirmed(): Promise<void> {
     this.#session.look(this.#clock.now());
     if (this.#loss !== undefined) throw this.#toError(this.#loss);
     try {
-      await this.#session.settled();
+      await this.#session.confirmed();
     } catch (cause) {
       throw this.#loss === undefined ? cause : this.#toError(this.#loss);
     }

@@ -19,6 +19,7 @@ import type {
   Store,
 } from "../stores/contract.ts";
 import { type AcquireParts, acquire, type Busy, type LeasePlan, stayedBusy } from "./acquire.ts";
+import { type Advanceable, advanceAll, checkGuards } from "./advance.ts";
 import { Lease } from "./lease.ts";
 import { memoryWarning } from "./memory-warning.ts";
 import {
@@ -28,7 +29,6 @@ import {
   READ_OPTIONS,
   WATCH_OPTIONS,
 } from "./option-names.ts";
-import { checkGuards, type Raisable, raiseAll } from "./raise.ts";
 import { Sessions } from "./sessions.ts";
 import { TokenMemory } from "./token-memory.ts";
 import { Turns } from "./turns.ts";
@@ -43,10 +43,10 @@ export interface LeaseOptions extends TimingOptions {
   /** What followers may read about the holder: any JSON value of at most 4096 bytes. */
   readonly value?: unknown;
   /**
-   * Raised to the new token before the caller gets the lease, so that the former holder is refused from then on. One that
-   * cannot be raised: the lease is released and the call rejects with the reason. @default none: raised by the first write
+   * Advanced to the new token before the caller gets the lease, so that the former holder is refused from then on. One that
+   * cannot be advanced: the lease is released and the call rejects with the reason. @default none: advanced by the first write
    */
-  readonly guards?: readonly Raisable[] | undefined;
+  readonly guards?: readonly Advanceable[] | undefined;
 }
 
 export interface AcquireOptions extends LeaseOptions {
@@ -278,12 +278,12 @@ export class Leases implements AsyncDisposable {
     const guards = checkGuards(options.guards ?? this.#parts.defaults.guards);
     const plan = this.plan(resource, options);
     const acquiring = acquire(this.#acquireParts, plan, { waitMs, signal, onAsk });
-    return guards.length === 0 ? acquiring : this.#raised(acquiring, guards, signal);
+    return guards.length === 0 ? acquiring : this.#advanced(acquiring, guards, signal);
   }
 
-  async #raised(
+  async #advanced(
     acquiring: Promise<Lease | Busy>,
-    guards: readonly Raisable[],
+    guards: readonly Advanceable[],
     signal: AbortSignal | undefined,
   ): Promise<Lease | Busy> {
     this.#acquiring.begin();
@@ -291,7 +291,7 @@ export class Leases implements AsyncDisposable {
       const answer = await acquiring;
       if (!(answer instanceof Lease)) return answer;
       const signals = [signal, this.#closing.signal];
-      return await raiseAll({ clock: this.#parts.clock, signals }, answer, guards);
+      return await advanceAll({ clock: this.#parts.clock, signals }, answer, guards);
     } finally {
       this.#acquiring.end();
     }

@@ -26,7 +26,7 @@ describe("doubt", () => {
     expect(lease.check()).toBe(1n);
     await clock.advance(1);
     expect(() => lease.check()).toThrow(LeaseInDoubtError);
-    const settled = lease.settled();
+    const settled = lease.confirmed();
     expect(await outcome(settled)).toBe("pending");
     store.hooks.renew = undefined;
     await clock.advance(100);
@@ -92,14 +92,14 @@ describe("doubt", () => {
     expect(() => lease.check()).toThrow(LeaseLostError);
   });
 
-  test("settled() resolves at once without doubt, and rejects with the loss when doubt ends in it", async () => {
+  test("confirmed() resolves at once without doubt, and rejects with the loss when doubt ends in it", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
-    await lease.settled();
+    await lease.confirmed();
     store.hooks.renew = down;
     await clock.advance(RENEW_EVERY_MS);
-    const settled = lease.settled().catch((error: unknown) => error);
+    const settled = lease.confirmed().catch((error: unknown) => error);
     await clock.advance(SAFE_MS);
     expect(await settled).toBeInstanceOf(LeaseLostError);
     expect(await settled).toMatchObject({ reason: "expired" });
@@ -320,7 +320,7 @@ describe("a clock that jumped", () => {
       await clock.advance(RENEW_EVERY_MS);
       expect(() => lease.check()).toThrow(LeaseInDoubtError);
       clock.readings = reading;
-      const told = outcome(lease.settled());
+      const told = outcome(lease.confirmed());
       expect(() => lease.check()).toThrow(LeaseLostError);
       expect(await told).toMatchObject({ error: { code: "LEASE_LOST", reason: "expired" } });
     },

@@ -230,7 +230,7 @@ describe("timers", () => {
     },
   );
 
-  test("whoever awaits settled() keeps the process alive until the doubt is over, and no longer", async () => {
+  test("whoever awaits confirmed() keeps the process alive until the doubt is over, and no longer", async () => {
     const clock = new RecordingClock();
     const { tenure, store } = await makeWorld(clock).join("one");
     const lease = await tenure.acquire("settlement");
@@ -238,7 +238,7 @@ describe("timers", () => {
     await clock.advance(RENEW_EVERY_MS);
     const before = clock.timers;
     clock.kept.length = 0;
-    const settled = lease.settled();
+    const settled = lease.confirmed();
     expect(clock.kept).toEqual([{ delayMs: SAFE_MS - RENEW_EVERY_MS, keepAlive: true }]);
     store.hooks.renew = undefined;
     await clock.advance(100);

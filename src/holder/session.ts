@@ -184,7 +184,7 @@ export class Session {
   }
 
   /** Resolves when the session is confirmed, at once if it is; rejects when it ends first. */
-  settled(): Promise<void> {
+  confirmed(): Promise<void> {
     if (this.#state.kind === "confirmed") return Promise.resolve();
     if (this.#state.kind === "ended") return Promise.reject(new Error(this.#state.detail));
     const { clock } = this.#parts;

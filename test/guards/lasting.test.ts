@@ -1,6 +1,6 @@
 // Goal: a lease of a memory store that reaches a guard whose tokens outlive the process is warned about, once per process,
-// because such a guard cannot keep two processes apart. Method: every guard is raised with a source that reports the call;
-// then a real Tenure on memory: raises real guards, and the warnings of this process are counted.
+// because such a guard cannot keep two processes apart. Method: every guard is advanced with a source that reports the call;
+// then a real Tenure on memory: advances real guards, and the warnings of this process are counted.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -53,10 +53,10 @@ test("every guard whose tokens outlive the process says so to the lease, before 
     zookeeperGuard("zookeeper://127.0.0.1:1"),
   ];
   for (const guard of lasting)
-    await expect((async () => guard.raise(source))()).rejects.toBe(stopped);
+    await expect((async () => guard.advance(source))()).rejects.toBe(stopped);
   expect(() => onDisk.transaction(source, () => undefined)).toThrow(stopped);
-  memoryGuard().raise(source);
-  sqliteGuard(openSqlite(":memory:")).raise(source);
+  memoryGuard().advance(source);
+  sqliteGuard(openSqlite(":memory:")).advance(source);
 });
 
 test("a lease of a memory store warns once per process, one of a shared store never", async () => {

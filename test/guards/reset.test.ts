@@ -26,24 +26,24 @@ describe("the SQLite guard", () => {
   test("S2: refuses a lower token, admits it after a reset, and then refuses what is below that", () => {
     const database = open();
     const guard = sqliteGuard(database);
-    guard.raise(source(LARGE));
-    guard.raise(source(LARGE, "other"));
-    expect(() => guard.raise(source(SMALL))).toThrow("stale");
+    guard.advance(source(LARGE));
+    guard.advance(source(LARGE, "other"));
+    expect(() => guard.advance(source(SMALL))).toThrow("stale");
     expect(resetHighest(database, "ledger", { highest: LARGE })).toBe(true);
     expect(guard.highest("ledger")).toBeUndefined();
     expect(guard.highest("other")).toBe(LARGE);
     guard.transaction(source(SMALL), (db) => db.exec("INSERT INTO entry (text) VALUES ('new')"));
-    expect(() => guard.raise(source(SMALL - 1n))).toThrow("stale");
-    expect(() => guard.raise(source(SMALL, "other"))).toThrow("stale");
+    expect(() => guard.advance(source(SMALL - 1n))).toThrow("stale");
+    expect(() => guard.advance(source(SMALL, "other"))).toThrow("stale");
   });
 
   test("S2: after a reset the highest tokens still cannot be lowered or deleted by accident", () => {
     const database = open();
     const guard = sqliteGuard(database, { table: "my_tokens" });
     protectTable(database, "entry", { resource: "ledger", table: "my_tokens" });
-    guard.raise(source(LARGE));
+    guard.advance(source(LARGE));
     expect(resetHighest(database, "ledger", { highest: LARGE, table: "my_tokens" })).toBe(true);
-    guard.raise(source(SMALL));
+    guard.advance(source(SMALL));
     const low = "1".padStart(39, "0");
     for (const text of [
       "DELETE FROM my_tokens",
@@ -59,7 +59,7 @@ describe("the SQLite guard", () => {
   test("a token that is not the highest any more resets nothing", () => {
     const database = open();
     const guard = sqliteGuard(database);
-    guard.raise(source(LARGE + 1n));
+    guard.advance(source(LARGE + 1n));
     expect(resetHighest(database, "ledger", { highest: LARGE })).toBe(false);
     expect(guard.highest("ledger")).toBe(LARGE + 1n);
     expect(() => database.exec("DELETE FROM tenure_guard")).toThrow("never deleted");
@@ -70,8 +70,8 @@ describe("the SQLite guard", () => {
     const file = newFile();
     const database = open(file);
     const beside = open(file);
-    sqliteGuard(database).raise(source(LARGE));
-    sqliteGuard(database).raise(source(LARGE, "other"));
+    sqliteGuard(database).advance(source(LARGE));
+    sqliteGuard(database).advance(source(LARGE, "other"));
     let isTried = false;
     // Its own statement in the middle of the reset: the trigger is gone for this connection only.
     const spied = new Proxy(database, {

@@ -18,7 +18,7 @@ guardSuite(sideBySide, {
     const kept: { resource: string; text: string }[] = [];
     const guard = memoryGuard();
     const inSuite = (own: typeof guard): ReturnType<GuardHarness["open"]> => ({
-      raise: (source) => own.raise(source),
+      advance: (source) => own.advance(source),
       highest: (resource) => own.highest(resource),
       write: (source, text) => {
         const append = (): void => void kept.push({ resource: source?.resource ?? "ledger", text });
@@ -60,7 +60,7 @@ guardSuite(sideBySide, {
       open: (options) => {
         const guard = sqliteGuard(connect(), options);
         return {
-          raise: (source) => guard.raise(source),
+          advance: (source) => guard.advance(source),
           highest: (resource) => guard.highest(resource),
           write: (source, text, { fail = false } = {}) => {
             const insert = (db: Connection): void => {

@@ -137,30 +137,22 @@ describe("elect", () => {
     await expect.poll(() => here.alive(), { timeout: 5_000 }).toEqual([]);
   });
 
-  test("--priority: the first rank leads next, although the other came first; a bad one is a sentence", async () => {
+  test("--rank: the first rank leads next, although the other came first; a bad one is a sentence", async () => {
     const here = world();
     const leader = here.start(["elect", "boss", ...SHORT]);
     await leader.said(/in term \d+/);
-    const reserve = here.start([
-      "elect",
-      "boss",
-      ...SHORT,
-      "--priority",
-      "3",
-      "--value",
-      "reserve",
-    ]);
+    const reserve = here.start(["elect", "boss", ...SHORT, "--rank", "3", "--value", "reserve"]);
     await reserve.said(/in term \d+/);
-    const first = here.start(["elect", "boss", ...SHORT, "--priority", "0", "--value", "first"]);
+    const first = here.start(["elect", "boss", ...SHORT, "--rank", "0", "--value", "first"]);
     await first.said(/in term \d+/);
     leader.signal("SIGTERM");
     await reserve.said(/in term \d+: "first"/);
     first.signal("SIGTERM");
     await reserve.said(/in term \d+: "reserve"/);
     for (const rank of ["21", "-1", "high", ""]) {
-      const refused = await here.run(["elect", "boss", `--priority=${rank}`]);
+      const refused = await here.run(["elect", "boss", `--rank=${rank}`]);
       expect(refused.exit.code).toBe(EXIT.usage);
-      expect(refused.err).toContain("--priority needs a");
+      expect(refused.err).toContain("--rank needs a");
     }
   });
 });

@@ -67,9 +67,9 @@ test("rank: a killed leader is replaced by the lower rank, although the other ca
   const file = join(processes.folder(), "tenure.db");
   const leader = await candidate(file);
   await leads(leader);
-  const backup = await candidate(file, { priority: 3 });
+  const backup = await candidate(file, { rank: 3 });
   await backup.heard("campaigning");
-  const main = await candidate(file, { priority: 0 });
+  const main = await candidate(file, { rank: 0 });
   await main.heard("campaigning");
   await killed(leader);
   const first = await leads(main);

@@ -75,7 +75,7 @@ test.each([
   },
 );
 
-test("a process that awaits settled() while in doubt stays alive until the doubt is over", async () => {
+test("a process that awaits confirmed() while in doubt stays alive until the doubt is over", async () => {
   const timing = { ttlMs: 3_000, renewEveryMs: 200, clockErrorMs: 20, roundTripMs: 200 };
   const file = join(processes.folder(), "tenure.db");
   const child = loner({ file, plot: "settle", timing });
@@ -101,7 +101,7 @@ test("a process that follows a resource with watch() stays alive until it has se
   await expectQuietEnd(child);
 });
 
-test("a lease that is lost while nobody looks raises no unhandled rejection and no warning", async () => {
+test("a lease that is lost while nobody looks advances no unhandled rejection and no warning", async () => {
   const file = join(processes.folder(), "tenure.db");
   const child = loner({ file, plot: "lose" });
   await child.heard("lost unseen");

@@ -105,9 +105,9 @@ test("S2: a second guard in one process does not drop the locks of the first", a
     const lines = readFileSync("/proc/locks", "utf8").split("\n");
     return lines.filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${ino} `));
   };
-  await first.raise({ resource: "ledger", token: 1n });
+  await first.advance({ resource: "ledger", token: 1n });
   expect(locks()).toHaveLength(1);
-  await second.raise({ resource: "ledger", token: 2n });
+  await second.advance({ resource: "ledger", token: 2n });
   expect(locks()).toHaveLength(1);
   await Promise.all([first.close(), second.close()]);
 });

@@ -21,7 +21,7 @@ export async function holder({ url, ttlMs }) {
   };
 }
 
-/** Its own way of waiting; only the number of tries is raised. */
+/** Its own way of waiting; only the number of tries is advanced. */
 export async function locker({ url, ttlMs }) {
   const client = await openRedis(url);
   const adapter = new IoredisAdapter(client);

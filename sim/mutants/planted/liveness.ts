@@ -3,7 +3,7 @@
 import type { Mutant } from "../mutant.ts";
 
 const machine = "src/core/session-machine.ts";
-const raise = "src/holder/raise.ts";
+const advance = "src/holder/advance.ts";
 const memory = "src/stores/memory/index.ts";
 
 export const LIVENESS_MUTANTS: readonly Mutant[] = [
@@ -42,16 +42,16 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
     replace: 'event.sentAt + timing.renewEveryMs / 10 - event.now) },\n      { do: "lookAt"',
   },
   {
-    name: "guards are not raised",
-    file: raise,
-    find: "guards.map(async (guard) => guard.raise(lease, { limitMs }));",
+    name: "guards are not advanced",
+    file: advance,
+    find: "guards.map(async (guard) => guard.advance(lease, { limitMs }));",
     replace: "guards.map(async (guard) => guard);",
   },
   {
-    name: "raised guards are not waited for",
-    file: raise,
-    find: "await orAborted(Promise.all(raising), signal);",
-    replace: "void orAborted(Promise.all(raising), signal).catch(() => undefined);",
+    name: "advanced guards are not waited for",
+    file: advance,
+    find: "await orAborted(Promise.all(advancing), signal);",
+    replace: "void orAborted(Promise.all(advancing), signal).catch(() => undefined);",
   },
   {
     name: "nobody is woken by a release",

@@ -4,7 +4,7 @@
 import type { Mutant } from "../mutant.ts";
 
 const sql = "src/stores/postgres/functions.ts";
-const copy = "sim/stores/postgres/functions.ts";
+const copy = "sim/models/postgres/functions.ts";
 /** The real server and the model, asked the same. */
 const modelTest = "test/stores/postgres/model.test.ts";
 /** A real failover. */

@@ -5,7 +5,7 @@ import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Election } from "../../election/election.ts";
 import type { ElectionEvent } from "../../election/events.ts";
-import { PRIORITY_MAX } from "../../election/hold-back.ts";
+import { RANK_MAX } from "../../election/hold-back.ts";
 import type { Leader } from "../../election/observe.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
@@ -25,7 +25,7 @@ const FOLLOW_AGAIN_MS = 1_000;
 export const electCommand: Command = async ({ positionals, command, options }, voice) => {
   const name = checkResource(positionals[0]);
   const timing = runTiming(options);
-  const priority = parseRank(options.text("priority"));
+  const rank = parseRank(options.text("rank"));
   if (command.length > 0) checkExecutable(command);
   const relay = new Relay();
   const candidate = new Candidate({
@@ -35,7 +35,7 @@ export const electCommand: Command = async ({ positionals, command, options }, v
   const { tenure } = await openSharedStore(options);
   const election = tenure.election(name, {
     ...timing.timing,
-    priority,
+    rank,
     value: parseValue(options.text("value")),
     lead: (lease, stopping) => candidate.lead(lease, stopping),
     onEvent: (event) => candidate.tell(event),
@@ -62,9 +62,9 @@ function parseValue(text: string | undefined): unknown {
 
 function parseRank(text = "0"): number {
   const rank = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (rank <= PRIORITY_MAX) return rank;
+  if (rank <= RANK_MAX) return rank;
   throw new UsageError(
-    `--priority needs a whole number from 0, which asks first, to ${PRIORITY_MAX}, got ${JSON.stringify(text)}.`,
+    `--rank needs a whole number from 0, which asks first, to ${RANK_MAX}, got ${JSON.stringify(text)}.`,
   );
 }
 

@@ -64,7 +64,7 @@ export interface EtcdGuard extends Guard, AsyncDisposable {
    */
   write(source: TokenSource, writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
   write(writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
-  raise(source?: TokenSource): Promise<void>;
+  advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
   /** Ends the connection; calls after it are refused. */
   close(): Promise<void>;
@@ -129,7 +129,7 @@ class GuardOnEtcd implements EtcdGuard {
     return { revision: await this.#step(lastingSourceOf(given, this.#bound), ops) };
   }
 
-  async raise(given?: TokenSource): Promise<void> {
+  async advance(given?: TokenSource): Promise<void> {
     await this.#step(lastingSourceOf(given, this.#bound), []);
   }
 
@@ -186,7 +186,7 @@ class GuardOnEtcd implements EtcdGuard {
   ): ReturnType<Conditional<undefined, bigint>["write"]> {
     const [key, lock] = [this.#names.highest(resource), this.#names.holder(resource)];
     const value = Buffer.from(padToken(token));
-    const raise: Op[] = token === seen.highest ? [] : [{ put: { key, value, lease: 0n } }];
+    const advance: Op[] = token === seen.highest ? [] : [{ put: { key, value, lease: 0n } }];
     const transaction = {
       when: [
         stillSeen(key, seen.highest),
@@ -194,7 +194,7 @@ class GuardOnEtcd implements EtcdGuard {
           ? [{ key: lock, target: "create", is: "=", than: token } as const]
           : []),
       ],
-      yes: [...raise, ...ops],
+      yes: [...advance, ...ops],
       no: [{ get: { key: lock, keysOnly: true } }],
     };
     const members = await asked(resource, "reads", () => this.#members.get());

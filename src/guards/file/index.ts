@@ -1,6 +1,6 @@
 // The guard for a plain file: replace it whole, or append to it, from any process of this host. The highest tokens lie in
 // a small database beside it (file/ledger.ts), whose lock makes comparison and write one step. Two commits make it right
-// under kill -9 at any moment: the highest is raised and on the disk before the data is touched, and compared once more
+// under kill -9 at any moment: the highest is advanced and on the disk before the data is touched, and compared once more
 // under the lock in which the data is written. Readers need nothing of this: they open the file as ever.
 
 import { resolve } from "node:path";
@@ -76,7 +76,7 @@ export interface FileGuard extends Guard, AsyncDisposable {
   /** Adds the data at the end. On the disk when it resolves; an append that a crash has torn is cut off by the next write. */
   append(data: string | Uint8Array): Promise<void>;
   append(source: TokenSource, data: string | Uint8Array): Promise<void>;
-  raise(source?: TokenSource): Promise<void>;
+  advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
   /** Ends the connection to the ledger; calls after it are refused. */
   close(): Promise<void>;
@@ -138,13 +138,13 @@ class GuardOnFile implements FileGuard {
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       const done = await this.#locked(source, (locked) => {
         // A noted append would be taken for torn by what the new data's length happens to be.
-        if (!isRaised(locked, source) || locked.append() !== undefined) return false;
+        if (!isAdvanced(locked, source) || locked.append() !== undefined) return false;
         replaceWhole(this.#file, bytes, () => admit(source, undefined));
         return true;
       });
       if (done) return;
       await this.#locked(source, (locked) => {
-        raiseTo(locked, source);
+        advanceTo(locked, source);
         mend(this.#file, locked.append());
         locked.endAppend();
       });
@@ -159,14 +159,14 @@ class GuardOnFile implements FileGuard {
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
       const begun = await this.#locked(source, (locked) => {
-        raiseTo(locked, source);
+        advanceTo(locked, source);
         mend(this.#file, locked.append());
         const append = { offset: sizeOf(this.#file), length: bytes.length };
         locked.beginAppend(append);
         return append;
       });
       const done = await this.#locked(source, (locked) => {
-        if (!isRaised(locked, source)) return false;
+        if (!isAdvanced(locked, source)) return false;
         // Somebody else came between the two steps.
         const latest = locked.append();
         if (latest?.offset !== begun.offset || latest.length !== begun.length) return false;
@@ -179,9 +179,9 @@ class GuardOnFile implements FileGuard {
     throw this.#crowded(source);
   }
 
-  async raise(given?: TokenSource): Promise<void> {
+  async advance(given?: TokenSource): Promise<void> {
     const source = lastingSourceOf(given, this.#bound);
-    await this.#locked(source, (locked) => raiseTo(locked, source));
+    await this.#locked(source, (locked) => advanceTo(locked, source));
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
@@ -221,15 +221,15 @@ class GuardOnFile implements FileGuard {
   }
 }
 
-/** Admitted, and with the highest raised to this token. On the disk when the lock is given back. */
-function raiseTo(locked: Locked, source: TokenSource): void {
+/** Admitted, and with the highest advanced to this token. On the disk when the lock is given back. */
+function advanceTo(locked: Locked, source: TokenSource): void {
   const highest = locked.highest(source.resource);
   const token = admit(source, highest);
-  if (token !== highest) locked.raise(source.resource, token);
+  if (token !== highest) locked.advance(source.resource, token);
 }
 
-/** Whether an earlier step has raised the highest to this very token: only then may the data be touched. */
-function isRaised(locked: Locked, source: TokenSource): boolean {
+/** Whether an earlier step has advanced the highest to this very token: only then may the data be touched. */
+function isAdvanced(locked: Locked, source: TokenSource): boolean {
   const highest = locked.highest(source.resource);
   return admit(source, highest) === highest;
 }

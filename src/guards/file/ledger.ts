@@ -21,7 +21,7 @@ export interface Append {
 /** What can be asked and noted while the lock is held. */
 export interface Locked {
   highest(resource: string): bigint | undefined;
-  raise(resource: string, token: bigint): void;
+  advance(resource: string, token: bigint): void;
   /** For a reset by the operator: the only way in which a highest can fall. */
   forget(resource: string): void;
   /** The latest append that was begun, if any. */
@@ -199,7 +199,7 @@ function prepare(connection: Connection, file: string): void {
     rollBack(connection);
     throw error;
   }
-  // FULL: a raised highest is on the disk before the data is touched. The second makes macOS really flush.
+  // FULL: an advanced highest is on the disk before the data is touched. The second makes macOS really flush.
   connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON");
   // The first read creates the -wal and -shm files.
   connection.prepare("SELECT count(*) FROM highest").get();
@@ -209,7 +209,7 @@ function prepare(connection: Connection, file: string): void {
 function notesOf(connection: Connection, file: string): Locked {
   const highest = connection.prepare("SELECT token FROM highest WHERE resource = ?");
   // The WHERE repeats the rule in SQL: no mistake elsewhere can make a highest fall.
-  const raise = connection.prepare(
+  const advance = connection.prepare(
     `INSERT INTO highest (resource, token) VALUES (?, ?)
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token`,
   );
@@ -226,7 +226,7 @@ function notesOf(connection: Connection, file: string): Locked {
       if (!/^[0-9]{39}$/.test(String(row.token))) throw damaged(file, "a token is no number");
       return parseToken(String(row.token));
     },
-    raise: (resource, token) => void raise.run(resource, padToken(token)),
+    advance: (resource, token) => void advance.run(resource, padToken(token)),
     forget: (resource) => void forget.run(resource),
     append: () => {
       const row = append.get();

@@ -236,7 +236,7 @@ function reportTo(onError: (error: unknown) => unknown, error: unknown): void {
 function checkOptions(options: HttpGuardOptions): void {
   checkOptionNames("httpGuard()", options, HTTP_GUARD_OPTIONS);
   const { guard, resource, resourceOf, signedBy, waitMs, onError } = options;
-  if (typeof guard?.raise !== "function") {
+  if (typeof guard?.advance !== "function") {
     throw new InvalidArgumentError(
       "httpGuard({ guard }) needs the guard that keeps the highest tokens, e.g. sqliteGuard(database).",
     );

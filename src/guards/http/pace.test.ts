@@ -25,7 +25,7 @@ test("the first answer is not delayed, the others follow one per 5 ms, and none 
 test("only stale requests are delayed", async () => {
   const clock = new ManualClock();
   const guard = memoryGuard();
-  guard.raise({ resource: "a", token: 5n });
+  guard.advance({ resource: "a", token: 5n });
   const admission = new Admission({
     ...{ guard, resource: "a", waitMs: 1_000, clock },
     onError: () => expect.unreachable(),

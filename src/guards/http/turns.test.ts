@@ -34,15 +34,15 @@ function entering(turns: Turns, token: bigint): Entering {
   return seen;
 }
 
-/** A guard that counts the calls of raise(), and that never answers for the token `silentFor`. */
+/** A guard that counts the calls of advance(), and that never answers for the token `silentFor`. */
 function countingGuard(): Guard & { asked: number; silentFor: bigint | undefined } {
-  const { raise, highest } = memoryGuard();
+  const { advance, highest } = memoryGuard();
   const guard = {
     ...{ asked: 0, silentFor: undefined as bigint | undefined, highest },
-    raise: async (given?: TokenSource): Promise<void> => {
+    advance: async (given?: TokenSource): Promise<void> => {
       guard.asked += 1;
       if (given?.token === guard.silentFor) await new Promise(() => undefined);
-      raise(given);
+      advance(given);
     },
   };
   return guard;
@@ -53,8 +53,8 @@ test("S2: one whose comparison passed, and whose answer is still under way, is w
   let answer = (): void => undefined;
   const late = {
     highest: guard.highest,
-    raise: async (given?: { resource: string; token: bigint }) => {
-      guard.raise(given);
+    advance: async (given?: { resource: string; token: bigint }) => {
+      guard.advance(given);
       if (given?.token === 1n) await new Promise<void>((resolve) => (answer = resolve));
     },
   };
@@ -80,7 +80,7 @@ test("S2: a request that waited is compared again, since another process may hav
   const second = entering(turns, 2n);
   await soon();
   expect([first.state, second.state]).toEqual(["in", "waiting"]);
-  guard.raise(source(3n));
+  guard.advance(source(3n));
   first.leave();
   await soon();
   expect(second.state).toBe("STALE_TOKEN");

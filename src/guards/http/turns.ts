@@ -78,7 +78,7 @@ export class Turns {
       isIn = false;
     };
     try {
-      await this.#raise(source);
+      await this.#advance(source);
       if (lowest(busy) < token) {
         await this.#wait(busy, token, patience);
         // A newer holder may have been admitted in the meantime, perhaps by another process.
@@ -94,11 +94,11 @@ export class Turns {
   /** Only the comparison. */
   async compare(source: TokenSource): Promise<void> {
     this.#rejectStale(source);
-    await this.#raise(source);
+    await this.#advance(source);
   }
 
-  async #raise(source: TokenSource): Promise<void> {
-    await this.#guard.raise(source);
+  async #advance(source: TokenSource): Promise<void> {
+    await this.#guard.advance(source);
     const { resource, token } = source;
     if (token <= this.#highest(resource)) return;
     const busy = this.#busy.get(resource);

@@ -23,7 +23,7 @@ export interface MemoryGuard extends Guard {
    */
   write<T>(write: () => T): T;
   write<T>(source: TokenSource, write: () => T): T;
-  raise(source?: TokenSource): void;
+  advance(source?: TokenSource): void;
   highest(resource: string): bigint | undefined;
 }
 
@@ -31,19 +31,19 @@ export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
   const bound = checkBound("memoryGuard()", options, GUARD_OPTIONS);
   const highest = new Map<string, bigint>();
 
-  function raise(given?: TokenSource): void {
+  function advance(given?: TokenSource): void {
     const source = sourceOf(given, bound);
     highest.set(source.resource, admit(source, highest.get(source.resource)));
   }
 
   return {
-    raise,
+    advance,
     highest: (resource) => highest.get(resource),
     write<T>(...args: [TokenSource, () => T] | [() => T]): T {
       const [source, write] = splitArguments(args);
       refuseAsync(write);
-      // Raised before the write and kept when it throws: memory has no rollback, so a part of it may have happened.
-      raise(source);
+      // Advanced before the write and kept when it throws: memory has no rollback, so a part of it may have happened.
+      advance(source);
       const result = write();
       refusePromise(result);
       return result;

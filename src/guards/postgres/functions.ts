@@ -23,7 +23,7 @@ const KEEP = (name: string, when: string): string => `
 export const TABLES: string = `
 CREATE SCHEMA IF NOT EXISTS "{schema}";
 
--- The highest token that was admitted or raised to, by resource. It never falls, and only its owner can reset it.
+-- The highest token that was admitted or advanced to, by resource. It never falls, and only its owner can reset it.
 CREATE TABLE IF NOT EXISTS "{schema}".highest (
   resource text COLLATE "C" PRIMARY KEY,
   token numeric(39) NOT NULL CHECK (token > 0 AND token < ${TOKEN_LIMIT})
@@ -83,20 +83,20 @@ const IN_THE_WAY = `
           AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
         ORDER BY a.state_change LIMIT 5) one;`;
 
-/** The advisory lock that writers of a resource share and that a raise or a reset takes alone. `resource` is an expression. */
+/** The advisory lock that writers of a resource share and that an advance or a reset takes alone. `resource` is an expression. */
 export const GATE = (resource: string): string =>
   `hashtextextended('tenure guard {schema} ' || ${resource}, 0)`;
 
 // Runs with its owner's rights, so that those who write need none on the tables and cannot lower a highest by hand.
 export const ADMIT: string = `
 -- The comparison (S2). Call it in the transaction that writes, before the first write: select {schema}.admit('settlement', 4720)
--- Until the end of that transaction nobody can raise the highest above this token. Stale: SQLSTATE ${STALE_STATE}.
+-- Until the end of that transaction nobody can advance the highest above this token. Stale: SQLSTATE ${STALE_STATE}.
 -- It waits for p_wait_ms in total; without it, for lock_timeout; without either, for ${WAIT_LIMIT_MS} ms.
 -- The transaction is ended if it stays idle for ${IDLE_LIMIT_MS} ms; to change that, set idle_in_transaction_session_timeout after the call.
 CREATE OR REPLACE FUNCTION "{schema}".admit(p_resource text, p_token numeric, p_wait_ms integer DEFAULT NULL)
 RETURNS numeric LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  -- Writers pass the gate together, whoever raises passes it alone, and all in the order in which they came. So a raise waits
+  -- Writers pass the gate together, whoever advances passes it alone, and all in the order in which they came. So an advance waits
   -- for the writers before it, once, and not for those after it. Row locks have no such order.
   gate bigint := ${GATE("p_resource")};
   secret bytea;

@@ -1,5 +1,5 @@
 // The guard for data in PostgreSQL: the highest tokens live in a table of that same database, so that the comparison, the
-// raised highest and the user's writes are one transaction, committed or rolled back together. It works on the user's
+// advanced highest and the user's writes are one transaction, committed or rolled back together. It works on the user's
 // own pool, client or instance. The rule itself is in the database (postgres/sql.ts), where every language finds it.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
@@ -7,13 +7,13 @@ import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
 import {
+  type AdvanceOptions,
   checkBound,
   checkLimit,
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
   lastingSourceOf,
-  type RaiseOptions,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
@@ -27,7 +27,7 @@ import { failure, type Step } from "./failures.ts";
 import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
 import { makeReady } from "./tables.ts";
 
-export type { Guard, GuardOptions, RaiseOptions, TokenSource } from "../guard.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type {
   PgClient,
   PgPool,
@@ -93,7 +93,7 @@ export interface PostgresGuard<Transaction> extends Guard {
     write: (transaction: Transaction) => T | Promise<T>,
   ): Promise<T>;
   /** Waits for open transactions of earlier terms, for `waitLimitMs` at most. */
-  raise(source?: TokenSource, options?: RaiseOptions): Promise<void>;
+  advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
 }
 
@@ -161,7 +161,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
     );
   }
 
-  async raise(given?: TokenSource, { limitMs }: RaiseOptions = {}): Promise<void> {
+  async advance(given?: TokenSource, { limitMs }: AdvanceOptions = {}): Promise<void> {
     const source = lastingSourceOf(given, this.#bound);
     const admit = this.#admit(source, patienceWithin(limitMs));
     await this.#inWords(source.resource, () => this.#connection.run(`SELECT ${admit}`));

@@ -60,7 +60,7 @@ interface Reset {
 }
 
 /**
- * One message, and so one transaction. The gate is passed first, as admit() does: locks taken in another order than a raise
+ * One message, and so one transaction. The gate is passed first, as admit() does: locks taken in another order than an advance
  * takes them would end in a deadlock.
  */
 function resetSql({ schema, resource, highest, waitMs }: Reset): string {

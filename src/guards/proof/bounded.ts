@@ -11,11 +11,11 @@ import {
   UntrustedTokenError,
 } from "../../core/errors.ts";
 import {
+  type AdvanceOptions,
   checkBound,
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  type RaiseOptions,
   sourceOf,
   type TokenSource,
 } from "../guard.ts";
@@ -28,17 +28,17 @@ export interface TokenIssuer {
   ): Promise<{ readonly holder?: { readonly token: bigint } | undefined }>;
 }
 
-/** The same guard; only its raise() always has to be awaited, because it may ask the store. */
-export type Bounded<G extends Guard> = Omit<G, "raise"> & {
-  raise(source?: TokenSource, options?: RaiseOptions): Promise<void>;
+/** The same guard; only its advance() always has to be awaited, because it may ask the store. */
+export type Bounded<G extends Guard> = Omit<G, "advance"> & {
+  advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
 };
 
 /**
  * `boundedBy(guard, tenure)`: a token above those seen so far is admitted only when the store shows that the resource is held
  * with it or with a larger one. Otherwise UntrustedTokenError (`notHeld`); when the store cannot be asked,
- * GuardUnavailableError (`applied: "no"`). Nothing is written or raised in either case.
+ * GuardUnavailableError (`applied: "no"`). Nothing is written or advanced in either case.
  *
- * A guard whose writes do not wait (memory, SQLite) cannot ask in the middle of one: raise it first, as
+ * A guard whose writes do not wait (memory, SQLite) cannot ask in the middle of one: advance it first, as
  * `acquire(..., { guards })` does. With `resource`, give it here too.
  */
 export function boundedBy<G extends Guard>(
@@ -46,7 +46,7 @@ export function boundedBy<G extends Guard>(
   issuer: TokenIssuer,
   options: GuardOptions = {},
 ): Bounded<G> {
-  if (typeof guard?.raise !== "function") {
+  if (typeof guard?.advance !== "function") {
     throw new InvalidArgumentError(
       "boundedBy(guard, tenure) needs a guard first, e.g. sqliteGuard(database).",
     );
@@ -63,8 +63,8 @@ export function boundedBy<G extends Guard>(
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== "function") return value;
       const method = value as (...args: unknown[]) => unknown;
-      if (name === "raise") {
-        return (given?: TokenSource, settings?: RaiseOptions) => raise(target, given, settings);
+      if (name === "advance") {
+        return (given?: TokenSource, settings?: AdvanceOptions) => advance(target, given, settings);
       }
       // Everything else that a guard can do is a write, whatever it is called.
       if (UNGUARDED.has(name) || typeof name === "symbol") return method.bind(target);
@@ -72,14 +72,14 @@ export function boundedBy<G extends Guard>(
     },
   }) as unknown as Bounded<G>;
 
-  async function raise(
+  async function advance(
     target: Guard,
     given: TokenSource | undefined,
-    settings: RaiseOptions | undefined,
+    settings: AdvanceOptions | undefined,
   ): Promise<void> {
     const source = sourceOf(given, resource);
     await bound.ask(source);
-    await target.raise(source, settings);
+    await target.advance(source, settings);
   }
 
   function write(act: (args: unknown[]) => unknown, args: unknown[]): unknown {
@@ -132,7 +132,7 @@ class Bound {
         checked.refusal = new UntrustedTokenError(
           "notHeld",
           `Token ${token} for "${source.resource}" is above all that this guard has asked the store about. Nothing was written. ` +
-            "Raise the guard first: await guard.raise(lease), or acquire with { guards: [guard] }.",
+            "Advance the guard first: await guard.advance(lease), or acquire with { guards: [guard] }.",
           { resource: source.resource },
         );
         throw checked.refusal;

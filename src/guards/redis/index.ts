@@ -1,5 +1,5 @@
 // The guard for data in Redis: the highest tokens are keys beside the user's, without a ttl, and each guarded write is one
-// script call that compares, raises and writes. It works on the user's own client (ioredis or node-redis). Errors of
+// script call that compares, advances and writes. It works on the user's own client (ioredis or node-redis). Errors of
 // Redis and of the client keep class and message (redis/client.ts); what a failover can lose of the highest is what it can lose of any key.
 
 import { InvalidArgumentError, StaleTokenError, StoreUnusableError } from "../../core/errors.ts";
@@ -73,11 +73,11 @@ export interface RedisGuard extends Guard {
   publish(channel: string, message: RedisValue): Promise<number>;
   /**
    * Your own Lua script behind the comparison. It sees its own KEYS and ARGV, and its answer or error comes back as from
-   * EVAL. A script that fails halfway keeps what it did, as always in Redis; the highest is raised by then.
+   * EVAL. A script that fails halfway keeps what it did, as always in Redis; the highest is advanced by then.
    */
   script(source: TokenSource, lua: string, input?: ScriptInput): Promise<unknown>;
   script(lua: string, input?: ScriptInput): Promise<unknown>;
-  raise(source?: TokenSource): Promise<void>;
+  advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
 }
 
@@ -140,8 +140,8 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
       const keys = input.keys === undefined ? [] : checkKeys(input.keys, 0);
       return steps.run(source, { script: fencedOnce(lua as string), keys, words });
     }),
-    raise: async (source) => {
-      await steps.run(source, { script: scripts.raise, keys: [], words: [] });
+    advance: async (source) => {
+      await steps.run(source, { script: scripts.advance, keys: [], words: [] });
     },
     highest: (resource) => steps.highest(resource),
   } as RedisGuard;

@@ -1,7 +1,7 @@
-// The atomic step in the server's own language: compare, raise, write, all in one script, which Redis runs without a
+// The atomic step in the server's own language: compare, advance, write, all in one script, which Redis runs without a
 // break. Tokens are compared as text of 39 digits: a Lua number is a double and would take 2^53 + 1 for 2^53.
 //
-// The highest is raised before the write: a script that fails in the middle keeps what it did so far, so a part of the
+// The highest is advanced before the write: a script that fails in the middle keeps what it did so far, so a part of the
 // write may stand, and then the token has been admitted.
 
 // biome-ignore lint/style/noRestrictedImports: SHA-1 is the name that Redis gives a script; nothing is drawn here
@@ -21,7 +21,7 @@ export const CORRUPT = "TENURECORRUPT";
  * In one line, so that an error in the user's script behind it names the line the user knows. KEYS[1] is the key of the
  * highest, ARGV[1] the token.
  */
-const COMPARE_AND_RAISE = [
+const COMPARE_AND_ADVANCE = [
   "local highest = redis.call('GET', KEYS[1])",
   // Equal is the common case, and is over with one comparison.
   "if highest ~= ARGV[1] then",
@@ -35,19 +35,19 @@ function script(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
-export const scripts: Readonly<Record<"raise" | "command" | "set" | "incr" | "reset", Script>> = {
-  raise: script(`${COMPARE_AND_RAISE} return 1`),
+export const scripts: Readonly<Record<"advance" | "command" | "set" | "incr" | "reset", Script>> = {
+  advance: script(`${COMPARE_AND_ADVANCE} return 1`),
   /** Any one command: ARGV[2], then the keys behind the first, then the rest of ARGV. */
-  command: script(`${COMPARE_AND_RAISE}
+  command: script(`${COMPARE_AND_ADVANCE}
 local words = {ARGV[2]}
 for index = 2, #KEYS do words[index] = KEYS[index] end
 for index = 3, #ARGV do words[#words + 1] = ARGV[index] end
 return redis.call(unpack(words))`),
   /** SET alone, the most frequent, without building a table. */
-  set: script(`${COMPARE_AND_RAISE} return redis.call('SET', KEYS[2], ARGV[2])`),
+  set: script(`${COMPARE_AND_ADVANCE} return redis.call('SET', KEYS[2], ARGV[2])`),
   /** Read back as text: an integer reply becomes a Lua number on its way, and counters reach 2^63. */
   incr: script(
-    `${COMPARE_AND_RAISE} redis.call('INCRBY', KEYS[2], ARGV[2]) return redis.call('GET', KEYS[2])`,
+    `${COMPARE_AND_ADVANCE} redis.call('INCRBY', KEYS[2], ARGV[2]) return redis.call('GET', KEYS[2])`,
   ),
   /** Deletes the highest if it is still ARGV[1]. Returns 0 if no highest is left. */
   reset: script(
@@ -58,7 +58,7 @@ return redis.call(unpack(words))`),
 /** The user's own script behind the comparison: it sees its own KEYS and ARGV, and answers as it would alone. */
 export function fenced(lua: string): Script {
   return script(
-    `${COMPARE_AND_RAISE} table.remove(KEYS, 1) table.remove(ARGV, 1) ` +
+    `${COMPARE_AND_ADVANCE} table.remove(KEYS, 1) table.remove(ARGV, 1) ` +
       `local function work() ${lua}\nend return work()`,
   );
 }

@@ -13,7 +13,7 @@ export interface Seen<Mark> {
 
 export interface Conditional<Mark, Answer> {
   look(): Promise<Seen<Mark>>;
-  /** One atomic step: raises to the token and writes if what was seen still holds; else does nothing: undefined. */
+  /** One atomic step: advances to the token and writes if what was seen still holds; else does nothing: undefined. */
   write(
     token: bigint,
     seen: Seen<Mark>,

@@ -1,5 +1,5 @@
 // The guard for data in a SQLite database: the highest tokens live in a table of that same database, so that the
-// comparison, the raised highest and the user's writes are one transaction, committed or rolled back together.
+// comparison, the advanced highest and the user's writes are one transaction, committed or rolled back together.
 // It works on the user's own open connection (better-sqlite3 or node:sqlite). SQLite's own errors, such as busy or
 // disk full, come out unchanged, as from any transaction of the user; nothing is written then.
 
@@ -63,7 +63,7 @@ export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
    */
   transaction<T>(write: (database: Database) => T): T;
   transaction<T>(source: TokenSource, write: (database: Database) => T): T;
-  raise(source?: TokenSource): void;
+  advance(source?: TokenSource): void;
   highest(resource: string): bigint | undefined;
 }
 
@@ -91,7 +91,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
     try {
       const highest = tokens.read(resource);
       const token = admit(source, highest);
-      if (token !== highest) tokens.raise(resource, token);
+      if (token !== highest) tokens.advance(resource, token);
       const withdraw = admission.grant(resource, token);
       const result = write(database);
       refusePromise(result);
@@ -111,7 +111,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
       const [source, write] = splitArguments(args);
       return guarded(source, write);
     },
-    raise: (source) => guarded(source, () => undefined),
+    advance: (source) => guarded(source, () => undefined),
     highest: (resource) => tokens.read(checkResource(resource)),
   };
 }

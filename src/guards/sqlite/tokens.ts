@@ -6,7 +6,7 @@ import { firstOf, type SqliteDatabase, TOKEN_CHECK } from "./database.ts";
 
 export interface Tokens {
   read(resource: string): bigint | undefined;
-  raise(resource: string, token: bigint): void;
+  advance(resource: string, token: bigint): void;
 }
 
 /** The statements on the table of tokens: 39 digits with leading zeros, because SQLite's integers end at 2^63. */
@@ -14,7 +14,7 @@ export function openTokens(database: SqliteDatabase, table: string): Tokens {
   createTable(database, table);
   const read = database.prepare(`SELECT token FROM ${table} WHERE resource = ?`);
   // The WHERE repeats the rule in SQL: no mistake above can make a highest fall.
-  const raise = database.prepare(
+  const advance = database.prepare(
     `INSERT INTO ${table} (resource, token) VALUES (?, ?)
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token`,
   );
@@ -31,7 +31,7 @@ export function openTokens(database: SqliteDatabase, table: string): Tokens {
       if (latest.text !== text) latest = { text, token: parseToken(String(text)) };
       return latest.token;
     },
-    raise: (resource, token) => void raise.run(resource, padToken(token)),
+    advance: (resource, token) => void advance.run(resource, padToken(token)),
   };
 }
 

@@ -1,5 +1,5 @@
 // The guard for data in ZooKeeper: the highest token of a resource is a node of its own, and each guarded write is one multi
-// that checks that node's version (or raises it) together with the user's writes. It speaks the protocol itself, with the
+// that checks that node's version (or advances it) together with the user's writes. It speaks the protocol itself, with the
 // same code as the store, and is told where as the store is.
 
 import type { Call } from "../../clients/zookeeper/call.ts";
@@ -74,7 +74,7 @@ export interface ZooKeeperGuard extends Guard, AsyncDisposable {
    */
   write(source: TokenSource, writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
   write(writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
-  raise(source?: TokenSource): Promise<void>;
+  advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
   /** Ends the connection; calls after it are refused. */
   close(): Promise<void>;
@@ -149,7 +149,7 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     return this.#step(lastingSourceOf(given, this.#bound), messages);
   }
 
-  async raise(given?: TokenSource): Promise<void> {
+  async advance(given?: TokenSource): Promise<void> {
     await this.#step(lastingSourceOf(given, this.#bound), []);
   }
 
@@ -219,7 +219,7 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
         return { answer: written, seen: { highest: token, mark: version } };
       }
       if (failedAt > 0) throw refusedWrite(error, failedAt - 1, { place: call.place, resource });
-      // The highest has been raised or made by somebody else since it was looked at.
+      // The highest has been advanced or made by somebody else since it was looked at.
       const isMoved = error === (seen.mark === undefined ? ERROR.nodeExists : ERROR.badVersion);
       if (isMoved) return undefined;
       throw refusalOf(error, call.place);

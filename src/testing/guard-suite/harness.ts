@@ -4,7 +4,7 @@
 import type { Guard, GuardOptions, TokenSource } from "../../guards/guard.ts";
 
 /** A guard whose own write has been brought into the suite's form. */
-export interface GuardInSuite extends Pick<Guard, "raise" | "highest"> {
+export interface GuardInSuite extends Pick<Guard, "advance" | "highest"> {
   /**
    * One guarded write: appends the text to what is kept for the source's resource. Without a source: by the form that
    * takes the lease from the async context. With `fail`, the write is done and then fails with any error, before it is
@@ -66,7 +66,7 @@ export function facts(token: bigint, resource: string = RESOURCE): TokenSource {
   return { resource, token };
 }
 
-/** What a guarded write or a raise ended with: undefined when it was admitted, else what it threw or rejected with. */
+/** What a guarded write or an advance ended with: undefined when it was admitted, else what it threw or rejected with. */
 export async function failureOf(act: () => unknown): Promise<Failure | undefined> {
   try {
     await act();

@@ -22,7 +22,7 @@ export const order: GuardTopic = {
   "S2: a refusal reports the resource and both numbers, and changes nothing": async (bench) => {
     const guard = await bench.open();
     await guard.write(facts(9n), "kept");
-    for (const act of [() => guard.write(facts(8n), "late"), () => guard.raise(facts(8n))]) {
+    for (const act of [() => guard.write(facts(8n), "late"), () => guard.advance(facts(8n))]) {
       const { code, resource, offered, highest } = (await failureOf(act)) ?? {};
       expect(
         { code, resource, offered, highest },
@@ -34,20 +34,22 @@ export const order: GuardTopic = {
     expect(await bench.written(), ["kept"], "nothing was written");
   },
 
-  "S2: a raise before the first write refuses the former holder": async (bench) => {
+  "S2: an advance before the first write refuses the former holder": async (bench) => {
     const [older, newer] = [await bench.open(), await bench.open()];
     await older.write(facts(1n), "old");
-    await newer.raise(facts(2n));
+    await newer.advance(facts(2n));
     const late = await failureOf(() => older.write(facts(1n), "late"));
     expect(late?.code, "STALE_TOKEN", "refused although the new holder has written nothing");
     expect(await bench.written(), ["old"], "nothing late was written");
   },
 
-  "S2: a raise to a lower token is refused, to an equal one it changes nothing": async (bench) => {
+  "S2: an advance to a lower token is refused, to an equal one it changes nothing": async (
+    bench,
+  ) => {
     const guard = await bench.open();
-    await guard.raise(facts(4n));
-    await guard.raise(facts(4n));
-    expect((await failureOf(() => guard.raise(facts(3n))))?.code, "STALE_TOKEN", "lower");
+    await guard.advance(facts(4n));
+    await guard.advance(facts(4n));
+    expect((await failureOf(() => guard.advance(facts(3n))))?.code, "STALE_TOKEN", "lower");
     expect(await guard.highest(RESOURCE), 4n, "the highest stands");
     await guard.write(facts(4n), "of that term");
     expect(await bench.written(), ["of that term"], "an equal token writes");
@@ -57,7 +59,7 @@ export const order: GuardTopic = {
     const guard = await bench.open();
     for (const [index, token] of LARGE.entries()) {
       const resource = `large ${index}`;
-      await guard.raise(facts(token, resource));
+      await guard.advance(facts(token, resource));
       await guard.write(facts(token + 1n, resource), "one more");
       expect(await guard.highest(resource), token + 1n, `${token} + 1 comes back exactly`);
       const late = await failureOf(() => guard.write(facts(token, resource), "one less"));
@@ -65,8 +67,8 @@ export const order: GuardTopic = {
       expect(await bench.written(resource), ["one more"], "only the larger one wrote");
     }
     // By value, not as text: the shorter number is the smaller one.
-    await guard.raise(facts(9n, "digits"));
-    await guard.raise(facts(10n, "digits"));
+    await guard.advance(facts(9n, "digits"));
+    await guard.advance(facts(10n, "digits"));
     expect(await guard.highest("digits"), 10n, "10 is above 9");
   },
 
@@ -116,29 +118,29 @@ export const order: GuardTopic = {
     expect(await guards[0]?.highest(RESOURCE), tokens.at(-1), "the last is the highest");
   },
 
-  "S2: writers and raises race: nothing below a finished raise is written": async (bench) => {
+  "S2: writers and advances race: nothing below a finished advance is written": async (bench) => {
     const [holder, successor] = [await bench.open(), await bench.open()];
-    let raised = false;
+    let advanced = false;
     let begin = (): void => undefined;
     const begun = new Promise<void>((resolve) => {
       begin = resolve;
     });
     const writing = (async () => {
       for (let sent = 0; sent < 500; sent += 1) {
-        const afterRaise = raised;
+        const afterRaise = advanced;
         const failure = await failureOf(() => holder.write(facts(1n), String(sent)));
         if (failure !== undefined) return failure.code;
-        expect(afterRaise, false, "a write that began after the raise is never admitted");
+        expect(afterRaise, false, "a write that began after the advance is never admitted");
         if (sent === 5) begin();
       }
       return "never refused";
     })();
     await begun;
-    await successor.raise(facts(2n));
-    raised = true;
+    await successor.advance(facts(2n));
+    advanced = true;
     const atRaise = await bench.written();
     expect(await writing, "STALE_TOKEN", "the former holder is refused");
-    expect(await bench.written(), atRaise, "and nothing of it came after the raise");
+    expect(await bench.written(), atRaise, "and nothing of it came after the advance");
   },
 
   "S2: the highest survives a restart": async (bench, skip) => {
@@ -147,10 +149,10 @@ export const order: GuardTopic = {
       return skip("this guard keeps its tokens in the process and says so");
     const before = await bench.open();
     await before.write(facts(6n), "before");
-    await before.raise(facts(2n ** 90n));
+    await before.advance(facts(2n ** 90n));
     await restart();
     const after = await bench.open();
-    expect(await after.highest(RESOURCE), 2n ** 90n, "what was raised is remembered");
+    expect(await after.highest(RESOURCE), 2n ** 90n, "what was advanced is remembered");
     const late = await failureOf(() => after.write(facts(2n ** 90n - 1n), "late"));
     expect(late?.code, "STALE_TOKEN", "and still refuses");
     expect(await bench.written(), ["before"], "nothing late was written");

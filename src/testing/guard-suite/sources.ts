@@ -45,7 +45,7 @@ export const sources: GuardTopic = {
       const inDoubt = new LeaseInDoubtError({ resource: RESOURCE });
       for (const failure of [lost("expired"), lost("revoked"), lost("released"), inDoubt]) {
         const source = lease(9n, { failure });
-        for (const act of [() => guard.write(source, "late"), () => guard.raise(source)]) {
+        for (const act of [() => guard.write(source, "late"), () => guard.advance(source)]) {
           const { code } = (await failureOf(act)) ?? {};
           expect(code, (failure as { code?: string }).code, "the lease's own error comes out");
         }
@@ -62,7 +62,7 @@ export const sources: GuardTopic = {
     await runUnder(lease(4n), async () => {
       await Promise.resolve();
       await guard.write(undefined, "found");
-      await guard.raise();
+      await guard.advance();
     });
     expect(await bench.written(), ["found"], "written under the lease of the context");
     expect(await guard.highest(RESOURCE), 4n, "with its token");
@@ -78,7 +78,7 @@ export const sources: GuardTopic = {
     const guard = await bench.open();
     const failure = await failureOf(() => guard.write(undefined, "unguarded"));
     expect(failure?.code, "INVALID_ARGUMENT", "there is no lease to write under");
-    expect((await failureOf(() => guard.raise()))?.code, "INVALID_ARGUMENT", "nor to raise to");
+    expect((await failureOf(() => guard.advance()))?.code, "INVALID_ARGUMENT", "nor to advance to");
     await nothingHappened(bench);
   },
 
@@ -87,7 +87,7 @@ export const sources: GuardTopic = {
     const other = lease(9n, { resource: "another" });
     for (const act of [
       () => guard.write(other, "wrong"),
-      () => guard.raise(other),
+      () => guard.advance(other),
       () => runUnder(other, async () => guard.write(undefined, "wrong")),
     ]) {
       expect((await failureOf(act))?.code, "INVALID_ARGUMENT", "the wrong lease");
@@ -105,7 +105,7 @@ export const sources: GuardTopic = {
     const guard = await bench.open();
     for (const token of [1.5, 7, -1n, 0n, 2n ** 127n, "7", "x", Number.NaN, null, undefined]) {
       const source = { resource: RESOURCE, token } as unknown as TokenSource;
-      for (const act of [() => guard.write(source, "bad"), () => guard.raise(source)]) {
+      for (const act of [() => guard.write(source, "bad"), () => guard.advance(source)]) {
         expect((await failureOf(act))?.code, "INVALID_ARGUMENT", `a token of ${String(token)}`);
       }
     }

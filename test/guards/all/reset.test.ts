@@ -63,9 +63,9 @@ describe.each(Object.entries(subjects))("the guard on %s", (name, { open, reset 
 
   test("S2: refuses a lower token, admits it after a reset, and then refuses what is below that", async () => {
     const before = open(place);
-    await before.raise(source(LARGE));
-    await before.raise(source(LARGE, "other"));
-    await expect(before.raise(source(SMALL))).rejects.toThrow("stale");
+    await before.advance(source(LARGE));
+    await before.advance(source(LARGE, "other"));
+    await expect(before.advance(source(SMALL))).rejects.toThrow("stale");
     expect(await reset(place, "ledger", LARGE - 1n)).toBe(false);
     expect(await before.highest("ledger")).toBe(LARGE);
     expect(await reset(place, "ledger", LARGE)).toBe(true);
@@ -73,21 +73,21 @@ describe.each(Object.entries(subjects))("the guard on %s", (name, { open, reset 
     expect(await reset(place, "ledger", LARGE)).toBe(true);
     expect(await reset(place, "nobody", LARGE)).toBe(true);
     const after = open(place);
-    await after.raise(source(SMALL));
+    await after.advance(source(SMALL));
     expect(await after.highest("ledger")).toBe(SMALL);
-    await expect(after.raise(source(SMALL - 1n))).rejects.toThrow("stale");
-    await expect(after.raise(source(SMALL, "other"))).rejects.toThrow("stale");
+    await expect(after.advance(source(SMALL - 1n))).rejects.toThrow("stale");
+    await expect(after.advance(source(SMALL, "other"))).rejects.toThrow("stale");
     await Promise.all([before.close?.(), after.close?.()]);
   });
 
   test("S2: a guard object from before a reset does not take a new highest for the one it remembers", async () => {
     const old = open(`${place}-remembered`);
     // As often as the highest is written after the reset: a count that started again would come to the same number.
-    await old.raise(source(5n));
+    await old.advance(source(5n));
     expect(await reset(`${place}-remembered`, "ledger", 5n)).toBe(true);
     const next = open(`${place}-remembered`);
-    await next.raise(source(7n));
-    await expect(old.raise(source(5n))).rejects.toThrow("stale");
+    await next.advance(source(7n));
+    await expect(old.advance(source(5n))).rejects.toThrow("stale");
     await Promise.all([old.close?.(), next.close?.()]);
   });
 });
@@ -145,11 +145,11 @@ describe.each([
 ] as const)("a reset on %s", (name, reset, marker) => {
   const urlOf = ({ host, port }: Address, place: string) => `${name}://${host}:${port}/${place}`;
 
-  test("S2: resets nothing when a holder raises the guard right before it", async () => {
+  test("S2: resets nothing when a holder advances the guard right before it", async () => {
     const place = `reset-raced-${name}`;
     const guard = subjects[name].open(place);
-    await guard.raise(source(LARGE));
-    const before = async (): Promise<void> => void (await guard.raise(source(LARGE + 1n)));
+    await guard.advance(source(LARGE));
+    const before = async (): Promise<void> => void (await guard.advance(source(LARGE + 1n)));
     await using between = await relay(servers[name](), { marker, before });
     expect(await reset(urlOf(between, place), "ledger", { highest: LARGE })).toBe(false);
     expect(await guard.highest("ledger")).toBe(LARGE + 1n);
@@ -159,7 +159,7 @@ describe.each([
   test("is reported as unknown when its answer is lost, and can be repeated", async () => {
     const place = `reset-lost-${name}`;
     const guard = subjects[name].open(place);
-    await guard.raise(source(LARGE));
+    await guard.advance(source(LARGE));
     await using between = await relay(servers[name](), { marker, losing: true });
     const lost = await reasonOf(reset(urlOf(between, place), "ledger", { highest: LARGE }));
     expect(lost).toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "unknown" });

@@ -127,7 +127,7 @@ describe("the etcd guard", () => {
     const { guard, url } = fresh();
     const other = etcdGuard(url);
     await guard.write(source(1n), [{ put: "seen", value: "1" }]);
-    await other.raise(source(2n));
+    await other.advance(source(2n));
     await expect(guard.write(source(1n), [{ put: "seen", value: "late" }])).rejects.toMatchObject(
       stale(1n, 2n),
     );
@@ -158,7 +158,7 @@ describe("the etcd guard", () => {
       await expect(guard.write(source(9n), [{ put: "junk", value: "1" }])).rejects.toMatchObject(
         unusable,
       );
-      await expect(guard.raise(source(9n))).rejects.toMatchObject(unusable);
+      await expect(guard.advance(source(9n))).rejects.toMatchObject(unusable);
       await expect(guard.highest("ledger")).rejects.toMatchObject(unusable);
       expect(await below("junk")).toEqual([]);
       await guard.close();
@@ -197,7 +197,7 @@ describe("the etcd guard", () => {
     await guard.close();
   });
 
-  test("what etcd refuses of the writes comes out as bad input, and raises nothing", async () => {
+  test("what etcd refuses of the writes comes out as bad input, and advances nothing", async () => {
     const { guard } = fresh();
     const many = Array.from({ length: 200 }, (_, index) => ({ put: `many/${index}`, value: "" }));
     const refused: [string, Parameters<EtcdGuard["write"]>[0]][] = [
@@ -233,10 +233,10 @@ describe("the etcd guard", () => {
 
   test("a guard that is closed says so, and closing twice is no harm", async () => {
     const { guard } = fresh();
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     await guard.close();
     await guard.close();
-    await expect(guard.raise(source(2n))).rejects.toMatchObject({ code: "CLOSED" });
+    await expect(guard.advance(source(2n))).rejects.toMatchObject({ code: "CLOSED" });
   });
 });
 
@@ -257,7 +257,7 @@ describe("with the leases in the same etcd", () => {
     await tenure.revoke("ledger");
     const gone = { code: "UNTRUSTED_TOKEN", reason: "notHeld", resource: "ledger" };
     await expect(here.write(facts, [{ put: "here", value: "late" }])).rejects.toMatchObject(gone);
-    await expect(here.raise(source(2n ** 127n - 1n))).rejects.toMatchObject(gone);
+    await expect(here.advance(source(2n ** 127n - 1n))).rejects.toMatchObject(gone);
     const next = await tenure.acquire("ledger");
     await expect(here.write(facts, [{ put: "here", value: "late" }])).rejects.toMatchObject(
       stale(facts.token, next.token),
@@ -284,7 +284,7 @@ describe("when answers are lost", () => {
     await proxy.heal();
     // It is no reason to refuse the same holder, or to let a former one in.
     await guard.write(source(1n), [{ put: "lost", value: "3" }]);
-    await direct.raise(source(2n));
+    await direct.advance(source(2n));
     await expect(guard.write(source(1n), [{ put: "lost", value: "late" }])).rejects.toMatchObject(
       stale(1n, 2n),
     );
@@ -348,7 +348,7 @@ describe("on a cluster", () => {
       return fromBase64(kv?.value);
     };
     expect(await read()).toBe("1");
-    await direct.raise(source(2n));
+    await direct.advance(source(2n));
     await proxy.heal();
     await direct.write(source(2n), [{ put: "copy", value: "2" }]);
     expect(await read()).toBe("2");

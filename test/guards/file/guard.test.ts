@@ -46,7 +46,7 @@ guardSuite(sideBySide, {
           await (given === undefined ? guard.append(line) : guard.append(given, line));
         };
         return {
-          raise: (given) => guard.raise(given),
+          advance: (given) => guard.advance(given),
           highest: (resource) => guard.highest(resource),
           write,
         };
@@ -248,7 +248,7 @@ describe("bad input to the file guard", () => {
     for (const act of [
       () => guard.replace(source(9n), "late"),
       () => guard.append(source(9n), "late"),
-      () => guard.raise(source(9n)),
+      () => guard.advance(source(9n)),
       () => guard.highest("ledger"),
     ]) {
       await expect(act()).rejects.toMatchObject({

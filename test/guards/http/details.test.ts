@@ -14,16 +14,16 @@ const node = services["node:http"] as (typeof services)[string];
 
 describe("the HTTP guard", () => {
   test("S2: a slow guard lets no older handler start behind a newer one", async () => {
-    // Every raise takes a while, some longer than others: the comparisons overlap.
+    // Every advance takes a while, some longer than others: the comparisons overlap.
     const inner = memoryGuard();
     let turn = 0;
     const slow = {
       highest: inner.highest,
-      raise: async (source: Parameters<MemoryGuard["raise"]>[0]) => {
+      advance: async (source: Parameters<MemoryGuard["advance"]>[0]) => {
         turn += 1;
         const delay = (turn * 7) % 5;
         await new Promise((resolve) => setTimeout(resolve, delay));
-        inner.raise(source);
+        inner.advance(source);
         await new Promise((resolve) => setTimeout(resolve, (turn * 3) % 7));
       },
     };
@@ -132,7 +132,7 @@ describe("the HTTP guard", () => {
   test("a guard that cannot answer is 503 without details, told to onError", async () => {
     const errors: unknown[] = [];
     const failure = new Error("password in the message");
-    const guard = { raise: () => Promise.reject(failure), highest: () => undefined };
+    const guard = { advance: () => Promise.reject(failure), highest: () => undefined };
     const url = await node({ guard, resource: "r", onError: (error) => errors.push(error) }, () =>
       expect.unreachable(),
     );
@@ -236,7 +236,7 @@ describe("fencedFetch", () => {
 
   test("a stale token is a StaleTokenError, another 409 an answer", async () => {
     const guard = memoryGuard();
-    guard.raise({ resource: "settlement", token: 9n });
+    guard.advance({ resource: "settlement", token: 9n });
     const url = await node({ guard, resource: "settlement" }, () => undefined);
     const lease = { resource: "settlement", token: 8n };
     await expect(fencedFetch()(url, { lease })).rejects.toMatchObject({

@@ -55,7 +55,7 @@ for (const [name, start] of Object.entries(services)) {
       const client = (options: GuardOptions = {}): GuardInSuite => {
         const send = fencedFetch(fetch, options);
         const { url, guard } = service;
-        // A request without a text writes nothing: what is left of it is the raise.
+        // A request without a text writes nothing: what is left of it is the advance.
         const ask = async (source: TokenSource | undefined, text?: string): Promise<void> => {
           const resource = source?.resource ?? "ledger";
           const answer = await send(`${url}?${new URLSearchParams({ resource })}`, {
@@ -66,7 +66,7 @@ for (const [name, start] of Object.entries(services)) {
           await expectDone(answer);
         };
         return {
-          raise: (source) => ask(source),
+          advance: (source) => ask(source),
           highest: (resource) => guard.highest(resource),
           write: (source, text) => ask(source, text),
         };

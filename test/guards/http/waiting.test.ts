@@ -91,9 +91,9 @@ describe.each(Object.entries(services))("a waiting request on %s", (_name, start
     const asked: bigint[] = [];
     const guard = {
       highest: inner.highest,
-      raise: (given?: TokenSource) => {
+      advance: (given?: TokenSource) => {
         asked.push(given?.token ?? 0n);
-        inner.raise(given);
+        inner.advance(given);
       },
     };
     const { work, begun, finish } = stuckHandler();
@@ -121,7 +121,7 @@ describe.each(Object.entries(services))("a waiting request on %s", (_name, start
     spy.mockImplementation((warning) => void warnings.push(String(warning)));
     endings.push(() => spy.mockRestore());
     const failure = new Error("no connection");
-    const guard = { raise: () => Promise.reject(failure), highest: () => undefined };
+    const guard = { advance: () => Promise.reject(failure), highest: () => undefined };
     const report = [
       () => {
         throw new Error("onError fails");
@@ -189,7 +189,7 @@ describe("the HTTP guard of node:http", () => {
 
 describe("a response that something else has begun or ended", () => {
   const guard = memoryGuard();
-  guard.raise({ resource: "settlement", token: 9n });
+  guard.advance({ resource: "settlement", token: 9n });
   const fence = httpGuard({ guard, resource: "settlement" });
   const never = (): void => expect.unreachable();
 

@@ -23,15 +23,15 @@ describe("the memory guard", () => {
 
   test("S2: a refusal reports both numbers, the resource and a code", async () => {
     const guard: Guard = memoryGuard();
-    await guard.raise(source(9n));
+    await guard.advance(source(9n));
     const facts = { code: "STALE_TOKEN", offered: 8n, highest: 9n, resource: "ledger" };
-    expect(() => guard.raise(source(8n))).toThrow(expect.objectContaining(facts));
+    expect(() => guard.advance(source(8n))).toThrow(expect.objectContaining(facts));
   });
 
-  test("S2: after a raise the former holder is refused before the new one has written", () => {
+  test("S2: after an advance the former holder is refused before the new one has written", () => {
     const guard = memoryGuard();
     guard.write(source(1n), () => undefined);
-    guard.raise(source(2n));
+    guard.advance(source(2n));
     let ran = false;
     expect(() => guard.write(source(1n), () => (ran = true))).toThrow(StaleTokenError);
     expect(ran).toBe(false);
@@ -55,8 +55,8 @@ describe("the memory guard", () => {
 
   test("S2: two resources in one guard do not know each other's tokens", () => {
     const guard = memoryGuard();
-    guard.raise(source(9n, "left"));
-    guard.raise(source(1n, "right"));
+    guard.advance(source(9n, "left"));
+    guard.advance(source(1n, "right"));
     expect([guard.highest("left"), guard.highest("right")]).toEqual([9n, 1n]);
     expect(guard.highest("neither")).toBeUndefined();
   });
@@ -80,7 +80,7 @@ describe("the memory guard", () => {
 describe("bad input to a guard", () => {
   const refused = (bad: unknown): void => {
     const guard = memoryGuard();
-    expect(() => guard.raise(bad as TokenSource)).toThrow(
+    expect(() => guard.advance(bad as TokenSource)).toThrow(
       expect.objectContaining({ code: "INVALID_ARGUMENT" }),
     );
     expect(guard.highest("ledger")).toBeUndefined();
@@ -137,7 +137,7 @@ describe("a lease as the source", () => {
     await first.release();
     guard.write({ resource: first.resource, token: first.token }, () => undefined);
     const second = await tenure.acquire("ledger");
-    guard.raise(second);
+    guard.advance(second);
     const late = { resource: first.resource, token: first.token };
     expect(() => guard.write(late, () => undefined)).toThrow(StaleTokenError);
   });

@@ -26,7 +26,7 @@ async function newAttacker(): Promise<Attacker> {
   const role = `mallory_${schema}`;
   await postgres().sql(`CREATE ROLE ${role} LOGIN; GRANT INSERT, SELECT ON ${table} TO ${role}`);
   await protectTable(ledger.pool(), table, { resource: "ledger", schema });
-  await ledger.guard().guard.raise(source(4720n));
+  await ledger.guard().guard.advance(source(4720n));
   const url = new URL(postgres().url);
   url.username = role;
   const pool = ledger.pool(url.href);
@@ -103,7 +103,7 @@ describe("a role with nothing but INSERT on a protected table", () => {
 });
 
 describe("a role that may only connect", () => {
-  test("can delay a raise with an advisory lock, and is named", async () => {
+  test("can delay an advance with an advisory lock, and is named", async () => {
     const { ledger, run } = await newAttacker();
     const { guard } = ledger.guard("pg", { waitLimitMs: 300 });
     const lock = "SELECT pg_advisory_lock(hashtextextended($$tenure guard {schema} ledger$$, 0))";
@@ -111,10 +111,10 @@ describe("a role that may only connect", () => {
       lock.replace("{schema}", ledger.schema),
       "SELECT pg_backend_pid()::int AS pid",
     );
-    const raising = guard.raise(source(4721n));
-    await expect(raising).rejects.toThrow(`backend pid ${held.rows[0].pid} (idle for`);
+    const advancing = guard.advance(source(4721n));
+    await expect(advancing).rejects.toThrow(`backend pid ${held.rows[0].pid} (idle for`);
     await postgres().sql(`SELECT pg_terminate_backend(${held.rows[0].pid})`);
-    await guard.raise(source(4721n));
+    await guard.advance(source(4721n));
   });
 });
 
@@ -142,7 +142,7 @@ describe("a role that may call admit()", () => {
     await client.query(`BEGIN; SAVEPOINT a; SELECT ${schema}.admit('ledger', 4720)`);
     const { rows } = await client.query(`SELECT current_setting('${name}') AS admission`);
     await client.query("ROLLBACK TO a");
-    await ledger.guard().guard.raise(source(4721n));
+    await ledger.guard().guard.advance(source(4721n));
     await client.query(set(name, `'${rows[0].admission}'`));
     await expect(client.query(insert(ledger))).rejects.toMatchObject({ code: "TN001" });
     await client.query("ROLLBACK");
@@ -165,7 +165,7 @@ describe("the secret", () => {
   test("differs between guards, and an admission of one does not open the tables of another", async () => {
     const { ledger } = await newAttacker();
     const other = await newLedger();
-    await other.guard().guard.raise(source(1n));
+    await other.guard().guard.advance(source(1n));
     const { sql } = postgres();
     const secretOf = ({ schema }: Ledger) => sql(`SELECT value FROM ${schema}.secret`);
     expect(await secretOf(ledger)).not.toBe(await secretOf(other));

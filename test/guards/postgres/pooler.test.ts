@@ -18,7 +18,7 @@ test("S2: behind a pooler, admissions, idle limits and locks end with their tran
   const { schema, table } = ledger;
   await protectTable(ledger.pool(), table, { resource: "ledger", schema });
   const { guard, append } = ledger.guard("pg", { waitLimitMs: 2_000 }, pooler().url);
-  await guard.raise(source(1n));
+  await guard.advance(source(1n));
   const texts = Array.from({ length: 40 }, (_, i) => `${i}`);
   const write = (text: string) => guard.transaction(source(1n), (tx) => append(tx, "ledger", text));
   await Promise.all(texts.map(write));
@@ -31,9 +31,11 @@ test("S2: behind a pooler, admissions, idle limits and locks end with their tran
     expect(rows).toEqual([{ idle_in_transaction_session_timeout: "0" }]);
   }
   await guard.transaction(source(1n), async () => {
-    const raising = ledger.guard("pg", { waitLimitMs: 100 }, pooler().url).guard.raise(source(2n));
-    await expect(raising).rejects.toThrow(/backend pid \d+ \(idle in transaction for/);
+    const advancing = ledger
+      .guard("pg", { waitLimitMs: 100 }, pooler().url)
+      .guard.advance(source(2n));
+    await expect(advancing).rejects.toThrow(/backend pid \d+ \(idle in transaction for/);
   });
-  await guard.raise(source(2n));
+  await guard.advance(source(2n));
   await expect(write("late")).rejects.toMatchObject({ code: "STALE_TOKEN" });
 });

@@ -30,16 +30,16 @@ describe.each(["pg", "postgres"] as const satisfies Library[])("through %s", (li
     const target = library === "pg" ? ledger.pool() : ledger.sql();
     // Characters that could end a literal or the body of the statement.
     const resource = "it's $$ a \\ ledger";
-    await guard.raise(source(LARGE, resource));
-    await guard.raise(source(LARGE, "other"));
+    await guard.advance(source(LARGE, resource));
+    await guard.advance(source(LARGE, "other"));
     await protectTable(target, table, { resource, schema });
-    await expect(guard.raise(source(SMALL, resource))).rejects.toThrow("stale");
+    await expect(guard.advance(source(SMALL, resource))).rejects.toThrow("stale");
     expect(await resetHighest(target, resource, { highest: LARGE, schema })).toBe(true);
     expect(await guard.highest(resource)).toBeUndefined();
     await guard.transaction(source(SMALL, resource), (tx) => append(tx, resource, "new"));
     expect(await ledger.written()).toEqual(["new"]);
-    await expect(guard.raise(source(SMALL - 1n, resource))).rejects.toThrow("stale");
-    await expect(guard.raise(source(SMALL, "other"))).rejects.toThrow("stale");
+    await expect(guard.advance(source(SMALL - 1n, resource))).rejects.toThrow("stale");
+    await expect(guard.advance(source(SMALL, "other"))).rejects.toThrow("stale");
     expect(await protectedTables(target, { table })).toMatchObject([{ fault: undefined }]);
   });
 });
@@ -50,10 +50,10 @@ test("S2: after a reset the highest tokens still cannot be lowered, deleted or t
   const { sql } = postgres();
   const { guard } = ledger.guard();
   for (const state of ["ENABLE", "ENABLE ALWAYS", "DISABLE"]) {
-    await guard.raise(source(LARGE));
+    await guard.advance(source(LARGE));
     await sql(`ALTER TABLE ${schema}.highest ${state} TRIGGER keep_highest`);
     expect(await resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema })).toBe(true);
-    await guard.raise(source(SMALL));
+    await guard.advance(source(SMALL));
     for (const text of ["UPDATE # SET token = 4", "DELETE FROM #", "TRUNCATE #"]) {
       await expect(sql(text.replace("#", `${schema}.highest`)), state).rejects.toThrow(REFUSED);
     }
@@ -68,7 +68,7 @@ test("a token that is not the highest any more resets nothing", async () => {
   const ledger = await newLedger();
   const { schema } = ledger;
   const { guard } = ledger.guard();
-  await guard.raise(source(LARGE + 1n));
+  await guard.advance(source(LARGE + 1n));
   expect(await resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema })).toBe(false);
   expect(await guard.highest("ledger")).toBe(LARGE + 1n);
   expect(await resetHighest(ledger.pool(), "nobody", { highest: LARGE, schema })).toBe(true);
@@ -83,7 +83,7 @@ test("a role that may call admit(), even with all rights on the rows, cannot res
   await sql(`CREATE ROLE ${role} LOGIN`);
   await sql(guardSql({ schema, role }));
   await sql(`GRANT ALL ON ${schema}.highest TO ${role}`);
-  await ledger.guard().guard.raise(source(LARGE));
+  await ledger.guard().guard.advance(source(LARGE));
   const as = new URL(url);
   as.username = role;
   const pool = ledger.pool(as.href);
@@ -99,7 +99,7 @@ test("S2: a reset waits for the open transactions of the resource, and gives up 
   const ledger = await newLedger();
   const { schema } = ledger;
   const { guard, append } = ledger.guard();
-  await guard.raise(source(LARGE));
+  await guard.advance(source(LARGE));
   const reset = (waitLimitMs: number): Promise<boolean> =>
     resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema, waitLimitMs });
   let patient: Promise<boolean> | undefined;
@@ -114,23 +114,23 @@ test("S2: a reset waits for the open transactions of the resource, and gives up 
   expect(await ledger.written()).toEqual(["in time"]);
 });
 
-test("a raise that meets a reset ends in no deadlock", async () => {
+test("an advance that meets a reset ends in no deadlock", async () => {
   const ledger = await newLedger();
   const { schema } = ledger;
   const { guard } = ledger.guard();
-  await guard.raise(source(LARGE));
-  // Holds the table, so that the reset has its gate and waits for the table, while the raise arrives.
+  await guard.advance(source(LARGE));
+  // Holds the table, so that the reset has its gate and waits for the table, while the advance arrives.
   const blocker = new pg.Client({ connectionString: postgres().url });
   await blocker.connect();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.highest IN ROW EXCLUSIVE MODE`);
   const reset = resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema });
   await waiting("relation");
-  const raised = guard.raise(source(LARGE + 1n));
+  const advanced = guard.advance(source(LARGE + 1n));
   await waiting("advisory");
   await blocker.query("COMMIT");
   await blocker.end();
   expect(await reset).toBe(true);
-  await raised;
+  await advanced;
   expect(await guard.highest("ledger")).toBe(LARGE + 1n);
 });
 

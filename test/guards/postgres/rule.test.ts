@@ -66,7 +66,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await ledger.written()).toEqual(["found"]);
   });
 
-  test("S2: a raise waits for the transaction that was admitted before it; then that term is over", async () => {
+  test("S2: an advance waits for the transaction that was admitted before it; then that term is over", async () => {
     const ledger = await newLedger();
     const [older, newer] = [ledger.guard(library), ledger.guard(library)];
     const [begun, go] = [new Gate(), new Gate()];
@@ -76,26 +76,26 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
       await older.append(tx, "ledger", "in time");
     });
     await begun.opened;
-    let isRaised = false;
-    const raising = newer.guard.raise(source(2n)).then(() => {
-      isRaised = true;
+    let isAdvanced = false;
+    const advancing = newer.guard.advance(source(2n)).then(() => {
+      isAdvanced = true;
     });
-    await until(async () => isRaised || (await waiting(ledger)) === 1);
-    expect(isRaised).toBe(false);
+    await until(async () => isAdvanced || (await waiting(ledger)) === 1);
+    expect(isAdvanced).toBe(false);
     go.open();
     await first;
-    await raising;
+    await advancing;
     const late = older.guard.transaction(source(1n), (tx) => older.append(tx, "ledger", "late"));
     await expect(late).rejects.toMatchObject({ code: "STALE_TOKEN", offered: 1n, highest: 2n });
     expect(await ledger.written()).toEqual(["in time"]);
   });
 
-  test("S2: a writer that waited for a raise which was undone keeps the next raise out", async () => {
+  test("S2: a writer that waited for an advance which was undone keeps the next advance out", async () => {
     const ledger = await newLedger();
     const [writer, successor] = [ledger.guard(library), ledger.guard(library)];
-    await writer.guard.raise(source(1n));
-    const raiser = await ledger.pool().connect();
-    await raiser.query(`BEGIN; SELECT ${ledger.schema}.admit('ledger', 2)`);
+    await writer.guard.advance(source(1n));
+    const advancer = await ledger.pool().connect();
+    await advancer.query(`BEGIN; SELECT ${ledger.schema}.admit('ledger', 2)`);
     const [inside, end] = [new Gate(), new Gate()];
     let isInside = false;
     const writing = writer.guard.transaction(source(1n), async (tx) => {
@@ -105,24 +105,24 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
       await writer.append(tx, "ledger", "of the old term");
     });
     await until(async () => isInside || (await waiting(ledger)) === 1);
-    await raiser.query("ROLLBACK");
-    raiser.release();
+    await advancer.query("ROLLBACK");
+    advancer.release();
     await inside.opened;
-    let isRaised = false;
-    const raising = successor.guard.raise(source(2n)).then(() => {
-      isRaised = true;
+    let isAdvanced = false;
+    const advancing = successor.guard.advance(source(2n)).then(() => {
+      isAdvanced = true;
     });
-    await until(async () => isRaised || (await waiting(ledger)) === 1);
-    expect(isRaised).toBe(false);
+    await until(async () => isAdvanced || (await waiting(ledger)) === 1);
+    expect(isAdvanced).toBe(false);
     end.open();
-    await Promise.all([writing, raising]);
+    await Promise.all([writing, advancing]);
     expect(await ledger.written()).toEqual(["of the old term"]);
   });
 
   test("writers of one term go side by side", async () => {
     const ledger = await newLedger();
     const { guard, append } = ledger.guard(library);
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     const [one, two] = [new Gate(), new Gate()];
     // Each waits for the other to be inside: with one at a time neither would end.
     await Promise.all([
@@ -152,7 +152,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     });
     const failed = expect(standing).rejects.toThrow();
     await begun.opened;
-    await successor.guard.raise(source(2n));
+    await successor.guard.advance(source(2n));
     go.open();
     await failed;
     expect(await ledger.written()).toEqual([]);
@@ -161,29 +161,29 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await ledger.written()).toEqual(["later"]);
   });
 
-  test("a raise that waits for longer than `waitLimitMs` fails, retryable, with nothing changed", async () => {
+  test("an advance that waits for longer than `waitLimitMs` fails, retryable, with nothing changed", async () => {
     const ledger = await newLedger();
     const [older, newer] = [ledger.guard(library), ledger.guard(library, { waitLimitMs: 200 })];
     const refused = older.guard.transaction(source(1n), async () => {
       const facts = { code: "GUARD_UNAVAILABLE", applied: "no", retryable: true };
-      await expect(newer.guard.raise(source(2n))).rejects.toMatchObject(facts);
+      await expect(newer.guard.advance(source(2n))).rejects.toMatchObject(facts);
     });
     await refused;
     expect(await newer.guard.highest("ledger")).toBe(1n);
   });
 
   test.each(["repeatable read", "serializable"] as const)(
-    "S2: in %s a snapshot from before a raise admits nobody",
+    "S2: in %s a snapshot from before an advance admits nobody",
     async (isolation) => {
       const ledger = await newLedger();
       const { guard, append } = ledger.guard(library, { isolation });
-      await guard.raise(source(1n));
+      await guard.advance(source(1n));
       await guard.transaction(source(1n), (tx) => append(tx, "ledger", "admitted"));
       const client = await ledger.pool().connect();
       try {
         await client.query(`BEGIN ISOLATION LEVEL ${isolation}`);
         await client.query("SELECT 1 FROM pg_class");
-        await guard.raise(source(2n));
+        await guard.advance(source(2n));
         const late = client.query(`SELECT ${ledger.schema}.admit('ledger', 1)`);
         await expect(late).rejects.toThrow(code("40001") as Error);
       } finally {
@@ -196,10 +196,10 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     },
   );
 
-  test("a stream of writers of the old term does not keep a raise out", async () => {
+  test("a stream of writers of the old term does not keep an advance out", async () => {
     const ledger = await newLedger();
     const { guard, append } = ledger.guard(library);
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     let isOver = false;
     const writer = async (): Promise<unknown> => {
       while (!isOver) {
@@ -212,7 +212,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
       return "never refused";
     };
     const writing = Promise.all([writer(), writer(), writer()]);
-    await ledger.guard(library).guard.raise(source(2n));
+    await ledger.guard(library).guard.advance(source(2n));
     expect(await writing).toEqual(["STALE_TOKEN", "STALE_TOKEN", "STALE_TOKEN"]);
     isOver = true;
   });
@@ -276,12 +276,12 @@ describe("a connection of pg", () => {
     const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
     const guard = postgresGuard(pool);
     const lease = await tenure.acquire("ledger");
-    await expect(guard.raise(lease)).rejects.toMatchObject({
+    await expect(guard.advance(lease)).rejects.toMatchObject({
       code: "GUARD_UNAVAILABLE",
       applied: "no",
     });
     await lease.release();
-    await expect(guard.raise(lease)).rejects.toThrow(code("LEASE_LOST") as Error);
+    await expect(guard.advance(lease)).rejects.toThrow(code("LEASE_LOST") as Error);
     const late = guard.transaction(lease, () => undefined);
     await expect(late).rejects.toThrow(code("LEASE_LOST") as Error);
     await pool.end();

@@ -74,7 +74,7 @@ describe("the SQL for everyone else", () => {
     const as = new URL(url);
     as.username = encodeURIComponent(role);
     const { guard, append } = ledger.guard("pg", {}, as.href);
-    const refused = guard.raise(source(1n));
+    const refused = guard.advance(source(1n));
     await expect(refused).rejects.toThrow(/INVALID_ARGUMENT|denied a permission/);
     await sql(guardSql({ schema: ledger.schema, role }));
     await guard.transaction(source(3n), (tx) => append(tx, "ledger", "allowed"));
@@ -104,12 +104,12 @@ describe("the SQL for everyone else", () => {
     const ledger = await newLedger();
     const { sql } = postgres();
     const [one, two] = [ledger.guard("pg"), ledger.guard("postgres")];
-    await Promise.all([one.guard.raise(source(1n)), two.guard.raise(source(1n))]);
+    await Promise.all([one.guard.advance(source(1n)), two.guard.advance(source(1n))]);
     await sql(guardSql({ schema: ledger.schema }));
     expect(await one.guard.highest("ledger")).toBe(1n);
     await sql(removeGuardSql({ schema: ledger.schema }));
     const without = ledger.guard("pg", { createSchema: false });
-    await expect(without.guard.raise(source(1n))).rejects.toThrow("Run guardSql(");
+    await expect(without.guard.advance(source(1n))).rejects.toThrow("Run guardSql(");
   });
 });
 

@@ -57,7 +57,7 @@ async function fault(ledger: Ledger): Promise<string | undefined> {
 async function expectUpgraded({ ledger, writer, urlOf }: Old): Promise<void> {
   const { schema, table } = ledger;
   const { guard, append } = ledger.guard("pg", { createSchema: false }, urlOf(writer));
-  await expect(guard.raise(source(4n))).rejects.toMatchObject({ offered: 4n, highest: 5n });
+  await expect(guard.advance(source(4n))).rejects.toMatchObject({ offered: 4n, highest: 5n });
   await guard.transaction(source(5n), (tx) => append(tx, "ledger", "admitted"));
   await guard.transaction(source(6n), (tx) => append(tx, "ledger", "next term"));
   const forge = `BEGIN; SELECT set_config('tenure.admitted', pg_current_xact_id() || ' {"ledger": "6"}', true);
@@ -90,25 +90,25 @@ describe("a guard of version 0.1.0", () => {
   test("goes on working for a role that may not upgrade it", async () => {
     const old = await newOld();
     const { guard, append } = old.ledger.guard("pg", {}, old.urlOf(old.writer));
-    await expect(guard.raise(source(4n))).rejects.toMatchObject({ code: "STALE_TOKEN" });
+    await expect(guard.advance(source(4n))).rejects.toMatchObject({ code: "STALE_TOKEN" });
     await guard.transaction(source(6n), (tx) => append(tx, "ledger", "admitted"));
     expect(await old.ledger.written()).toEqual(["admitted"]);
     expect(await fault(old.ledger)).toContain("another version of Tenure");
   });
 
-  test("S2: a writer that was admitted before the upgrade still keeps a raise out after it", async () => {
+  test("S2: a writer that was admitted before the upgrade still keeps an advance out after it", async () => {
     const { ledger } = await newOld();
     const { schema, table } = ledger;
     const client = await ledger.pool().connect();
     await client.query(`BEGIN; SELECT ${schema}.admit('ledger', 5)`);
     await postgres().sql(guardSql({ schema }));
     const { guard } = ledger.guard("pg", { waitLimitMs: 300 });
-    await expect(guard.raise(source(6n))).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE" });
+    await expect(guard.advance(source(6n))).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE" });
     // Its admission carries no signature. It has to be admitted again, as in any new transaction.
     const unsigned = client.query(`INSERT INTO ${table} (text) VALUES ('unsigned')`);
     await expect(unsigned).rejects.toMatchObject({ code: "TN002" });
     await client.query("ROLLBACK");
     client.release();
-    await guard.raise(source(6n));
+    await guard.advance(source(6n));
   });
 });

@@ -1,4 +1,4 @@
-// Goal: how long a raise of the PostgreSQL guard waits, whom it waits for, and what it says when it gives up. Method: a real
+// Goal: how long an advance of the PostgreSQL guard waits, whom it waits for, and what it says when it gives up. Method: a real
 // server; the writers of the previous term are plain SQL in transactions of their own.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
@@ -57,13 +57,13 @@ async function idleLimit(client: pg.Client): Promise<string> {
   return (await client.query(`SHOW ${LIMIT}`)).rows[0][LIMIT];
 }
 
-describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
+describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) => {
   test("L1: comes before writers of the earlier term that arrive while it waits", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library);
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     const before = await writer(ledger);
-    const raising = guard.raise(source(2n));
+    const advancing = guard.advance(source(2n));
     await until(async () => (await waiting(ledger)) === 1);
     const after = await newClient();
     let isAdmitted = false;
@@ -73,7 +73,7 @@ describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
     const refused = expect(joining).rejects.toMatchObject({ code: "TN001" });
     await until(async () => isAdmitted || (await waiting(ledger)) === 2);
     await before.query("COMMIT");
-    await raising;
+    await advancing;
     await refused;
     expect(await guard.highest("ledger")).toBe(2n);
   });
@@ -81,12 +81,12 @@ describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
   test("waits for `waitLimitMs` in total, however many transactions it waits for in turn", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library, { waitLimitMs: 1_000 });
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     const writers: pg.Client[] = [];
     for (let count = 0; count < 12; count += 1) writers.push(await writer(ledger));
-    const raising = guard.raise(source(2n));
+    const advancing = guard.advance(source(2n));
     const facts = { code: "GUARD_UNAVAILABLE", applied: "no", retryable: true };
-    const failed = expect(raising).rejects.toMatchObject(facts);
+    const failed = expect(advancing).rejects.toMatchObject(facts);
     // Each of these waits is shorter than the limit; together they are longer.
     for (const client of writers) {
       await sleep(200);
@@ -94,21 +94,21 @@ describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
     }
     await failed;
     expect(await guard.highest("ledger")).toBe(1n);
-    await guard.raise(source(2n));
+    await guard.advance(source(2n));
   });
 
   test("is bounded also by row locks that were taken without admit() and keep joining", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library, { waitLimitMs: 500 });
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     const lock = `BEGIN; SELECT FROM ${ledger.schema}.highest FOR SHARE`;
     const [one, two] = [await newClient(), await newClient()];
     await one.query(lock);
     let isOver = false;
-    const raising = guard.raise(source(2n)).finally(() => {
+    const advancing = guard.advance(source(2n)).finally(() => {
       isOver = true;
     });
-    const failed = expect(raising).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE" });
+    const failed = expect(advancing).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE" });
     // At every moment one of the two has the lock.
     while (!isOver) {
       await two.query(lock);
@@ -118,22 +118,22 @@ describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
     }
     await failed;
     await one.query("COMMIT");
-    await guard.raise(source(2n));
+    await guard.advance(source(2n));
   });
 
   test("names the backend that is in the way, and how long it has been idle", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library, { waitLimitMs: 300 });
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     const [idle, second] = [await writer(ledger), await writer(ledger)];
     const message = expect.stringMatching(
       new RegExp(`backend pid ${idle.processID} \\(idle in transaction for \\d+\\.\\d s\\)`),
     );
-    await expect(guard.raise(source(2n))).rejects.toMatchObject({
+    await expect(guard.advance(source(2n))).rejects.toMatchObject({
       ...{ code: "GUARD_UNAVAILABLE", applied: "no", message },
     });
-    await expect(guard.raise(source(2n))).rejects.toThrow(`backend pid ${second.processID}`);
-    await expect(guard.raise(source(2n))).rejects.toThrow("pg_terminate_backend");
+    await expect(guard.advance(source(2n))).rejects.toThrow(`backend pid ${second.processID}`);
+    await expect(guard.advance(source(2n))).rejects.toThrow("pg_terminate_backend");
   });
 
   test("of acquire() gives up before the lease does, so that its reason is told", async () => {
@@ -153,7 +153,7 @@ describe.each<Library>(["pg", "postgres"])("a raise through %s", (library) => {
 describe("admit() in a transaction of the user's own", () => {
   test("the first writers of a new term do not deadlock", async () => {
     const ledger = await newLedger();
-    await ledger.guard().guard.raise(source(1n));
+    await ledger.guard().guard.advance(source(1n));
     const several = await Promise.all(Array.from({ length: 8 }, newClient));
     for (let token = 2; token < 12; token += 1) {
       const admit = `BEGIN; SELECT ${ledger.schema}.admit('ledger', ${token}); COMMIT`;
@@ -162,20 +162,20 @@ describe("admit() in a transaction of the user's own", () => {
     expect(await ledger.guard().guard.highest("ledger")).toBe(11n);
   });
 
-  test("L1: a transaction that stands still is ended by the server, and the raise goes on", async () => {
+  test("L1: a transaction that stands still is ended by the server, and the advance goes on", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard();
-    await guard.raise(source(1n));
+    await guard.advance(source(1n));
     const stopped = await writer(ledger);
     await stopped.query(`INSERT INTO ${ledger.table} (text) VALUES ('never committed')`);
-    await guard.raise(source(2n));
+    await guard.advance(source(2n));
     await expect(stopped.query("COMMIT")).rejects.toThrow();
     expect(await ledger.written()).toEqual([]);
   });
 
   test("limits the idle time of that transaction only", async () => {
     const ledger = await newLedger();
-    await ledger.guard().guard.raise(source(1n));
+    await ledger.guard().guard.advance(source(1n));
     const client = await writer(ledger);
     expect(await idleLimit(client)).toBe("5s");
     await client.query("COMMIT");
@@ -195,7 +195,7 @@ describe("admit() in a transaction of the user's own", () => {
     ["0", "5s"],
   ])("an idle limit of %s becomes %s", async (own, expected) => {
     const ledger = await newLedger();
-    await ledger.guard().guard.raise(source(1n));
+    await ledger.guard().guard.advance(source(1n));
     const client = await newClient();
     await client.query(`SET ${LIMIT} = '${own}'`);
     // In one message, because the limit of 700 ms may be over on a busy machine before a second one arrives.
@@ -207,7 +207,7 @@ describe("admit() in a transaction of the user's own", () => {
 
   test("without a limit of its own, admit() waits for 10 s at most", async () => {
     const ledger = await newLedger();
-    await ledger.guard().guard.raise(source(1n));
+    await ledger.guard().guard.advance(source(1n));
     const idle = await writer(ledger);
     await idle.query(`SET LOCAL ${LIMIT} = 0`);
     const admit = `SELECT ${ledger.schema}.admit('ledger', 2)`;

@@ -1,6 +1,6 @@
 // Goal: a bounded guard is not poisoned by a token that no store has granted, asks the store once per term, and admits
 // nothing when it cannot ask. Method: real leases on the memory store and on SQLite, guards in memory, in SQLite and behind
-// HTTP, and an issuer that counts its questions or fails; what was written and raised is read past the bound.
+// HTTP, and an issuer that counts its questions or fails; what was written and advanced is read past the bound.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -33,13 +33,13 @@ function counting(tenure: Tenure): TokenIssuer & { asked: number } {
 }
 
 describe("a bounded guard in memory", () => {
-  test("S2: a token that was never granted raises nothing, and holders go on", async () => {
+  test("S2: a token that was never granted advances nothing, and holders go on", async () => {
     await using tenure = await connect("memory:");
     const inner = memoryGuard();
     const guard = boundedBy(inner, tenure);
     const lease = await tenure.acquire("ledger", { guards: [guard] });
-    await expect(guard.raise(source(MAX))).rejects.toMatchObject(notHeld);
-    await expect(guard.raise(source(lease.token + 1n))).rejects.toMatchObject(notHeld);
+    await expect(guard.advance(source(MAX))).rejects.toMatchObject(notHeld);
+    await expect(guard.advance(source(lease.token + 1n))).rejects.toMatchObject(notHeld);
     const written: string[] = [];
     expect(() => guard.write(source(MAX), () => written.push("poison"))).toThrow(
       expect.objectContaining(notHeld),
@@ -55,7 +55,7 @@ describe("a bounded guard in memory", () => {
     const guard = boundedBy(inner, tenure);
     const { token } = await tenure.withLease("ledger", async (lease) => lease);
     for (const each of [1n, token, MAX])
-      await expect(guard.raise(source(each))).rejects.toMatchObject(notHeld);
+      await expect(guard.advance(source(each))).rejects.toMatchObject(notHeld);
     expect(inner.highest("ledger")).toBeUndefined();
   });
 
@@ -66,7 +66,7 @@ describe("a bounded guard in memory", () => {
     const lease = await tenure.acquire("ledger", { guards: [guard] });
     for (let index = 0; index < 100; index += 1) {
       guard.write(lease, () => undefined);
-      await guard.raise(lease);
+      await guard.advance(lease);
     }
     expect(issuer.asked).toBe(1);
     await lease.release();
@@ -84,10 +84,10 @@ describe("a bounded guard in memory", () => {
       read: () => Promise.reject(new StoreUnavailableError("cut off", { applied: "unknown" })),
     };
     const guard = boundedBy(inner, failing);
-    await expect(guard.raise(source(1n))).rejects.toMatchObject({
+    await expect(guard.advance(source(1n))).rejects.toMatchObject({
       ...{ code: "GUARD_UNAVAILABLE", applied: "no", retryable: true, resource: "ledger" },
     });
-    expect(() => guard.write(source(1n), () => undefined)).toThrow("Raise the guard first");
+    expect(() => guard.write(source(1n), () => undefined)).toThrow("Advance the guard first");
     expect(inner.highest("ledger")).toBeUndefined();
   });
 
@@ -98,10 +98,10 @@ describe("a bounded guard in memory", () => {
     const [ledger, other] = [await tenure.acquire("ledger"), await tenure.acquire("other")];
     const both = (act: () => unknown) => ledger.run(() => other.run(async () => act()));
     await expect(both(() => guard.write(() => "early"))).rejects.toMatchObject(notHeld);
-    await both(() => guard.raise());
+    await both(() => guard.advance());
     expect(await both(() => guard.write(() => "found"))).toBe("found");
     expect(inner.highest("ledger")).toBe(ledger.token);
-    await expect(guard.raise(other)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    await expect(guard.advance(other)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
   test("without a lease, and with what is none, it refuses as the guard does", async () => {
@@ -112,11 +112,11 @@ describe("a bounded guard in memory", () => {
     expect(() => guard.write({ resource: "ledger", token: 7 } as never, () => undefined)).toThrow(
       expect.objectContaining(bad),
     );
-    await expect(guard.raise()).rejects.toMatchObject(bad);
+    await expect(guard.advance()).rejects.toMatchObject(bad);
     expect(() => boundedBy({} as never, tenure)).toThrow("needs a guard first");
     expect(() => boundedBy(memoryGuard(), {} as never)).toThrow("whoever grants the leases");
     expectTypeOf(guard.write).toEqualTypeOf<MemoryGuard["write"]>();
-    expectTypeOf(guard.raise).returns.resolves.toBeVoid();
+    expectTypeOf(guard.advance).returns.resolves.toBeVoid();
   });
 });
 
@@ -131,7 +131,7 @@ test("S2: in SQLite, a token that was never granted is refused with nothing writ
     const inner = sqliteGuard(database);
     const guard = boundedBy(inner, tenure);
     const lease = await tenure.acquire("ledger", { guards: [guard] });
-    await expect(guard.raise(source(MAX))).rejects.toMatchObject(notHeld);
+    await expect(guard.advance(source(MAX))).rejects.toMatchObject(notHeld);
     expect(() => guard.transaction(source(MAX), insert("poison"))).toThrow(
       expect.objectContaining(notHeld),
     );

@@ -61,7 +61,7 @@ for (const [name, make] of Object.entries(libraries)) {
               ? guard.script(APPEND, input)
               : guard.script(given, APPEND, input));
           };
-          return { raise: guard.raise, highest: guard.highest, write };
+          return { advance: guard.advance, highest: guard.highest, write };
         },
         written: async (resource) =>
           (await server().command("LRANGE", listOf(resource), "0", "-1")) as string[],
@@ -126,7 +126,7 @@ for (const [name, make] of Object.entries(libraries)) {
     test("the highest has no ttl and is 39 digits of text", async () => {
       const prefix = fresh();
       const guard = redisGuard(client, { prefix });
-      await guard.raise(source(7n, "r"));
+      await guard.advance(source(7n, "r"));
       expect(await server().command("GET", `${prefix}:r`)).toBe("7".padStart(39, "0"));
       expect(await server().command("PTTL", `${prefix}:r`)).toBe(-1);
       expect(await guard.highest("r")).toBe(7n);
@@ -176,7 +176,7 @@ for (const [name, make] of Object.entries(libraries)) {
         await server().command("SET", `${prefix}:ledger`, junk);
         const failure = { code: "STORE_UNUSABLE" };
         await expect(guard.set(source(9n), `${prefix}:k`, "v")).rejects.toMatchObject(failure);
-        await expect(guard.raise(source(9n))).rejects.toMatchObject(failure);
+        await expect(guard.advance(source(9n))).rejects.toMatchObject(failure);
         await expect(guard.highest("ledger")).rejects.toMatchObject(failure);
         expect(await server().command("EXISTS", `${prefix}:k`)).toBe(0);
         expect(await server().command("GET", `${prefix}:ledger`)).toBe(junk);
@@ -225,7 +225,7 @@ for (const [name, make] of Object.entries(libraries)) {
       const poison = source(2n ** 127n - 1n, resource);
       const notHeld = { code: "UNTRUSTED_TOKEN", reason: "notHeld" };
       await expect(guard.set(poison, `${prefix}:k`, "poison")).rejects.toMatchObject(notHeld);
-      await expect(guard.raise(poison)).rejects.toMatchObject(notHeld);
+      await expect(guard.advance(poison)).rejects.toMatchObject(notHeld);
       expect(await server().command("EXISTS", `${prefix}:k`)).toBe(0);
       expect(await inner.highest(resource)).toBe(lease.token);
       await lease.run(() => guard.set(`${prefix}:k`, "kept"));

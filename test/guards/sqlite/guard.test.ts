@@ -54,7 +54,7 @@ describe("one database under two names", () => {
     const driver = await loadDriver();
     for (const database of [open(link), driver.open(":memory:"), driver.open("")]) {
       const guard = sqliteGuard(database);
-      guard.raise(source(2n));
+      guard.advance(source(2n));
       expect(guard.highest("ledger")).toBe(2n);
     }
   });
@@ -75,7 +75,7 @@ describe("the SQLite guard", () => {
     expect(guard.highest("ledger")).toBe(7n);
   });
 
-  test("S2: when the write throws, its rows and the raised highest are rolled back together", () => {
+  test("S2: when the write throws, its rows and the advanced highest are rolled back together", () => {
     const database = open();
     const guard = sqliteGuard(database);
     guard.transaction(source(5n), add("kept"));
@@ -90,20 +90,20 @@ describe("the SQLite guard", () => {
     expect(texts(database)).toEqual(["kept", "still admitted"]);
   });
 
-  test("S2: after a raise the former holder is refused before the new one has written", () => {
+  test("S2: after an advance the former holder is refused before the new one has written", () => {
     const database = open();
     const guard = sqliteGuard(database);
     guard.transaction(source(1n), add("old"));
-    guard.raise(source(2n));
+    guard.advance(source(2n));
     expect(() => guard.transaction(source(1n), add("late"))).toThrow(StaleTokenError);
-    expect(() => guard.raise(source(1n))).toThrow(StaleTokenError);
+    expect(() => guard.advance(source(1n))).toThrow(StaleTokenError);
     expect(texts(database)).toEqual(["old"]);
   });
 
   test("S2: two resources in one database do not know each other's tokens", () => {
     const guard = sqliteGuard(open());
-    guard.raise(source(9n, "left"));
-    guard.raise(source(1n, `right'; DROP TABLE entry; --`));
+    guard.advance(source(9n, "left"));
+    guard.advance(source(1n, `right'; DROP TABLE entry; --`));
     expect(guard.highest("left")).toBe(9n);
     expect(guard.highest(`right'; DROP TABLE entry; --`)).toBe(1n);
     expect(guard.highest("neither")).toBeUndefined();
@@ -112,21 +112,21 @@ describe("the SQLite guard", () => {
   test("S2: tokens above 2^53 and up to 2^127 are told apart exactly", () => {
     for (const token of [2n ** 53n, 2n ** 63n, 2n ** 64n, 10n ** 38n, 2n ** 127n - 2n]) {
       const guard = sqliteGuard(open());
-      guard.raise(source(token));
-      guard.raise(source(token + 1n));
+      guard.advance(source(token));
+      guard.advance(source(token + 1n));
       expect(guard.highest("ledger")).toBe(token + 1n);
-      expect(() => guard.raise(source(token))).toThrow(StaleTokenError);
+      expect(() => guard.advance(source(token))).toThrow(StaleTokenError);
     }
   });
 
   test("S2: the highest survives closing and reopening the file", async () => {
     const file = newFile();
     const before = (await loadDriver()).open(file);
-    sqliteGuard(before).raise(source(2n ** 90n));
+    sqliteGuard(before).advance(source(2n ** 90n));
     before.close();
     const guard = sqliteGuard(open(file));
     expect(guard.highest("ledger")).toBe(2n ** 90n);
-    expect(() => guard.raise(source(2n ** 90n - 1n))).toThrow(StaleTokenError);
+    expect(() => guard.advance(source(2n ** 90n - 1n))).toThrow(StaleTokenError);
   });
 
   test.each([
@@ -141,12 +141,12 @@ describe("the SQLite guard", () => {
   ])("S2: the highest tokens cannot be lowered or deleted by hand: %s", (sql) => {
     const database = open();
     const guard = sqliteGuard(database);
-    guard.raise(source(90n));
-    guard.raise(source(1n, "right"));
+    guard.advance(source(90n));
+    guard.advance(source(1n, "right"));
     expect(() => database.exec(sql)).toThrow("never fall and are never deleted");
     expect([guard.highest("ledger"), guard.highest("right")]).toEqual([90n, 1n]);
     database.exec(`UPDATE tenure_guard SET token = '${padToken(91n)}' WHERE resource = 'ledger'`);
-    guard.raise(source(92n));
+    guard.advance(source(92n));
     expect(guard.highest("ledger")).toBe(92n);
   });
 
@@ -196,21 +196,21 @@ describe("two connections to one file", () => {
     const [first, second] = [open(file), open(file)];
     const [older, newer] = [sqliteGuard(first), sqliteGuard(second)];
     // The token is known already, so that nothing but the guard's own lock stands in the way.
-    older.raise(source(1n));
+    older.advance(source(1n));
     older.transaction(source(1n), (db) => {
-      expect(() => newer.raise(source(2n))).toThrow(/locked/);
+      expect(() => newer.advance(source(2n))).toThrow(/locked/);
       add("old")(db);
     });
-    newer.raise(source(2n));
+    newer.advance(source(2n));
     expect(() => older.transaction(source(1n), add("late"))).toThrow(StaleTokenError);
     expect(texts(second)).toEqual(["old"]);
   });
 
-  test("S2: over any mix of writes, failures and raises, rows never decrease in token", () => {
+  test("S2: over any mix of writes, failures and advances, rows never decrease in token", () => {
     const step = fc.record({
       by: fc.integer({ min: 0, max: 1 }),
       token: fc.bigInt({ min: 1n, max: 12n }),
-      act: fc.constantFrom("write", "fail", "raise"),
+      act: fc.constantFrom("write", "fail", "advance"),
     });
     const run = fc.property(fc.array(step, { maxLength: 25 }), (steps) => {
       const file = newFile();
@@ -221,7 +221,7 @@ describe("two connections to one file", () => {
       for (const { by, token, act } of steps) {
         const guard = guards[by];
         const outcome = attempt(() => {
-          if (act === "raise") guard?.raise(source(token));
+          if (act === "advance") guard?.advance(source(token));
           else guard?.transaction(source(token), entry(token, act === "fail"));
         });
         expect(outcome).toBe(token < highest ? "STALE_TOKEN" : act === "fail" ? "failed" : "done");
@@ -247,7 +247,7 @@ describe("a lease as the source", () => {
     expect(() => guard.transaction(lease, add("late"))).toThrow(
       expect.objectContaining({ code: "LEASE_LOST" }),
     );
-    expect(() => guard.raise(lease)).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
+    expect(() => guard.advance(lease)).toThrow(expect.objectContaining({ code: "LEASE_LOST" }));
     expect(texts(database)).toEqual(["in time"]);
     guard.transaction(source(lease.token), add("the connection is usable again"));
   });

@@ -40,7 +40,7 @@ describe("a protected table", () => {
   test("S2: refuses insert, replace, update and delete, on this connection and on others", () => {
     const file = newFile();
     const database = openProtected(file);
-    sqliteGuard(database).raise(source(1n));
+    sqliteGuard(database).advance(source(1n));
     for (const connection of [database, open(file)]) {
       for (const sql of [
         "INSERT INTO entry (text) VALUES ('bare')",
@@ -109,7 +109,7 @@ describe("a protected table", () => {
   test("an admission that was left behind does not lock out the holder, and is gone after its write", () => {
     const database = openProtected();
     const guard = sqliteGuard(database);
-    guard.raise(source(5n));
+    guard.advance(source(5n));
     database.exec(`PRAGMA foreign_keys = OFF;
       INSERT INTO tenure_guard_admitted (resource, token) VALUES ('ledger', '${padToken(5n)}');
       PRAGMA foreign_keys = ON`);
@@ -123,7 +123,7 @@ describe("a protected table", () => {
 
   test("S2: in plain SQL an admission is compared, opens the table, and must be gone before the commit", () => {
     const database = openProtected();
-    sqliteGuard(database).raise(source(5n));
+    sqliteGuard(database).advance(source(5n));
     const admit = (token: bigint): string =>
       `INSERT INTO tenure_guard_admitted (resource, token) VALUES ('ledger', '${padToken(token)}');`;
     const take = "DELETE FROM tenure_guard_admitted;";

@@ -117,14 +117,14 @@ describe("the ZooKeeper guard", () => {
     const other = zookeeperGuard(`${server().url}${root}`);
     await put(own, "");
     await guard.write(source(1n), [{ set: own, data: "1" }]);
-    await other.raise(source(2n));
+    await other.advance(source(2n));
     const late = zookeeperGuard(`${server().url}${root}`);
-    await late.raise(source(2n));
+    await late.advance(source(2n));
     await expect(guard.write(source(1n), [{ set: own, data: "late" }])).rejects.toMatchObject(
       stale(1n, 2n),
     );
     // By its own view a new term: it must not put a lower token over the highest.
-    await other.raise(source(9n));
+    await other.advance(source(9n));
     await expect(late.write(source(3n), [{ set: own, data: "late" }])).rejects.toMatchObject(
       stale(3n, 9n),
     );
@@ -177,7 +177,7 @@ describe("the ZooKeeper guard", () => {
       await expect(guard.write(source(9n), [{ set: own, data: "1" }])).rejects.toMatchObject(
         unusable,
       );
-      await expect(guard.raise(source(9n))).rejects.toMatchObject(unusable);
+      await expect(guard.advance(source(9n))).rejects.toMatchObject(unusable);
       await expect(guard.highest("ledger")).rejects.toMatchObject(unusable);
       expect(await dataAt(own)).toBe("");
       await guard.close();
@@ -222,7 +222,7 @@ describe("the ZooKeeper guard", () => {
     expect(() => zookeeperGuard({ hosts: "h" }, { resource: "" })).toThrow("resource name");
   });
 
-  test("leases of a store in the same root raise it, and a former holder is refused", async () => {
+  test("leases of a store in the same root advance it, and a former holder is refused", async () => {
     const { guard, root, own } = fresh();
     await put(own, "");
     await using tenure = await connect(`${server().url}${root}`);
@@ -236,7 +236,7 @@ describe("the ZooKeeper guard", () => {
     );
     expect(await dataAt(own)).toBe("1");
     await guard.close();
-    await expect(guard.raise(source(next.token))).rejects.toMatchObject({ code: "CLOSED" });
+    await expect(guard.advance(source(next.token))).rejects.toMatchObject({ code: "CLOSED" });
   });
 });
 
@@ -258,7 +258,7 @@ describe("when answers are lost", () => {
     await proxy.heal();
     // It is no reason to refuse the same holder, or to let a former one in.
     await guard.write(source(1n), [{ set: own, data: "3" }]);
-    await direct.raise(source(2n));
+    await direct.advance(source(2n));
     await expect(guard.write(source(1n), [{ set: own, data: "late" }])).rejects.toMatchObject(
       stale(1n, 2n),
     );

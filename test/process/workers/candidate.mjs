@@ -3,7 +3,7 @@ import { connect, onShutdown } from "../../../dist/index.js";
 import { factsOf, hostMs, onCommand, settings, tell } from "./kit.mjs";
 
 const { url, timing, graceMs = 10_000, warmMs = 0, lead = "polite", drainForMs = 20 } = settings;
-const { priority } = settings;
+const { rank } = settings;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const tenure = await connect(url, { holderId: settings.name, defaults: timing });
@@ -29,7 +29,7 @@ const leads = {
 
 const election = tenure.election("leader", {
   value: { pid: process.pid },
-  priority,
+  rank,
   prepare: () => pause(warmMs),
   lead: leads[lead],
   onEvent: (event) =>

@@ -34,7 +34,7 @@ const plots = {
         await new Promise((resolve) => setTimeout(resolve, 5));
       } catch {
         tell("doubt");
-        await lease.settled();
+        await lease.confirmed();
         tell("settled");
         await tenure.close();
         return;

@@ -50,7 +50,7 @@ const commands = {
   },
   check: ({ resource }) => ({ token: leases.get(resource).check() }),
   settled: async ({ resource }) => {
-    await leases.get(resource).settled();
+    await leases.get(resource).confirmed();
     return { safeUntil: toHostMs(leases.get(resource).safeUntil) };
   },
   blockPastEnd: ({ resource }) => blockPastEnd(leases.get(resource)),

@@ -43,7 +43,7 @@ describe.each(everyStore)("%s", (engine) => {
     const name = freshName("leader");
     const first = await candidate(name, "first");
     await leads(first);
-    const backup = await candidate(name, "backup", { priority: 4 });
+    const backup = await candidate(name, "backup", { rank: 4 });
     const main = await candidate(name, "main");
     await first.election.stop();
     await leads(main);

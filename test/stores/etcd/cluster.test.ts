@@ -43,14 +43,14 @@ describe("one member of three", () => {
         expect(stopwatch.elapsedMs()).toBeLessThan(timing.ttlMs);
         expect(other.token).toBeGreaterThan(lease.token);
         await sleep(timing.ttlMs);
-        await lease.settled();
+        await lease.confirmed();
         expect(lease.check()).toBe(lease.token);
       } finally {
         if (how === "killed") await leader.start();
         else await leader.resume();
       }
       await sleep(500);
-      await lease.settled();
+      await lease.confirmed();
       expect(lease.check()).toBe(lease.token);
     },
     60_000,

@@ -137,7 +137,7 @@ describe("the server itself", () => {
     await expect(other.tryAcquire("r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await own.start();
     expect(await other.tryAcquire("r")).toBeUndefined();
-    await lease.settled();
+    await lease.confirmed();
     expect(lease.check()).toBe(lease.token);
     await lease.release();
     const next = await other.acquire("r", { waitMs: 5_000 });

@@ -98,13 +98,13 @@ describe("by hand", () => {
       const next = await other.acquire("r", { waitMs: 20_000 });
       expect(next.token).toBeGreaterThan(lease.token);
       expect(await lossOf(lease)).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
-      await kept.settled();
+      await kept.confirmed();
       expect(kept.check()).toBe(kept.token);
       expect(next.check()).toBe(next.token);
     },
   );
 
-  test("S1: lowering a token by UPDATE is refused, and raising it is not", async () => {
+  test("S1: lowering a token by UPDATE is refused, and advancing it is not", async () => {
     const schema = "eras_lowered";
     const [holder] = await twoOn(server().url, "pg", schema);
     const { token } = await holder.acquire("r");
@@ -170,7 +170,7 @@ async function survives(mishap: Mishap): Promise<void> {
   expect(await lossOf(missed)).toMatchObject({ code: "LEASE_LOST" });
   expect((await waiting).token).toBeGreaterThan(missed.token);
   if (mishap.keeps) {
-    await kept.settled();
+    await kept.confirmed();
     expect(kept.check()).toBe(kept.token);
     expect(await kept.release()).toBe("released");
   } else {

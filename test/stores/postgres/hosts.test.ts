@@ -98,7 +98,7 @@ test.each(libraries)(
     await pair.promote();
     await new Promise((told) => missed.signal.addEventListener("abort", told));
     expect(missed.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
-    await kept.settled();
+    await kept.confirmed();
     expect(kept.check()).toBe(kept.token);
     // By its own session: it is free at the new primary.
     const next = await tenure.acquire("missed", timing);
@@ -143,7 +143,7 @@ test.each(libraries)(
       expect(next.token).toBeGreaterThan(token);
       await next.release();
     }
-    await kept.settled();
+    await kept.confirmed();
     expect(kept.check()).toBe(kept.token);
     await kept.release();
   },

@@ -241,7 +241,7 @@ describe("at the same moment", () => {
     const schema = newSchema();
     const store = await open({ url: server().url, schema });
     await session(store, "s");
-    // Far ahead of the clock, so that only the raised floor keeps tokens from falling.
+    // Far ahead of the clock, so that only the advanced floor keeps tokens from falling.
     await server().sql(`UPDATE ${schema}.era SET floor = ${AHEAD}`);
     for (const round of [0n, 1n, 2n]) {
       const token = await take(store, "s", `a${round}`);

@@ -107,7 +107,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
       }
     };
     await until("the lease is in doubt", isInDoubt, 2_000);
-    await lease.settled();
+    await lease.confirmed();
     expect(proxy.counts().requests.droppedBytes).toBeGreaterThan(0);
     expect(await lease.release()).toBe("released");
   });

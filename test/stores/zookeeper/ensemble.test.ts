@@ -192,7 +192,7 @@ test("S1, S4: the leader is killed: the lease is kept or lost, never held twice,
   const leader = await ensemble().leader();
   await leader.kill();
   const contending = contend(second, lease);
-  await lease.settled().catch(() => undefined);
+  await lease.confirmed().catch(() => undefined);
   await ensemble().leader();
   await sleep(500);
   await lease.release().catch(() => undefined);

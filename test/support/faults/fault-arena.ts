@@ -78,7 +78,7 @@ export class Contender {
     return this.child.heard("election", fits);
   }
 
-  /** The first grant above `above`; the guard has been raised by then. */
+  /** The first grant above `above`; the guard has been advanced by then. */
   async granted({ resource }: Trial, above = 0n): Promise<Held> {
     const told = await this.child.heard(
       "granted",

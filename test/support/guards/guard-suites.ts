@@ -44,7 +44,7 @@ export function onOwnConnections<G extends Closable>(subject: OwnConnection<G>):
           const guard = subject.open(place, options);
           opened.push(guard);
           return {
-            raise: (source) => guard.raise(source),
+            advance: (source) => guard.advance(source),
             highest: (resource) => guard.highest(resource),
             write: async (source, text, { fail = false } = {}) => {
               const resource = source?.resource ?? "ledger";

@@ -97,7 +97,7 @@ export async function ledgerHarness(
     open: (options) => {
       const { guard, append } = ledger.guard(library, options);
       return {
-        raise: (source) => guard.raise(source),
+        advance: (source) => guard.advance(source),
         highest: (resource) => guard.highest(resource),
         write: (source, text, { fail = false } = {}) => {
           const write = async (tx: unknown): Promise<void> => {

@@ -5,7 +5,7 @@ export type Value = undefined | boolean | number | string | Table | LuaFunction;
 /** Takes and gives lists, as Lua does. */
 export type LuaFunction = (args: readonly Value[]) => readonly Value[];
 
-/** What a script raised: mostly a text, and a table where Redis refused a command. */
+/** What a script advanced: mostly a text, and a table where Redis refused a command. */
 export class LuaError extends Error {
   readonly value: Value;
 

@@ -1,4 +1,4 @@
-// Goal: whoever gets a lease with guards gets it behind raised guards, or not at all, and soon. Method: memory guards and
+// Goal: whoever gets a lease with guards gets it behind advanced guards, or not at all, and soon. Method: memory guards and
 // guards that refuse or hang, on one manual clock; the store is asked afterwards who holds.
 import { describe, expect, test } from "vitest";
 import { candidate } from "../../test/support/holder/election-world.ts";
@@ -11,14 +11,14 @@ import {
   TIMING,
 } from "../../test/support/holder/holder-world.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
-import type { RaiseOptions, TokenSource } from "../guards/guard.ts";
+import type { AdvanceOptions, TokenSource } from "../guards/guard.ts";
 import { memoryGuard } from "../guards/memory/index.ts";
 import { boundedBy } from "../guards/proof/bounded.ts";
-import type { Raisable } from "./raise.ts";
+import type { Advanceable } from "./advance.ts";
 
-const hanging: Raisable = { raise: hang };
-const failing: Raisable = {
-  raise: () => {
+const hanging: Advanceable = { advance: hang };
+const failing: Advanceable = {
+  advance: () => {
     throw new Error("out of order");
   },
 };
@@ -36,7 +36,7 @@ describe("acquire with guards", () => {
     expect(() => guard.write(first, () => undefined)).toThrow(StaleTokenError);
   });
 
-  test("every guard is raised, also by tryAcquire, withLease and the defaults", async () => {
+  test("every guard is advanced, also by tryAcquire, withLease and the defaults", async () => {
     const { join } = makeWorld();
     const [left, right] = [memoryGuard(), memoryGuard()];
     const { tenure } = await join("one", { ...TIMING, guards: [left] });
@@ -52,7 +52,7 @@ describe("acquire with guards", () => {
     const { tenure } = await join("one");
     const told: unknown[] = [];
     const guard = {
-      raise: (_lease?: TokenSource, options?: RaiseOptions) => void told.push(options),
+      advance: (_lease?: TokenSource, options?: AdvanceOptions) => void told.push(options),
       highest: () => undefined,
     };
     await tenure.acquire("ledger", { guards: [guard, boundedBy(guard, tenure)] });
@@ -63,7 +63,7 @@ describe("acquire with guards", () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const guard = memoryGuard();
-    guard.raise({ resource: "ledger", token: 99n });
+    guard.advance({ resource: "ledger", token: 99n });
     const facts = { code: "STALE_TOKEN", offered: 1n, highest: 99n };
     await expect(tenure.acquire("ledger", { guards: [guard] })).rejects.toMatchObject(facts);
     expect((await tenure.read("ledger")).holder).toBeUndefined();
@@ -83,11 +83,11 @@ describe("acquire with guards", () => {
     expect((await tenure.read("ledger")).holder).toBeUndefined();
   });
 
-  test("S6: a process that was stopped while a guard was raised gets no lease that is over", async () => {
+  test("S6: a process that was stopped while a guard was advanced gets no lease that is over", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     // Its answer is there when the process goes on; the timers have not run yet.
-    const stopping: Raisable = { raise: async () => clock.stall(SAFE_MS) };
+    const stopping: Advanceable = { advance: async () => clock.stall(SAFE_MS) };
     const wanted = tenure.acquire("ledger", { guards: [stopping] });
     await expect(wanted).rejects.toMatchObject({ code: "LEASE_LOST", reason: "expired" });
   });
@@ -113,7 +113,7 @@ describe("acquire with guards", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("the caller's signal and close() end the raising, and the lease is given back", async () => {
+  test("the caller's signal and close() end the advancing, and the lease is given back", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const controller = new AbortController();
@@ -127,7 +127,7 @@ describe("acquire with guards", () => {
     expect(await again).toMatchObject({ error: { code: "CLOSED" } });
   });
 
-  test("a lease that is lost while its guard is raised is not handed out", async () => {
+  test("a lease that is lost while its guard is advanced is not handed out", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const wanted = tenure.acquire("ledger", { guards: [hanging] });
@@ -142,24 +142,26 @@ describe("acquire with guards", () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     for (const guards of [{}, [undefined], [{}], "guard", memoryGuard()]) {
-      const options = { guards: guards as Raisable[] };
+      const options = { guards: guards as Advanceable[] };
       await expect(tenure.acquire("ledger", options)).rejects.toThrow("must be an array of guards");
       expect(() => tenure.election("x", { lead: () => undefined, ...options })).toThrow("guards");
     }
     expect(store.calls.grant).toBe(0);
-    await expect(join("two", { ...TIMING, guards: [{}] as Raisable[] })).rejects.toThrow("guards");
+    await expect(join("two", { ...TIMING, guards: [{}] as Advanceable[] })).rejects.toThrow(
+      "guards",
+    );
   });
 });
 
 describe("an election with guards", () => {
-  test("S2: `lead` begins behind raised guards; a guard that refuses is told and tried again", async () => {
+  test("S2: `lead` begins behind advanced guards; a guard that refuses is told and tried again", async () => {
     const world = makeWorld();
     const guard = memoryGuard();
-    guard.raise({ resource: "leader", token: 2n });
-    const raised: unknown[] = [];
+    guard.advance({ resource: "leader", token: 2n });
+    const advanced: unknown[] = [];
     const one = await candidate(world, "one", {
       guards: [guard],
-      lead: (lease) => void raised.push([lease.token, guard.highest("leader")]),
+      lead: (lease) => void advanced.push([lease.token, guard.highest("leader")]),
       campaignAgain: false,
     });
     one.election.start();
@@ -167,7 +169,7 @@ describe("an election with guards", () => {
     expect(one.events.find(({ type }) => type === "campaignFailed")).toMatchObject({
       error: { code: "STALE_TOKEN" },
     });
-    expect(raised).toEqual([[2n, 2n]]);
+    expect(advanced).toEqual([[2n, 2n]]);
     await one.election.stop();
   });
 });
