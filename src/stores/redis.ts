@@ -2,10 +2,15 @@
 // is one script and one round trip (redis/scripts.ts); expiry is judged by the server's clock alone, and the answers are
 // durations. What the server's settings mean for tokens is found out at connect and told in `guarantees`.
 
-import { decodeRecord, encodeRecord } from "../core/record.ts";
+import {
+  decodeNotices,
+  decodeRecord,
+  decodeToken,
+  encodeRecord,
+  shownRecord,
+} from "../core/record.ts";
 import { linkSignals } from "../core/signals.ts";
 import { utf8Length } from "../core/text.ts";
-import { parseToken } from "../core/token.ts";
 import type { Bundles } from "./redis/bundles.ts";
 import type { Channels } from "./redis/channels.ts";
 import type { Names } from "./redis/names.ts";
@@ -59,7 +64,7 @@ class RedisStore implements Store {
     const args = [request.holderId, String(ttlMs)];
     const call = { script: scripts.open, keys, args, limitMs: request.limitMs, confirm: true };
     const [, floor = "0"] = await this.#run(call);
-    this.#survivors.note(BigInt(floor));
+    this.#survivors.note(eraOf(floor));
     return { ttlMs };
   }
 
@@ -83,14 +88,14 @@ class RedisStore implements Store {
     { sessionId, resource, attempt }: contract.GrantRequest,
   ): contract.GrantOutcome => {
     if (/^[0-9]/.test(answer)) {
-      const token = parseToken(answer);
+      const token = decodeToken(answer);
       this.#holdings.add(sessionId, resource, attempt);
       this.#survivors.add(sessionId, { resource, token });
       return { kind: "granted", token };
     }
     if (answer.startsWith("busy ")) {
       const held = answer.slice("busy ".length);
-      return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+      return { kind: "busy", holderId: held === "" ? undefined : shownRecord(held).holderId };
     }
     if (answer === "ended") return { kind: answer };
     this.#forget(sessionId);
@@ -114,11 +119,10 @@ class RedisStore implements Store {
       this.#forget(sessionId);
       return { kind: "gone" };
     }
-    const gone = inGroups(revoked, 2).map(([resource = "", token = ""]) => ({
-      resource,
-      token: parseToken(token),
-    }));
-    const era = BigInt(floor);
+    const gone = decodeNotices(
+      inGroups(revoked, 2).map(([resource, token]) => [resource, token] as const),
+    );
+    const era = eraOf(floor);
     this.#survivors.note(era);
     // If this question fails, the renewal fails: nobody acts on a lease that a restart may have lost.
     const missing = await this.#survivors.missing(sessionId, era, (resources) =>
@@ -135,7 +139,7 @@ class RedisStore implements Store {
     const keys = [this.#names.session(sessionId)];
     const call = { script: scripts.kept, keys, args: [sessionId, ...resources], limitMs };
     const pairs = inGroups(await this.#run(call), 2);
-    return new Map(pairs.map(([resource = "", token = ""]) => [resource, parseToken(token)]));
+    return new Map(pairs.map(([resource = "", token = ""]) => [resource, decodeToken(token)]));
   }
 
   release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
@@ -199,7 +203,7 @@ class RedisStore implements Store {
       args: [resource],
       limitMs,
     });
-    const holder = lease.length === 0 ? undefined : holderOf(lease);
+    const holder = lease.length === 0 ? undefined : holderOf(lease, decodeRecord);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
@@ -213,7 +217,7 @@ class RedisStore implements Store {
     const [last, ...held] = await this.#run(call);
     const leases = inGroups(held, 5).map(([resource = "", ...lease]) => ({
       resource,
-      holder: holderOf(lease),
+      holder: holderOf(lease, shownRecord),
     }));
     return { leases, next: last === "" ? undefined : last };
   }
@@ -276,14 +280,12 @@ function withLength(name: string): string {
   return `${utf8Length(name)}:${name}`;
 }
 
-function holderOf([
-  sessionId = "",
-  token = "",
-  record = "",
-  left = "",
-]: readonly string[]): contract.HolderView {
-  const { holderId, value } = decodeRecord(record);
-  return { holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) };
+function holderOf(
+  [sessionId = "", token = "", record = "", left = ""]: readonly string[],
+  recordOf: typeof shownRecord,
+): contract.HolderView {
+  const { holderId, value } = recordOf(record);
+  return { holderId, sessionId, token: decodeToken(token), value, expiresInMs: Number(left) };
 }
 
 /** Where a listing begins, as Redis takes it: behind `after`, or with the first name that has the prefix. */
@@ -295,6 +297,11 @@ function startOf(
   const isBehind =
     after !== undefined && Buffer.compare(Buffer.from(after), Buffer.from(prefix)) >= 0;
   return isBehind ? `(${key(after)}` : `[${key(prefix)}`;
+}
+
+/** 0 before the first era. */
+function eraOf(floor: string): bigint {
+  return floor === "0" ? 0n : decodeToken(floor);
 }
 
 function inGroups(texts: readonly string[], size: number): string[][] {

@@ -4,7 +4,8 @@
 // when the yes was given. The read finds the session's own key, too, or else the lease is gone whatever was said. The
 // whole argument is in docs/adr/017-etcd-leases-and-proof.md.
 
-import type { LeaseRef, RenewOutcome } from "../store.ts";
+import { decodeNotices } from "../../core/record.ts";
+import type { RenewOutcome } from "../store.ts";
 import type { KeepAlives } from "./keep-alive.ts";
 import type { Members } from "./members.ts";
 import type { SessionNames } from "./names.ts";
@@ -30,11 +31,8 @@ export async function renewed(
     if (alive.header.term !== header.term) continue;
     const [own, ...revoked] = kvs;
     if (own === undefined || !own.key.equals(session.key)) return { kind: "gone" };
-    const gone = revoked.map(
-      ({ key, value }): LeaseRef => ({
-        resource: key.toString("utf8", session.key.length),
-        token: BigInt(value.toString()),
-      }),
+    const gone = decodeNotices(
+      revoked.map(({ key, value }) => [key.toString("utf8", session.key.length), String(value)]),
     );
     return { kind: "renewed", ttlMs: alive.ttl * 1_000, gone };
   }

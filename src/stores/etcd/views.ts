@@ -1,7 +1,7 @@
 // What readers see of leases: records of the key space, and what is left of their time. etcd tells a lease's time in
 // whole seconds, rounded down; told on is the latest end that this can mean, so that nobody looks again too early.
 
-import { decodeRecord } from "../../core/record.ts";
+import { decodeRecord, shownRecord } from "../../core/record.ts";
 import type { LeaseView, ListPage, ListRequest, ReadAnswer, ReadRequest } from "../store.ts";
 import type { KeyValue } from "./kv.ts";
 import type { Members } from "./members.ts";
@@ -26,7 +26,7 @@ export async function read(parts: ViewParts, request: ReadRequest): Promise<Read
   const isStale = consistency === "stale";
   const question = { key: names.holder(resource), serializable: isStale };
   const { header, kvs } = await members.call(range, question, { limitMs, leaderless: isStale });
-  const [view] = await views(parts, kvs, endsAt - now(), isStale);
+  const [view] = await views(parts, kvs, endsAt - now(), isStale, decodeRecord);
   const evidence = {
     consistency,
     revision: String(header.revision),
@@ -57,12 +57,16 @@ export async function list(
   };
 }
 
-/** Asks for the time of each session once. With `lenient`, one that cannot be asked for counts as over. */
+/**
+ * Asks for the time of each session once. With `lenient`, one that cannot be asked for counts as over. `recordOf` decides
+ * what a malformed record means.
+ */
 export async function views(
   { members, names }: ViewParts,
   kvs: readonly KeyValue[],
   limitMs: number,
   lenient = false,
+  recordOf: typeof shownRecord = shownRecord,
 ): Promise<LeaseView[]> {
   const leases = [...new Set(kvs.map((kv) => kv.lease))];
   const left = new Map<bigint, number>();
@@ -76,7 +80,7 @@ export async function views(
   };
   await Promise.all(leases.map(ask));
   return kvs.map(({ key, value, createRevision: token, lease }) => {
-    const record = decodeRecord(value.toString());
+    const record = recordOf(value.toString());
     const { holderId, sessionId } = record;
     const expiresInMs = left.get(lease) ?? 0;
     const holder = { holderId, sessionId, token, value: record.value, expiresInMs };

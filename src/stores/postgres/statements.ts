@@ -2,8 +2,7 @@
 // of the database. Values travel as text, so that neither client library converts them in its own way, and times leave
 // the database as durations. `{schema}` stands for the name.
 
-import { decodeRecord } from "../../core/record.ts";
-import { parseToken } from "../../core/token.ts";
+import { decodeRecord, decodeToken, shownRecord } from "../../core/record.ts";
 import { firstBehind } from "../shared/prefix.ts";
 import type { LeaseView } from "../store.ts";
 import type { Row } from "./link.ts";
@@ -60,7 +59,7 @@ export async function keptOf(
   limitMs: number,
 ): Promise<ReadonlyMap<string, bigint>> {
   const rows = await requests.run(KEPT, [listOf(resources), sessionId], limitMs);
-  return new Map(rows.map((row) => [String(row.resource), parseToken(String(row.token))]));
+  return new Map(rows.map((row) => [String(row.resource), decodeToken(String(row.token))]));
 }
 
 export interface Range {
@@ -80,7 +79,7 @@ export async function heldIn(
   const below = firstBehind(prefix) ?? null;
   const most = limit === undefined ? null : String(limit);
   const rows = await requests.run(LIST, [prefix, after, below, most], limitMs);
-  return rows.map(viewOf);
+  return rows.map((row) => viewOf(row, shownRecord));
 }
 
 /** `standby`: the server that answered only follows another one, and may be behind it. */
@@ -90,7 +89,7 @@ export async function readOne(
   limitMs: number,
 ): Promise<{ readonly view: LeaseView; readonly standby: boolean }> {
   const row = await requests.row(READ, [resource], limitMs);
-  const view = row.resource === null ? { resource } : viewOf(row);
+  const view = row.resource === null ? { resource } : viewOf(row, decodeRecord);
   return { view, standby: row.standby === "true" };
 }
 
@@ -103,9 +102,9 @@ export async function waitMsOf(
   return Number(row.wait);
 }
 
-function viewOf(row: Row): LeaseView {
-  const { holderId, sessionId, value } = decodeRecord(String(row.record));
-  const token = parseToken(String(row.token));
+function viewOf(row: Row, recordOf: typeof shownRecord): LeaseView {
+  const { holderId, sessionId, value } = recordOf(String(row.record));
+  const token = decodeToken(String(row.token));
   const expiresInMs = Number(row.left_ms);
   return {
     resource: String(row.resource),

@@ -8,7 +8,7 @@ import { ERROR, getChildren2, getData, readDataAndStat, type Stat } from "./mess
 import { decodeName, type Names } from "./names.ts";
 import { expectOk, placesIn } from "./nodes.ts";
 import { WAITING } from "./place.ts";
-import { decodePlace } from "./record.ts";
+import { decodePlace, shownPlace } from "./record.ts";
 
 export interface Holder {
   readonly path: string;
@@ -43,8 +43,12 @@ export async function lookAt(call: Call, parent: string): Promise<Look> {
   }
 }
 
-export function viewOf({ data, stat }: Holder): HolderView {
-  const { timeoutMs, record } = decodePlace(data);
+/** `placeOf` decides what a malformed node means. */
+export function viewOf(
+  { data, stat }: Holder,
+  placeOf: typeof decodePlace = decodePlace,
+): HolderView {
+  const { timeoutMs, record } = placeOf(data);
   const { holderId, sessionId, value } = record;
   // The most that can be left: nobody but the leader knows when the session was last heard of.
   return { holderId, sessionId, token: stat.czxid, value, expiresInMs: timeoutMs };
@@ -74,5 +78,5 @@ export async function listPage(call: Call, names: Names, request: ListRequest): 
 
 export async function viewAt(call: Call, names: Names, resource: string): Promise<LeaseView> {
   const { holder } = await lookAt(call, names.parent(resource));
-  return holder === undefined ? { resource } : { resource, holder: viewOf(holder) };
+  return holder === undefined ? { resource } : { resource, holder: viewOf(holder, shownPlace) };
 }
