@@ -3,6 +3,7 @@
 // the database as durations. `{schema}` stands for the name.
 
 import { decodeRecord, decodeToken, shownRecord } from "../../core/record.ts";
+import { TOKEN_LIMIT } from "../../core/token.ts";
 import { firstBehind } from "../shared/prefix.ts";
 import type { LeaseView } from "../store.ts";
 import type { Row } from "./link.ts";
@@ -35,8 +36,11 @@ const HELD = `
   FROM "{schema}".lease l JOIN "{schema}".session s ON s.id = l.session
   WHERE s.ended IS NULL AND s.expires > clock_timestamp()`;
 
+/** Another program may have written NaN, which PostgreSQL takes for the largest number: that row must not end the list. */
+const IS_TOKEN = `l.token > 0 AND l.token < ${TOKEN_LIMIT}`;
+
 export const LIST: string = `
-  SELECT ${COLUMNS} ${HELD} AND l.resource >= $1::text AND l.resource > coalesce($2::text, '')
+  SELECT ${COLUMNS} ${HELD} AND ${IS_TOKEN} AND l.resource >= $1::text AND l.resource > coalesce($2::text, '')
     AND ($3::text IS NULL OR l.resource < $3::text)
   ORDER BY l.resource LIMIT $4::text::bigint`;
 

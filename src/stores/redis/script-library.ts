@@ -20,7 +20,7 @@ const LOOKED_AT = 8;
 /** Redis counts to 2^63. What is above this leaves no room for a new era. */
 const TOKEN_MAX = "9.2e18";
 const MALFORMED =
-  "The record of this resource is malformed: another program has written it. Delete its key if no process holds the resource.";
+  "the record of this resource is malformed, because another program has written it; delete its key if no process holds the resource";
 
 /**
  * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so Redis itself raises it: the clock is below
@@ -86,7 +86,7 @@ local function peek(resource)
   local text = redis.pcall('GET', base .. 'r:' .. resource)
   if not text then return {freed = 0} end
   if type(text) ~= 'string' then return nil end
-  local state, token, length, from = string.match(text, '^([HWKFQL])(%d+):(%d+):()')
+  local state, token, length, from = string.match(text, '^([HWKFQL])([1-9]%d*):(%d+):()')
   if not state or #token > 19 or tonumber(token) > ${TOKEN_MAX} then return nil end
   local behind = from + length
   if behind > #text then return nil end
