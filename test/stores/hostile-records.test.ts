@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { UNREADABLE_HOLDER } from "../../src/core/record.ts";
 import { connect, isTenureError, type Tenure } from "../../src/index.ts";
 import { freshName } from "../support/every-store.ts";
-import { redisVandal, type Vandal, vandals } from "../support/vandals.ts";
+import { postgresVandal, redisVandal, type Vandal, vandals } from "../support/vandals.ts";
 
 const TTL_MS = 3_000;
 const JUNK = [
@@ -107,6 +107,25 @@ describe.each(Object.keys(vandals))("on %s", (engine) => {
       .poll(() => [lease.check(), performance.now() > until], { timeout: 10_000, interval: 100 })
       .toEqual([lease.token, true]);
     await lease.release();
+  });
+});
+
+describe("a PostgreSQL row whose token is NaN", () => {
+  const vandal = postgresVandal();
+
+  test("S7, S8: is unusable, and concerns its own resource only", async () => {
+    const [one, two] = [await machine(vandal, "one"), await machine(vandal, "two")];
+    const prefix = freshName("token");
+    const [spoiled, other] = [`${prefix}/a`, `${prefix}/b`];
+    await one.acquire(spoiled);
+    await one.acquire(other);
+    const seen = watched(two, prefix);
+    await vandal.sql(`UPDATE tenure.lease SET token = 'NaN' WHERE resource = '${spoiled}'`);
+    expect([...(await listed(two, prefix))]).toEqual([[other, "one"]]);
+    expect(await two.tryAcquire(spoiled)).toBeUndefined();
+    expect(await errorOf(two.read(spoiled))).toBe("STORE_UNUSABLE");
+    const third = await two.acquire(`${prefix}/c`);
+    await expect.poll(() => seen.has(third.resource), { timeout: 10_000 }).toBe(true);
   });
 });
 

@@ -60,9 +60,10 @@ function sqliteVandal(): Vandal {
   };
 }
 
-function postgresVandal(): Vandal {
+export function postgresVandal(): Vandal & { sql(text: string): Promise<unknown> } {
   const server = useServer(startPostgres);
   return {
+    sql: (text) => server().sql(text),
     url: () => server().url,
     spoilRecord: async (resource, junk) => {
       const value = `record = ${quoted(junk)}`;

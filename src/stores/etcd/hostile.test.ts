@@ -1,7 +1,8 @@
 // Goal: whatever bytes a server sends in place of etcd's answers, the request fails with a documented error, and nothing is
 // misread, hangs or costs memory for lengths that are lies (S8). Method: random bytes and damaged answers for every decoder;
 // then a real HTTP/2 server that answers with them.
-import { createServer, type ServerHttp2Stream } from "node:http2";
+import { EventEmitter } from "node:events";
+import { type ClientHttp2Stream, createServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -10,7 +11,7 @@ import { isTenureError } from "../../core/errors.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { judge } from "./failures.ts";
 import { FrameReader, frame } from "./grpc-frames.ts";
-import { endOf } from "./http2-stream.ts";
+import { endOf, listen } from "./http2-stream.ts";
 import { Http2Transport } from "./http2-transport.ts";
 import { Members } from "./members.ts";
 import { MalformedMessageError, Reader, Writer } from "./protobuf.ts";
@@ -254,6 +255,29 @@ describe("the status that ends an exchange", () => {
       }),
       { numRuns: 1_000 },
     );
+  });
+});
+
+describe("a stream", () => {
+  test("S7: nothing is read any more after a malformed message, whatever status follows", () => {
+    const emitter = new EventEmitter();
+    const stream = Object.assign(emitter, { close: () => undefined, rstCode: 0 });
+    const read: string[] = [];
+    const ends: unknown[] = [];
+    listen(stream as unknown as ClientHttp2Stream, () => true, {
+      onMessage: (message) => {
+        read.push(message.toString());
+        if (read.length === 2) throw new MalformedMessageError("junk");
+      },
+      onEnd: (error) => ends.push(error),
+    });
+    const [one, two, three] = ["one", "two", "three"].map((text) => frame(Buffer.from(text)));
+    stream.emit("data", Buffer.concat([one as Buffer, two as Buffer]));
+    stream.emit("data", three);
+    stream.emit("trailers", { "grpc-status": "0" });
+    stream.emit("close");
+    expect(read).toEqual(["one", "two"]);
+    expect(ends).toEqual([expect.objectContaining({ name: "EtcdLinkError", sent: true })]);
   });
 });
 
