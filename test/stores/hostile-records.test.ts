@@ -2,8 +2,10 @@
 // malformed record concerns its own resource only (S7, S8, audit H1). Method: on every real server, a lease is held, its record
 // is replaced by junk, and then everything is asked for that anybody can ask. Vitest fails on an unhandled rejection.
 import { describe, expect, onTestFinished, test } from "vitest";
+import { fromUrl } from "../../src/connect.ts";
 import { UNREADABLE_HOLDER } from "../../src/core/record.ts";
 import { connect, isTenureError, type Tenure } from "../../src/index.ts";
+import { systemParts } from "../../src/runtime/system.ts";
 import { freshName } from "../support/every-store.ts";
 import { postgresVandal, redisVandal, type Vandal, vandals } from "../support/vandals.ts";
 
@@ -174,13 +176,44 @@ describe("a Redis key that is no record at all", () => {
     const [one, two] = [await machine(vandal, "one"), await machine(vandal, "two")];
     const resource = freshName("queue");
     const lease = await one.acquire(resource);
+    const waiting = errorOf(two.acquire(resource, { waitMs: 20_000 }));
+    await expect.poll(() => command("LLEN", names.queue(resource))).toBe(1);
     await command("SET", names.queue(resource), "junk");
     onTestFinished(() => void command("DEL", names.queue(resource)));
-    expect(await errorOf(two.acquire(resource, { waitMs: 500 }))).toBe("STORE_UNUSABLE");
-    expect((await two.read(resource)).holder?.holderId).toBe("one");
+    const three = await machine(vandal, "three");
+    expect(await errorOf(three.acquire(resource, { waitMs: 500 }))).toBe("STORE_UNUSABLE");
+    expect((await three.read(resource)).holder?.holderId).toBe("one");
     await lease.release();
-    const next = await two.acquire(resource);
+    // Whoever waits may learn that its place is gone.
+    expect([undefined, "STORE_UNUSABLE"]).toContain(await waiting);
+    await two.close();
+    const next = await three.acquire(resource);
     expect(next.token).toBeGreaterThan(lease.token);
+  });
+
+  test("S8: neither notices that are not a list nor a record that cannot be withdrawn end a renewal", async () => {
+    const { names, command } = vandal;
+    const store = await (await fromUrl(vandal.url()))(systemParts());
+    onTestFinished(() => store.close());
+    const [resource, limitMs] = [freshName("renewal"), 5_000];
+    const session = { sessionId: freshName("session"), limitMs };
+    await store.openSession({ ...session, holderId: "one", ttlMs: TTL_MS });
+    const wish = { ...session, resource, holderId: "one", queue: false };
+    const granted = await store.grant({ ...wish, attempt: `${session.sessionId}.1` });
+    await command("SET", names.lease("junk"), "junk");
+    await command("SET", names.queue("junk"), "junk");
+    await command("SET", names.revoked(session.sessionId), "junk");
+    const withdrawn = [{ resource: "junk", attempt: `${session.sessionId}.2` }];
+    expect(await store.renew({ ...session, withdrawn })).toMatchObject({ kind: "renewed" });
+    expect(
+      (await store.read({ resource, consistency: "linearizable", limitMs })).holder?.token,
+    ).toBe(granted.kind === "granted" ? granted.token : undefined);
+    // A withdrawal of its own finds the record sound, and the queue not a list.
+    await command("SET", names.queue(resource), "junk");
+    await store.withdraw({ ...session, resource, attempt: `${session.sessionId}.1` });
+    const { holder } = await store.read({ resource, consistency: "linearizable", limitMs });
+    expect(holder).toBeUndefined();
+    await store.endSession(session);
   });
 
   test("S8: junk in a queue is passed over", async () => {
