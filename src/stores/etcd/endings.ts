@@ -1,7 +1,7 @@
 // Giving back: by the holder (release, withdrawal), by somebody else (revocation). Each is conditional on the holder's
 // key being the one that is meant: its create revision is the token, and no two keys share one (S5).
 
-import { decodeRecord } from "../../core/record.ts";
+import { decodeRecord, readRecord } from "../../core/record.ts";
 import type {
   AttemptRequest,
   ReleaseOutcome,
@@ -10,7 +10,7 @@ import type {
   RevokeRequest,
 } from "../store.ts";
 import type { Attempts } from "./attempts.ts";
-import { markOps } from "./grants.ts";
+import { isOwn, markOps } from "./grants.ts";
 import type { Compare, KeyValue, Op, Txn } from "./kv.ts";
 import type { Members } from "./members.ts";
 import type { Names } from "./names.ts";
@@ -74,8 +74,7 @@ export async function withdraw(parts: EndingParts, request: AttemptRequest): Pro
   if (state !== undefined) Object.assign(state, { since: undefined, underWay: 0 });
   const held = answers[0]?.kvs[0];
   if (held === undefined) return;
-  const record = decodeRecord(held.value.toString());
-  if (record.sessionId !== sessionId || record.attempt !== attempt) return;
+  if (!isOwn(request, readRecord(held.value.toString()))) return;
   const giveBack: Txn = {
     when: [isToken(holder, held.createRevision)],
     yes: [{ remove: { key: holder } }],

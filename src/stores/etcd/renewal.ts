@@ -4,6 +4,7 @@
 // when the yes was given. The read finds the session's own key, too, or else the lease is gone whatever was said. The
 // whole argument is in docs/adr/017-etcd-leases-and-proof.md.
 
+import { decodeNotices } from "../../core/record.ts";
 import type { LeaseRef, RenewOutcome, RenewRequest } from "../store.ts";
 import type { KeepAlives } from "./keep-alive.ts";
 import type { Op, RangeAnswer } from "./kv.ts";
@@ -34,11 +35,8 @@ export async function renewed(
     if (alive.header.term !== header.term) continue;
     const [own, ...revoked] = kvs;
     if (own === undefined || !own.key.equals(session.key)) return { kind: "gone" };
-    const gone = revoked.map(
-      ({ key, value }): LeaseRef => ({
-        resource: key.toString("utf8", session.key.length),
-        token: BigInt(value.toString()),
-      }),
+    const gone = decodeNotices(
+      revoked.map(({ key, value }) => [key.toString("utf8", session.key.length), String(value)]),
     );
     return { kind: "renewed", ttlMs: alive.ttl * 1_000, gone };
   }

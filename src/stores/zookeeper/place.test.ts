@@ -2,7 +2,7 @@
 // may be another's then. Method: a place whose server is a list of answers.
 import { expect, test } from "vitest";
 import type { Call } from "./call.ts";
-import { JuteReader, JuteWriter } from "./jute.ts";
+import { JuteReader, JuteWriter, ProtocolError } from "./jute.ts";
 import type { MultiAnswer } from "./messages.ts";
 import { placePrefix, placesOf } from "./names.ts";
 import { KnownParents } from "./parents.ts";
@@ -69,4 +69,19 @@ test("S4: nothing is known any more when the place is not there, nor with a new 
   place.see(line);
   await take();
   expect(place.wasNotAlone(behind)).toBe(false);
+});
+
+test("S7: an answer that lacks a part of the transaction is malformed, and grants nothing", async () => {
+  const stat = { czxid: 7n, mzxid: 7n, mtimeMs: 0, version: 0, childCount: 1 };
+  const answers: MultiAnswer["parts"][] = [[], [{}, { stat }], [{ path: `${PARENT}/${own}` }, {}]];
+  for (const parts of answers) {
+    const taken: MultiAnswer = { error: 0, failedAt: -1, parts };
+    const parents = new KnownParents();
+    parents.add(PARENT);
+    const place = new Place({
+      ...{ parent: PARENT, prefix, data: "", acl: { scheme: "world", id: "anyone" }, parents },
+      steps: { take: () => Promise.resolve(taken) } as unknown as Steps,
+    });
+    await expect(place.take({} as Call, true)).rejects.toThrow(ProtocolError);
+  }
 });

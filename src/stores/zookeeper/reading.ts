@@ -10,7 +10,7 @@ import { ERROR, getChildren2, getData, readDataAndStat, type Stat } from "./mess
 import { decodeName, type Names } from "./names.ts";
 import { expectOk, placesIn } from "./nodes.ts";
 import { WAITING } from "./place.ts";
-import { decodePlace } from "./record.ts";
+import { decodePlace, shownPlace } from "./record.ts";
 
 export interface Holder {
   readonly path: string;
@@ -45,8 +45,13 @@ export async function lookAt(call: Call, parent: string): Promise<Look> {
   }
 }
 
-export function viewOf({ data, stat }: Holder, wallMs: number): HolderView {
-  const { timeoutMs, record } = decodePlace(data);
+/** `placeOf` decides what a malformed node means. */
+export function viewOf(
+  { data, stat }: Holder,
+  wallMs: number,
+  placeOf: typeof decodePlace = decodePlace,
+): HolderView {
+  const { timeoutMs, record } = placeOf(data);
   const { holderId, sessionId, value } = record;
   return {
     ...{ holderId, sessionId, token: stat.czxid, value },
@@ -96,5 +101,5 @@ export async function viewAt(
   const { holder } = await lookAt(call, names.parent(resource));
   return holder === undefined
     ? { resource }
-    : { resource, holder: viewOf(holder, clock.wallNow()) };
+    : { resource, holder: viewOf(holder, clock.wallNow(), shownPlace) };
 }
