@@ -277,8 +277,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "etcd: a withdrawal takes what is not its own",
     file: "src/stores/etcd/endings.ts",
-    find: "if (record.sessionId !== sessionId || record.attempt !== attempt) return;",
-    replace: "if (record.sessionId !== sessionId) return;",
+    find: "if (!isOwn(request, readRecord(held.value.toString()))) return;",
+    replace: "if (readRecord(held.value.toString())?.sessionId !== sessionId) return;",
     store: "etcd",
   },
   {

@@ -2,15 +2,22 @@
 // do more than be refused. Method: round trips of any JSON value; then random text, random JSON and chosen poison.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { hostileText } from "../../test/support/stores/hostile.ts";
 import { InvalidArgumentError, StoreUnusableError } from "./errors.ts";
 import {
   checkHolderId,
+  decodeNotices,
   decodeRecord,
+  decodeToken,
   encodeRecord,
   encodeValue,
   heldForMs,
+  readRecord,
+  shownRecord,
+  UNREADABLE_HOLDER,
   VALUE_BYTES_MAX,
 } from "./record.ts";
+import { isToken } from "./token.ts";
 
 const who = { holderId: "host/1", sessionId: "s1", attempt: "s1.1" };
 
@@ -165,6 +172,68 @@ describe("reading what a stranger wrote", () => {
 
   test("a version that cannot be turned into text is refused like any other", () => {
     expect(refusal('{"v":{"toString":1}}')).toBeInstanceOf(StoreUnusableError);
+  });
+
+  test("S8: a damaged record is refused or read; lists show it all the same", () => {
+    const valid = fc
+      .jsonValue({ maxDepth: 3 })
+      .filter((value) => JSON.stringify(value).length < 1_000)
+      .map((value) => encodeRecord({ ...who, value }));
+    fc.assert(
+      fc.property(hostileText(valid), (text) => {
+        const error = refusal(text);
+        if (error !== undefined) expect(error).toBeInstanceOf(StoreUnusableError);
+        expect(readRecord(text) === undefined).toBe(error !== undefined);
+        const shown = shownRecord(text);
+        expect(shown.holderId === UNREADABLE_HOLDER).toBe(error !== undefined);
+        // What is handed to the caller can be written again.
+        expect(() => JSON.stringify(shown)).not.toThrow();
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test.each(["v", "value", "holderId"])("S8: deep nesting in `%s` is refused", (name) => {
+    const deep = "[".repeat(100_000) + "]".repeat(100_000);
+    const whole = JSON.stringify({ ...who, v: 1, [name]: 0 });
+    const text = whole.replace(`"${name}":0`, `"${name}":${deep}`);
+    expect(refusal(text)).toBeInstanceOf(StoreUnusableError);
+  });
+
+  test("S8: a value that no holder may publish is refused", () => {
+    const text = JSON.stringify({ ...who, v: 1, value: "x".repeat(VALUE_BYTES_MAX) });
+    expect(refusal(text)).toBeInstanceOf(StoreUnusableError);
+  });
+
+  test("S8: a stored token is a token, or the store is unusable", () => {
+    const valid = fc.bigInt({ min: 1n, max: 2n ** 127n - 1n });
+    fc.assert(
+      fc.property(valid, (token) => void expect(decodeToken(String(token))).toBe(token)),
+      { numRuns: 200 },
+    );
+    fc.assert(
+      fc.property(hostileText(valid.map(String)), (text) => {
+        try {
+          expect(isToken(decodeToken(text))).toBe(true);
+        } catch (error) {
+          expect(error).toBeInstanceOf(StoreUnusableError);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("S8: a malformed notice is skipped, and the others are read", () => {
+    const junk = fc.oneof(fc.anything(), hostileText(fc.constant("17")));
+    fc.assert(
+      fc.property(fc.array(fc.tuple(junk, junk), { maxLength: 4 }), (pairs) => {
+        const notices = decodeNotices([...pairs, ["r", "17"]]);
+        expect(notices.at(-1)).toEqual({ resource: "r", token: 17n });
+        for (const { resource, token } of notices)
+          expect([typeof resource, isToken(token)]).toEqual(["string", true]);
+      }),
+      { numRuns: 500 },
+    );
   });
 
   test("a long text is cut in the error", () => {

@@ -3,10 +3,14 @@
 
 import { InvalidArgumentError, StoreUnusableError } from "./errors.ts";
 import { hasLoneSurrogate, utf8Length } from "./text.ts";
+import { parseToken } from "./token.ts";
 
 /** Larger values slow every grant; publish an address here, not a document. */
 export const VALUE_BYTES_MAX = 4096;
 const HOLDER_BYTES_MAX = 256;
+
+/** Reported in place of the holder's name when its record is malformed. The lease is held all the same. */
+export const UNREADABLE_HOLDER = "(unreadable record)";
 
 export interface LeaseRecord {
   readonly holderId: string;
@@ -59,7 +63,7 @@ export function decodeRecord(text: string): LeaseRecord {
   const fields = raw as Record<string, unknown>;
   if (fields.v !== 1) {
     throw new StoreUnusableError(
-      `A lease record has version ${JSON.stringify(fields.v)}; this Tenure reads version 1. Upgrade it on every host.`,
+      `A lease record has version ${shownVersion(fields.v)}; this Tenure reads version 1. Upgrade it on every host.`,
     );
   }
   const { holderId, sessionId, attempt } = fields;
@@ -70,13 +74,63 @@ export function decodeRecord(text: string): LeaseRecord {
   ) {
     throw unreadable(text);
   }
-  return {
-    holderId,
-    sessionId,
-    attempt,
-    ...("value" in fields ? { value: fields.value } : {}),
-    ...grantOf(fields),
-  };
+  const granted = grantOf(fields);
+  if (!("value" in fields)) return { holderId, sessionId, attempt, ...granted };
+  const { value } = fields;
+  try {
+    encodeValue(value);
+  } catch (cause) {
+    // Larger than a holder may publish, or nested so deeply that it cannot be written as JSON again.
+    throw new StoreUnusableError(`A lease record has a value out of bounds: ${shorten(text)}`, {
+      cause,
+    });
+  }
+  return { holderId, sessionId, attempt, value, ...granted };
+}
+
+/** For answers that one malformed record must not prevent: whether a resource is held does not depend on its record. */
+export function readRecord(text: string): LeaseRecord | undefined {
+  try {
+    return decodeRecord(text);
+  } catch (error) {
+    if (error instanceof StoreUnusableError) return undefined;
+    throw error;
+  }
+}
+
+/** What a list or a watch shows of the record. One malformed record must not hide the other leases. */
+export function shownRecord(text: string): Omit<LeaseRecord, "attempt"> {
+  return readRecord(text) ?? { holderId: UNREADABLE_HOLDER, sessionId: "" };
+}
+
+/** A token as a backend keeps it. A malformed one is a fault of the stored data, not of the caller. */
+export function decodeToken(text: string): bigint {
+  try {
+    return parseToken(text);
+  } catch (cause) {
+    throw new StoreUnusableError(`The store keeps a token that is not one: ${shorten(text)}`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * The revocation notices that a session finds, as pairs of resource and token. A malformed notice names no lease and is
+ * skipped: it must not end a renewal, and with it every lease of the session.
+ */
+export function decodeNotices(
+  pairs: Iterable<readonly [resource: unknown, token: unknown]>,
+): { readonly resource: string; readonly token: bigint }[] {
+  const notices: { resource: string; token: bigint }[] = [];
+  for (const [resource, token] of pairs) {
+    if (typeof resource !== "string" || typeof token !== "string") continue;
+    try {
+      notices.push({ resource, token: parseToken(token) });
+    } catch {
+      // Not a token.
+    }
+  }
+  return notices;
 }
 
 /** When the lease was granted is for people to read: a record that is wrong about it is still a record. */
@@ -140,6 +194,13 @@ function unreadable(text: string): StoreUnusableError {
   return new StoreUnusableError(
     `A lease record lacks holderId, sessionId or attempt: ${shorten(text)}`,
   );
+}
+
+/** Not as JSON in every case: a value that is nested deeply enough cannot be written as such. */
+function shownVersion(version: unknown): string {
+  return typeof version === "number" || typeof version === "string"
+    ? shorten(JSON.stringify(version))
+    : `of type ${typeof version}`;
 }
 
 function shorten(text: string): string {

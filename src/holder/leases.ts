@@ -7,6 +7,7 @@ import { checkSignal, linkSignals, untilAborted } from "../async/signals.ts";
 import { checkDelay, withLimit } from "../async/waits.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames } from "../core/options.ts";
+import { everyPage } from "../core/pages.ts";
 import { checkHolderId, encodeValue } from "../core/record.ts";
 import { checkPrefix, checkResource } from "../core/resource.ts";
 import { planTiming, type Timing, type TimingOptions } from "../core/timing.ts";
@@ -198,14 +199,12 @@ export class Leases implements AsyncDisposable {
   /** Every held lease whose resource begins with the prefix, in order; fetched page by page. */
   async *list(prefix = ""): AsyncGenerator<LeaseView, void, undefined> {
     checkPrefix(prefix);
-    let after: string | undefined;
-    do {
+    const pages = everyPage((after) => {
       this.refuseWhenClosed();
       const request = { prefix, after, limit: LIST_PAGE, limitMs: REQUEST_LIMIT_MS };
-      const page = await this.#limited("listing", () => this.#parts.store.list(request));
-      yield* page.leases;
-      after = page.next;
-    } while (after !== undefined);
+      return this.#limited("listing", () => this.#parts.store.list(request));
+    });
+    for await (const { leases } of pages) yield* leases;
   }
 
   /** First what is held now, then every change, until the signal aborts or the loop is left. */

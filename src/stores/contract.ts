@@ -159,6 +159,7 @@ export interface LeaseView {
 }
 
 export interface HolderView {
+  /** "(unreadable record)" in lists and watches where another program has overwritten the holder's record. */
   readonly holderId: string;
   readonly sessionId: string;
   readonly token: bigint;

@@ -2,7 +2,7 @@
 // Method: a real timer, and a loop that blocks the process.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { startStopwatch } from "../support/stopwatch.ts";
+import { startStopwatch } from "../support/stores/stopwatch.ts";
 
 test("waiting counts", async () => {
   const [stopwatch, startedAt] = [startStopwatch(), performance.now()];

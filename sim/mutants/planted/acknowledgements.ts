@@ -62,7 +62,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   {
     name: "redis: an acknowledgement deletes the oldest revocation",
     file: "src/stores/redis/scripts.ts",
-    find: "redis.call('LREM', KEYS[2], 1, ARGV[index])",
+    find: "redis.pcall('LREM', KEYS[2], 1, ARGV[index])",
     replace: "redis.call('LPOP', KEYS[2])",
     store: "redis",
     test: modelsTest,

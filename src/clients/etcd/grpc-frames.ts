@@ -1,5 +1,7 @@
 // gRPC's frame around a message: one byte (compressed or not), four bytes of length. Streams of frames arrive in pieces.
 
+import { MalformedMessageError } from "./protobuf.ts";
+
 const PREFIX_BYTES = 5;
 /** Far above anything that the store asks for; more is a sign that this is no etcd. */
 const MESSAGE_MAX_BYTES = 64 << 20;
@@ -14,19 +16,31 @@ export function frame(message: Uint8Array): Buffer {
 
 /** Puts the pieces together again. */
 export class FrameReader {
-  #rest: Buffer | undefined;
+  #pieces: Buffer[] = [];
+  #size = 0;
+  /** How many bytes there must be before a message can be complete. */
+  #wanted = PREFIX_BYTES;
 
-  /** Hands on every message that is complete with this piece. */
+  /** Hands on every message that is complete with this piece. After an exception, the reader must not be used again. */
   take(piece: Buffer, onMessage: (message: Buffer) => void): void {
-    let buffer = this.#rest === undefined ? piece : Buffer.concat([this.#rest, piece]);
+    this.#pieces.push(piece);
+    this.#size += piece.length;
+    // A large message arrives in many pieces. They are joined once, not at every piece.
+    if (this.#size < this.#wanted) return;
+    let buffer = this.#pieces.length === 1 ? piece : Buffer.concat(this.#pieces);
+    this.#wanted = PREFIX_BYTES;
     while (buffer.length >= PREFIX_BYTES) {
       const length = buffer.readUInt32BE(1);
       if (buffer[0] !== 0 || length > MESSAGE_MAX_BYTES)
-        throw new Error("The answer is not a plain gRPC message.");
-      if (buffer.length < PREFIX_BYTES + length) break;
+        throw new MalformedMessageError("The answer is not a plain gRPC message.");
+      if (buffer.length < PREFIX_BYTES + length) {
+        this.#wanted = PREFIX_BYTES + length;
+        break;
+      }
       onMessage(buffer.subarray(PREFIX_BYTES, PREFIX_BYTES + length));
       buffer = buffer.subarray(PREFIX_BYTES + length);
     }
-    this.#rest = buffer.length === 0 ? undefined : buffer;
+    this.#pieces = buffer.length === 0 ? [] : [buffer];
+    this.#size = buffer.length;
   }
 }

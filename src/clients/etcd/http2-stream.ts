@@ -19,8 +19,10 @@ export function listen(
   const frames = new FrameReader();
   let status: IncomingHttpHeaders | undefined;
   let broken: unknown;
+  let isGivenUp = false;
   const fail = (reason: unknown): void => {
     broken ??= reason;
+    isGivenUp = true;
     stream.close(constants.NGHTTP2_CANCEL);
   };
   stream.on("response", (headers) => {
@@ -31,6 +33,8 @@ export function listen(
     status = headers;
   });
   stream.on("data", (piece: Buffer) => {
+    // A stream that is being given up may still deliver what had arrived before.
+    if (isGivenUp) return;
     try {
       frames.take(piece, (message) => events.onMessage(message));
     } catch (error) {
@@ -41,14 +45,22 @@ export function listen(
     broken ??= error;
   });
   stream.on("close", () => {
-    if (status === undefined) events.onEnd(linkError(stream, broken, isConnected()));
-    else events.onEnd(statusError(status));
+    if (status === undefined || isGivenUp) events.onEnd(linkError(stream, broken, isConnected()));
+    else events.onEnd(endOf(status));
   });
 }
 
-function statusError(headers: IncomingHttpHeaders): Error | undefined {
-  const code = Number(headers["grpc-status"]);
-  if (code === 0) return undefined;
+/** gRPC's status UNKNOWN: also for codes that are not in its list. */
+const UNKNOWN = 2;
+const CODE_MAX = 16;
+
+/** Undefined for the status OK. A status that is missing or malformed says nothing about what the server did. */
+export function endOf(headers: IncomingHttpHeaders): Error | undefined {
+  const said = headers["grpc-status"];
+  if (typeof said !== "string" || !/^[0-9]{1,3}$/.test(said))
+    return new EtcdLinkError("the answer has no gRPC status", { sent: true });
+  if (Number(said) === 0) return undefined;
+  const code = Number(said) > CODE_MAX ? UNKNOWN : Number(said);
   const text = String(headers["grpc-message"] ?? "");
   try {
     return new EtcdStatusError(code, decodeURIComponent(text));

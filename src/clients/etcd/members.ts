@@ -5,7 +5,7 @@
 
 import type { Clock } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, type TenureError } from "../../core/errors.ts";
-import { judge, loginRejected, refusal, statusOf, withApplied } from "./failures.ts";
+import { judge, loginRejected, refusal, statusOf, unavailable, withApplied } from "./failures.ts";
 import { type Credential, Logins } from "./logins.ts";
 import { type Member, Race, type Reply } from "./race.ts";
 import { authenticate, type Rpc } from "./rpc.ts";
@@ -80,7 +80,7 @@ export class Members {
       const race = this.#race(rpc, message, used, { ...options, limitMs });
       try {
         const { answer, doubtful } = await race.run();
-        return { answer: rpc.decode(answer), doubtful: doubtful || wasDoubtful };
+        return { answer: this.#decoded(rpc, answer), doubtful: doubtful || wasDoubtful };
       } catch (error) {
         wasDoubtful ||= race.doubtful;
         if (isTenureError(error)) throw wasDoubtful ? withApplied(error, "unknown") : error;
@@ -159,12 +159,21 @@ export class Members {
       const question = authenticate.encode(this.#login);
       // Without the token that it replaces, which etcd may not accept any more.
       const race = this.#race(authenticate, question, { token: undefined }, { limitMs });
-      return authenticate.decode((await race.run()).answer);
+      return this.#decoded(authenticate, (await race.run()).answer);
     } catch (error) {
       if (isTenureError(error)) throw error;
       // Then there is nothing to prove, and every request is welcome as it is.
       if (/authentication is not enabled/.test(statusOf(error)?.details ?? "")) return undefined;
       throw refusal(error, this.place);
+    }
+  }
+
+  /** A malformed answer does not say whether the request was carried out. */
+  #decoded<Q, A>(rpc: Rpc<Q, A>, answer: Uint8Array): A {
+    try {
+      return rpc.decode(answer);
+    } catch (error) {
+      throw unavailable(error, { place: this.place, applied: "unknown" });
     }
   }
 

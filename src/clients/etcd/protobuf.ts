@@ -2,6 +2,11 @@
 // numbers are bigints from the first byte to the last, because a revision is a token and must not lose a digit.
 
 const LOW_32 = 0xffff_ffffn;
+/** Our own transactions nest about ten messages. Without a limit, a message of a megabyte could exhaust the stack. */
+const DEPTH_MAX = 64;
+
+/** What arrived is not a message that etcd would send. Whether the request was carried out is unknown. */
+export class MalformedMessageError extends Error {}
 
 /** Writes one message into a buffer that grows as needed. */
 export class Writer {
@@ -91,19 +96,24 @@ export class Reader {
   #at: number;
   #type = 0;
   #isRead = true;
+  readonly #depth: number;
 
-  constructor(message: Uint8Array, start = 0, end: number = message.length) {
+  constructor(message: Uint8Array, start = 0, end: number = message.length, depth = 0) {
     this.#buffer = Buffer.isBuffer(message)
       ? message
       : Buffer.from(message.buffer, message.byteOffset, message.byteLength);
     this.#at = start;
     this.#end = end;
+    this.#depth = depth;
   }
 
   next(): boolean {
     if (!this.#isRead) this.#skip();
     if (this.#at >= this.#end) return false;
     const tag = Number(this.#varint());
+    // A larger tag would be cut to 32 bits, and be taken for that of another field.
+    if (tag < 8 || tag > 0xffff_ffff)
+      throw new MalformedMessageError("A message of etcd has an impossible field number.");
     this.field = tag >>> 3;
     this.#type = tag & 7;
     this.#isRead = false;
@@ -133,18 +143,21 @@ export class Reader {
   message(): Reader {
     this.#expect(2);
     const [from, to] = this.#delimited();
-    return new Reader(this.#buffer, from, to);
+    if (this.#depth >= DEPTH_MAX)
+      throw new MalformedMessageError("A message of etcd is nested too deeply.");
+    return new Reader(this.#buffer, from, to, this.#depth + 1);
   }
 
   #expect(type: number): void {
-    if (this.#type !== type) throw new Error("A message of etcd has a field of the wrong type.");
+    if (this.#type !== type)
+      throw new MalformedMessageError("A message of etcd has a field of the wrong type.");
     this.#isRead = true;
   }
 
   #delimited(): [from: number, to: number] {
     const length = Number(this.#varint());
     const from = this.#at;
-    if (length > this.#end - from) throw new Error("A message of etcd is cut off.");
+    if (length > this.#end - from) throw new MalformedMessageError("A message of etcd is cut off.");
     this.#at = from + length;
     return [from, this.#at];
   }
@@ -154,7 +167,7 @@ export class Reader {
     let high = 0;
     for (let shift = 0; shift < 70; shift += 7) {
       const byte = this.#at < this.#end ? this.#buffer[this.#at++] : undefined;
-      if (byte === undefined) throw new Error("A message of etcd is cut off.");
+      if (byte === undefined) throw new MalformedMessageError("A message of etcd is cut off.");
       const bits = byte & 0x7f;
       if (shift < 28) low |= bits << shift;
       else if (shift === 28) {
@@ -165,7 +178,7 @@ export class Reader {
         return high === 0 ? BigInt(low >>> 0) : (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
       }
     }
-    throw new Error("A message of etcd has a number that is too long.");
+    throw new MalformedMessageError("A message of etcd has a number that is too long.");
   }
 
   #skip(): void {
@@ -174,8 +187,8 @@ export class Reader {
     else if (this.#type === 2) this.#delimited();
     else if (this.#type === 1) this.#at += 8;
     else if (this.#type === 5) this.#at += 4;
-    else throw new Error("A message of etcd has a field of an unknown type.");
-    if (this.#at > this.#end) throw new Error("A message of etcd is cut off.");
+    else throw new MalformedMessageError("A message of etcd has a field of an unknown type.");
+    if (this.#at > this.#end) throw new MalformedMessageError("A message of etcd is cut off.");
   }
 }
 

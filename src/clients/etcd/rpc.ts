@@ -15,7 +15,7 @@ import {
   type Txn,
   type TxnAnswer,
 } from "./kv.ts";
-import { Reader, Writer } from "./protobuf.ts";
+import { MalformedMessageError, Reader, Writer } from "./protobuf.ts";
 
 /** One kind of request. */
 export interface Rpc<Q, A> {
@@ -61,14 +61,14 @@ export const range: Rpc<Range, RangeAnswer> = {
   name: "read",
   path: "/etcdserverpb.KV/Range",
   encode: encodeRange,
-  decode: (message) => decodeRange(new Reader(message)),
+  decode: (message) => withRevision(decodeRange(new Reader(message))),
 };
 
 export const txn: Rpc<Txn, TxnAnswer> = {
   name: "transaction",
   path: "/etcdserverpb.KV/Txn",
   encode: encodeTxn,
-  decode: (message) => decodeTxn(new Reader(message)),
+  decode: (message) => withRevision(decodeTxn(new Reader(message))),
 };
 
 export const leaseGrant: Rpc<{ id: bigint; ttl: number }, LeaseAnswer> = {
@@ -137,6 +137,12 @@ function written(write: (writer: Writer) => void): Buffer {
   const writer = new Writer();
   write(writer);
   return writer.finish();
+}
+
+/** Every answer about keys names the revision, which may become a token. An empty message would pass as "nothing found". */
+function withRevision<A extends { readonly header: Header }>(answer: A): A {
+  if (answer.header.revision > 0n) return answer;
+  throw new MalformedMessageError("An answer of etcd names no revision.");
 }
 
 function textField(message: Uint8Array, field: number): string {

@@ -44,6 +44,13 @@ export function failure(error: unknown, file: string, committing = false): Tenur
         { cause: error },
       );
     case undefined:
+      // What node:sqlite throws for an integer above 2^53, which Tenure never writes.
+      if ((error as { code?: unknown } | undefined)?.code === "ERR_OUT_OF_RANGE") {
+        return new StoreUnusableError(
+          `${file} contains a number that Tenure did not write. Nothing was changed. Move the file away, or name another one.`,
+          { cause: error },
+        );
+      }
       return error instanceof Error ? error : new Error(String(error));
     default:
       return new StoreUnusableError(

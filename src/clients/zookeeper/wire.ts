@@ -174,8 +174,10 @@ export class Wire {
   #take(body: JuteReader): void {
     if (this.#handshake !== undefined) {
       const { resolve } = this.#handshake;
+      // Read first: where that fails, the end of the connection rejects the handshake.
+      const response = readConnectResponse(body);
       this.#handshake = undefined;
-      resolve(readConnectResponse(body));
+      resolve(response);
       // Until something is asked, an open connection is no reason to stay alive.
       this.#stream.unref?.();
       return;

@@ -7,7 +7,8 @@ import type { Clock } from "../../async/clock.ts";
 import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../clients/sqlite/driver.ts";
 import { ensureFile, identityOf, type PlaceOptions } from "../../clients/sqlite/file-identity.ts";
 import { ClosedError, StoreUnusableError } from "../../core/errors.ts";
-import { padToken, parseToken } from "../../core/token.ts";
+import { padToken } from "../../core/token.ts";
+import { paddedToken } from "../shared/stored.ts";
 
 /** The lock was not free in time. The guard knows whose write that was. */
 export class LedgerLockedError extends Error {}
@@ -214,7 +215,10 @@ function notesOf(connection: Connection, file: string): Locked {
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token`,
   );
   const forget = connection.prepare("DELETE FROM highest WHERE resource = ?");
-  const append = connection.prepare("SELECT offset, length FROM append");
+  // As text: the libraries lose digits above 2^53, or throw.
+  const append = connection.prepare(
+    "SELECT CAST(offset AS TEXT) AS offset, CAST(length AS TEXT) AS length FROM append",
+  );
   const begin = connection.prepare(
     "INSERT OR REPLACE INTO append (id, offset, length) VALUES (1, ?, ?)",
   );
@@ -223,18 +227,29 @@ function notesOf(connection: Connection, file: string): Locked {
     highest: (resource) => {
       const row = highest.get(resource);
       if (row === undefined) return undefined;
-      if (!/^[0-9]{39}$/.test(String(row.token))) throw damaged(file, "a token is no number");
-      return parseToken(String(row.token));
+      const token = paddedToken(String(row.token));
+      if (token === undefined) throw damaged(file, "a token is no number");
+      return token;
     },
     advance: (resource, token) => void advance.run(resource, padToken(token)),
     forget: (resource) => void forget.run(resource),
     append: () => {
       const row = append.get();
-      return row && { offset: Number(row.offset), length: Number(row.length) };
+      if (row === undefined) return undefined;
+      const [offset, length] = [sizeIn(row.offset), sizeIn(row.length)];
+      // The file is cut at this offset when an append looks torn: a wrong one would destroy what others wrote.
+      if (offset === undefined || length === undefined)
+        throw damaged(file, "an append is no range");
+      return { offset, length };
     },
     beginAppend: ({ offset, length }) => void begin.run(offset, length),
     endAppend: () => void end.run(),
   };
+}
+
+function sizeIn(value: unknown): number | undefined {
+  const size = /^[0-9]{1,16}$/.test(String(value)) ? Number(value) : Number.NaN;
+  return Number.isSafeInteger(size) ? size : undefined;
 }
 
 function damaged(file: string, said: string, cause?: unknown): StoreUnusableError {

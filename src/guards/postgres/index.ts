@@ -4,8 +4,9 @@
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
+import { decodeToken } from "../../core/record.ts";
 import { checkResource } from "../../core/resource.ts";
-import { formatToken, parseToken } from "../../core/token.ts";
+import { formatToken } from "../../core/token.ts";
 import {
   type AdvanceOptions,
   checkBound,
@@ -172,7 +173,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
     const [row] = await this.#inWords(resource, () =>
       this.#connection.run(`SELECT token::text AS token FROM "${this.#schema}".highest ${where}`),
     );
-    return row === undefined ? undefined : parseToken(String(row.token));
+    return row === undefined ? undefined : decodeToken(String(row.token));
   }
 
   #admit({ resource, token }: TokenSource, patienceMs = Number.POSITIVE_INFINITY): string {

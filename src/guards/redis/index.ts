@@ -5,7 +5,7 @@
 import { InvalidArgumentError, StaleTokenError, StoreUnusableError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
-import { padToken, parseToken } from "../../core/token.ts";
+import { padToken } from "../../core/token.ts";
 import {
   admit,
   checkBound,
@@ -28,6 +28,8 @@ export type {
   RedisValue,
 } from "./client.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
+
+import { paddedToken } from "../shared/stored.ts";
 
 export interface RedisGuardOptions extends GuardOptions {
   /**
@@ -220,8 +222,9 @@ class Steps {
     const key = this.#keyOf(checkResource(resource));
     const text = await this.#scripting.get(key);
     if (text === null || text === undefined) return undefined;
-    if (!/^\d{39}$/.test(String(text))) throw corrupt(key, String(text));
-    return parseToken(String(text));
+    const token = paddedToken(String(text));
+    if (token === undefined) throw corrupt(key, String(text));
+    return token;
   }
 }
 
@@ -233,7 +236,9 @@ function explained(
   const { resource, token: offered, key } = step;
   const stale = new RegExp(`\\b${STALE} (\\d{39})`).exec(message);
   if (stale !== null) {
-    return new StaleTokenError({ resource, offered, highest: parseToken(stale[1] ?? "") });
+    const highest = paddedToken(stale[1] ?? "");
+    if (highest === undefined) return corrupt(key, stale[1] ?? "");
+    return new StaleTokenError({ resource, offered, highest });
   }
   const damaged = new RegExp(`\\b${CORRUPT} ([^]*)`).exec(message);
   if (damaged !== null) return corrupt(key, damaged[1] ?? "");

@@ -1,7 +1,8 @@
 // The table of highest tokens in the user's own database.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
-import { padToken, parseToken } from "../../core/token.ts";
+import { decodeToken } from "../../core/record.ts";
+import { padToken } from "../../core/token.ts";
 import { firstOf, type SqliteDatabase, TOKEN_CHECK } from "./database.ts";
 
 export interface Tokens {
@@ -28,7 +29,7 @@ export function openTokens(database: SqliteDatabase, table: string): Tokens {
       const row = read.get(resource);
       if (row === undefined) return undefined;
       const text = firstOf(row);
-      if (latest.text !== text) latest = { text, token: parseToken(String(text)) };
+      if (latest.text !== text) latest = { text, token: decodeToken(String(text)) };
       return latest.token;
     },
     advance: (resource, token) => void advance.run(resource, padToken(token)),

@@ -5,7 +5,7 @@ import type { Compare, KeyValue, Op, Txn } from "../../clients/etcd/kv.ts";
 import type { Members } from "../../clients/etcd/members.ts";
 import type { Names } from "../../clients/etcd/names.ts";
 import { range, txn } from "../../clients/etcd/rpc.ts";
-import { decodeRecord } from "../../core/record.ts";
+import { decodeRecord, readRecord } from "../../core/record.ts";
 import type {
   AttemptRequest,
   ReleaseOutcome,
@@ -14,7 +14,7 @@ import type {
   RevokeRequest,
 } from "../contract.ts";
 import type { Attempts } from "./attempts.ts";
-import { markOps } from "./grants.ts";
+import { isOwn, markOps } from "./grants.ts";
 import type { Transactions } from "./transactions.ts";
 
 export interface EndingParts {
@@ -74,8 +74,7 @@ export async function withdraw(parts: EndingParts, request: AttemptRequest): Pro
   if (state !== undefined) Object.assign(state, { since: undefined, underWay: 0 });
   const held = answers[0]?.kvs[0];
   if (held === undefined) return;
-  const record = decodeRecord(held.value.toString());
-  if (record.sessionId !== sessionId || record.attempt !== attempt) return;
+  if (!isOwn(request, readRecord(held.value.toString()))) return;
   const giveBack: Txn = {
     when: [isToken(holder, held.createRevision)],
     yes: [{ remove: { key: holder } }],

@@ -16,7 +16,12 @@ import type { Compare, KeyValue, Op, Txn, TxnAnswer } from "../../clients/etcd/k
 import type { Members } from "../../clients/etcd/members.ts";
 import type { Names } from "../../clients/etcd/names.ts";
 import { txn } from "../../clients/etcd/rpc.ts";
-import { decodeRecord, encodeRecord, type LeaseRecord } from "../../core/record.ts";
+import {
+  encodeRecord,
+  type LeaseRecord,
+  readRecord,
+  UNREADABLE_HOLDER,
+} from "../../core/record.ts";
 import type { AttemptRequest, GrantOutcome, GrantRequest } from "../contract.ts";
 import type { Attempt, Attempts } from "./attempts.ts";
 import type { Transactions } from "./transactions.ts";
@@ -160,15 +165,15 @@ function outcomeOf(
     return { outcome: { kind: "granted", token: answer.header.revision }, isMarked: false };
   const [session, mark, holder, , waiter] = answer.answers.map(({ kvs }) => kvs[0]);
   const isMarked = mark !== undefined;
-  const holding = holder && decodeRecord(holder.value.toString());
+  const holding = holder && readRecord(holder.value.toString());
   if (session === undefined) return { outcome: { kind: "gone" }, isMarked };
-  if (holder !== undefined && holding !== undefined && isOwn(request, holding))
+  if (holder !== undefined && isOwn(request, holding))
     return { outcome: { kind: "granted", token: holder.createRevision }, isMarked };
   if (isMarked || state.wasGranted) return { outcome: { kind: "ended" }, isMarked };
   return {
     outcome: {
       kind: "busy",
-      holderId: holding?.holderId,
+      holderId: holder && (holding?.holderId ?? UNREADABLE_HOLDER),
       ...placed(state, waiter),
       isHeld: holder !== undefined,
     },
@@ -201,7 +206,7 @@ async function settled(
     ...{ limitMs: endsAt - now(), foreseen: isLeaseMissing },
   });
   const holder = answers[0]?.kvs[0];
-  if (holder !== undefined && isOwn(request, decodeRecord(holder.value.toString())))
+  if (holder !== undefined && isOwn(request, readRecord(holder.value.toString())))
     return { kind: "granted", token: holder.createRevision };
   return outcome.kind === "granted" ? { kind: "ended" } : outcome;
 }
@@ -217,8 +222,9 @@ export function markOps(
   return oldest === undefined ? [put] : [put, { remove: { key: mark(oldest) } }];
 }
 
-export function isOwn(request: AttemptRequest, record: LeaseRecord): boolean {
-  return record.sessionId === request.sessionId && record.attempt === request.attempt;
+/** A record that is malformed (undefined) is not ours. */
+export function isOwn(request: AttemptRequest, record: LeaseRecord | undefined): boolean {
+  return record?.sessionId === request.sessionId && record.attempt === request.attempt;
 }
 
 function isAbsent(key: Uint8Array): Compare {

@@ -9,6 +9,7 @@ import type { Op, RangeAnswer } from "../../clients/etcd/kv.ts";
 import type { Members } from "../../clients/etcd/members.ts";
 import type { SessionNames } from "../../clients/etcd/names.ts";
 import { range, txn } from "../../clients/etcd/rpc.ts";
+import { decodeNotices } from "../../core/record.ts";
 import type { LeaseRef, RenewOutcome, RenewRequest } from "../contract.ts";
 
 export interface RenewalParts {
@@ -34,11 +35,8 @@ export async function renewed(
     if (alive.header.term !== header.term) continue;
     const [own, ...revoked] = kvs;
     if (own === undefined || !own.key.equals(session.key)) return { kind: "gone" };
-    const gone = revoked.map(
-      ({ key, value }): LeaseRef => ({
-        resource: key.toString("utf8", session.key.length),
-        token: BigInt(value.toString()),
-      }),
+    const gone = decodeNotices(
+      revoked.map(({ key, value }) => [key.toString("utf8", session.key.length), String(value)]),
     );
     return { kind: "renewed", ttlMs: alive.ttl * 1_000, gone };
   }

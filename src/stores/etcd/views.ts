@@ -6,7 +6,7 @@ import type { KeyValue } from "../../clients/etcd/kv.ts";
 import type { Members } from "../../clients/etcd/members.ts";
 import { behind, type Names } from "../../clients/etcd/names.ts";
 import { leaseTimeToLive, range } from "../../clients/etcd/rpc.ts";
-import { decodeRecord, heldForMs } from "../../core/record.ts";
+import { decodeRecord, heldForMs, shownRecord } from "../../core/record.ts";
 import type { LeaseView, ListPage, ListRequest, ReadAnswer, ReadRequest } from "../contract.ts";
 
 export interface ViewParts {
@@ -28,7 +28,7 @@ export async function read(parts: ViewParts, request: ReadRequest): Promise<Read
   const isStale = consistency === "stale";
   const question = { key: names.holder(resource), serializable: isStale };
   const { header, kvs } = await members.call(range, question, { limitMs, leaderless: isStale });
-  const [view] = await views(parts, kvs, endsAt - now(), isStale);
+  const [view] = await views(parts, kvs, endsAt - now(), isStale, decodeRecord);
   const evidence = {
     consistency,
     revision: String(header.revision),
@@ -59,12 +59,16 @@ export async function list(
   };
 }
 
-/** Asks for the time of each session once. With `lenient`, one that cannot be asked for counts as over. */
+/**
+ * Asks for the time of each session once. With `lenient`, one that cannot be asked for counts as over. `recordOf` decides
+ * what a malformed record means.
+ */
 export async function views(
   { members, names, clock }: ViewParts,
   kvs: readonly KeyValue[],
   limitMs: number,
   lenient = false,
+  recordOf: typeof shownRecord = shownRecord,
 ): Promise<LeaseView[]> {
   const leases = [...new Set(kvs.map((kv) => kv.lease))];
   const left = new Map<bigint, number>();
@@ -79,7 +83,7 @@ export async function views(
   await Promise.all(leases.map(ask));
   const wallMs = clock.wallNow();
   return kvs.map(({ key, value: text, createRevision: token, lease }) => {
-    const { holderId, sessionId, value, ...granted } = decodeRecord(text.toString());
+    const { holderId, sessionId, value, ...granted } = recordOf(text.toString());
     const expiresInMs = left.get(lease) ?? 0;
     const holder = {
       ...{ holderId, sessionId, token, value, expiresInMs },

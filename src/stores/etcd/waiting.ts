@@ -10,7 +10,7 @@ import type { Members } from "../../clients/etcd/members.ts";
 import type { Names } from "../../clients/etcd/names.ts";
 import { txn, type WatchEvent } from "../../clients/etcd/rpc.ts";
 import type { Watches } from "../../clients/etcd/watches.ts";
-import { decodeRecord } from "../../core/record.ts";
+import { readRecord } from "../../core/record.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../contract.ts";
 import type { Attempts, FirstInLine } from "./attempts.ts";
 import { isOwn } from "./grants.ts";
@@ -239,12 +239,7 @@ async function look(parts: WaitParts, request: WaitRequest): Promise<Sight> {
 }
 
 function isHolder(request: AttemptRequest, { value }: KeyValue): boolean {
-  try {
-    return isOwn(request, decodeRecord(value.toString()));
-  } catch {
-    // What cannot be read is not ours; the grant will say what is wrong with it.
-    return false;
-  }
+  return isOwn(request, readRecord(value.toString()));
 }
 
 function nameOf(key: Buffer): string {

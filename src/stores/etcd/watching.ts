@@ -6,6 +6,7 @@ import { linkSignals } from "../../async/signals.ts";
 import type { WatchEvent } from "../../clients/etcd/rpc.ts";
 import type { Watches } from "../../clients/etcd/watches.ts";
 import { isTenureError } from "../../core/errors.ts";
+import { everyPage } from "../../core/pages.ts";
 import type { LeaseView, WatchRequest } from "../contract.ts";
 import { Bell } from "../shared/bell.ts";
 import { changes } from "../shared/changes.ts";
@@ -104,17 +105,17 @@ async function all(
   signal: AbortSignal,
 ): Promise<{ leases: LeaseView[]; revision: bigint } | undefined> {
   const leases: LeaseView[] = [];
-  let after: string | undefined;
   let revision: bigint | undefined;
   try {
-    do {
-      const question = { prefix, after, limit: PAGE, limitMs: READ_LIMIT_MS };
-      const page = await list(parts, question, revision);
+    const pages = everyPage((after) =>
+      list(parts, { prefix, after, limit: PAGE, limitMs: READ_LIMIT_MS }, revision),
+    );
+    for await (const page of pages) {
       leases.push(...page.leases);
       revision = page.revision;
-      after = page.next;
-    } while (after !== undefined && !signal.aborted);
-    return { leases, revision };
+      if (signal.aborted) break;
+    }
+    return { leases, revision: revision ?? 0n };
   } catch (error) {
     if (isTenureError(error, "STORE_UNAVAILABLE")) return undefined;
     throw error;

@@ -5,8 +5,8 @@
 import type { Row } from "../../clients/postgres/link.ts";
 import { listOf } from "../../clients/postgres/lists.ts";
 import type { Requests } from "../../clients/postgres/requests.ts";
-import { decodeRecord } from "../../core/record.ts";
-import { parseToken } from "../../core/token.ts";
+import { decodeRecord, decodeToken, shownRecord } from "../../core/record.ts";
+import { TOKEN_LIMIT } from "../../core/token.ts";
 import type { LeaseView } from "../contract.ts";
 import { firstBehind } from "../shared/prefix.ts";
 
@@ -37,8 +37,11 @@ const HELD = `
   FROM "{schema}".lease l JOIN "{schema}".session s ON s.id = l.session
   WHERE s.ended IS NULL AND s.expires > clock_timestamp()`;
 
+/** Another program may have written NaN, which PostgreSQL takes for the largest number: that row must not end the list. */
+const IS_TOKEN = `l.token > 0 AND l.token < ${TOKEN_LIMIT}`;
+
 export const LIST: string = `
-  SELECT ${COLUMNS} ${HELD} AND l.resource >= $1::text AND l.resource > coalesce($2::text, '')
+  SELECT ${COLUMNS} ${HELD} AND ${IS_TOKEN} AND l.resource >= $1::text AND l.resource > coalesce($2::text, '')
     AND ($3::text IS NULL OR l.resource < $3::text)
   ORDER BY l.resource LIMIT $4::text::bigint`;
 
@@ -61,7 +64,7 @@ export async function keptOf(
   limitMs: number,
 ): Promise<ReadonlyMap<string, bigint>> {
   const rows = await requests.run(KEPT, [listOf(resources), sessionId], limitMs);
-  return new Map(rows.map((row) => [String(row.resource), parseToken(String(row.token))]));
+  return new Map(rows.map((row) => [String(row.resource), decodeToken(String(row.token))]));
 }
 
 export interface Range {
@@ -81,7 +84,7 @@ export async function heldIn(
   const below = firstBehind(prefix) ?? null;
   const most = limit === undefined ? null : String(limit);
   const rows = await requests.run(LIST, [prefix, after, below, most], limitMs);
-  return rows.map(viewOf);
+  return rows.map((row) => viewOf(row, shownRecord));
 }
 
 /** `standby`: the server that answered only follows another one, and may be behind it. */
@@ -91,7 +94,7 @@ export async function readOne(
   limitMs: number,
 ): Promise<{ readonly view: LeaseView; readonly standby: boolean }> {
   const row = await requests.row(READ, [resource], limitMs);
-  const view = row.resource === null ? { resource } : viewOf(row);
+  const view = row.resource === null ? { resource } : viewOf(row, decodeRecord);
   return { view, standby: row.standby === "true" };
 }
 
@@ -104,9 +107,9 @@ export async function waitMsOf(
   return Number(row.wait);
 }
 
-function viewOf(row: Row): LeaseView {
-  const { holderId, sessionId, value } = decodeRecord(String(row.record));
-  const token = parseToken(String(row.token));
+function viewOf(row: Row, recordOf: typeof shownRecord): LeaseView {
+  const { holderId, sessionId, value } = recordOf(String(row.record));
+  const token = decodeToken(String(row.token));
   const expiresInMs = Number(row.left_ms);
   // Below 0 if the server's clock was set back.
   const heldForMs = row.held_ms == null ? undefined : Math.max(0, Number(row.held_ms));

@@ -7,8 +7,8 @@ import type { PgLink, SqlValue } from "../../clients/postgres/link.ts";
 import { listOf } from "../../clients/postgres/lists.ts";
 import type { Requests } from "../../clients/postgres/requests.ts";
 import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
-import { decodeRecord, encodeRecord } from "../../core/record.ts";
-import { formatToken, parseToken } from "../../core/token.ts";
+import { decodeNotices, decodeToken, encodeRecord, shownRecord } from "../../core/record.ts";
+import { formatToken } from "../../core/token.ts";
 import type * as contract from "../contract.ts";
 import type { Store, StoreParts } from "../contract.ts";
 import { Batches } from "../shared/batches.ts";
@@ -93,7 +93,7 @@ export class PostgresStore implements Store {
     const ttlMs = Math.ceil(request.ttlMs);
     const values = [sessionId, holderId, String(ttlMs), lockLimit(limitMs)];
     const answer = await this.#ask(CALL.openSession, values, limitMs);
-    this.#noteEra(parseToken(answer.slice("opened ".length)), limitMs);
+    this.#noteEra(decodeToken(answer.slice("opened ".length)), limitMs);
     return { ttlMs };
   }
 
@@ -110,9 +110,9 @@ export class PostgresStore implements Store {
     if (answer === "gone" || answer === "ended") return { kind: answer };
     if (answer.startsWith("busy ")) {
       const held = answer.slice("busy ".length);
-      return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+      return { kind: "busy", holderId: held === "" ? undefined : shownRecord(held).holderId };
     }
-    const lease = { resource: request.resource, token: parseToken(answer) };
+    const lease = { resource: request.resource, token: decodeToken(answer) };
     if (this.#survivors.isOutdated(lease.token)) await this.#checkKept(lease, giveUpAt);
     this.#survivors.add(sessionId, lease);
     return { kind: "granted", token: lease.token };
@@ -166,10 +166,10 @@ export class PostgresStore implements Store {
       gone: { resource: string; token: string }[];
       free: string[];
     };
-    const era = parseToken(floor);
+    const era = decodeToken(floor);
     this.#noteEra(era, limitMs);
     for (const resource of free) this.#waker.ring(resource);
-    const lost = gone.map(({ resource, token }) => ({ resource, token: parseToken(token) }));
+    const lost = decodeNotices(gone.map(({ resource, token }) => [resource, token]));
     for (const ref of lost) this.#noteReleased({ sessionId, ...ref });
     // If this question fails, the renewal fails: nobody acts on a lease that a failover may have lost.
     const missing = await this.#survivors.missing(sessionId, era, (resources) =>

@@ -4,9 +4,16 @@
 
 import { linkSignals } from "../../async/signals.ts";
 import type { IoredisClient, NodeRedisClient } from "../../clients/redis/wire.ts";
-import { decodeRecord, encodeRecord, heldForMs } from "../../core/record.ts";
+import {
+  decodeNotices,
+  decodeRecord,
+  decodeToken,
+  encodeRecord,
+  heldForMs,
+  shownRecord,
+} from "../../core/record.ts";
 import { utf8Length } from "../../core/text.ts";
-import { formatToken, parseToken } from "../../core/token.ts";
+import { formatToken } from "../../core/token.ts";
 import type * as contract from "../contract.ts";
 import type { OpenStore, Store, StoreParts } from "../contract.ts";
 import { Holdings } from "../shared/holdings.ts";
@@ -59,7 +66,7 @@ class RedisStore implements Store {
     const args = [request.holderId, String(ttlMs)];
     const call = { script: scripts.open, keys, args, limitMs: request.limitMs, confirm: true };
     const [, floor = "0"] = await this.#run(call);
-    this.#survivors.note(BigInt(floor));
+    this.#survivors.note(eraOf(floor));
     return { ttlMs };
   }
 
@@ -83,14 +90,14 @@ class RedisStore implements Store {
     { sessionId, resource, attempt }: contract.GrantRequest,
   ): contract.GrantOutcome => {
     if (/^[0-9]/.test(answer)) {
-      const token = parseToken(answer);
+      const token = decodeToken(answer);
       this.#holdings.add(sessionId, resource, attempt);
       this.#survivors.add(sessionId, { resource, token });
       return { kind: "granted", token };
     }
     if (answer.startsWith("busy ")) {
       const held = answer.slice("busy ".length);
-      return { kind: "busy", holderId: held === "" ? undefined : decodeRecord(held).holderId };
+      return { kind: "busy", holderId: held === "" ? undefined : shownRecord(held).holderId };
     }
     if (answer === "ended") return { kind: answer };
     this.#forget(sessionId);
@@ -115,8 +122,8 @@ class RedisStore implements Store {
       this.#forget(sessionId);
       return { kind: "gone" };
     }
-    const gone = revoked.map(decodeRef);
-    const era = BigInt(floor);
+    const gone = decodeNotices(revoked.map(splitNotice));
+    const era = eraOf(floor);
     this.#survivors.note(era);
     // If this question fails, the renewal fails: nobody acts on a lease that a restart may have lost.
     const missing = await this.#survivors.missing(sessionId, era, (resources) =>
@@ -133,7 +140,7 @@ class RedisStore implements Store {
     const keys = [this.#names.session(sessionId)];
     const call = { script: scripts.kept, keys, args: [sessionId, ...resources], limitMs };
     const pairs = inGroups(await this.#run(call), 2);
-    return new Map(pairs.map(([resource = "", token = ""]) => [resource, parseToken(token)]));
+    return new Map(pairs.map(([resource = "", token = ""]) => [resource, decodeToken(token)]));
   }
 
   release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
@@ -197,7 +204,7 @@ class RedisStore implements Store {
       args: [resource],
       limitMs,
     });
-    const holder = now === undefined ? undefined : holderOf(lease, now);
+    const holder = now === undefined ? undefined : holderOf(lease, now, decodeRecord);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
@@ -211,7 +218,7 @@ class RedisStore implements Store {
     const [last, now = "", ...held] = await this.#run(call);
     const leases = inGroups(held, 5).map(([resource = "", ...lease]) => ({
       resource,
-      holder: holderOf(lease, now),
+      holder: holderOf(lease, now, shownRecord),
     }));
     return { leases, next: last === "" ? undefined : last };
   }
@@ -274,14 +281,15 @@ function withLength(name: string): string {
   return `${utf8Length(name)}:${name}`;
 }
 
-/** `now` is the server's clock when it read the lease. */
+/** `now` is the server's clock when it read the lease. `read` decides what a malformed record means. */
 function holderOf(
   [sessionId = "", token = "", record = "", left = ""]: readonly string[],
   now: string,
+  read: typeof shownRecord,
 ): contract.HolderView {
-  const { holderId, value, ...granted } = decodeRecord(record);
+  const { holderId, value, ...granted } = read(record);
   return {
-    ...{ holderId, sessionId, token: parseToken(token), value, expiresInMs: Number(left) },
+    ...{ holderId, sessionId, token: decodeToken(token), value, expiresInMs: Number(left) },
     heldForMs: heldForMs(granted, Number(now)),
   };
 }
@@ -302,9 +310,15 @@ function encodeRef({ resource, token }: contract.LeaseRef): string {
   return `${formatToken(token)} ${resource}`;
 }
 
-function decodeRef(text: string): contract.LeaseRef {
+/** Resource and token of a notice. Without a space there is neither, and the notice is skipped as malformed. */
+function splitNotice(text: string): readonly [resource: string, token: string] {
   const gap = text.indexOf(" ");
-  return { resource: text.slice(gap + 1), token: parseToken(text.slice(0, gap)) };
+  return [text.slice(gap + 1), text.slice(0, Math.max(0, gap))];
+}
+
+/** 0 before the first era. */
+function eraOf(floor: string): bigint {
+  return floor === "0" ? 0n : decodeToken(floor);
 }
 
 function inGroups(texts: readonly string[], size: number): string[][] {

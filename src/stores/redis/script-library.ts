@@ -17,6 +17,10 @@ export const KEEP_MS = 3_600_000;
 const TOLD = 3;
 /** So many are looked at to find them among the dead. */
 const LOOKED_AT = 8;
+/** Redis counts to 2^63. What is above this leaves no room for a new era. */
+const TOKEN_MAX = "9.2e18";
+const MALFORMED =
+  "the record of this resource is malformed, because another program has written it; delete its key if no process holds the resource";
 
 /**
  * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so Redis itself raises it: the clock is below
@@ -76,25 +80,41 @@ local function lives(session)
   return session and redis.call('EXISTS', base .. 's:' .. session) == 1
 end
 
-local function load(resource)
-  local text = redis.call('GET', base .. 'r:' .. resource)
+-- Another program may have written anything under the key, or a value of another type: nil then. A token that INCR could
+-- not raise is malformed too: startEra() would make it the counter of all resources.
+local function peek(resource)
+  local text = redis.pcall('GET', base .. 'r:' .. resource)
   if not text then return {freed = 0} end
-  local state, token, length, from = string.match(text, '^(%u)(%d+):(%d+):()')
+  if type(text) ~= 'string' then return nil end
+  local state, token, length, from = string.match(text, '^([HWKFQL])([1-9]%d*):(%d+):()')
+  if not state or #token > 19 or tonumber(token) > ${TOKEN_MAX} then return nil end
   local behind = from + length
+  if behind > #text then return nil end
   local session = string.sub(text, from, behind - 1)
   length, from = string.match(text, '^(%d+):()', behind)
+  if not length or from + length > #text + 1 then return nil end
   behind = from + length
   local held = state == 'H' or state == 'W' or state == 'K'
   local rest = string.sub(text, behind)
+  local freed = 0
+  if state == 'Q' then freed = string.match(rest, '^%d+$') and #rest < 16 and tonumber(rest) end
+  if not freed then return nil end
   return {
     session = held and session or nil,
     last = session,
     attempt = string.sub(text, from, behind - 1),
     token = token,
-    freed = state == 'Q' and tonumber(rest) or 0,
+    freed = freed,
     queued = state == 'W' or state == 'Q',
     record = held and rest or '',
   }
+end
+
+-- Whether the resource is held is unknown where its record is malformed: nothing is decided then (S7).
+local function load(resource)
+  local lease = peek(resource)
+  if not lease then error('${MALFORMED}', 0) end
+  return lease
 end
 
 -- Held: without a ttl, it counts while its session lives. Free: kept for a while, to recognise a repeated request.
@@ -116,9 +136,10 @@ local function entry(session, attempt)
   return #session .. ':' .. session .. attempt
 end
 
--- The session and the attempt of such an entry.
+-- The session and the attempt of such an entry. A malformed one belongs to no session.
 local function parts(waiter)
   local length = string.match(waiter, '^(%d+):')
+  if not length then return nil end
   local from = #length + 2
   return string.sub(waiter, from, from + length - 1), string.sub(waiter, from + length)
 end
@@ -128,8 +149,9 @@ local function head(resource, lease)
   if not lease.queued then return nil end
   local queue = base .. 'q:' .. resource
   while true do
-    local first = redis.call('LINDEX', queue, 0)
-    if not first then
+    local first = redis.pcall('LINDEX', queue, 0)
+    -- Not a list where another program has written there.
+    if type(first) ~= 'string' then
       lease.queued = false
       return nil
     end
@@ -144,7 +166,7 @@ end
 local function tell(resource, message)
   redis.call('PUBLISH', base .. 'c:' .. resource, message)
   local told = 0
-  for _, waiter in ipairs(redis.call('LRANGE', base .. 'q:' .. resource, 0, ${LOOKED_AT - 1})) do
+  for _, waiter in ipairs(redis.pcall('LRANGE', base .. 'q:' .. resource, 0, ${LOOKED_AT - 1})) do
     local session, attempt = parts(waiter)
     if lives(session) then
       redis.call('PUBLISH', base .. 't:' .. attempt, message)
@@ -170,11 +192,11 @@ end
 
 -- Gives back what the attempt got, or its place in the queue.
 local function withdraw(session, resource, attempt)
-  local left = redis.call('LREM', base .. 'q:' .. resource, 0, entry(session, attempt))
+  local left = redis.pcall('LREM', base .. 'q:' .. resource, 0, entry(session, attempt))
   local lease = load(resource)
   if lease.session == session and lease.attempt == attempt and lives(session) then
     free(resource, lease)
-  elseif left > 0 and not lives(lease.session) then
+  elseif left ~= 0 and not lives(lease.session) then
     tellFree(resource, head(resource, lease))
   end
 end

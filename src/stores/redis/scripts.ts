@@ -18,9 +18,9 @@ const open = script(
 redis.call('SET', KEYS[1], ARGV[2] .. ' ' .. ARGV[1], 'PX', ARGV[2] + 1)
 for _, key in ipairs(redis.call('ZRANDMEMBER', KEYS[2], 8)) do
   local resource = string.sub(key, #base + 3)
-  local lease = load(resource)
-  if not lease.session then unlist(resource, lease)
-  elseif not lives(lease.session) then free(resource, lease) end
+  local lease = peek(resource)
+  if lease and not lease.session then unlist(resource, lease)
+  elseif lease and not lives(lease.session) then free(resource, lease) end
 end
 return {'opened', eraFloor()}
 `,
@@ -40,10 +40,11 @@ local ttl = string.match(session, '^%d+')
 redis.call('PEXPIRE', KEYS[1], ttl + 1)
 redis.call('PEXPIRE', KEYS[2], ttl + 1)
 local first = 3 + ARGV[2]
-for index = 3, first - 1 do redis.call('LREM', KEYS[2], 1, ARGV[index]) end
-for index = first, #ARGV, 2 do withdraw(ARGV[1], ARGV[index], ARGV[index + 1]) end
+-- What another program has written in place of a record or a notice must not end the renewal.
+for index = 3, first - 1 do redis.pcall('LREM', KEYS[2], 1, ARGV[index]) end
+for index = first, #ARGV, 2 do pcall(withdraw, ARGV[1], ARGV[index], ARGV[index + 1]) end
 local answer = {'renewed', ttl, eraFloor()}
-for _, text in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do answer[#answer + 1] = text end
+for _, text in ipairs(redis.pcall('LRANGE', KEYS[2], 0, -1)) do answer[#answer + 1] = text end
 return answer
 `,
 );
@@ -54,8 +55,8 @@ const kept = script(
   `
 local answer = {}
 for index = 2, #ARGV do
-  local lease = load(ARGV[index])
-  if lease.session == ARGV[1] then
+  local lease = peek(ARGV[index])
+  if lease and lease.session == ARGV[1] then
     answer[#answer + 1] = ARGV[index]
     answer[#answer + 1] = lease.token
   end
@@ -79,8 +80,8 @@ const end = script(
   `
 redis.call('DEL', KEYS[1], KEYS[2])
 for index = 2, #ARGV do
-  local lease = load(ARGV[index])
-  if lease.session == ARGV[1] then free(ARGV[index], lease) end
+  local lease = peek(ARGV[index])
+  if lease and lease.session == ARGV[1] then free(ARGV[index], lease) end
 end
 return 'ended'
 `,
@@ -155,15 +156,15 @@ end
 local answer = {last, string.format('%.0f', now())}
 for _, key in ipairs(keys) do
   local resource = string.sub(key, #base + 3)
-  local lease = load(resource)
-  local left = lease.session and redis.call('PTTL', base .. 's:' .. lease.session) or -2
+  local lease = peek(resource)
+  local left = lease and lease.session and redis.call('PTTL', base .. 's:' .. lease.session) or -2
   if left >= 0 then
     for _, text in ipairs({resource, lease.session, lease.token, lease.record, tostring(left)}) do
       answer[#answer + 1] = text
     end
-  elseif lease.session then
+  elseif lease and lease.session then
     free(resource, lease)
-  else
+  elseif lease then
     unlist(resource, lease)
   end
 end

@@ -1,8 +1,10 @@
 // Goal: one who waits is not kept from looking by a subscription that nobody confirms, and looks at once when it is confirmed
 // late. Method: channels and looks that are functions, on a clock by hand; found by the simulator.
+import fc from "fast-check";
 import { expect, test } from "vitest";
+import { hostileText } from "../../../test/support/stores/hostile.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import type { Channels } from "./channels.ts";
+import type { Channels, Listener } from "./channels.ts";
 import { type Look, untilFree } from "./waiting.ts";
 
 function waiter(looks: readonly number[]): {
@@ -69,4 +71,40 @@ test("one that cannot be had now: it looks every second", async () => {
   void untilFree(channels as unknown as Channels, clock, wait);
   await clock.advance(2_500);
   expect(looked).toBe(3);
+});
+
+test("S8: after any messages, the waiter has asked for the grant or checks within five seconds", async () => {
+  const valid = fc.constantFrom("held 4000", "free", "free mine", "free other", "probe");
+  await fc.assert(
+    fc.asyncProperty(fc.array(hostileText(valid), { maxLength: 8 }), async (messages) => {
+      const clock = new ManualClock();
+      let looked = 0;
+      let put: Listener = () => undefined;
+      const look = async (): Promise<Look> => {
+        looked += 1;
+        return { waitMs: looked === 1 ? 60_000 : 0, isQueued: true };
+      };
+      const listen = async (_name: string, listener: Listener): Promise<() => void> => {
+        put = listener;
+        return () => undefined;
+      };
+      const channels = { listen, hears: () => true } as unknown as Channels;
+      const { signal } = new AbortController();
+      const wait = { channels: { turn: "t", resource: "c" }, attempt: "mine", signal, look };
+      let outcome: unknown;
+      untilFree(channels, clock, wait).then(
+        () => {
+          outcome = "asks";
+        },
+        (error: unknown) => {
+          outcome = error;
+        },
+      );
+      await clock.advance(0);
+      for (const message of messages) put(message, "t");
+      await clock.advance(5_000);
+      expect(outcome).toBe("asks");
+    }),
+    { numRuns: 300 },
+  );
 });

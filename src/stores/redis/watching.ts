@@ -4,6 +4,7 @@
 import type { Clock } from "../../async/clock.ts";
 import { linkSignals } from "../../async/signals.ts";
 import { isTenureError } from "../../core/errors.ts";
+import { everyPage } from "../../core/pages.ts";
 import type { LeaseView, ListPage, ListRequest, WatchRequest } from "../contract.ts";
 import { changes } from "../shared/changes.ts";
 import { type Channels, Mailbox } from "./channels.ts";
@@ -87,13 +88,14 @@ async function all(
   signal: AbortSignal,
 ): Promise<LeaseView[] | undefined> {
   const views: LeaseView[] = [];
-  let after: string | undefined;
   try {
-    do {
-      const page = await parts.list({ prefix, after, limit: PAGE, limitMs: LOOK_MAX_MS });
-      views.push(...page.leases);
-      after = page.next;
-    } while (after !== undefined && !signal.aborted);
+    const pages = everyPage((after) =>
+      parts.list({ prefix, after, limit: PAGE, limitMs: LOOK_MAX_MS }),
+    );
+    for await (const { leases } of pages) {
+      views.push(...leases);
+      if (signal.aborted) break;
+    }
     return views;
   } catch (error) {
     if (isTenureError(error, "STORE_UNAVAILABLE")) return undefined;

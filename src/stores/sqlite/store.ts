@@ -7,7 +7,7 @@ import type { Connection } from "../../clients/sqlite/driver.ts";
 import { failure, isBusy } from "../../clients/sqlite/failures.ts";
 import { clockToken } from "../../core/era.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import { decodeRecord, encodeRecord } from "../../core/record.ts";
+import { decodeRecord, encodeRecord, shownRecord } from "../../core/record.ts";
 import type * as contract from "../contract.ts";
 import type { Store, StoreParts } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
@@ -104,7 +104,7 @@ export class SqliteStore implements Store {
       if (request.queue) this.#tables.joinQueue({ resource, session, attempt });
       return {
         kind: "busy",
-        holderId: row?.session == null ? undefined : decodeRecord(row.record).holderId,
+        holderId: row?.session == null ? undefined : shownRecord(row.record).holderId,
       };
     }
     // Taking from a session that is over begins with its death: its next renewal must fail (S4).
@@ -201,7 +201,7 @@ export class SqliteStore implements Store {
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency } = request;
     const range = { prefix: resource, limit: 1 };
-    const [first] = await this.#read(() => this.#tables.held(range, this.#now()));
+    const [first] = await this.#read(() => this.#tables.held(range, this.#now(), decodeRecord));
     const holder = first?.resource === resource ? first.holder : undefined;
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }

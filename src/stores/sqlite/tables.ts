@@ -2,8 +2,7 @@
 // above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
 
 import type { Connection, Row, Statement } from "../../clients/sqlite/driver.ts";
-import { decodeRecord, heldForMs } from "../../core/record.ts";
-import { parseToken } from "../../core/token.ts";
+import { decodeNotices, decodeToken, heldForMs, shownRecord } from "../../core/record.ts";
 import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../contract.ts";
 import { firstBehind } from "../shared/prefix.ts";
 
@@ -171,7 +170,7 @@ export class Tables {
   }): bigint {
     const { resource, session, attempt, record, clock } = grant;
     const row = this.#sql.grant.get(resource, clock, session, attempt, record);
-    return parseToken(String(row?.token));
+    return decodeToken(String(row?.token));
   }
 
   /** Whether it was held by this session, which lives, under this token. */
@@ -227,22 +226,23 @@ export class Tables {
 
   revoked(session: string): LeaseRef[] {
     const rows = this.#sql.revoked.all(session);
-    return rows.map((row) => ({
-      resource: String(row.resource),
-      token: parseToken(String(row.token)),
-    }));
+    return decodeNotices(rows.map((row) => [String(row.resource), String(row.token)]));
   }
 
   /** The held leases with the prefix, behind `after`, in order; a negative limit means all. */
   held(
     range: { prefix: string; after?: string | undefined; limit: number },
     at: Moment,
+    recordOf: typeof shownRecord = shownRecord,
   ): LeaseView[] {
     const after = range.after ?? null;
     const below = firstBehind(range.prefix) ?? null;
     const bounds = [range.prefix, after, after, below, below] as const;
     const rows = this.#sql.held.all(...bounds, at.bootId, at.nowMs, range.limit);
-    return rows.map((row) => ({ resource: String(row.resource), holder: holderOf(row, at) }));
+    return rows.map((row) => ({
+      resource: String(row.resource),
+      holder: holderOf(row, at, recordOf),
+    }));
   }
 }
 
@@ -267,7 +267,7 @@ export function lookAgainInMs(
 function leaseOf(row: Row | undefined): LeaseRow | undefined {
   if (row?.token == null) return undefined;
   return {
-    token: parseToken(String(row.token)),
+    token: decodeToken(String(row.token)),
     session: row.session == null ? null : String(row.session),
     attempt: String(row.attempt),
     record: String(row.record),
@@ -279,10 +279,10 @@ function leaseOf(row: Row | undefined): LeaseRow | undefined {
   };
 }
 
-function holderOf(row: Row, at: Moment): HolderView {
-  const { holderId, sessionId, value, ...granted } = decodeRecord(String(row.record));
+function holderOf(row: Row, at: Moment, recordOf: typeof shownRecord): HolderView {
+  const { holderId, sessionId, value, ...granted } = recordOf(String(row.record));
   return {
-    ...{ holderId, sessionId, value, token: parseToken(String(row.token)) },
+    ...{ holderId, sessionId, value, token: decodeToken(String(row.token)) },
     expiresInMs: Number(row.expires_ms) - at.nowMs,
     // The clock starts anew with every boot, so a reading of another boot says nothing.
     heldForMs: granted.bootId === at.bootId ? heldForMs(granted, at.nowMs) : undefined,

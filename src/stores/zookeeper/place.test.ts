@@ -2,7 +2,7 @@
 // may be another's then. Method: a place whose server is a list of answers.
 import { expect, test } from "vitest";
 import type { Call } from "../../clients/zookeeper/call.ts";
-import { JuteReader, JuteWriter } from "../../clients/zookeeper/jute.ts";
+import { JuteReader, JuteWriter, ProtocolError } from "../../clients/zookeeper/jute.ts";
 import type { MultiAnswer } from "../../clients/zookeeper/messages.ts";
 import { placePrefix, placesOf } from "../../clients/zookeeper/names.ts";
 import type { Reply } from "../../clients/zookeeper/wire.ts";
@@ -69,4 +69,19 @@ test("S4: nothing is known any more when the place is not there, nor with a new 
   place.see(line);
   await take();
   expect(place.wasNotAlone(behind)).toBe(false);
+});
+
+test("S7: an answer that lacks a part of the transaction is malformed, and grants nothing", async () => {
+  const stat = { czxid: 7n, mzxid: 7n, mtimeMs: 0, version: 0, childCount: 1 };
+  const answers: MultiAnswer["parts"][] = [[], [{}, { stat }], [{ path: `${PARENT}/${own}` }, {}]];
+  for (const parts of answers) {
+    const taken: MultiAnswer = { error: 0, failedAt: -1, parts };
+    const parents = new KnownParents();
+    parents.add(PARENT);
+    const place = new Place({
+      ...{ parent: PARENT, prefix, data: "", acl: { scheme: "world", id: "anyone" }, parents },
+      steps: { take: () => Promise.resolve(taken) } as unknown as Steps,
+    });
+    await expect(place.take({} as Call, true)).rejects.toThrow(ProtocolError);
+  }
 });

@@ -11,6 +11,7 @@
 
 import type { Call } from "../../clients/zookeeper/call.ts";
 import { refusalOf } from "../../clients/zookeeper/failures.ts";
+import { ProtocolError } from "../../clients/zookeeper/jute.ts";
 import {
   type Acl,
   CREATE,
@@ -30,7 +31,7 @@ import type { Place as Listed } from "../../clients/zookeeper/names.ts";
 import { deleted, expectOk, placesIn } from "../../clients/zookeeper/nodes.ts";
 import { assert } from "../../core/assert.ts";
 import type { KnownParents } from "./parents.ts";
-import { decodePlace } from "./record.ts";
+import { shownPlace } from "./record.ts";
 import type { Steps } from "./steps.ts";
 
 export const UNMARKED = 0;
@@ -107,7 +108,8 @@ export class Place {
       if (answer.error !== 0) throw refusalOf(answer.error, call.place);
       parents.add(parent);
       const [created, written] = answer.parts;
-      assert(created?.path && written?.stat, "both parts of a transaction are answered");
+      if (!created?.path || !written?.stat)
+        throw new ProtocolError("a transaction that was not answered part by part");
       this.#name = created.path.slice(parent.length + 1);
       this.#token = written.stat.mzxid;
       this.#version = UNMARKED;
@@ -235,7 +237,7 @@ export class Place {
     else this.#version = Math.max(this.#version, WAITING);
     if (holder.error !== 0) return undefined;
     const { data: theirs, stat } = readDataAndStat(holder.body);
-    return stat.version === WAITING ? undefined : holderIdOf(theirs);
+    return stat.version === WAITING ? undefined : shownPlace(theirs).record.holderId;
   }
 
   /**
@@ -282,14 +284,5 @@ export class Place {
 
   #pathOf(name: string): string {
     return `${this.#parts.parent}/${name}`;
-  }
-}
-
-/** Busy is busy, also where a stranger has written into the holder's node. */
-function holderIdOf(data: string): string | undefined {
-  try {
-    return decodePlace(data).record.holderId;
-  } catch {
-    return undefined;
   }
 }

@@ -16,7 +16,7 @@ import { expectOk, placesIn } from "../../clients/zookeeper/nodes.ts";
 import { heldForMs } from "../../core/record.ts";
 import type { HolderView, LeaseView, ListPage, ListRequest } from "../contract.ts";
 import { WAITING } from "./place.ts";
-import { decodePlace } from "./record.ts";
+import { decodePlace, shownPlace } from "./record.ts";
 
 export interface Holder {
   readonly path: string;
@@ -51,8 +51,13 @@ export async function lookAt(call: Call, parent: string): Promise<Look> {
   }
 }
 
-export function viewOf({ data, stat }: Holder, wallMs: number): HolderView {
-  const { timeoutMs, record } = decodePlace(data);
+/** `placeOf` decides what a malformed node means. */
+export function viewOf(
+  { data, stat }: Holder,
+  wallMs: number,
+  placeOf: typeof decodePlace = decodePlace,
+): HolderView {
+  const { timeoutMs, record } = placeOf(data);
   const { holderId, sessionId, value } = record;
   return {
     ...{ holderId, sessionId, token: stat.czxid, value },
@@ -102,5 +107,5 @@ export async function viewAt(
   const { holder } = await lookAt(call, names.parent(resource));
   return holder === undefined
     ? { resource }
-    : { resource, holder: viewOf(holder, clock.wallNow()) };
+    : { resource, holder: viewOf(holder, clock.wallNow(), shownPlace) };
 }

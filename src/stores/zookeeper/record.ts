@@ -1,9 +1,14 @@
 // What a node of ours says: the record of the holder behind the length of its session, since ZooKeeper tells nobody how
 // long a session may live, and the notices that a revoker leaves in a session's node.
 
-import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
-import { decodeRecord, type LeaseRecord } from "../../core/record.ts";
-import { formatToken, parseToken } from "../../core/token.ts";
+import { StoreUnusableError } from "../../core/errors.ts";
+import {
+  decodeNotices as decodePairs,
+  decodeRecord,
+  type LeaseRecord,
+  UNREADABLE_HOLDER,
+} from "../../core/record.ts";
+import { formatToken } from "../../core/token.ts";
 import type { LeaseRef } from "../contract.ts";
 
 /** `record` is what encodeRecord() made. */
@@ -11,13 +16,25 @@ export function encodePlace(timeoutMs: number, record: string): string {
   return `${timeoutMs} ${record}`;
 }
 
+/** A session's length is a positive 32-bit number in the server's protocol. */
+const TIMEOUT = /^[1-9][0-9]{0,9} /;
+
 export function decodePlace(data: string): { timeoutMs: number; record: LeaseRecord } {
-  const gap = data.indexOf(" ");
-  const timeoutMs = Number(data.slice(0, gap));
-  if (gap < 1 || !(timeoutMs > 0)) {
+  const [time] = TIMEOUT.exec(data) ?? [];
+  if (time === undefined) {
     throw new StoreUnusableError(`A lease's node does not begin with a time: ${data.slice(0, 80)}`);
   }
-  return { timeoutMs, record: decodeRecord(data.slice(gap + 1)) };
+  return { timeoutMs: Number(time), record: decodeRecord(data.slice(time.length)) };
+}
+
+/** The same for lists and watches, which one malformed node must not end. */
+export function shownPlace(data: string): ReturnType<typeof decodePlace> {
+  try {
+    return decodePlace(data);
+  } catch (error) {
+    if (!(error instanceof StoreUnusableError)) throw error;
+    return { timeoutMs: 0, record: { holderId: UNREADABLE_HOLDER, sessionId: "", attempt: "" } };
+  }
 }
 
 export function encodeNotices(notices: readonly LeaseRef[]): string {
@@ -25,7 +42,7 @@ export function encodeNotices(notices: readonly LeaseRef[]): string {
   return rows.length === 0 ? "" : JSON.stringify(rows);
 }
 
-/** Whatever is not a notice of ours is no notice: a stranger's words must not end a renewal. */
+/** Whatever is not a notice of ours is skipped. */
 export function decodeNotices(data: string): LeaseRef[] {
   if (data === "") return [];
   let rows: unknown;
@@ -34,16 +51,6 @@ export function decodeNotices(data: string): LeaseRef[] {
   } catch {
     return [];
   }
-  return Array.isArray(rows) ? rows.flatMap(noticeOf) : [];
-}
-
-function noticeOf(row: unknown): LeaseRef[] {
-  const [resource, token] = Array.isArray(row) ? (row as unknown[]) : [];
-  if (typeof resource !== "string" || typeof token !== "string") return [];
-  try {
-    return [{ resource, token: parseToken(token) }];
-  } catch (error) {
-    if (error instanceof InvalidArgumentError) return [];
-    throw error;
-  }
+  const pairs = Array.isArray(rows) ? rows.map((row) => (Array.isArray(row) ? row : [])) : [];
+  return decodePairs(pairs.map((row: readonly unknown[]) => [row[0], row[1]]));
 }

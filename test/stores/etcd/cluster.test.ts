@@ -8,9 +8,9 @@ import type { Store } from "../../../src/stores/contract.ts";
 import { until } from "../../servers/ask.ts";
 import { type EtcdServer, startEtcdCluster } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import { at, heldAndQueued, holder, newPrefix, opened } from "../../support/stores/etcd-holders.ts";
 import { isBack, reasonOf } from "../../support/stores/lost-replies.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const cluster = useServer(startEtcdCluster, { fastElections: true });
 /** An election has to fit in, on a machine where everything else runs too. */

@@ -7,7 +7,6 @@ import type { Store } from "../../../src/stores/contract.ts";
 import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import {
   at,
   heldAndQueued,
@@ -17,6 +16,7 @@ import {
   proxied,
 } from "../../support/stores/etcd-holders.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
 

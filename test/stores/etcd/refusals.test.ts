@@ -14,8 +14,8 @@ import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import { at, heldAndQueued, opened } from "../../support/stores/etcd-holders.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 /** Time enough for a busy machine to give the real reason. */
 const CONNECT_MS = 4_000;

@@ -10,8 +10,8 @@ import { type EtcdTransport, etcdStore } from "../../../src/stores/etcd/index.ts
 import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import { heldAndQueued, newPrefix } from "../../support/stores/etcd-holders.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
 const LIMIT_MS = 5_000;

@@ -11,7 +11,7 @@ import { type PostgresOptions, postgresStore } from "../../../src/stores/postgre
 import { startPostgres, startPostgresPair } from "../../servers/postgres.ts";
 import { startProxy, TcpProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;

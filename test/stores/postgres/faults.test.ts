@@ -19,7 +19,7 @@ import { withFreePorts } from "../../servers/ports.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const LIMIT_MS = 3_000;
 const server = useServer(startPostgres, { password: "right", tls: true });

@@ -9,7 +9,7 @@ import { postgresStore } from "../../../src/stores/postgres/index.ts";
 import { type PostgresPair, startPostgresPair } from "../../servers/postgres.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const libraries = ["pg", "postgres"] as const;
 

@@ -12,8 +12,8 @@ import { until } from "../../servers/ask.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import { countingPool } from "../../support/stores/counting-pool.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const server = useServer(startPostgres);
 const LIMIT_MS = 5_000;

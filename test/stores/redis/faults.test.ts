@@ -13,8 +13,8 @@ import { until } from "../../servers/ask.ts";
 import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 /** Generous bounds for two busy cores, and still a short trial. */
 const timing = { ttlMs: 900, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };

@@ -13,8 +13,8 @@ import { untilFree } from "../../../src/stores/redis/waiting.ts";
 import { until } from "../../servers/ask.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import { LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const redis = useServer(startRedis, { own: true });
 const { opened, session, take, cycle } = redisWorld(redis, "keys");

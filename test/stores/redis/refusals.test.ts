@@ -14,7 +14,7 @@ import { until } from "../../servers/ask.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const CONNECT_MS = 2_000;
 const libraries = ["ioredis", "redis"] as const;

@@ -9,7 +9,7 @@ import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { type RedisSentinel, startRedisSentinel } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 function urlOf({ sentinel, masterName }: RedisSentinel, query = ""): string {
   // The first one is down: any of them will do.

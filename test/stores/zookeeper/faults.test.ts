@@ -11,8 +11,8 @@ import { until } from "../../servers/ask.ts";
 import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../servers/zookeeper.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 
 const TICK_MS = 200;

@@ -19,7 +19,7 @@ import { makeFolder, removeFolder } from "../../servers/launch.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
-import { startStopwatch } from "../../support/stopwatch.ts";
+import { startStopwatch } from "../../support/stores/stopwatch.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 
 const zookeeper = useServer(startZooKeeper);

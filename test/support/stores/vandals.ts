@@ -1,0 +1,152 @@
+// What a hostile or buggy program with write access to the backend does to the records of a store, on each real server. Call
+// at the top of a describe block. Each has a namespace of its own: others may use the same server.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+import { namesOf as etcdNames } from "../../../src/clients/etcd/names.ts";
+import { loadDriver } from "../../../src/clients/sqlite/driver.ts";
+import { setData } from "../../../src/clients/zookeeper/messages.ts";
+import { namesOf as zookeeperNames } from "../../../src/clients/zookeeper/names.ts";
+import { namesOf as redisNames } from "../../../src/stores/redis/names.ts";
+import { startEtcd } from "../../servers/etcd.ts";
+import { startPostgres } from "../../servers/postgres.ts";
+import { startRedis } from "../../servers/redis.ts";
+import { useServer } from "../../servers/use-server.ts";
+import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { Console } from "./zookeeper-nodes.ts";
+
+export interface Vandal {
+  url(): string;
+  /** Replaces what the holder published; who holds stays as it is. */
+  spoilRecord(resource: string, junk: string): Promise<void>;
+  /** Leaves malformed revocation notices for the session that holds this resource. */
+  spoilNotices(resource: string, sessionId: string): Promise<void>;
+}
+
+const NAMESPACE = `hostile-${process.pid}-${Date.now()}`;
+
+export const vandals: Readonly<Record<string, () => Vandal>> = {
+  sqlite: sqliteVandal,
+  postgres: postgresVandal,
+  redis: redisVandal,
+  etcd: etcdVandal,
+  zookeeper: zookeeperVandal,
+};
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+function sqliteVandal(): Vandal {
+  const folder = mkdtempSync(join(tmpdir(), "tenure-hostile-"));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "tenure.db");
+  const run = async (sql: string, ...values: string[]): Promise<void> => {
+    const connection = (await loadDriver()).open(file);
+    connection.exec("PRAGMA busy_timeout = 5000");
+    connection.prepare(sql).run(...values);
+    connection.close();
+  };
+  return {
+    url: () => `sqlite:${file}`,
+    spoilRecord: (resource, junk) =>
+      run("UPDATE lease SET record = ? WHERE resource = ?", junk, resource),
+    spoilNotices: (resource, session) =>
+      run(
+        "INSERT OR IGNORE INTO revocation VALUES (?, ?, -1), (?, 'other', 0)",
+        ...[session, resource, session],
+      ),
+  };
+}
+
+export function postgresVandal(): Vandal & { sql(text: string): Promise<unknown> } {
+  const server = useServer(startPostgres);
+  return {
+    sql: (text) => server().sql(text),
+    url: () => server().url,
+    spoilRecord: async (resource, junk) => {
+      const value = `record = ${quoted(junk)}`;
+      await server().sql(`UPDATE tenure.lease SET ${value} WHERE resource = ${quoted(resource)}`);
+    },
+    spoilNotices: async (resource, session) => {
+      const who = `${quoted(session)}, ${quoted(resource)}`;
+      await server().sql(
+        `INSERT INTO tenure.revocation VALUES (${who}, 'NaN'), (${who}, -1) ON CONFLICT DO NOTHING`,
+      );
+    },
+  };
+}
+
+export function redisVandal(): Vandal & {
+  command(...words: string[]): Promise<unknown>;
+  readonly names: ReturnType<typeof redisNames>;
+} {
+  const server = useServer(startRedis);
+  const names = redisNames(NAMESPACE);
+  const command = (...words: string[]): Promise<unknown> => server().command(...words);
+  return {
+    names,
+    command,
+    url: () => `${server().url}?prefix=${NAMESPACE}`,
+    spoilRecord: async (resource, junk) => {
+      const text = String(await command("GET", names.lease(resource)));
+      // State, token, session and attempt come first; those that say how long they are.
+      const lengths = /^.(\d+):(\d+):/.exec(text);
+      const session = (lengths?.[0].length ?? 0) + Number(lengths?.[2]);
+      const attempt = /^(\d+):/.exec(text.slice(session));
+      const start = session + (attempt?.[0].length ?? 0) + Number(attempt?.[1]);
+      await command("SET", names.lease(resource), text.slice(0, start) + junk);
+    },
+    spoilNotices: async (resource, session) => {
+      await command("RPUSH", names.revoked(session), resource, "junk", resource);
+    },
+  };
+}
+
+function etcdVandal(): Vandal {
+  const server = useServer(startEtcd);
+  const names = etcdNames(`${NAMESPACE}/`);
+  const put = async (key: Buffer, value: string, more: object): Promise<void> => {
+    const inBase64 = { key: key.toString("base64"), value: Buffer.from(value).toString("base64") };
+    await server().call("/v3/kv/put", { ...inBase64, ...more });
+  };
+  return {
+    url: () => `${server().url}/${NAMESPACE}`,
+    spoilRecord: (resource, junk) => put(names.holder(resource), junk, { ignore_lease: true }),
+    spoilNotices: async (resource, sessionId) => {
+      const { lease, revoked } = names.session(sessionId);
+      for (const junk of ["junk", "", "-1", "9".repeat(100_000)])
+        await put(revoked(`${resource}${junk.length}`), junk, { lease: String(lease) });
+    },
+  };
+}
+
+function zookeeperVandal(): Vandal {
+  const server = useServer(startZooKeeper);
+  const names = zookeeperNames(`/${NAMESPACE}`);
+  /** A place that was written twice is one that was taken: it holds still. */
+  const write = async (path: string, data: string): Promise<void> => {
+    await using console = await Console.open(server());
+    const { stat } = await console.read(path);
+    for (let written = stat.version; written < 2; written += 1)
+      await console.send(setData(path, data, -1));
+    if (stat.version >= 2) await console.send(setData(path, data, -1));
+  };
+  const placeOf = async (resource: string): Promise<string> => {
+    await using console = await Console.open(server());
+    const [place = ""] = await console.children(names.parent(resource));
+    return place;
+  };
+  return {
+    url: () => `${server().url}/${NAMESPACE}`,
+    spoilRecord: async (resource, junk) =>
+      write(`${names.parent(resource)}/${await placeOf(resource)}`, junk),
+    spoilNotices: async (resource) => {
+      const session = (await placeOf(resource)).slice(0, 16);
+      await write(names.noticesNode(session), '[["a",1],["b","junk"],null,{"c":3}]');
+      // The next renewal finds that its own node was written, and reads the notices.
+      await write(names.sessionNode(session), "junk");
+    },
+  };
+}
