@@ -27,7 +27,7 @@ async function withLedger(
   const ledger = `${file}.tenure`;
   writeFileSync(file, CONTENTS);
   const guard = fileGuard(file, { ledger });
-  await guard.raise({ resource: "r", token: 5n });
+  await guard.advance({ resource: "r", token: 5n });
   await guard.close();
   const connection = driver.open(ledger);
   connection.exec(`PRAGMA ignore_check_constraints = ON; ${sql}`);
