@@ -6,14 +6,16 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { biomeOverrides } from "../support/repo/layers.ts";
+import { proseRules } from "../support/repo/prose-rules.ts";
 import { blocksOf, codeOnly, importsOf } from "../support/repo/source-text.ts";
 import {
+  rules as codeRules,
   fileLinesMax,
   functionLinesMax,
-  rules,
   type SourceFile,
 } from "../support/repo/tidy-rules.ts";
 
+const rules = [...codeRules, ...proseRules];
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 function filesBelow(folder: string): SourceFile[] {
@@ -166,6 +168,35 @@ const planted: Record<string, { bad: [path: string, text: string][]; good: [stri
   "no test is singled out": {
     bad: [["test/a.test.ts", 'test.only("x", () => {});']],
     good: [["test/a.test.ts", 'test("x", () => list.only); // test.only']],
+  },
+  "comments are at most 100 columns wide": {
+    bad: [
+      ["src/core/a.ts", `// ${"x".repeat(98)}`],
+      ["src/core/a.ts", `/**\n * ${"x".repeat(98)}\n */`],
+    ],
+    good: [
+      ["src/core/a.ts", `// ${"x".repeat(97)}`],
+      ["src/core/a.ts", `const x = "${"x".repeat(120)}";`],
+    ],
+  },
+  "comments and test titles name the actor and use plain words": {
+    bad: [
+      ["src/core/a.ts", "// Whoever is woken late has waited in vain."],
+      ["src/core/a.ts", "/** The holder is told of it. */"],
+      ["src/core/a.ts", "/**\n * Nobody holds it for so long.\n */"],
+      ["src/core/a.ts", "// What comes behind it, meanwhile."],
+      ["test/a.test.ts", 'test("a client that is none is rejected", () => {});'],
+      ["test/a.test.ts", 'describe.each(all)("who waits", () => {});'],
+    ],
+    good: [
+      ["src/core/a.ts", "// The holder is notified. A waiter behind the wall."],
+      ["src/core/a.ts", 'const message = "whoever";'],
+      ["test/a.test.ts", 'test("a release from an expired session is a no-op", () => {});'],
+    ],
+  },
+  "objects are written out, not spread to fit a line": {
+    bad: [["src/core/a.ts", "const x = { ...{ a, b }, c };"]],
+    good: [["src/core/a.ts", "const x = { ...rest, c };"]],
   },
   "nothing is left for later": {
     bad: [["src/core/a.ts", `// ${"TO"}DO: finish`]],
