@@ -28,6 +28,7 @@ const jobs = {
     command: () => ["--import", "tsx", "scripts/installs/main.ts"],
   },
   check: { build: "if-needed", command: () => ["scripts/checks.mjs"] },
+  api: { build: "if-needed", command: () => ["scripts/api.mjs"] },
   bench: { build: "if-needed", command: () => ["--expose-gc", "--import", "tsx", "bench/main.ts"] },
   "bench:peers": {
     build: "if-needed",

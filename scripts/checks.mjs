@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { npm, run, seconds, tool } from "./run.mjs";
+import { npm, root, run, seconds, tool } from "./run.mjs";
 
 const node = (...args) => run(process.execPath, args, { capture: true });
 
@@ -25,6 +25,7 @@ export async function runChecks() {
     node(tool("@biomejs/biome", "biome"), "check", "--error-on-warnings", "--colors=off"),
   );
   await check("dead code (knip)", () => node(tool("knip"), "--no-progress"));
+  await check("public API (api-extractor)", () => node(join(root, "scripts/api.mjs"), "--check"));
   // Packed once, aside: what is judged is the very archive a user would install.
   const folder = mkdtempSync(join(tmpdir(), "tenure-pack-"));
   try {
