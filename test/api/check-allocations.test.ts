@@ -1,5 +1,5 @@
-// Goal: lease.check() costs no memory, so that it can stand before every act. Method: the heap before and behind many calls;
-// the smallest of some tries, since others' garbage can only add.
+// Goal: lease.check() costs no memory, so that it can stand before every act. Method: the heap
+// before and behind many calls; the smallest of some tries, since others' garbage can only add.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
@@ -7,7 +7,10 @@ import { connect } from "../../src/index.ts";
 
 const CALLS = 50_000;
 const TRIES = 7;
-/** A number that is no small integer, on the heap of a 64-bit V8; so are the readings of clocks where it does not avoid that. */
+/**
+ * A number that is no small integer, on the heap of a 64-bit V8; so are the readings of clocks
+ * where it does not avoid that.
+ */
 const NUMBER_BYTES = 16;
 
 test("check() allocates nothing beyond the two numbers that it reads", async () => {

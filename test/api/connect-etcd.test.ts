@@ -1,5 +1,6 @@
-// Goal: an etcd: URL leads to the options that it names, and a bad one gets an error that says what to change, before
-// anything is connected. Method: through connect() where it must fail, through the parser where it must not.
+// Goal: an etcd: URL leads to the options that it names, and a bad one gets an error that says what
+// to change, before anything is connected. Method: through connect() where it must fail, through
+// the parser where it must not.
 import { describe, expect, test } from "vitest";
 import { etcdOptionsOf } from "../../src/clients/etcd/url.ts";
 import { connect } from "../../src/connect.ts";

@@ -1,6 +1,7 @@
-// Goal: the front door: every bad input gets an error that says what to change, and nothing is created or lost by it;
-// good input leads to the store it names. Method: real memory and SQLite stores through connect(), files in a folder
-// that is removed afterwards, contents compared before and after a refusal.
+// Goal: the front door: every bad input gets an error that says what to change, and nothing is
+// created or lost by it; good input leads to the store it names. Method: real memory and SQLite
+// stores through connect(), files in a folder that is removed afterwards, contents compared before
+// and after a refusal.
 import {
   existsSync,
   mkdirSync,

@@ -1,6 +1,7 @@
-// Goal: an option with an unknown name is rejected everywhere in the public API, in plain JavaScript too, and the message
-// names the nearest known option. Method: every function that takes options is called with one misspelled name. The lists of
-// known names are typed by the options themselves, so the compiler reports a list that is out of date.
+// Goal: an option with an unknown name is rejected everywhere in the public API, in plain
+// JavaScript too, and the message names the nearest known option. Method: every function that takes
+// options is called with one misspelled name. The lists of known names are typed by the options
+// themselves, so the compiler reports a list that is out of date.
 import { generateKeyPairSync } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
-// Goal: no error shows any part of a secret, whatever is wrong with the URL or the options, and the message still says what to
-// change. Method: the malformed URLs of two reviews, and URLs generated around known secrets, through connect(); every text
-// that can be made of the error and its causes is searched for parts of the secret. Nothing listens on port 1.
+// Goal: no error shows any part of a secret, whatever is wrong with the URL or the options, and the
+// message still says what to change. Method: the malformed URLs of two reviews, and URLs generated
+// around known secrets, through connect(); every text that can be made of the error and its causes
+// is searched for parts of the secret. Nothing listens on port 1.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Options } from "../../src/cli/arguments.ts";

@@ -1,5 +1,5 @@
-// Goal: documents that lead through the code name only files and symbols that exist. Method: take every code span that looks
-// like a path, a function or a type, and look it up in the repository.
+// Goal: documents that lead through the code name only files and symbols that exist. Method: take
+// every code span that looks like a path, a function or a type, and look it up in the repository.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -33,7 +33,8 @@ function unknownNames(text: string): string[] {
 function isKnown(span: string): boolean {
   if (new RegExp(`^(${FOLDERS.join("|")}|docs)/[\\w./-]+$`).test(span))
     return existsSync(join(root, span));
-  // A function call, a private member or a type; anything else may be a command, an option or a value of another system.
+  // A function call, a private member or a type; anything else may be a command, an option or a
+  // value of another system.
   const [, symbol] = /^(?:[\w$]+\.)*#?([\w$]+)\(\)$|^#([\w$]+)$/.exec(span) ?? [];
   return symbol === undefined || words.has(symbol);
 }

@@ -1,5 +1,6 @@
-// Goal: what npm would publish is what we promise, no more and no less. Method: compare package.json with the
-// built files and with the list npm itself makes, import every export by its public name, and run the packed program.
+// Goal: what npm would publish is what we promise, no more and no less. Method: compare
+// package.json with the built files and with the list npm itself makes, import every export by its
+// public name, and run the packed program.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -27,7 +28,10 @@ const entries = Object.entries(manifest.exports).flatMap(([name, target]) =>
   typeof target === "string" ? [] : [{ name, ...target }],
 );
 
-/** What npm would put into the package. Run through a shell, since npm is a script on some platforms. */
+/**
+ * What npm would put into the package. Run through a shell, since npm is a script on some
+ * platforms.
+ */
 function packed(): { path: string; size: number }[] {
   const output = execFileSync("npm pack --dry-run --json --ignore-scripts", {
     cwd: root,

@@ -1,5 +1,6 @@
-// Goal: the reporter shows how far a run is, and a developer can copy the command that reproduces a failure. Method: a
-// nested vitest run over a file with titles that a shell or a regular expression could misread.
+// Goal: the reporter shows how far a run is, and a developer can copy the command that reproduces a
+// failure. Method: a nested vitest run over a file with titles that a shell or a regular expression
+// could misread.
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { nestedVitest } from "../support/repo/nested-vitest.ts";

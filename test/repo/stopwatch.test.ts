@@ -1,5 +1,5 @@
-// Goal: the stopwatch of the tests counts waiting, and does not count the time in which this process could not run.
-// Method: a real timer, and a loop that blocks the process.
+// Goal: the stopwatch of the tests counts waiting, and does not count the time in which this
+// process could not run. Method: a real timer, and a loop that blocks the process.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { startStopwatch } from "../support/stores/stopwatch.ts";

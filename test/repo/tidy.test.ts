@@ -1,6 +1,6 @@
-// Goal: the rules of the house hold in every file. Method: scan the source text. Each rule must first find a
-// planted fault and pass its mended twin, so that a rule that cannot fail is noticed; and the scan itself
-// fails when it found no file.
+// Goal: the rules of the repository hold in every file. Method: scan the source text. Each rule must
+// first find a planted fault and accept its corrected version, so that a rule that cannot fail is
+// noticed. The scan itself fails if it finds no file.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

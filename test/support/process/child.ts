@@ -1,9 +1,12 @@
-// Talks with a worker process: one line of JSON per event out of its stdout, one per command into its stdin. Knows no test
-// runner, since bench/overlap uses it too.
+// Talks with a worker process: one line of JSON per event out of its stdout, one per command into
+// its stdin. Knows no test runner, since bench/overlap uses it too.
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-/** One line of a worker. `at` is CLOCK_MONOTONIC in milliseconds, the same clock in every process of this host. */
+/**
+ * One line of a worker. `at` is CLOCK_MONOTONIC in milliseconds, the same clock in every process of
+ * this host.
+ */
 export interface Told {
   readonly event: string;
   readonly at: number;
@@ -18,9 +21,15 @@ export interface Exit {
 export interface StartOptions {
   /** Run as this user; only root can. */
   readonly uid?: number | undefined;
-  /** False: the worker has no stdin, so that nothing of ours keeps its event loop alive. @default true */
+  /**
+   * False: the worker has no stdin, so that nothing of ours keeps its event loop alive. @default
+   * true
+   */
   readonly commands?: boolean | undefined;
-  /** A command that ends by running the command line appended to it, such as `unshare -m`. @default none */
+  /**
+   * A command that ends by running the command line appended to it, such as `unshare -m`. @default
+   * none
+   */
   readonly through?: readonly string[] | undefined;
 }
 
@@ -90,7 +99,10 @@ export class Child {
     this.#process.kill(signal);
   }
 
-  /** The first line, said already or still to come, that fits; fails when the worker ends or falls silent before. */
+  /**
+   * The first line, said already or still to come, that fits; fails when the worker ends or falls
+   * silent before.
+   */
   heard(event: string, fits: (told: Told) => boolean = () => true): Promise<Told> {
     return new Promise((resolve, reject) => {
       const look = (): void => {

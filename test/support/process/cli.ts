@@ -1,5 +1,6 @@
-// Starts the built `tenure` program for the tests and sees what it says, how it ends and what it leaves behind. Whatever a test
-// started is dead when the test is over, also the process groups of the commands that it ran.
+// Starts the built `tenure` program for the tests and sees what it says, how it ends and what it
+// leaves behind. Whatever a test started is dead when the test is over, also the process groups of
+// the commands that it ran.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,8 +14,8 @@ export const PROGRAM: string = fileURLToPath(new URL("../../../dist/cli/main.js"
 const SILENCE_MAX_MS = 20_000;
 
 /**
- * A ttl as short as tests can have it on a busy machine: margin 620 ms, SIGTERM one second before the deadline, a renewal
- * every 890 ms.
+ * A ttl as short as tests can have it on a busy machine: margin 620 ms, SIGTERM one second before
+ * the deadline, a renewal every 890 ms.
  */
 export const SHORT: readonly string[] =
   "--ttl 4s --clock-error 20ms --round-trip 600ms --kill-after 1s".split(" ");
@@ -46,14 +47,17 @@ export class Cli {
       this.err += text;
       this.child.emit("said");
     });
-    // "exit", not "close": a process that outlived us would hold the pipes open, and that must show as a failed test.
+    // "exit", not "close": a process that outlived us would hold the pipes open, and that must show
+    // as a failed test.
     this.ended = new Promise((resolve, reject) => {
       this.child.once("error", reject);
       this.child.once("exit", (code, signal) => setTimeout(() => resolve({ code, signal }), 50));
     });
   }
 
-  /** Resolves when stdout contains the text, or matches; rejects when the program ends without it. */
+  /**
+   * Resolves when stdout contains the text, or matches; rejects when the program ends without it.
+   */
   said(wanted: string | RegExp): Promise<string> {
     return new Promise((resolve, reject) => {
       const fail = (why: string): void =>

@@ -1,5 +1,5 @@
-// Starts the programs of examples/ as a reader would, in a folder of the test, and reads what they print. What a test started
-// is dead when the test is over.
+// Starts the programs of examples/ as a reader would, in a folder of the test, and reads what they
+// print. What a test started is dead when the test is over.
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,10 @@ import { fileURLToPath } from "node:url";
 import { afterEach, expect } from "vitest";
 
 const EXAMPLES = fileURLToPath(new URL("../../../examples", import.meta.url));
-/** A program that does not say what it should within this time hangs. A ttl of 10 s may have to pass. */
+/**
+ * A program that does not say what it should within this time hangs. A ttl of 10 s may have to
+ * pass.
+ */
 const SILENCE_MAX_MS = 60_000;
 
 export interface Example {

@@ -1,5 +1,5 @@
-// Starts the workers of the process tests. Whatever a test started is dead when the test is over, also when it failed, and
-// its folder is gone.
+// Starts the workers of the process tests. Whatever a test started is dead when the test is over,
+// also when it failed, and its folder is gone.
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Looks into a store file from outside, past our own code: who waits, what the tables say, whether the file is whole.
-// Also the small arithmetic on measured times that several process tests share.
+// Looks into a store file from outside, past our own code: who waits, what the tables say, whether
+// the file is whole. Also the small arithmetic on measured times that several process tests share.
 import Database from "better-sqlite3";
 import type { Crew } from "./process-children.ts";
 
@@ -7,7 +7,9 @@ export function hostMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** A connection of the test's own: runs one query and gives back its rows. Closed after the test. */
+/**
+ * A connection of the test's own: runs one query and gives back its rows. Closed after the test.
+ */
 export function peek(crew: Crew, file: string): (sql: string) => Record<string, unknown>[] {
   const database = new Database(file, { timeout: 5_000 });
   crew.afterwards(() => database.close());

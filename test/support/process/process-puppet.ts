@@ -1,5 +1,5 @@
-// The test's side of workers/puppet.mjs: its commands as methods, its errors as values. A command that is expected to
-// fail is read through `failed()`.
+// The test's side of workers/puppet.mjs: its commands as methods, its errors as values. A command
+// that is expected to fail is read through `failed()`.
 import type { Child, Crew, StartOptions, Told } from "./process-children.ts";
 
 /** What a worker tells of an error. */

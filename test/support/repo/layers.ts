@@ -1,7 +1,11 @@
-// The layers of the source tree: which folder may import what. This is the only copy of the table. The tidy test checks every
-// import against it, and generates from it the import rules in biome.jsonc, which the editor shows while one types.
+// The layers of the source tree: which folder may import what. This is the only copy of the table.
+// The tidy test checks every import against it, and generates from it the import rules in
+// biome.jsonc, which the editor shows while one types.
 
-/** Paths below src/ (or sim/). A path that ends in "/" allows a folder, one that ends in ".ts" a file. */
+/**
+ * Paths below src/ (or sim/). A path that ends in "/" allows a folder, one that ends in ".ts" a
+ * file.
+ */
 export interface Layer {
   readonly may: readonly string[];
   /** Exceptions to `may`: forbidden even where a folder is allowed. */
@@ -21,7 +25,10 @@ const CLOCK_AND_RANDOM: readonly string[] = [
 const PURE = ["core/", "async/"];
 const CONTRACT = [...PURE, "stores/contract.ts"];
 
-/** By folder below src/; "" stands for the files directly in src/, and "sim" for the simulator beside src/. */
+/**
+ * By folder below src/; "" stands for the files directly in src/, and "sim" for the simulator
+ * beside src/.
+ */
 export const LAYERS: Readonly<Record<string, Layer>> = {
   core: { may: ["core/"], advice: "core/ is pure and imports nothing else." },
   async: {
@@ -100,7 +107,9 @@ export const DIVIDED: readonly string[] = ["clients", "stores", "guards", "sched
 /** The client that a store or guard uses, where it is not the one of the same name. */
 export const CLIENT_OF: Readonly<Record<string, string>> = { file: "sqlite" };
 
-/** Import rules for biome.jsonc, one override for each layer that the linter's patterns can express. */
+/**
+ * Import rules for biome.jsonc, one override for each layer that the linter's patterns can express.
+ */
 export function biomeOverrides(): object[] {
   return Object.entries(LAYERS)
     .filter(([folder]) => folder !== "" && folder !== "sim" && folder !== "cli")
@@ -119,7 +128,10 @@ export function biomeOverrides(): object[] {
     }));
 }
 
-/** Patterns in the syntax of .gitignore; a later one that begins with "!" allows again what an earlier one denies. */
+/**
+ * Patterns in the syntax of .gitignore; a later one that begins with "!" allows again what an
+ * earlier one denies.
+ */
 function deniedBy(own: string, { may, never = [] }: Layer): string[] {
   const folders = Object.keys(LAYERS).filter((folder) => folder !== "");
   const isOpen = (folder: string): boolean =>

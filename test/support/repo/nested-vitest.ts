@@ -1,5 +1,5 @@
-// Runs vitest on a file made by a test, with the reporter of this repository, and returns what the reporter counted and
-// printed.
+// Runs vitest on a file made by a test, with the reporter of this repository, and returns what the
+// reporter counted and printed.
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

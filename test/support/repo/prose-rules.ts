@@ -1,5 +1,6 @@
-// Rules about prose: the width of comments, and phrases that make a text hard to read. A phrase is listed because it almost
-// always stands for a plainer one; rephrase the sentence rather than looking for a way around the pattern.
+// Rules about prose: the width of comments, and phrases that make a text hard to read. A phrase is
+// listed because it almost always stands for a plainer one; rephrase the sentence rather than
+// looking for a way around the pattern.
 import type { Rule, SourceFile } from "./tidy-rules.ts";
 
 const COLUMNS_MAX = 100;
@@ -26,7 +27,10 @@ const BANNED: readonly { readonly pattern: RegExp; readonly instead: string }[] 
   { pattern: /\bmend(s|ed|ing)?\b/i, instead: "fix" },
 ];
 
-/** The internals of the five server stores and of their clients are rewritten by the next issue, which removes this. */
+/**
+ * The internals of the five server stores and of their clients are rewritten by the next issue,
+ * which removes this.
+ */
 function isExempt(path: string): boolean {
   return /^src\/(stores\/(etcd|postgres|redis|sqlite|zookeeper)|clients)\//.test(path);
 }
@@ -35,9 +39,9 @@ function isExempt(path: string): boolean {
 function commentLines(text: string): { readonly line: number; readonly text: string }[] {
   const found: { line: number; text: string }[] = [];
   let inBlock = false;
-  for (const [index, text_] of text.split("\n").entries()) {
-    const trimmed = text_.trim();
-    if (inBlock || /^(\/\/|\/\*)/.test(trimmed)) found.push({ line: index + 1, text: text_ });
+  for (const [index, content] of text.split("\n").entries()) {
+    const trimmed = content.trim();
+    if (inBlock || /^(\/\/|\/\*)/.test(trimmed)) found.push({ line: index + 1, text: content });
     if (/^\/\*/.test(trimmed)) inBlock = true;
     if (trimmed.includes("*/")) inBlock = false;
   }

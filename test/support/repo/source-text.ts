@@ -1,8 +1,12 @@
-// Reads TypeScript source as text, for the tidy rules: blanks out comments and the insides of strings so that
-// rules see only code, lists imports, and measures brace blocks. It is no parser; it knows just enough about
-// strings, templates and regular expressions not to be fooled by the braces and words inside them.
+// Reads TypeScript source as text, for the tidy rules: blanks out comments and the insides of
+// strings so that rules see only code, lists imports, and measures brace blocks. It is no parser;
+// it knows just enough about strings, templates and regular expressions not to be fooled by the
+// braces and words inside them.
 
-/** The same text with comments, string contents and regular expressions blanked; offsets and lines are kept. */
+/**
+ * The same text with comments, string contents and regular expressions blanked; offsets and lines
+ * are kept.
+ */
 export function codeOnly(source: string): string {
   const out = source.split("");
   // One entry per open template literal: how many braces are open inside its current ${ }.
@@ -100,14 +104,19 @@ export function importsOf(source: string): { specifier: string; line: number }[]
   return found;
 }
 
-/** A brace block of code: its first line and its length, with and without the functions inside it. */
+/**
+ * A brace block of code: its first line and its length, with and without the functions inside it.
+ */
 export interface Block {
   readonly line: number;
   readonly lines: number;
   readonly ownLines: number;
 }
 
-/** Every function body and control block. Object literals, types, classes and import lists are left out. */
+/**
+ * Every function body and control block. Object literals, types, classes and import lists are left
+ * out.
+ */
 export function blocksOf(source: string): Block[] {
   const code = codeOnly(source);
   const blocks: Block[] = [];

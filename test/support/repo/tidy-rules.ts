@@ -1,6 +1,6 @@
-// The rules that test/repo/tidy.test.ts enforces, each a function from one file to its faults. The import table is
-// that of the design: core imports nothing, stores and guards import core, the holder knows only the store
-// contract, and library code never reaches into sim, testing or cli.
+// The rules that test/repo/tidy.test.ts enforces, each a function from one file to its faults. The
+// import table is that of the design: core imports nothing, stores and guards import core, the
+// holder knows only the store contract, and library code never reaches into sim, testing or cli.
 import { posix } from "node:path";
 import { CLIENT_OF, DIVIDED, LAYERS, type Layer } from "./layers.ts";
 import { blocksOf, codeOnly, importsOf, lineAt } from "./source-text.ts";
@@ -129,13 +129,17 @@ function noCode(name: string, pattern: RegExp, appliesTo: Rule["appliesTo"]): Ru
 const isTest = (path: string): boolean => /\.test(-d)?\.ts$/.test(path);
 const isSource = (path: string): boolean =>
   (path.startsWith("src/") || isSimulated(path)) && !isTest(path);
-/** The simulator without the parts that use the real process: they run it, test it or close the real world. */
+/**
+ * The simulator without the parts that use the real process: they run it, test it or close the real
+ * world.
+ */
 const isSimulated = (path: string): boolean =>
   path.startsWith("sim/") && !/^sim\/(cli|host|mutants|test)\//.test(path);
 const everywhere = (): boolean => true;
 const inLibrary = (path: string): boolean =>
   isSource(path) && !path.startsWith("src/runtime/") && !path.startsWith("src/cli/");
-// Suites and tests are lists of cases: there a function's own lines count, without the cases inside.
+// Suites and tests are lists of cases: there a function's own lines count, without the cases
+// inside.
 const isListOfCases = (path: string): boolean => !isSource(path) || path.startsWith("src/testing/");
 
 export const fileLinesMax = 400;

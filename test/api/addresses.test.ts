@@ -1,5 +1,6 @@
-// Goal: an address of several hosts that cannot be meant is refused before anything is connected, with what to write instead, and
-// a password in it is never shown; one that can be meant is read as its parts. Method: connect() and the readers of URLs.
+// Goal: an address of several hosts that cannot be meant is refused before anything is connected,
+// with what to write instead, and a password in it is never shown; one that can be meant is read as
+// its parts. Method: connect() and the readers of URLs.
 import { describe, expect, test } from "vitest";
 import { hostUrlsOf } from "../../src/clients/postgres/url.ts";
 import { placeOf, redisOptionsOf } from "../../src/clients/redis/url.ts";
