@@ -11,6 +11,7 @@ export interface SystemParts {
   readonly clock: Clock;
   readonly hostClock: HostClock;
   readonly random: Random;
+  warn(message: string, error?: unknown): void;
 }
 
 let parts: SystemParts | undefined;
@@ -23,7 +24,7 @@ export function systemParts(): SystemParts {
       wallMs: () => Date.now(),
       hostClock,
     });
-    parts = { clock, hostClock, random: systemRandom };
+    parts = { clock, hostClock, random: systemRandom, warn };
   }
   return parts;
 }

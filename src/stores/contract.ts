@@ -24,6 +24,8 @@ export interface StoreParts {
   readonly clock: Clock;
   readonly hostClock: HostClock;
   readonly random: Random;
+  /** Reports a risk that no request would reveal. connect() passes process.emitWarning. */
+  warn(message: string): void;
 }
 
 /** What `connect()` takes in place of a URL: a store that is still to be opened. */

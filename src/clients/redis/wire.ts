@@ -37,7 +37,9 @@ export interface ChannelWire {
   close(): void;
 }
 
-export type LibraryName = "ioredis" | "redis";
+/** In the order in which they are tried. */
+export const LIBRARIES = ["ioredis", "redis"] as const;
+export type LibraryName = (typeof LIBRARIES)[number];
 
 /** What Tenure uses of an ioredis client (5 and up), standalone, Sentinel or Cluster. */
 export interface IoredisClient {
@@ -100,7 +102,7 @@ export async function loadLibrary(
       `A ${kind} URL is opened through ioredis: write library=ioredis, or make the client of redis yourself and pass it as redisStore({ client }).`,
     );
   }
-  const both: readonly LibraryName[] = kind === "server" ? ["ioredis", "redis"] : ["ioredis"];
+  const both: readonly LibraryName[] = kind === "server" ? LIBRARIES : ["ioredis"];
   const order = name === undefined ? both : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {

@@ -32,9 +32,9 @@ const MISTAKES: readonly (readonly [RegExp, (...found: string[]) => string])[] =
 ];
 
 /** What to change, in sentences. Undefined if no mistake is found. */
-export function mistakeIn(target: unknown): string | undefined {
+export function findUrlMistake(target: unknown): string | undefined {
   if (target instanceof URL) return "This is a URL object. Pass its text: url.href.";
-  if (typeof target !== "string") return `The value is not a string: got ${kindOf(target)}.`;
+  if (typeof target !== "string") return `The value is not a string: got ${describeType(target)}.`;
   for (const [pattern, advice] of MISTAKES) {
     const found = pattern.exec(target);
     if (found !== null) return advice(...found);
@@ -42,7 +42,7 @@ export function mistakeIn(target: unknown): string | undefined {
   return undefined;
 }
 
-function kindOf(value: unknown): string {
+function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   const kind = typeof value;
   return `${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`;

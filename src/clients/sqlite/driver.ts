@@ -20,16 +20,18 @@ export interface Connection {
   close(): void;
 }
 
+/** In the order in which they are tried. */
+export const LIBRARIES = ["node:sqlite", "better-sqlite3"] as const;
+export type DriverName = (typeof LIBRARIES)[number];
+
 export interface Driver {
-  readonly name: "node:sqlite" | "better-sqlite3";
+  readonly name: DriverName;
   open(file: string): Connection;
 }
 
-export type DriverName = Driver["name"];
-
 /** The named driver, or the first one that this Node has. */
 export async function loadDriver(name?: DriverName): Promise<Driver> {
-  const order: DriverName[] = name === undefined ? ["node:sqlite", "better-sqlite3"] : [name];
+  const order: readonly DriverName[] = name === undefined ? LIBRARIES : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {
     try {
