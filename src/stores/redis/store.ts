@@ -8,10 +8,10 @@ import { utf8Length } from "../../core/text.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
 import type * as contract from "../contract.ts";
 import type { Store, StoreParts } from "../contract.ts";
+import { EraTracker } from "../shared/era-tracker.ts";
 import { Holdings } from "../shared/holdings.ts";
-import { firstBehind } from "../shared/prefix.ts";
-import { Survivors } from "../shared/survivors.ts";
-import { Unheard } from "../shared/unheard.ts";
+import { prefixUpperBound } from "../shared/prefix.ts";
+import { UnacknowledgedGrants } from "../shared/unacknowledged-grants.ts";
 import type { Bundles } from "./bundles.ts";
 import type { Channels } from "./channels.ts";
 import type { Names } from "./names.ts";
@@ -30,8 +30,8 @@ export class RedisStore implements Store {
   readonly #channels: Channels;
   /** The attempt, so that a release can say exactly what it gives back. */
   readonly #holdings = new Holdings<string>();
-  readonly #survivors = new Survivors();
-  readonly #unheard = new Unheard();
+  readonly #eras = new EraTracker();
+  readonly #unacknowledged = new UnacknowledgedGrants();
   readonly #closing = new AbortController();
 
   constructor(names: Names, parts: StoreParts, opened: Opened) {
@@ -49,7 +49,7 @@ export class RedisStore implements Store {
     const args = [request.holderId, String(ttlMs)];
     const call = { script: scripts.open, keys, args, limitMs: request.limitMs, confirm: true };
     const [, floor = "0"] = await this.#run(call);
-    this.#survivors.note(BigInt(floor));
+    this.#eras.note(BigInt(floor));
     return { ttlMs };
   }
 
@@ -57,7 +57,7 @@ export class RedisStore implements Store {
     const act = request.queue ? "q" : "g";
     const granting = this.#bundles.ask(act, request, grantClaim, this.#grantMeant);
     if (this.#bundles.confirms) this.#withdrawUnconfirmed(granting, request);
-    granting.catch((error: unknown) => this.#unheard.note(request, error));
+    granting.catch((error: unknown) => this.#unacknowledged.note(request, error));
     return granting;
   }
 
@@ -75,7 +75,7 @@ export class RedisStore implements Store {
     if (/^[0-9]/.test(answer)) {
       const token = parseToken(answer);
       this.#holdings.add(sessionId, resource, attempt);
-      this.#survivors.add(sessionId, { resource, token });
+      this.#eras.add(sessionId, { resource, token });
       return { kind: "granted", token };
     }
     if (answer.startsWith("busy ")) {
@@ -89,8 +89,8 @@ export class RedisStore implements Store {
 
   #forget(sessionId: string): void {
     this.#holdings.take(sessionId);
-    this.#survivors.forget(sessionId);
-    this.#unheard.forget(sessionId);
+    this.#eras.forget(sessionId);
+    this.#unacknowledged.forget(sessionId);
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
@@ -107,9 +107,9 @@ export class RedisStore implements Store {
     }
     const gone = revoked.map(decodeRef);
     const era = BigInt(floor);
-    this.#survivors.note(era);
+    this.#eras.note(era);
     // If this question fails, the renewal fails: nobody acts on a lease that a restart may have lost.
-    const missing = await this.#survivors.missing(sessionId, era, (resources) =>
+    const missing = await this.#eras.missing(sessionId, era, (resources) =>
       this.#kept(sessionId, resources, giveUpAt - this.#parts.clock.now()),
     );
     return { kind, ttlMs: Number(ttl), gone: [...gone, ...missing] };
@@ -141,7 +141,7 @@ export class RedisStore implements Store {
     { sessionId, resource, token }: contract.ReleaseRequest,
   ): contract.ReleaseOutcome => {
     this.#holdings.remove(sessionId, resource);
-    this.#survivors.remove(sessionId, { resource, token });
+    this.#eras.remove(sessionId, { resource, token });
     return { kind: answer === "released" ? answer : "notHeld" };
   };
 
@@ -155,8 +155,8 @@ export class RedisStore implements Store {
   async endSession(request: contract.SessionRequest): Promise<void> {
     const { sessionId, limitMs } = request;
     const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    const held = this.#holdings.of(sessionId).map(([resource]) => resource);
-    const args = [sessionId, ...new Set([...held, ...this.#unheard.resourcesOf(sessionId)])];
+    const held = this.#holdings.list(sessionId).map(([resource]) => resource);
+    const args = [sessionId, ...new Set([...held, ...this.#unacknowledged.resourcesOf(sessionId)])];
     await this.#run({ script: scripts.end, keys, args, limitMs });
     // Not before: one that fails is asked again.
     this.#forget(sessionId);
@@ -194,7 +194,7 @@ export class RedisStore implements Store {
   async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const { prefix, after, limitMs } = request;
     const key = this.#names.lease;
-    const behind = firstBehind(prefix);
+    const behind = prefixUpperBound(prefix);
     const end = behind === undefined ? "+" : `(${key(behind)}`;
     const args = [startOf(prefix, after, key), end, String(request.limit)];
     const call = { script: scripts.list, keys: [this.#names.held], args, limitMs };

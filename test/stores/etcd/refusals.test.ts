@@ -256,6 +256,14 @@ describe("a cluster without users", () => {
     expect(warnings).toHaveLength(count);
     for (const warning of warnings) expect(warning).toMatch(/Upgrade to 3\.4\.31/);
   });
+
+  test("a warning about the version (a mock) is a process warning without onWarning", async () => {
+    const warnings: string[] = [];
+    const parts = { ...systemParts(), warn: (text: string): void => void warnings.push(text) };
+    const store = await etcdStore({ client: claiming("3.4.30") })(parts);
+    await store.close();
+    expect(warnings).toEqual([expect.stringMatching(/etcd 3\.4\.30 may end live leases/)]);
+  });
 });
 
 describe("settings", () => {
