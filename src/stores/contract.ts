@@ -204,8 +204,8 @@ export interface HolderView {
    * How long ago the lease was granted, in milliseconds, when it was read; never below 0. Renewals do
    * not change it. It is meant for display: make no decision by it. On etcd it compares the wall
    * clocks of holder and reader, on ZooKeeper those of server and reader, and is wrong by the
-   * difference between the two. Absent if the record does not have it, for example because an older
-   * version of Tenure wrote the record.
+   * difference between the two. Stores report it for every lease that they grant; it is absent from
+   * records of an older version of Tenure.
    */
   readonly heldForMs?: number | undefined;
 }
