@@ -1,5 +1,5 @@
-// The store contract: what Tenure requires of a backend, published as `tenure/store`. Read this file
-// first when you write a store. `memory/` implements the same contract in one process, and
+// The store contract: what Tenure requires of a backend, published as `tenure/store`. Read this
+// file first when you write a store. `memory/` implements the same contract in one process, and
 // `tenure/testing` checks a store against it.
 //
 // Three rules apply throughout.
@@ -17,8 +17,9 @@ export { clockToken, nextToken, startOfEra, type TokenState } from "../core/era.
 export type { Clock, HostClock, Random, Timer, TimerOptions };
 
 /**
- * For stores that keep a queue: how long only the first waiter may take a resource that became free.
- * After that any process may take it, so that one stuck waiter cannot block the others for a ttl.
+ * For stores that keep a queue: how long only the first waiter may take a resource that became
+ * free. After that any process may take it, so that one stuck waiter cannot block the others for a
+ * ttl.
  */
 export const HEAD_START_MS = 250;
 
@@ -46,8 +47,8 @@ export interface Store {
   /** Registers the session with the backend. Answers with the ttl that the backend granted. */
   openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }>;
   /**
-   * Grants a resource: one atomic conditional write, one round trip (S1, S4). A repeated request for
-   * the same attempt gets the same answer while the grant is held, and `ended` afterwards.
+   * Grants a resource: one atomic conditional write, one round trip (S1, S4). A repeated request
+   * for the same attempt gets the same answer while the grant is held, and `ended` afterwards.
    *
    * A store must recognise the newest attempt that was granted on each resource. It need not
    * recognise an older one: if a copy of an old request arrives after the attempt was released and
@@ -64,16 +65,18 @@ export interface Store {
   /** Frees the resource if the session still holds it with this token. */
   release(request: ReleaseRequest): Promise<ReleaseOutcome>;
   /**
-   * Undoes an attempt whose answer is unknown or no longer wanted: frees the resource if the attempt
-   * was granted, and removes the attempt from the queue.
+   * Undoes an attempt whose answer is unknown or no longer wanted: frees the resource if the
+   * attempt was granted, and removes the attempt from the queue.
    */
   withdraw(request: AttemptRequest): Promise<void>;
-  /** Frees all leases of the session and removes its waiters. An unknown session is not an error. */
+  /**
+   * Frees all leases of the session and removes its waiters. An unknown session is not an error.
+   */
   endSession(request: SessionRequest): Promise<void>;
   /**
    * Resolves when another grant request is likely to succeed: the resource is free and it is this
-   * attempt's turn. It may resolve too early, but it must not miss the moment. Rejects only with the
-   * signal's reason, or when the store is closed.
+   * attempt's turn. It may resolve too early, but it must not miss the moment. Rejects only with
+   * the signal's reason, or when the store is closed.
    */
   untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void>;
 
@@ -157,8 +160,8 @@ export interface RenewRequest extends SessionRequest {
   readonly withdrawn: readonly { readonly resource: string; readonly attempt: string }[];
   /**
    * Revocations that earlier answers reported in `gone` and that the holder has processed, at most
-   * ACKNOWLEDGED_MAX. The store deletes them, conditional on session, resource and token. It ignores
-   * unknown ones, so a renewal whose answer was lost can repeat them.
+   * ACKNOWLEDGED_MAX. The store deletes them, conditional on session, resource and token. It
+   * ignores unknown ones, so a renewal whose answer was lost can repeat them.
    */
   readonly acknowledged: readonly LeaseRef[];
 }
@@ -201,8 +204,8 @@ export interface HolderView {
   /** Time until the lease expires unless it is renewed, by the store's clock when it was read. */
   readonly expiresInMs: number;
   /**
-   * How long ago the lease was granted, in milliseconds, when it was read; never below 0. Renewals do
-   * not change it. It is meant for display: make no decision by it. On etcd it compares the wall
+   * How long ago the lease was granted, in milliseconds, when it was read; never below 0. Renewals
+   * do not change it. It is meant for display: make no decision by it. On etcd it compares the wall
    * clocks of holder and reader, on ZooKeeper those of server and reader, and is wrong by the
    * difference between the two. Stores report it for every lease that they grant; it is absent from
    * records of an older version of Tenure.
@@ -243,8 +246,8 @@ export interface WatchRequest {
   readonly prefix: string;
   readonly signal: AbortSignal;
   /**
-   * Called each time all leases that are held have been yielded. After the first call, the absence of
-   * a view means that nothing changed.
+   * Called each time all leases that are held have been yielded. After the first call, the absence
+   * of a view means that nothing changed.
    */
   readonly onCaughtUp?: (() => void) | undefined;
 }

@@ -1,6 +1,6 @@
-// Goal: the public subpaths are enough to write a store in TypeScript. Method: a small store, written
-// as a third party would, passes the conformance suite and serves connect(). Every import of Tenure
-// names a public subpath, so the type check of this file checks their declarations.
+// Goal: the public subpaths are enough to write a store in TypeScript. Method: a small store,
+// written as a third party would, passes the conformance suite and serves connect(). Every import
+// of Tenure names a public subpath, so the type check of this file checks their declarations.
 import { connect, StoreUnavailableError } from "tenure";
 import {
   type AttemptRequest,
@@ -56,7 +56,10 @@ class Tables {
 
 const POLL_MS = 5;
 
-/** Keeps the contract and nothing more: it polls, and remembers the newest attempt of a resource only. */
+/**
+ * Keeps the contract and nothing more: it polls, and remembers the newest attempt of a resource
+ * only.
+ */
 class MapStore implements Store {
   readonly guarantees: Guarantees = {
     store: "map",

@@ -20,9 +20,10 @@ import { parseEtcdUrl } from "./url.ts";
 
 export interface EtcdOptions {
   /**
-   * The members of the cluster: `etcd://10.0.0.1:2379,10.0.0.2:2379`, or `etcds://` for TLS. Name all
-   * members: with one, the store is unavailable while that member is down. User, password, prefix
-   * and `?connect-ms=` may be in the URL or in these options. Exactly one of `url` and `client`.
+   * The members of the cluster: `etcd://10.0.0.1:2379,10.0.0.2:2379`, or `etcds://` for TLS. Name
+   * all members: with one, the store is unavailable while that member is down. User, password,
+   * prefix and `?connect-ms=` may be in the URL or in these options. Exactly one of `url` and
+   * `client`.
    */
   readonly url?: string | undefined;
   /**

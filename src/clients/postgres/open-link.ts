@@ -3,7 +3,7 @@
 
 import type { Clock } from "../../async/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
-import { faultOf } from "../shared/libraries.ts";
+import { findFault } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import { linkFromHosts } from "./hosts.ts";
 import type { PgLink } from "./link.ts";
@@ -125,7 +125,7 @@ export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
 }
 
 function refuseUnsupported(name: LibraryName): void {
-  const fault = faultOf(name);
+  const fault = findFault(name);
   if (fault !== undefined) throw new StoreUnusableError(fault);
 }
 

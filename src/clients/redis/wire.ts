@@ -2,7 +2,7 @@
 // user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
 
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
-import { faultOf } from "../shared/libraries.ts";
+import { findFault } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import type { Place } from "./url.ts";
 
@@ -148,6 +148,6 @@ export async function wireOf(client: RedisClient): Promise<Wire> {
 }
 
 function refuseUnsupported(...names: LibraryName[]): void {
-  const fault = faultOf(...names);
+  const fault = findFault(...names);
   if (fault !== undefined) throw new StoreUnusableError(fault);
 }

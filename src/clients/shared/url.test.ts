@@ -1,6 +1,6 @@
 // Goal: S8: a URL parser accepts any text and either returns the parts of the URL or throws an
-// InvalidArgumentError. It reads the same user and password as the client library. Settings mean the
-// same on every store. Method: arbitrary texts, and texts made of the pieces of URLs.
+// InvalidArgumentError. It reads the same user and password as the client library. Settings mean
+// the same on every store. Method: arbitrary texts, and texts made of the pieces of URLs.
 import fc from "fast-check";
 import pg from "pg";
 import { describe, expect, test } from "vitest";

@@ -2,7 +2,7 @@
 // Node 22.13 and up, so nothing has to be installed there; on Node 20 it is better-sqlite3, an optional peer.
 
 import { StoreUnusableError } from "../../core/errors.ts";
-import { faultOf } from "../shared/libraries.ts";
+import { findFault } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 
 type SqlValue = string | number | bigint | null;
@@ -62,7 +62,7 @@ async function betterSqlite3(): Promise<Driver> {
   const specifier: string = "better-sqlite3";
   type Library = new (file: string, options: { timeout: number }) => Connection;
   const { default: Database } = (await import(specifier)) as { default: Library };
-  const fault = faultOf("better-sqlite3");
+  const fault = findFault("better-sqlite3");
   if (fault !== undefined) throw new StoreUnusableError(fault);
   // A first connection proves that the native part fits this Node; the import alone does not load it.
   new Database(":memory:", { timeout: 0 }).close();

@@ -1,5 +1,5 @@
-// The options of the ZooKeeper store and guard, and their checks. Invalid options are rejected before
-// anything is connected.
+// The options of the ZooKeeper store and guard, and their checks. Invalid options are rejected
+// before anything is connected.
 
 import type { ConnectionOptions } from "node:tls";
 import { InvalidArgumentError } from "../../core/errors.ts";

@@ -1,4 +1,5 @@
-// Parses zookeeper://user:password@h1:2181,h2:2181,h3:2181/root?tick-ms=2000 into hosts and options.
+// Parses zookeeper://user:password@h1:2181,h2:2181,h3:2181/root?tick-ms=2000 into hosts and
+// options.
 
 import { parseNumber, readOptionsWithPath, type UrlOptions } from "../shared/options.ts";
 import { type HostPort, parseHosts, parseStoreUrl, type UrlKind } from "../shared/url.ts";

@@ -1,5 +1,5 @@
-// The public entry of the etcd store: its options and the function that makes it. The store itself is
-// in store.ts.
+// The public entry of the etcd store: its options and the function that makes it. The store itself
+// is in store.ts.
 
 import type { TlsOptions } from "../../clients/etcd/http2-transport.ts";
 import { openMembers } from "../../clients/etcd/open.ts";

@@ -13,9 +13,9 @@ export interface Session {
   /** Leases of this session that were revoked and not acknowledged yet, by `toKey`. */
   readonly revoked: Map<string, LeaseRef>;
   /**
-   * Attempts that were granted to this session, the newest last. None is granted again, however late
-   * a copy of its request arrives. This exceeds the contract, which requires a store to recognise
-   * only the newest attempt of a resource (`Entry.lastAttempt`).
+   * Attempts that were granted to this session, the newest last. None is granted again, however
+   * late a copy of its request arrives. This exceeds the contract, which requires a store to
+   * recognise only the newest attempt of a resource (`Entry.lastAttempt`).
    */
   readonly granted: Set<string>;
 }
@@ -23,8 +23,8 @@ export interface Session {
 export interface Entry {
   readonly resource: string;
   /**
-   * The newest token; undefined before the first grant. Entries are never deleted, so the next token
-   * is always higher (S1).
+   * The newest token; undefined before the first grant. Entries are never deleted, so the next
+   * token is always higher (S1).
    */
   token: bigint | undefined;
   /** The attempt of the newest grant. Kept after its end, so that a late copy is recognised. */
@@ -46,8 +46,8 @@ export interface Entry {
 
 export interface MemoryBackendOptions {
   /**
-   * The first token of every resource, for tests whose output must not vary. By default tokens start
-   * at the wall clock, so that they do not repeat when the process starts again.
+   * The first token of every resource, for tests whose output must not vary. By default tokens
+   * start at the wall clock, so that they do not repeat when the process starts again.
    * @default the wall clock in microseconds
    */
   readonly firstToken?: bigint | undefined;

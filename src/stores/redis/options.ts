@@ -19,9 +19,9 @@ import type { ConnectSettings } from "./open.ts";
 
 export interface RedisOptions {
   /**
-   * `redis://user:password@host:6379/0`, or `rediss://` for TLS; `redis://host1,host2?cluster=1` for
-   * a cluster; `redis+sentinel://host1:26379,host2/master` for a master that Sentinels know. The
-   * store makes its own connections. User, password, `?prefix=`, `?library=`, `?replicas=` and
+   * `redis://user:password@host:6379/0`, or `rediss://` for TLS; `redis://host1,host2?cluster=1`
+   * for a cluster; `redis+sentinel://host1:26379,host2/master` for a master that Sentinels know.
+   * The store makes its own connections. User, password, `?prefix=`, `?library=`, `?replicas=` and
    * `?connect-ms=` may be in the URL or in these options. Exactly one of `url` and `client`.
    */
   readonly url?: string | undefined;

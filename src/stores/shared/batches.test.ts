@@ -1,5 +1,5 @@
-// Goal: concurrent requests share a message, and each still gets its own answer within its own limit.
-// Method: a backend of two functions.
+// Goal: concurrent requests share a message, and each still gets its own answer within its own
+// limit. Method: a backend of two functions.
 
 import { expect, test } from "vitest";
 import { InvalidArgumentError } from "../../core/errors.ts";

@@ -1,7 +1,7 @@
-// Group commit: concurrent requests share a message to the backend, and so one round trip, one commit
-// and one flush to disk. The first request is sent immediately and alone. Requests that arrive while
-// another is in flight are sent together at the end of the turn of the event loop. The backend
-// decides each request by itself, and each gets its own answer.
+// Group commit: concurrent requests share a message to the backend, and so one round trip, one
+// commit and one flush to disk. The first request is sent immediately and alone. Requests that
+// arrive while another is in flight are sent together at the end of the turn of the event loop. The
+// backend decides each request by itself, and each gets its own answer.
 
 import type { Clock } from "../../async/clock.ts";
 
@@ -81,8 +81,8 @@ export class Batches<Request, Answer> {
         else asked.resolve(answer);
       }
     } catch (error) {
-      // A lost answer is lost for every request. A rejection of the batch does not say which request
-      // caused it, so each is sent again alone.
+      // A lost answer is lost for every request. A rejection of the batch does not say which
+      // request caused it, so each is sent again alone.
       const isRejection = this.#parts.isRejection(error);
       for (const asked of batch) isRejection ? this.#sendAlone(asked, true) : asked.reject(error);
     } finally {

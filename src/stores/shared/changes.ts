@@ -21,7 +21,7 @@ export function* changes(
   }
 }
 
-/** Milliseconds until the first of these leases can expire; Infinity if there is none. */
+/** Milliseconds until the first of these leases can expire; Infinity if nothing is held. */
 export function firstExpiryMs(held: readonly LeaseView[]): number {
   // A loop, because Math.min(...list) throws a RangeError for more than about 100,000 leases.
   let first = Number.POSITIVE_INFINITY;

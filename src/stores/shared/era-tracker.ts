@@ -1,7 +1,7 @@
-// Finds the leases of a session that a failover or restart has lost. The new server may have missed a
-// grant and still know the session of the lease. Renewals of the session then succeed although the
-// lease is gone. Therefore the first renewal that is answered in a new era asks which leases of the
-// session still exist. Within an era nothing is asked. An era is identified by its floor
+// Finds the leases of a session that a failover or restart has lost. The new server may have missed
+// a grant and still know the session of the lease. Renewals of the session then succeed although
+// the lease is gone. Therefore the first renewal that is answered in a new era asks which leases of
+// the session still exist. Within an era nothing is asked. An era is identified by its floor
 // (core/era.ts).
 
 import type { LeaseRef } from "../contract.ts";
@@ -22,8 +22,8 @@ export class EraTracker {
   #floor = 0n;
 
   /**
-   * Records the era of an answer. True if it is newer than all earlier ones: the server may have lost
-   * what it confirmed before. A late answer may be from an older era.
+   * Records the era of an answer. True if it is newer than all earlier ones: the server may have
+   * lost what it confirmed before. A late answer may be from an older era.
    */
   note(floor: bigint): boolean {
     if (floor <= this.#floor) return false;
@@ -33,7 +33,8 @@ export class EraTracker {
   }
 
   /**
-   * Whether a grant is from an earlier era: its answer came late, and the new server may not have it.
+   * Whether a grant is from an earlier era: its answer came late, and the new server may not have
+   * it.
    */
   isOutdated(token: bigint): boolean {
     return token < this.#floor;

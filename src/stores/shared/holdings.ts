@@ -1,7 +1,7 @@
 // The resources that each session of this process may hold, with a value that the store attaches to
 // each. With this list the end of a session can wake the waiters of its resources, and the server
-// needs no index by session. Best effort: waiters of a resource that is missing here wake up when the
-// session's ttl is over.
+// needs no index by session. Best effort: waiters of a resource that is missing here wake up when
+// the session's ttl is over.
 
 /** When there are more sessions, the oldest is dropped: its end was probably never reported. */
 const SESSIONS_MAX = 1_000;

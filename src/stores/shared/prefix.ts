@@ -2,8 +2,8 @@
 // bytes.
 
 /**
- * The smallest text that sorts after every text with this prefix, in the order of UTF-8. Undefined if
- * every text with the prefix is at the end of the order.
+ * The smallest text that sorts after every text with this prefix, in the order of UTF-8. Undefined
+ * if every text with the prefix is at the end of the order.
  */
 export function prefixUpperBound(prefix: string): string | undefined {
   const points = [...prefix].map((character) => character.codePointAt(0) ?? 0);

@@ -1,6 +1,6 @@
-// Grants whose reply was lost. The request may have been granted, or a late copy of it may be granted
-// after its withdrawal. Ending the session must also wake the waiters of those resources. Best
-// effort: waiters that are missed wake up when the session's ttl is over.
+// Grants whose reply was lost. The request may have been granted, or a late copy of it may be
+// granted after its withdrawal. Ending the session must also wake the waiters of those resources.
+// Best effort: waiters that are missed wake up when the session's ttl is over.
 
 import { StoreUnavailableError } from "../../core/errors.ts";
 import type { AttemptRequest } from "../contract.ts";

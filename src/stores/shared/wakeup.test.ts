@@ -1,5 +1,5 @@
-// Goal: a waiter wakes at the first of notification, delay and abort, no notification is lost between
-// two waits, and no timer is left running. Method: a manual clock.
+// Goal: a waiter wakes at the first of notification, delay and abort, no notification is lost
+// between two waits, and no timer is left running. Method: a manual clock.
 import { describe, expect, test } from "vitest";
 import { outcome } from "../../../test/support/holder/holder-world.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";

@@ -1,6 +1,6 @@
 // Wakes one waiter: by a notification, after a delay, or by its signal. A notification that arrives
-// between two waits is not lost: it counts until `reset`, which the waiter calls before it checks the
-// state it waits for.
+// between two waits is not lost: it counts until `reset`, which the waiter calls before it checks
+// the state it waits for.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 
@@ -24,8 +24,8 @@ export class Wakeup {
   }
 
   /**
-   * Resolves after a notification since `reset`, or after `delayMs`; rejects with the signal's reason.
-   * Only one call may wait at a time.
+   * Resolves after a notification since `reset`, or after `delayMs`; rejects with the signal's
+   * reason. Only one call may wait at a time.
    */
   wait(delayMs: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
