@@ -28,7 +28,7 @@ export async function sqlitePairs(): Promise<Section> {
     prepareFloor(floor);
     const upsert = floor.prepare(UPSERT);
     const tenure = await connect(
-      sqliteStore({ file: join(folder, "tenure.db"), driver: driver.name }),
+      sqliteStore({ file: join(folder, "tenure.db"), library: driver.name }),
     );
     const floorPair = async (): Promise<void> => {
       upsert.run("bench", "me", 1);

@@ -139,7 +139,7 @@ export class Life {
     while (!stopping.aborted) {
       const open = this.#parts.model.open(program);
       try {
-        return await open({ clock, hostClock: clocks.hostClock, random });
+        return await open({ clock, hostClock: clocks.hostClock, random, warn: () => undefined });
       } catch (error) {
         this.#failed("opening", error);
         await program.sleep(OPEN_AGAIN_MS);

@@ -1,7 +1,7 @@
 // From a URL, or a store made by hand, to a Tenure. The only place of the library where the real clock and randomness
 // are handed in. Stores are loaded when they are asked for, so that nobody pays for one they do not use.
 
-import { mistakeIn } from "./clients/shared/url-mistakes.ts";
+import { findUrlMistake } from "./clients/shared/url-mistakes.ts";
 import { InvalidArgumentError } from "./core/errors.ts";
 import { checkOptionNames, type OptionNames } from "./core/options.ts";
 import { type AcquireOptions, checkOptions } from "./holder/leases.ts";
@@ -29,15 +29,19 @@ export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = {
 };
 
 /**
- * `sqlite:./tenure.db`: all processes of this machine, through one file. `postgres://user@host/database`: all that reach
- * that database; of several hosts (`host1:5432,host2:5432`) the one that is primary is used; `?schema=name`,
- * `?create-schema=0` and `?listen=0` are ours, the rest is the client library's. `redis://user:password@host:6379` (or
- * `rediss://`): all that reach this server, `redis://host1,host2?cluster=1` this cluster, `redis+sentinel://host1,host2/name`
- * the master of that name; `?prefix=`, `?replicas=` and `?library=` as in redisStore(). `etcd://user:password@h1:2379,h2:2379/prefix`
- * (or `etcds://`): all that reach this cluster; `?connect-ms=` and, for TLS, the files `?ca=`, `?cert=` and `?key=`.
- * `zookeeper://user:password@h1:2181,h2:2181/root`: all that reach this ensemble; `?tick-ms=` and `?connect-ms=` as in
- * zookeeperStore(). `memory:`: this process alone; `memory:name` is shared by everyone in it who uses that name. Or a store:
- * `connect(sqliteStore({ ... }))`.
+ * Opens the store that the URL names, or the given one, such as `connect(sqliteStore({ ... }))`.
+ *
+ * - `sqlite:./tenure.db`: for all processes of this machine.
+ * - `postgres://user:password@host1:5432,host2:5432/database`: uses the host that is primary. Settings
+ *   of libpq, such as `?sslmode=`, are passed on.
+ * - `redis://user:password@host:6379` or `rediss://`; `redis://host1,host2?cluster=1`;
+ *   `redis+sentinel://host1,host2/master`.
+ * - `etcd://user:password@host1:2379,host2:2379/prefix` or `etcds://`.
+ * - `zookeeper://user:password@host1:2181,host2:2181/prefix`.
+ * - `memory:`: for one Tenure; `memory:name`: for all in this process that use the name.
+ *
+ * `?prefix=`, `?connect-ms=` and `?library=`, and the settings specific to a store, mean the same as
+ * the options of its function, such as `redisStore()`.
  */
 export async function connect(
   target: string | OpenStore,
@@ -69,7 +73,7 @@ const sharedMemory = new Map<string, MemoryBackend>();
 
 /** What a store URL stands for, not opened yet. */
 export async function fromUrl(url: unknown): Promise<OpenStore> {
-  const mistake = mistakeIn(url);
+  const mistake = findUrlMistake(url);
   const scheme =
     typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
   // The text is not shown: it may contain a password.
@@ -78,39 +82,33 @@ export async function fromUrl(url: unknown): Promise<OpenStore> {
       `Expected a store URL such as "sqlite:./tenure.db" or "redis://localhost:6379". ${mistake ?? "The text does not begin with a scheme."}`,
     );
   }
-  const rest = url.slice(scheme.length + 1);
   switch (scheme) {
     case "memory":
-      return memoryByName(rest);
+      return memoryByName(url.slice(scheme.length + 1));
     case "sqlite": {
       const { sqliteStore } = await import("./stores/sqlite/index.ts");
-      const { sqliteOptionsOf } = await import("./stores/sqlite/url.ts");
-      return sqliteStore(sqliteOptionsOf(rest));
+      return sqliteStore({ url });
     }
     case "postgres":
     case "postgresql": {
       const { postgresStore } = await import("./stores/postgres/index.ts");
-      const { postgresOptionsOf } = await import("./clients/postgres/url.ts");
-      return postgresStore(postgresOptionsOf(url));
+      return postgresStore({ url });
     }
     case "redis":
     case "rediss":
     case "redis+sentinel":
     case "rediss+sentinel": {
       const { redisStore } = await import("./stores/redis/index.ts");
-      const { redisOptionsOf } = await import("./clients/redis/url.ts");
-      return redisStore(redisOptionsOf(url));
+      return redisStore({ url });
     }
     case "etcd":
     case "etcds": {
       const { etcdStore } = await import("./stores/etcd/index.ts");
-      const { etcdOptionsOf } = await import("./clients/etcd/url.ts");
-      return etcdStore(etcdOptionsOf(url));
+      return etcdStore({ url });
     }
     case "zookeeper": {
       const { zookeeperStore } = await import("./stores/zookeeper/index.ts");
-      const { zookeeperOptionsOf } = await import("./clients/zookeeper/url.ts");
-      return zookeeperStore(zookeeperOptionsOf(url));
+      return zookeeperStore({ url });
     }
     default:
       throw new InvalidArgumentError(

@@ -2,7 +2,7 @@
 
 import type { Txn } from "../../src/clients/etcd/kv.ts";
 import { openMembers } from "../../src/clients/etcd/open.ts";
-import { settingsOf } from "../../src/clients/etcd/options.ts";
+import { checkEtcdOptions } from "../../src/clients/etcd/options.ts";
 import { range, txn } from "../../src/clients/etcd/rpc.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import { startEtcd } from "../../test/servers/etcd.ts";
@@ -13,9 +13,8 @@ import type { BenchServer, EngineBench, Floor, Peer } from "./engine.ts";
 const LIMIT_MS = 5_000;
 
 async function openFloor({ url }: BenchServer): Promise<Floor> {
-  const endpoints = [url.replace(/^etcd:\/\//, "")];
-  const { clock } = systemParts();
-  const members = await openMembers(settingsOf({ endpoints, onWarning: () => undefined }), clock);
+  const settings = checkEtcdOptions({ url, onWarning: () => undefined });
+  const members = await openMembers(settings, systemParts());
   const limits = { limitMs: LIMIT_MS };
   const value = Buffer.from("a holder");
   return {

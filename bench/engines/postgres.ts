@@ -44,7 +44,7 @@ async function start(): Promise<Server> {
 export const pgBench: EngineBench<Server> = {
   name: "PostgreSQL (pg)",
   start,
-  openStore: ({ pool }) => postgresStore({ pool }),
+  openStore: ({ pool }) => postgresStore({ client: pool }),
   openFloor: async ({ pool }) => ({
     // Named, as Tenure's are: parsed once a connection.
     pair: async (index) => {
@@ -73,7 +73,7 @@ export const pgBench: EngineBench<Server> = {
 export const postgresJsBench: EngineBench<Server> = {
   name: "PostgreSQL (postgres.js)",
   start,
-  openStore: ({ sql }) => postgresStore({ sql }),
+  openStore: ({ sql }) => postgresStore({ client: sql }),
   openFloor: async ({ sql }) => ({
     pair: async (index) => {
       await sql.unsafe(UPSERT, [`lock ${index}`, "me"], { prepare: true });

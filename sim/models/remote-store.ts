@@ -10,8 +10,8 @@ import type {
   Store,
   WatchRequest,
 } from "../../src/stores/contract.ts";
-import { Bell } from "../../src/stores/shared/bell.ts";
 import { changes } from "../../src/stores/shared/changes.ts";
+import { Wakeup } from "../../src/stores/shared/wakeup.ts";
 import { type Callee, call } from "../world/call.ts";
 import type { Network } from "../world/network.ts";
 import type { Program } from "../world/program.ts";
@@ -62,7 +62,7 @@ export class RemoteStore implements Store {
   async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
     const { network, client, server, store } = this.#parts;
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    const bell = new Bell(client.clock);
+    const wakeup = new Wakeup(client.clock);
     network.send(client, server.program, () => {
       if (server.isDown) return;
       const giveUp = new AbortController();
@@ -71,13 +71,13 @@ export class RemoteStore implements Store {
       store.untilFree({ ...request, signal: giveUp.signal }).then(
         () => {
           limit.cancel();
-          network.send(server.program, client, bell.ring);
+          network.send(server.program, client, wakeup.notify);
         },
         () => undefined,
       );
     });
     try {
-      await bell.next(ASK_AGAIN_MS, signal);
+      await wakeup.wait(ASK_AGAIN_MS, signal);
     } finally {
       unlink();
     }
@@ -85,7 +85,7 @@ export class RemoteStore implements Store {
 
   async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    const bell = new Bell(this.#parts.client.clock);
+    const wakeup = new Wakeup(this.#parts.client.clock);
     const seen = new Map<string, bigint>();
     const { prefix } = request;
     try {
@@ -96,7 +96,7 @@ export class RemoteStore implements Store {
           yield* changes(seen, page.leases);
           request.onCaughtUp?.();
         }
-        await bell.next(LOOK_AGAIN_MS, signal).catch(() => undefined);
+        await wakeup.wait(LOOK_AGAIN_MS, signal).catch(() => undefined);
       }
     } finally {
       unlink();

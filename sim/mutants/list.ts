@@ -245,7 +245,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "renewal revives an expired session",
     file: memory,
-    find: `    const session = this.#session(request.sessionId);
+    find: `    const session = this.#findSession(request.sessionId);
     if (session === undefined) return { kind: "gone" };
     for`,
     replace: `    const session = this.#backend.sessions.get(request.sessionId);

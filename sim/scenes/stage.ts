@@ -75,7 +75,8 @@ export class Stage {
 
   async store(program: Program): Promise<Store> {
     const { clock, clocks, chance: random } = program;
-    const store = await this.#model.open(program)({ clock, hostClock: clocks.hostClock, random });
+    const parts = { clock, hostClock: clocks.hostClock, random, warn: () => undefined };
+    const store = await this.#model.open(program)(parts);
     return watchedStore(store, program, this.tale);
   }
 

@@ -56,7 +56,12 @@ describe("the reference store's record", () => {
     const { schedule, trace, network, clocks, machine, pass } = makeWorld(FINE);
     const model = memoryEngine({ schedule, network, trace, machine });
     const own = machine("p1");
-    const parts = { clock: own.clock, hostClock: clocks.hostClock, random: own.chance };
+    const parts = {
+      clock: own.clock,
+      hostClock: clocks.hostClock,
+      random: own.chance,
+      warn: () => undefined,
+    };
     const store = await model.open(own)(parts);
     const request = { sessionId: "a", limitMs: LIMIT_MS };
     void store.openSession({ ...request, holderId: "a", ttlMs: 1_000 });

@@ -54,7 +54,12 @@ async function world(): Promise<World> {
     close: () => Promise.resolve(),
   };
   const settings = { schema: SCHEMA, createSchema: true, listens: false, giveUpAt: 1_000 };
-  const parts = { clock, hostClock: clock.hostClock, random: manualRandom() };
+  const parts = {
+    clock,
+    hostClock: clock.hostClock,
+    random: manualRandom(),
+    warn: () => undefined,
+  };
   const store = await openOnLink(link, settings, parts);
   await store.openSession({ ...SESSION, holderId: "h", ttlMs: 10_000 });
   return {

@@ -37,7 +37,12 @@ async function makeWorld() {
   };
   const join = async (name: string): Promise<{ program: Program; store: Store }> => {
     const own = program(name);
-    const parts = { clock: own.clock, hostClock: clocks.hostClock, random: own.chance };
+    const parts = {
+      clock: own.clock,
+      hostClock: clocks.hostClock,
+      random: own.chance,
+      warn: () => undefined,
+    };
     const store = await model.open(own)(parts);
     void store.openSession({ sessionId: name, holderId: name, ttlMs: TTL_MS, limitMs: LIMIT_MS });
     await pass(1);

@@ -73,14 +73,14 @@ async function openFile(rest: string, ledger: string | undefined): Promise<Guard
 /** On a connection of the store's making, which the guard gets as a client of ioredis. */
 async function openRedis(url: string, prefix: string | undefined): Promise<GuardTokens> {
   const { redisGuard, resetHighest } = await import("../guards/redis/index.ts");
-  const { placeOf, redisOptionsOf } = await import("../clients/redis/url.ts");
-  const { loadLibrary } = await import("../clients/redis/wire.ts");
-  const { library: name, url: address, prefix: ofStore } = redisOptionsOf(url);
-  if (ofStore !== undefined) {
+  const { parseRedisUrl } = await import("../clients/redis/url.ts");
+  const { checkLibraryName } = await import("../clients/shared/options.ts");
+  const { LIBRARIES, loadLibrary } = await import("../clients/redis/wire.ts");
+  const { place, options } = parseRedisUrl(url);
+  if (options.prefix !== undefined) {
     throw new UsageError("prefix in a redis: URL is that of a store. Give --guard PREFIX instead.");
   }
-  const place = placeOf(address);
-  const library = await loadLibrary(name, place.kind);
+  const library = await loadLibrary(checkLibraryName(options.library, LIBRARIES), place.kind);
   const silent = `Redis at ${place.shown} gave no answer within ${LIMIT_MS} ms.`;
   const unchanged = `${silent} Nothing was changed.`;
   const connecting = library.connect({ place, connectMs: LIMIT_MS, tls: undefined });

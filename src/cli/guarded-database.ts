@@ -1,7 +1,7 @@
 // The database whose tables `tenure guard` protects, PostgreSQL or SQLite, behind one small interface.
 
 import { existsSync } from "node:fs";
-import { mistakeIn } from "../clients/shared/url-mistakes.ts";
+import { findUrlMistake } from "../clients/shared/url-mistakes.ts";
 import { redacted } from "../core/redaction.ts";
 import type { PostgresTarget, ProtectedTable } from "../guards/postgres/index.ts";
 import type { Options } from "./arguments.ts";
@@ -32,7 +32,7 @@ const BUSY_MS = 5_000;
 /** --database, else TENURE_DATABASE. */
 export function databaseUrl(options: Options): { readonly url: string; readonly scheme: string } {
   const url = options.text("database") ?? process.env.TENURE_DATABASE ?? "";
-  const mistake = url === "" ? undefined : mistakeIn(url);
+  const mistake = url === "" ? undefined : findUrlMistake(url);
   if (mistake !== undefined) throw new UsageError(`--database is a URL. ${mistake}`);
   return { url, scheme: /^([a-z+]+):/i.exec(url)?.[1]?.toLowerCase() ?? "" };
 }
@@ -41,7 +41,7 @@ export async function openDatabase(options: Options): Promise<GuardedDatabase> {
   const { url, scheme } = databaseUrl(options);
   const guard = options.text("guard");
   if (scheme === "postgres" || scheme === "postgresql") return openPostgres(url, guard);
-  if (scheme === "sqlite") return openSqlite(url.slice("sqlite:".length), guard);
+  if (scheme === "sqlite") return openSqlite(url, guard);
   throw new UsageError(
     url === ""
       ? "Which database? Give --database postgres://user@host/app or sqlite:./app.db, or set TENURE_DATABASE."
@@ -53,8 +53,8 @@ async function openPostgres(url: string, schema: string | undefined): Promise<Gu
   const { postgresGuard, protectedTables, protectTable, resetHighest, unprotectTable } =
     await import("../guards/postgres/index.ts");
   const { loadLibrary } = await import("../clients/postgres/open-link.ts");
-  const { oneHostUrlOf } = await import("../clients/postgres/url.ts");
-  const only = oneHostUrlOf(url, "--database");
+  const { parseConnectionUrl } = await import("../clients/postgres/url.ts");
+  const only = parseConnectionUrl(url, "--database");
   const loaded = await loadLibrary();
   let target: PostgresTarget;
   let end: () => Promise<void>;
@@ -85,15 +85,15 @@ async function openPostgres(url: string, schema: string | undefined): Promise<Gu
   };
 }
 
-async function openSqlite(rest: string, table: string | undefined): Promise<GuardedDatabase> {
+async function openSqlite(url: string, table: string | undefined): Promise<GuardedDatabase> {
   quietExperiments();
   const { protectedTables, protectTable, resetHighest, unprotectTable } = await import(
     "../guards/sqlite/index.ts"
   );
   const { readHighest } = await import("../guards/sqlite/reset.ts");
   const { loadDriver, sqliteCode } = await import("../clients/sqlite/driver.ts");
-  const { sqliteOptionsOf } = await import("../stores/sqlite/url.ts");
-  const { file } = sqliteOptionsOf(rest);
+  const { parseSqliteUrl } = await import("../clients/sqlite/url.ts");
+  const { file } = parseSqliteUrl(url);
   // Opening a file that is not there would make one.
   if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)}.`);
   const driver = await loadDriver();

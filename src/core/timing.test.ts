@@ -45,7 +45,7 @@ function shortfalls(timing: Timing): { safety: number; availability: number } {
   };
 }
 
-function faultOf(plan: () => unknown): TimingError | undefined {
+function findFault(plan: () => unknown): TimingError | undefined {
   try {
     plan();
     return undefined;
@@ -60,7 +60,7 @@ describe("the two inequalities", () => {
     fc.assert(
       fc.property(fc.oneof(anyTiming, validTiming), (timing) => {
         const { safety, availability } = shortfalls(timing);
-        const fault = faultOf(() => planTiming(timing));
+        const fault = findFault(() => planTiming(timing));
         expect(fault === undefined).toBe(safety <= 0 && availability <= 0);
       }),
       { numRuns: 1_000 },
@@ -70,7 +70,7 @@ describe("the two inequalities", () => {
   test("a refusal names the broken inequality, safety first, and by how much it is broken", () => {
     fc.assert(
       fc.property(anyTiming, (timing) => {
-        const fault = faultOf(() => checkTiming(timing));
+        const fault = findFault(() => checkTiming(timing));
         if (fault === undefined) return;
         const { safety, availability } = shortfalls(timing);
         const broken = safety > 0 ? "safety" : "availability";
@@ -89,20 +89,20 @@ describe("the two inequalities", () => {
   test("the mend makes the five numbers valid, and one millisecond less of it does not", () => {
     fc.assert(
       fc.property(anyTiming, (timing) => {
-        const mend = faultOf(() => checkTiming(timing))?.mend;
+        const mend = findFault(() => checkTiming(timing))?.mend;
         if (mend === undefined) return;
         const mended = { ...timing, ...mend };
         expect(checkTiming(mended)).toEqual(mended);
         if (mend.marginMs !== undefined) {
           const less = { ...mended, marginMs: mended.marginMs - 1 };
-          expect(faultOf(() => checkTiming(less))?.inequality).toBe("safety");
+          expect(findFault(() => checkTiming(less))?.inequality).toBe("safety");
         }
         const less =
           mend.ttlMs !== undefined
             ? { ...mended, ttlMs: mended.ttlMs - 1 }
             : { ...mended, renewEveryMs: mended.renewEveryMs + 1 };
         if (mend.ttlMs !== undefined || mend.renewEveryMs !== undefined) {
-          expect(faultOf(() => checkTiming(less))?.inequality).toBe("availability");
+          expect(findFault(() => checkTiming(less))?.inequality).toBe("availability");
         }
       }),
       { numRuns: 1_000 },
@@ -112,7 +112,7 @@ describe("the two inequalities", () => {
   test("a mend never lowers the margin or the ttl, and never renews less often", () => {
     fc.assert(
       fc.property(anyTiming, (timing) => {
-        const mended = { ...timing, ...faultOf(() => checkTiming(timing))?.mend };
+        const mended = { ...timing, ...findFault(() => checkTiming(timing))?.mend };
         expect(mended.marginMs).toBeGreaterThanOrEqual(timing.marginMs);
         expect(mended.ttlMs).toBeGreaterThanOrEqual(timing.ttlMs);
         expect(mended.renewEveryMs).toBeLessThanOrEqual(timing.renewEveryMs);
@@ -153,7 +153,7 @@ describe("what a caller leaves out", () => {
       { ttlMs: 1_000, clockErrorMs: 10 },
       { ttlMs: 1_000, roundTripMs: 50 },
     ]) {
-      const fault = faultOf(() => planTiming(asked));
+      const fault = findFault(() => planTiming(asked));
       expect(fault).toMatchObject({
         inequality: "explicit-bounds",
         shortByMs: 3_000 - asked.ttlMs,
@@ -167,9 +167,9 @@ describe("what a caller leaves out", () => {
   test("the mend of any refusal, added to what the caller wrote, is accepted", () => {
     fc.assert(
       fc.property(anyOptions, (asked) => {
-        const fault = faultOf(() => planTiming(asked));
+        const fault = findFault(() => planTiming(asked));
         if (fault === undefined) return;
-        const again = faultOf(() => planTiming({ ...asked, ...fault.mend }));
+        const again = findFault(() => planTiming({ ...asked, ...fault.mend }));
         expect(again?.message).toBeUndefined();
       }),
       {
@@ -184,7 +184,7 @@ describe("what a caller leaves out", () => {
 
   test("a mend never asks for a ttl that would be refused as too long", () => {
     const asked = { ttlMs: TTL_MAX_MS, roundTripMs: TTL_MAX_MS / 2, renewEveryMs: 1_000 };
-    const fault = faultOf(() => planTiming(asked));
+    const fault = findFault(() => planTiming(asked));
     expect(fault?.mend.ttlMs ?? 0).toBeLessThanOrEqual(TTL_MAX_MS);
   });
 });

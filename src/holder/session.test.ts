@@ -142,7 +142,12 @@ describe("idle sessions", () => {
 test("sessions that have ended are dropped, however many timings were used", async () => {
   const clock = new ManualClock();
   const random = manualRandom();
-  const store = await memoryStore()({ clock, hostClock: clock.hostClock, random });
+  const store = await memoryStore()({
+    clock,
+    hostClock: clock.hostClock,
+    random,
+    warn: () => undefined,
+  });
   const sessions = new Sessions({ store, clock, random, holderId: "one", keepAlive: false });
   const timings = Array.from({ length: 50 }, (_, index) => planTiming({ ttlMs: 9_000 + index }));
   for (const timing of timings) await sessions.live(timing);
@@ -209,7 +214,12 @@ describe("timers", () => {
     async (keepAlive) => {
       const clock = new RecordingClock();
       const random = manualRandom();
-      const store = await memoryStore()({ clock, hostClock: clock.hostClock, random });
+      const store = await memoryStore()({
+        clock,
+        hostClock: clock.hostClock,
+        random,
+        warn: () => undefined,
+      });
       const tenure = new Leases({
         store,
         clock,

@@ -11,6 +11,7 @@ export interface SystemParts {
   readonly clock: Clock;
   readonly hostClock: HostClock;
   readonly random: Random;
+  warn(message: string): void;
 }
 
 let parts: SystemParts | undefined;
@@ -23,7 +24,7 @@ export function systemParts(): SystemParts {
       wallMs: () => Date.now(),
       hostClock,
     });
-    parts = { clock, hostClock, random: systemRandom };
+    parts = { clock, hostClock, random: systemRandom, warn: warnOnce };
   }
   return parts;
 }
@@ -35,6 +36,19 @@ export function defaultHolderId(): string {
 
 /** Failures that no caller waits for become warnings of the process: seen by default, and not the end of it. */
 export function warn(message: string, error?: unknown): void {
-  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error ?? "");
-  process.emitWarning(message, { type: "TenureWarning", detail });
+  const type = "TenureWarning";
+  if (error === undefined) process.emitWarning(message, { type });
+  else {
+    const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    process.emitWarning(message, { type, detail });
+  }
+}
+
+const warned = new Set<string>();
+
+/** A process that opens the same store many times warns about its server once. */
+function warnOnce(message: string): void {
+  if (warned.has(message)) return;
+  warned.add(message);
+  warn(message);
 }

@@ -1,12 +1,12 @@
-// The conformance suite for guards: what every guard must do (S2), as tests with the invariants' numbers in their
-// names. Run it on a guard of your own with the test runner that you use.
+// The conformance suite for guards: tests of what every guard must do (S2). Their names begin with
+// the number of the invariant. It runs on any guard and with any test runner.
 
 import { GuardBench, type GuardTopic, type GuardUnderTest } from "./guard-suite/harness.ts";
 import { order } from "./guard-suite/order.ts";
 import { sources } from "./guard-suite/sources.ts";
 import type { Runner } from "./store-suite/harness.ts";
 
-/** Declares all tests. A test that the guard cannot take part in is skipped with a reason, never passed in silence. */
+/** Declares all tests. A test that does not apply to the guard is skipped with a reason. */
 export function guardSuite(runner: Runner, subject: GuardUnderTest): void {
   const topics: Record<string, GuardTopic> = { order, sources };
   runner.describe(`the ${subject.name} guard keeps the rule`, () => {

@@ -1,4 +1,5 @@
-// For authors of stores and guards, and for tests without waiting: the conformance suites and a clock that stands still.
+// The public entry `tenure/testing`: conformance suites for authors of stores and guards, and a
+// clock that tests move by hand.
 
 export type { GuardHarness, GuardInSuite, GuardUnderTest } from "./guard-suite/harness.ts";
 export { guardSuite } from "./guard-suite.ts";

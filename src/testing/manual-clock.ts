@@ -1,5 +1,5 @@
-// A clock that stands still until a test moves it. Timers fire in order, promises get their turn between two of them,
-// and a jump is one call: no test has to sleep.
+// A clock that a test moves by hand, so that no test has to sleep. Timers fire in order, and
+// pending promises settle between two timers.
 
 import type { Clock, ClockJump, HostClock, Random, Timer } from "../async/clock.ts";
 
@@ -9,6 +9,7 @@ interface Pending {
   readonly callback: () => void;
 }
 
+/** A clock for tests. It stands still until `advance`, `stall` or `jump` is called. */
 export class ManualClock implements Clock {
   readonly hostClock: HostClock;
   #now = 1_000;
@@ -44,12 +45,12 @@ export class ManualClock implements Clock {
     return () => this.#listeners.delete(listener);
   }
 
-  /** How many timers wait: a test can see that nothing is left running. */
+  /** The number of pending timers, to check that none is left running. */
   get timers(): number {
     return this.#pending.size;
   }
 
-  /** Moves time on, firing what falls due on the way, and lets promises settle after each step. */
+  /** Moves time forward and fires the timers that are due. Promises settle after each timer. */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms;
     await settle();
@@ -64,14 +65,17 @@ export class ManualClock implements Clock {
     this.#now = Math.max(this.#now, until);
   }
 
-  /** Time passes and nothing runs: a stopped process or a blocked event loop. Timers fire at the next `advance`. */
+  /**
+   * Moves time forward without running anything, like a stopped process or a blocked event loop.
+   * Timers that are due fire at the next `advance`.
+   */
   stall(ms: number): void {
     this.#now += ms;
   }
 
   /**
-   * Reports a jump, which the monotonic clock does not show. `certain`: the machine was suspended. `possible`: only the wall
-   * clock moved forward, as after a pause of the whole machine.
+   * Reports a jump, which the monotonic clock does not show. `certain`: the machine was suspended.
+   * `possible`: only the wall clock moved forward, as after a pause of the whole machine.
    */
   jump(jump: ClockJump = "certain"): void {
     for (const listener of [...this.#listeners]) listener(jump);
@@ -92,13 +96,13 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Repeatable chance: always the middle, and ids that count. */
+/** Deterministic randomness: `next` is always 0.5, and ids count up. */
 export function manualRandom(): Random {
   let ids = 0;
   return { next: () => 0.5, id: () => (++ids).toString(16).padStart(32, "0") };
 }
 
-/** Long enough for every chain of promises in the library; nothing here waits for the outside. */
+/** Enough turns for every chain of promises in the library that waits for no I/O. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
 }

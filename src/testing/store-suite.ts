@@ -1,5 +1,5 @@
-// The conformance suite for stores: what every store must do, as tests with the invariants' numbers in their names. Run
-// it on a store of your own with the test runner that you use.
+// The conformance suite for stores: tests of what every store must do. Their names begin with the
+// number of the invariant. It runs on any store and with any test runner.
 
 import { ambiguity, durability } from "./store-suite/durability.ts";
 import { tokensAfter } from "./store-suite/eras.ts";
@@ -13,7 +13,7 @@ import { order, waiting } from "./store-suite/waiting.ts";
 
 type Topic = Record<string, (bench: Bench, skip: (reason: string) => never) => Promise<void>>;
 
-/** Declares all tests. A test that the store cannot take part in is skipped with a reason, never passed in silence. */
+/** Declares all tests. A test that does not apply to the store is skipped with a reason. */
 export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
   const topics: Record<string, Topic> = {
     grants,
@@ -29,32 +29,33 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
     for (const [topic, tests] of Object.entries(topics)) declare(runner, subject, topic, tests);
     if (subject.guarantees.fifo) declare(runner, subject, "order", order);
     declare(runner, subject, "eras", eras(subject));
-    runner.test("says of itself what the suite was told", async () => {
+    runner.test("the guarantees of the store are those given to the suite", async () => {
       await withBench(subject, async (bench) => {
         const { guarantees } = await bench.store();
         for (const name of ["fifo", "durable"] as const) {
           if (guarantees[name] !== subject.guarantees[name])
-            throw new Error(`guarantees.${name} differs`);
+            throw new Error(`guarantees.${name} of the store is not what the suite was given`);
         }
       });
     });
   });
 }
 
-/** One test for each way in which the backend can forget. */
+/** One test for each way in which the backend can lose its data. */
 function eras({ forgets = [] }: StoreUnderTest): Topic {
   const tests = forgets.map((way): [string, Topic[string]] => [
-    `S1: tokens go up after ${way}, holders learn what is gone, and waiters are served`,
+    `S1: after ${way}, tokens increase, holders learn of lost leases, and waiters are served`,
     async (bench) => {
       const prepare = bench.harness.forgetting?.[way];
-      if (prepare === undefined) throw new Error(`The harness has no way to forget: ${way}.`);
+      if (prepare === undefined)
+        throw new Error(`The harness has no entry in \`forgetting\` for: ${way}.`);
       await tokensAfter(bench, prepare);
     },
   ]);
   if (tests.length > 0) return Object.fromEntries(tests);
   return {
-    "S1: tokens go up after the backend has forgotten": async (_bench, skip) =>
-      skip("this backend counts in its consensus log, and cannot be made to forget"),
+    "S1: tokens increase after the backend has lost its data": async (_bench, skip) =>
+      skip("the suite was given no way to make this backend lose its data"),
   };
 }
 

@@ -2,17 +2,17 @@
 // with what to write instead, and a password in it is never shown; one that can be meant is read as
 // its parts. Method: connect() and the readers of URLs.
 import { describe, expect, test } from "vitest";
-import { hostUrlsOf } from "../../src/clients/postgres/url.ts";
-import { placeOf, redisOptionsOf } from "../../src/clients/redis/url.ts";
+import { parsePostgresUrl } from "../../src/clients/postgres/url.ts";
+import { parseRedisUrl } from "../../src/clients/redis/url.ts";
 import { connect } from "../../src/connect.ts";
 
 const bad: [string, string, RegExp][] = [
   ["hosts of no kind", "redis://u:secret@a,b", /cluster=1.*redis\+sentinel:\/\/a,b\/master/],
-  ["a Sentinel without a master", "redis+sentinel://:secret@a:26379", /names the master behind/],
+  ["a Sentinel without a master", "redis+sentinel://:secret@a:26379", /names the master after/],
   [
     "an unknown setting",
     "redis://:secret@a?prefx=x",
-    /unknown setting; known are cluster\. .*prefix/,
+    /unknown setting "prefx"\. Did you mean prefix/,
   ],
   ["an odd library", "redis://:secret@a?library=x", /"ioredis" or "redis"/],
   ["no host", "redis:", /two slashes.*redis:\/\//],
@@ -36,7 +36,7 @@ describe("an address", () => {
 
   test("of Sentinels has hosts, ports, master, database and two logins", () => {
     const url = "rediss+sentinel://me:p%40ss@a,[::1]:7/main/3?sentinel-password=other";
-    expect(placeOf(url)).toEqual({
+    expect(parseRedisUrl(url).place).toEqual({
       ...{ kind: "sentinel", isTls: true, shown: "a,[::1]:7/main/3", master: "main", db: 3 },
       hosts: [
         { host: "a", port: 26379 },
@@ -48,9 +48,9 @@ describe("an address", () => {
   });
 
   test("of a cluster has hosts, and our own settings apart from it", () => {
-    const options = redisOptionsOf("redis://:pw@a:1,b?cluster=1&prefix=x&replicas=0");
+    const { place, options } = parseRedisUrl("redis://:pw@a:1,b?cluster=1&prefix=x&replicas=0");
     expect(options).toMatchObject({ prefix: "x", replicas: 0, library: undefined });
-    expect(placeOf(options.url)).toMatchObject({
+    expect(place).toMatchObject({
       ...{ kind: "cluster", isTls: false, login: { password: "pw" }, shown: "a:1,b" },
       hosts: [
         { host: "a", port: 1 },
@@ -60,8 +60,8 @@ describe("an address", () => {
   });
 
   test("of one Redis has host, port, database and login", () => {
-    const { url } = redisOptionsOf("redis://me:p%2Fw@a:1/2?library=redis");
-    expect(placeOf(url)).toEqual({
+    const { place } = parseRedisUrl("redis://me:p%2Fw@a:1/2?library=redis");
+    expect(place).toEqual({
       ...{ kind: "server", isTls: false, at: { host: "a", port: 1 }, db: 2, shown: "a:1/2" },
       login: { username: "me", password: "p/w" },
     });
@@ -69,7 +69,7 @@ describe("an address", () => {
 
   test("of several PostgreSQL hosts is one URL for each, with the settings of all", () => {
     const url = "postgres://u:p@a:1,b/app?sslmode=require&target_session_attrs=read-write";
-    const urls = hostUrlsOf(url);
+    const urls = parsePostgresUrl(url).hosts;
     expect(urls).toEqual([
       { url: "postgres://u:p@a:1/app?sslmode=require", address: "a:1/app" },
       { url: "postgres://u:p@b/app?sslmode=require", address: "b:5432/app" },
@@ -82,6 +82,6 @@ describe("an address", () => {
     ["postgres://u:a b%2F'%40@[::1]:7", "postgres://u:a%20b%2F'%40@[::1]:7", "[::1]:7"],
     ["PostgreSQL://u@h/a b%40c", "postgresql://u@h/a%20b@c", "h:5432/a%20b@c"],
   ])("of one PostgreSQL host, %s, is written for the client library", (text, url, address) => {
-    expect(hostUrlsOf(text)).toEqual([{ url, address }]);
+    expect(parsePostgresUrl(text).hosts).toEqual([{ url, address }]);
   });
 });

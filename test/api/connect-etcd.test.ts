@@ -2,7 +2,7 @@
 // to change, before anything is connected. Method: through connect() where it must fail, through
 // the parser where it must not.
 import { describe, expect, test } from "vitest";
-import { etcdOptionsOf } from "../../src/clients/etcd/url.ts";
+import { parseEtcdUrl } from "../../src/clients/etcd/url.ts";
 import { connect } from "../../src/connect.ts";
 
 describe("a bad etcd: URL", () => {
@@ -10,8 +10,12 @@ describe("a bad etcd: URL", () => {
     ["no host", "etcd://", /host 1 is not a host name/],
     ["no host but a path", "etcd:///p", /host 1 is not a host name/],
     ["a bad port", "etcd://a:1,b:x/p", /host 2 is not a host name/],
-    ["an unknown setting", "etcd://a?prefix=p", /unknown setting.*prefix is the path/],
-    ["a user alone", "etcd://root@a:2379", /belong together: etcd:\/\/user:password@host/],
+    ["an unknown setting", "etcd://a?prefx=p", /unknown setting.*Did you mean prefix/],
+    [
+      "a user alone",
+      "etcd://root@a:2379",
+      /user and password together: etcd:\/\/user:password@host/,
+    ],
     ["a bad escape", "etcd://a:%zz@b", /"%" in its user or password.*%25/],
     ["a bad prefix", "etcd://a/x%20y", /`prefix` must be 1 to 128/],
     ["a bad limit", "etcd://a/?connect-ms=soon", /`connectMs` must be a number/],
@@ -33,13 +37,16 @@ describe("a bad etcd: URL", () => {
 
 describe("a good etcd: URL", () => {
   test.each([
-    ["etcd://a", { endpoints: ["a"] }],
-    ["etcd://a:1,b:2,[::1]:3/p/q", { endpoints: ["a:1", "b:2", "[::1]:3"], prefix: "p/q" }],
-    ["etcds://a/?connect-ms=700", { endpoints: ["a"], tls: {}, connectMs: 700 }],
-    ["etcds://a?servername=b", { endpoints: ["a"], tls: { servername: "b" } }],
-    ["etcd://u%3A:p%40:@a", { endpoints: ["a"], username: "u:", password: "p@:" }],
-    ["ETCD://u:p%40w@a", { endpoints: ["a"], username: "u", password: "p@w" }],
-  ])("%s", (url, options) => {
-    expect(etcdOptionsOf(url)).toEqual(options);
+    ["etcd://a", { hosts: ["a:2379"] }],
+    ["etcd://a:1,b:2,[::1]:3/p/q", { hosts: ["a:1", "b:2", "::1:3"], prefix: "p/q" }],
+    ["etcd://a?prefix=p/q", { hosts: ["a:2379"], prefix: "p/q" }],
+    ["etcds://a/?connect-ms=700", { hosts: ["a:2379"], isTls: true, connectMs: 700 }],
+    ["etcds://a?servername=b", { hosts: ["a:2379"], isTls: true, tls: { servername: "b" } }],
+    ["etcd://u%3A:p%40:@a", { hosts: ["a:2379"], username: "u:", password: "p@:" }],
+    ["ETCD://u:p%40w@a", { hosts: ["a:2379"], username: "u", password: "p@w" }],
+  ])("%s", (url, expected) => {
+    const { hosts, isTls, options } = parseEtcdUrl(url);
+    const named = hosts.map(({ host, port }) => `${host}:${port}`);
+    expect({ ...options, hosts: named, isTls }).toEqual({ isTls: false, ...expected });
   });
 });

@@ -88,12 +88,12 @@ const leases: readonly Case[] = [
 ];
 
 const stores: readonly Case[] = [
-  ["sqliteStore()", { file: "x.db", drivr: 1 }, "driver", sqliteStore],
-  ["postgresStore()", { url: "postgres://h/d", scheme: "x" }, "schema", postgresStore],
-  ["migrationSql()", { scheme: "x" }, "schema", migrationSql],
+  ["sqliteStore()", { file: "x.db", libary: 1 }, "library", sqliteStore],
+  ["postgresStore()", { url: "postgres://h/d", prefx: "x" }, "prefix", postgresStore],
+  ["migrationSql()", { prefx: "x" }, "prefix", migrationSql],
   ["redisStore()", { url: "redis://h", prefx: "x" }, "prefix", redisStore],
-  ["etcdStore()", { endpoints: ["h:1"], prefx: "x" }, "prefix", etcdStore],
-  ["zookeeperStore()", { hosts: "h", rot: "/x" }, "root", zookeeperStore],
+  ["etcdStore()", { url: "etcd://h", prefx: "x" }, "prefix", etcdStore],
+  ["zookeeperStore()", { url: "zookeeper://h", prefx: "/x" }, "prefix", zookeeperStore],
 ];
 
 const ledgerFile = join(tmpdir(), "tenure-options-never-written");
@@ -152,9 +152,9 @@ const guards: readonly Case[] = [
   ["set()", { ttl: 1 }, "ttlMs", (o) => redisGuard(client).set(source, "k", "v", o)],
   ["script()", { key: [] }, "keys", (o) => redisGuard(client).script(source, "return 1", o)],
   ["etcdGuard()", { limit: 1 }, "limitMs", (o) => etcdGuard("etcd://h:1", o)],
-  ["etcdGuard()", { endpoints: ["h:1"], prefx: "x" }, "prefix", (o) => etcdGuard(o)],
+  ["etcdGuard()", { url: "etcd://h", prefx: "x" }, "prefix", (o) => etcdGuard(o)],
   ["zookeeperGuard()", { limit: 1 }, "limitMs", (o) => zookeeperGuard("zookeeper://h:1", o)],
-  ["zookeeperGuard()", { hosts: "h", rot: "/x" }, "root", (o) => zookeeperGuard(o)],
+  ["zookeeperGuard()", { url: "zookeeper://h", prefx: "/x" }, "prefix", (o) => zookeeperGuard(o)],
   ["fileGuard()", { wait: 1 }, "waitMs", (o) => fileGuard(ledgerFile, o)],
   ["httpGuard()", { guard: memoryGuard(), resource: "x", signdBy: 1 }, "signedBy", httpGuard],
   ["fencedFetch()", { sing: 1 }, "sign", (o) => fencedFetch(fetch, o)],

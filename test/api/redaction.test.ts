@@ -69,7 +69,12 @@ describe("a URL that does not parse is not repeated", () => {
     ["a login after the host", `zookeeper://${HOST}@u:${SECRET}`, /not a host name.*"@"/],
     ["a login after the host", `postgres://${HOST}@u:${SECRET}/app`, /not a host name.*"@"/],
     ["a bad port", `redis://u:${SECRET}@h:99999`, /not a host name/],
-    ["a part of a setting", `redis+sentinel://h/m?sentinel-password=a&${SECRET}`, /known are/],
+    [
+      "a part of a setting",
+      `redis+sentinel://h/m?sentinel-password=a&${SECRET}`,
+      /contains "&".*%26/,
+    ],
+    ["a part of a setting", `redis+sentinel://h/m?sentinel-password=a&${SECRET}=b`, /known are/],
     ["a part of a setting", `postgres://h/app?password=a&${SECRET}`, /contains "&".*%26/],
     ["a secret as path", `redis://u:${SECRET}@${HOST}/${SECRET}`, /number of a database/],
     ["a key instead of its file", `etcds://${HOST}?key=${SECRET}`, /`key`.*cannot be read/],
@@ -121,15 +126,17 @@ describe("a wrong kind of client is not repeated", () => {
   const stranger = <T>(value: unknown): T => value as T;
 
   test.each<[string, () => unknown, RegExp]>([
-    ["text as pool", () => postgresStore({ pool: stranger(url) }), /Pool .*Client of pg as `pool`/],
-    ["Knex's pool", () => postgresStore({ pool: stranger(tarn) }), /as `pool`.*Knex/],
     [
-      "null as pool",
-      () => postgresStore({ pool: stranger(null) }),
-      /Pool .*Client of pg as `pool`/,
+      "text as client",
+      () => postgresStore({ client: stranger(url) }),
+      /`client` a Pool .*Client of pg/,
     ],
-    ["text as sql", () => postgresStore({ sql: stranger(url) }), /postgres\.js as `sql`/],
-    ["a pool as sql", () => postgresStore({ sql: stranger(tarn) }), /postgres\.js as `sql`/],
+    ["Knex's pool", () => postgresStore({ client: stranger(tarn) }), /as `client`.*Knex/],
+    [
+      "null as client",
+      () => postgresStore({ client: stranger(null) }),
+      /`client` a Pool .*Client of pg/,
+    ],
     ["a URL object", () => postgresStore({ url: stranger(new URL(url)) }), /URL object.*url\.href/],
     [
       "a listening URL",
@@ -138,14 +145,29 @@ describe("a wrong kind of client is not repeated", () => {
     ],
     ["text as Redis client", () => opened(redisStore({ client: stranger(url) })), /ioredis/],
     ["a URL object for Redis", () => redisStore({ url: stranger(new URL(url)) }), /url\.href/],
-    ["text as endpoints", () => etcdStore({ endpoints: stranger(url) }), /`endpoints`/],
+    ["a foreign URL for etcd", () => etcdStore({ url }), /begins with etcd:/],
     [
-      "a URL as endpoint",
-      () => etcdStore({ endpoints: [`u:${SECRET}@h`] }),
-      /Endpoint 1.*password/,
+      "a URL as host of etcd",
+      () => etcdStore({ url: `etcd://h1,u:${SECRET}` }),
+      /host 2 is not a host name/,
     ],
-    ["text as transport", () => etcdStore({ transport: stranger(url) }), /transport/],
-    ["a URL as host", () => zookeeperStore({ hosts: `h1,u:${SECRET}@h2` }), /Host 2/],
+    ["text as client of etcd", () => etcdStore({ client: stranger(url) }), /`client`/],
+    ["a foreign URL for ZooKeeper", () => zookeeperStore({ url }), /begins with zookeeper:/],
+    [
+      "a URL as host of ZooKeeper",
+      () => zookeeperStore({ url: `zookeeper://h1,u:${SECRET}` }),
+      /host 2 is not a host name/,
+    ],
+    [
+      "an empty user",
+      () => etcdStore({ url: "etcd://h", username: "", password: SECRET }),
+      /`username` must be text/,
+    ],
+    [
+      "a password that is not text",
+      () => redisStore({ url: "redis://h", password: stranger([SECRET]) }),
+      /`password` must be text/,
+    ],
     ["text for the guard", () => postgresGuard(stranger<PostgresTarget>(url)), /postgresGuard/],
     ["text for the guard", () => redisGuard(stranger(url)), /redisGuard/],
     ["a bad URL for the guard", () => etcdGuard(`"etcd://u:${SECRET}@h"`), /quotation mark/],
@@ -177,11 +199,14 @@ describe("a foreign error is attached without its secrets", () => {
     rejected(Object.assign(new Error(`tunnel ${url}`), { options: { password: SECRET } }));
 
   test.each<[string, () => unknown]>([
-    ["a pool of the user's own", () => connect(postgresStore({ pool }))],
+    ["a pool of the user's own", () => connect(postgresStore({ client: pool }))],
     ["a pool given to the guard", () => postgresGuard(pool).highest("r")],
-    ["a channel to etcd", () => connect(etcdStore({ transport }))],
-    ["a channel given to the guard", () => etcdGuard({ transport }).highest("r")],
-    ["a tunnel to ZooKeeper", () => connect(zookeeperStore({ hosts: "h", connect: dial }))],
+    ["a channel to etcd", () => connect(etcdStore({ client: transport }))],
+    ["a channel given to the guard", () => etcdGuard({ client: transport }).highest("r")],
+    [
+      "a tunnel to ZooKeeper",
+      () => connect(zookeeperStore({ url: "zookeeper://h", connect: dial })),
+    ],
   ])("%s", async (_, call) => {
     const error = await errorOf(call);
     expect(isTenureError(error)).toBe(true);

@@ -34,7 +34,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 test("a missing driver is to be installed where the bundle runs, and then the bundle finds it", async () => {
   const drivers = [
     ["redis://127.0.0.1:1", "ioredis", "redisStore({ client })"],
-    ["postgres://u@127.0.0.1:1/app", "pg", "postgresStore({ pool })"],
+    ["postgres://u@127.0.0.1:1/app", "pg", "postgresStore({ client })"],
   ] as const;
   for (const [url, name, own] of drivers) {
     const { stdout: before } = await run(process.execPath, [program, url]);

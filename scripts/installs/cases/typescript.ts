@@ -52,9 +52,9 @@ redisStore({ client: createClient6() });
 redisGuard(createClient4());
 redisGuard(createClient5());
 redisGuard(createClient6());
-postgresStore({ pool: new pg.Pool() });
+postgresStore({ client: new pg.Pool() });
 postgresGuard(new pg.Pool());
-postgresStore({ sql: postgres() });
+postgresStore({ client: postgres() });
 postgresGuard(postgres());
 `;
 

@@ -50,7 +50,7 @@ const stores = {
       const clock = new ManualClock();
       const open = memoryStore(new MemoryBackend());
       return {
-        open: () => open({ clock, hostClock: clock.hostClock, random: manualRandom() }),
+        open: () => open({ ...parts, clock, hostClock: clock.hostClock, random: manualRandom() }),
         sleep: (ms) => clock.advance(ms),
         now: () => clock.now(),
         close: async () => undefined,
@@ -80,7 +80,7 @@ const stores = {
     ttlMs: 2_000,
     durable: true,
     create: async () => {
-      const open = postgresStore({ url, library, schema: `suite${process.pid}_${names++}` });
+      const open = postgresStore({ url, library, prefix: `suite${process.pid}_${names++}` });
       return { ...realTime, open: () => open(parts), close: async () => undefined };
     },
   },

@@ -11,7 +11,7 @@ async function ownClient() {
     const { default: pg } = await import("pg");
     const pool = new pg.Pool({ connectionString: url });
     return {
-      given: { pool },
+      given: { client: pool },
       target: pool,
       query: (text) => pool.query(text),
       end: () => pool.end(),
@@ -19,7 +19,12 @@ async function ownClient() {
   }
   const { default: postgres } = await import("postgres");
   const sql = postgres(url, { onnotice: () => undefined });
-  return { given: { sql }, target: sql, query: (text) => sql.unsafe(text), end: () => sql.end() };
+  return {
+    given: { client: sql },
+    target: sql,
+    query: (text) => sql.unsafe(text),
+    end: () => sql.end(),
+  };
 }
 
 async function leaseOver(store) {

@@ -5,7 +5,7 @@ import { connect } from "tenure";
 import { sqliteGuard } from "tenure/guards/sqlite";
 import { sqliteStore } from "tenure/stores/sqlite";
 
-const tenure = await connect(sqliteStore({ file: "./installs.db", driver: "better-sqlite3" }));
+const tenure = await connect(sqliteStore({ file: "./installs.db", library: "better-sqlite3" }));
 const database = new Database("./ledger.db");
 database.exec("CREATE TABLE ledger (value TEXT)");
 const guard = sqliteGuard(database);

@@ -21,7 +21,7 @@ export const etcdEngine: Engine = ({ schedule, network, trace, machine }) => {
     servers: [callee],
     open: (client) =>
       etcdStore({
-        transport: new SimulatedTransport({
+        client: new SimulatedTransport({
           schedule,
           network,
           trace,

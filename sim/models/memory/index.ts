@@ -17,6 +17,7 @@ export function memoryModel({ network, trace, machine }: Site, backend: MemoryBa
     clock: program.clock,
     hostClock: program.clocks.hostClock,
     random: program.chance,
+    warn: () => undefined,
   });
   const truth = new Truth(backend, trace, program.clocks);
   const serving = opened.then((store) => witnessed(store, truth));

@@ -8,7 +8,7 @@ import { simulatedPg } from "./library.ts";
 import { PgServer } from "./server.ts";
 import { SCHEMA } from "./statements.ts";
 
-const CONNECT_LIMIT_MS = 2_000;
+const CONNECT_MS = 2_000;
 const URL = "postgres://model/postgres";
 
 export const postgresEngine: Engine = (site) => {
@@ -20,10 +20,10 @@ export const postgresEngine: Engine = (site) => {
   return {
     servers: [callee],
     open: (client) => (parts) => {
-      const giveUpAt = parts.clock.now() + CONNECT_LIMIT_MS;
+      const giveUpAt = parts.clock.now() + CONNECT_MS;
       const link = linkFromUrl(simulatedPg({ schedule, network, trace, client, callee, server }), {
         ...{ url: URL, address: "the model of PostgreSQL" },
-        ...{ connectLimitMs: CONNECT_LIMIT_MS, listenUrl: undefined },
+        ...{ connectMs: CONNECT_MS, listenUrl: undefined },
       });
       return openOnLink(
         link,

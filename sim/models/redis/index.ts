@@ -1,10 +1,19 @@
 // Redis in the world: the real store for Redis and its real scripts, over a model of one server that keeps what it wrote,
 // except on days beyond the bounds (outage.ts).
 
-import { redisStore } from "../../../src/stores/redis/index.ts";
+import { namesOf } from "../../../src/stores/redis/names.ts";
+import { openOnWire } from "../../../src/stores/redis/open.ts";
 import type { Engine } from "../model.ts";
 import { RedisServer } from "./server.ts";
 import { simulatedWire } from "./wire.ts";
+
+const SETTINGS = {
+  place: undefined,
+  names: namesOf("tenure"),
+  replicas: 0,
+  connectMs: 2_000,
+  onWarning: undefined,
+};
 
 export const redisEngine: Engine = (site) => {
   const { schedule, network, trace, machine } = site;
@@ -18,10 +27,9 @@ export const redisEngine: Engine = (site) => {
   const onReturn = site.outage?.(callee, server) ?? restart;
   return {
     servers: [callee],
-    open: (client) =>
-      redisStore({
-        wire: () => simulatedWire({ schedule, network, trace, client, callee, server }),
-        connectMs: 2_000,
-      }),
+    open: (client) => (parts) =>
+      openOnWire(SETTINGS, parts, () =>
+        simulatedWire({ schedule, network, trace, client, callee, server }),
+      ),
   };
 };

@@ -46,7 +46,7 @@ function zookeeperModel(site: Site, first: Program, shape: Shape): ReturnType<En
       const memberOf = (host: string): Member =>
         members.find(({ program }) => program.name === host) ?? chance.pick(members);
       return zookeeperStore({
-        hosts: shape === "balanced" ? BALANCER : names,
+        url: `zookeeper://${shape === "balanced" ? BALANCER : names}`,
         connect: (host) => dial(network, client, memberOf(host)),
         tickMs: TICK_MS,
         connectMs: 2_000,

@@ -159,7 +159,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "the store tells nobody of a revocation",
     file: memory,
-    find: "    held.session.revoked.set(nameOf(request), { resource: request.resource, token: request.token });\n",
+    find: "    held.session.revoked.set(toKey(request), { resource: request.resource, token: request.token });\n",
     replace: "",
   },
 ];

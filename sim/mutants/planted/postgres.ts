@@ -35,13 +35,13 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
   {
     name: "postgres: the first in line does not look when it is told",
     file: "src/stores/postgres/waker.ts",
-    find: "if (place === 0) subscription.ring();",
+    find: "if (place === 0) subscription.notify();",
     replace: "if (place === 0) void subscription;",
     store: "postgres",
   },
   {
     name: "postgres: what a failover lost is not looked for",
-    file: "src/stores/shared/survivors.ts",
+    file: "src/stores/shared/era-tracker.ts",
     find: "filter(([, held]) => held.floor !== floor)",
     replace: "filter(([, held]) => held.floor === -floor)",
     store: "postgres",

@@ -79,7 +79,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "zookeeper: a tenth more than was granted",
-    file: "src/stores/zookeeper/index.ts",
+    file: "src/stores/zookeeper/store.ts",
     find: "ttlMs: session.link.timeoutMs, gone",
     replace: "ttlMs: 1.1 * session.link.timeoutMs, gone",
     store: "zookeeper",

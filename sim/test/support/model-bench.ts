@@ -41,7 +41,12 @@ export function modelBench(
     clients += 1;
     const program = machine(`client ${clients}`);
     const { clock, clocks } = program;
-    const parts = { clock, hostClock: clocks.hostClock, random: program.chance };
+    const parts = {
+      clock,
+      hostClock: clocks.hostClock,
+      random: program.chance,
+      warn: () => undefined,
+    };
     for (;;) {
       const opened = await model
         .open(program)(parts)

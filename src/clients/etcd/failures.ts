@@ -152,7 +152,7 @@ export function connectFailure(error: StoreUnavailableError, place: string): Ten
   const reason = String(code ?? "");
   if (isAboutTls(reason, said)) {
     return new StoreUnusableError(
-      `No TLS connection to etcd at ${place} (${said}). Use etcds:// where the server speaks TLS and etcd:// where it does not; certificates of your own go into etcdStore({ endpoints, tls: { ca, cert, key } }).`,
+      `No TLS connection to etcd at ${place} (${said}). Use etcds:// where the server speaks TLS and etcd:// where it does not; certificates of your own go into etcdStore({ url, tls: { ca, cert, key } }).`,
       { cause: error },
     );
   }

@@ -12,8 +12,17 @@ import { status, txn } from "./rpc.ts";
 
 const OLDEST = [3, 4] as const;
 
-export async function openMembers(settings: Settings, clock: Clock): Promise<Members> {
-  const { connectMs, login, onWarning } = settings;
+/** `warn` is used if the options have no `onWarning`. */
+export interface OpenParts {
+  readonly clock: Clock;
+  readonly warn: (text: string) => void;
+}
+
+export async function openMembers(
+  settings: Settings,
+  { clock, warn }: OpenParts,
+): Promise<Members> {
+  const { connectMs, login, onWarning = warn } = settings;
   const members = new Members(settings.transports(clock), login, clock);
   try {
     await within(clock, connectMs, members.place, prepare(members, settings));

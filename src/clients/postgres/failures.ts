@@ -71,7 +71,7 @@ const READINGS: Readonly<Record<string, Reading>> = {
   "42703": missing,
   "42501": unusable(
     ({ schema }, cause) =>
-      `PostgreSQL denied a permission: ${cause.message}. Let an owner run migrationSql({ schema: "${schema}", role }), ` +
+      `PostgreSQL denied a permission: ${cause.message}. Let an owner run migrationSql({ prefix: "${schema}", role }), ` +
       "which makes the schema and grants what the role needs.",
   ),
   "25006": unavailable(

@@ -3,7 +3,7 @@
 
 import type { Clock } from "../../async/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
-import { faultOf } from "../shared/libraries.ts";
+import { findFault } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import { linkFromHosts } from "./hosts.ts";
 import type { PgLink } from "./link.ts";
@@ -21,38 +21,33 @@ import {
   sqlFromUrl,
   sqlFromUser,
 } from "./postgresjs-link.ts";
-import { type HostUrl, hostUrlsOf } from "./url.ts";
+import type { HostUrl } from "./url.ts";
 
-export type LibraryName = "pg" | "postgres";
+/** In the order in which they are tried. */
+export const LIBRARIES = ["pg", "postgres"] as const;
+export type LibraryName = (typeof LIBRARIES)[number];
+
+/** A Pool or a connected Client of pg, or an instance of postgres.js. */
+export type PostgresClient = PgPool | PgClient | PostgresJs;
 
 export interface LinkOptions {
-  readonly url?: string | undefined;
-  readonly pool?: PgPool | PgClient | undefined;
-  readonly sql?: PostgresJs | undefined;
-  readonly library?: LibraryName | undefined;
+  readonly hosts: readonly HostUrl[];
+  readonly client: PostgresClient | undefined;
+  readonly library: LibraryName | undefined;
   readonly listenUrl: string | undefined;
-  readonly connectLimitMs: number;
+  readonly connectMs: number;
 }
 
 const INSTALL = { pg: "npm install pg@8", postgres: "npm install postgres@3" } as const;
 
 export async function openLink(options: LinkOptions, clock: Clock): Promise<PgLink> {
-  const { url, pool, sql, listenUrl, connectLimitMs } = options;
-  if (pool !== undefined) {
-    const library = listenUrl === undefined ? undefined : await loadPg();
-    return isPool(pool)
-      ? linkFromPool(pool, library, listenUrl)
-      : linkFromClient(pool, library, listenUrl);
-  }
-  if (sql !== undefined)
-    return sqlFromUser(sql, await loadPostgresJs().catch(() => undefined), listenUrl);
-  if (url === undefined) throw new InvalidArgumentError("postgresStore() needs url, pool or sql.");
-  const urls = hostUrlsOf(url);
+  const { hosts: urls, client, listenUrl, connectMs } = options;
+  if (client !== undefined) return linkFromUser(client, listenUrl);
   const loaded = await loadLibrary(options.library);
   // Each host gets its share of the time: a silent one must not use up that of the others.
-  const shareMs = connectLimitMs / urls.length;
+  const shareMs = connectMs / urls.length;
   const open = ({ url: target, address }: HostUrl): PgLink => {
-    const settings = { url: target, address, connectLimitMs: shareMs, listenUrl };
+    const settings = { url: target, address, connectMs: shareMs, listenUrl };
     return loaded.name === "pg"
       ? linkFromUrl(loaded.library, settings)
       : sqlFromUrl(loaded.library, settings);
@@ -61,6 +56,18 @@ export async function openLink(options: LinkOptions, clock: Clock): Promise<PgLi
   if (only !== undefined && others.length === 0) return open(only);
   const hosts = urls.map((host) => ({ address: host.address, open: () => open(host) }));
   return linkFromHosts(hosts, clock, shareMs);
+}
+
+async function linkFromUser(
+  client: PostgresClient,
+  listenUrl: string | undefined,
+): Promise<PgLink> {
+  if (isPostgresJs(client))
+    return sqlFromUser(client, await loadPostgresJs().catch(() => undefined), listenUrl);
+  const library = listenUrl === undefined ? undefined : await loadPg();
+  return isPool(client)
+    ? linkFromPool(client, library, listenUrl)
+    : linkFromClient(client, library, listenUrl);
 }
 
 function isPool(pool: unknown): pool is PgPool {
@@ -73,18 +80,17 @@ function isClient(client: unknown): client is PgClient {
   return typeof query === "function" && typeof on === "function";
 }
 
+function isPostgresJs(client: unknown): client is PostgresJs {
+  return typeof (client as Partial<PostgresJs> | null)?.unsafe === "function";
+}
+
 /** Does not show the value: it may be a URL with a password. */
-export function checkClients({ pool, sql }: { pool?: unknown; sql?: unknown }): void {
-  if (pool !== undefined && !isPool(pool) && !isClient(pool)) {
-    throw new InvalidArgumentError(
-      "postgresStore() takes a Pool or a connected Client of pg as `pool`. The pool inside Knex is not a Pool of pg: create one. Pass a URL as `url`.",
-    );
-  }
-  if (sql !== undefined && typeof (sql as Partial<PostgresJs> | null)?.unsafe !== "function") {
-    throw new InvalidArgumentError(
-      "postgresStore() takes an instance of postgres.js as `sql`. Pass a Pool of pg as `pool`, and a URL as `url`.",
-    );
-  }
+export function checkClient(client: unknown): void {
+  if (isPostgresJs(client) || isPool(client) || isClient(client)) return;
+  throw new InvalidArgumentError(
+    "postgresStore() takes as `client` a Pool or a connected Client of pg, or an instance of postgres.js. " +
+      "The pool inside Knex is not a Pool of pg: create one. Pass a URL as `url`.",
+  );
 }
 
 type Loaded =
@@ -93,7 +99,7 @@ type Loaded =
 
 /** The named one, or the first that is installed. */
 export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
-  const order: LibraryName[] = wanted === undefined ? ["pg", "postgres"] : [wanted];
+  const order: readonly LibraryName[] = wanted === undefined ? LIBRARIES : [wanted];
   const failures: unknown[] = [];
   for (const name of order) {
     try {
@@ -113,13 +119,13 @@ export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
     backend: "PostgreSQL",
     tried: order,
     install: `Run ${order.map((name) => `\`${INSTALL[name]}\``).join(" or ")}.`,
-    instead: "postgresStore({ pool })",
+    instead: "postgresStore({ client })",
     cause: failures[0],
   });
 }
 
 function refuseUnsupported(name: LibraryName): void {
-  const fault = faultOf(name);
+  const fault = findFault(name);
   if (fault !== undefined) throw new StoreUnusableError(fault);
 }
 

@@ -53,10 +53,10 @@ export interface PgLibrary {
 
 const POOL_MAX = 10;
 
-function settingsOf(url: string, connectLimitMs: number): Settings {
+function settingsOf(url: string, connectMs: number): Settings {
   return {
     connectionString: url,
-    connectionTimeoutMillis: connectLimitMs,
+    connectionTimeoutMillis: connectMs,
     // A process with nothing else to do may exit, whatever connections idle.
     allowExitOnIdle: true,
     application_name: "tenure",
@@ -67,9 +67,9 @@ function settingsOf(url: string, connectLimitMs: number): Settings {
 /** A pool of our own. */
 export function linkFromUrl(
   library: PgLibrary,
-  options: { url: string; address: string; connectLimitMs: number; listenUrl: string | undefined },
+  options: { url: string; address: string; connectMs: number; listenUrl: string | undefined },
 ): PgLink {
-  const settings = settingsOf(options.url, options.connectLimitMs);
+  const settings = settingsOf(options.url, options.connectMs);
   const newPool = (): OwnedPool => {
     const made = new library.Pool({ ...settings, max: POOL_MAX });
     // Idle connections may break; the next request opens another one.
@@ -88,7 +88,7 @@ export function linkFromUrl(
   let pool = newPool();
   let answers = 0;
   const names = new StatementNames();
-  const ear = settingsOf(options.listenUrl ?? options.url, options.connectLimitMs);
+  const ear = settingsOf(options.listenUrl ?? options.url, options.connectMs);
   return {
     library: "pg",
     address: options.address,

@@ -26,14 +26,14 @@ const POOL_MAX = 10;
 
 export function sqlFromUrl(
   library: PostgresJsLibrary,
-  options: { url: string; address: string; connectLimitMs: number; listenUrl: string | undefined },
+  options: { url: string; address: string; connectMs: number; listenUrl: string | undefined },
 ): PgLink {
   const settings = {
     max: POOL_MAX,
     // No pipelining: a request behind one that hangs would hang too.
     max_pipeline: 0,
     idle_timeout: IDLE_TIMEOUT_S,
-    connect_timeout: options.connectLimitMs / 1000,
+    connect_timeout: options.connectMs / 1000,
     fetch_types: false,
     onnotice: () => undefined,
     connection: { application_name: "tenure" },

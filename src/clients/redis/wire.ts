@@ -2,7 +2,7 @@
 // user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
 
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
-import { faultOf } from "../shared/libraries.ts";
+import { findFault } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 import type { Place } from "./url.ts";
 
@@ -37,7 +37,9 @@ export interface ChannelWire {
   close(): void;
 }
 
-export type LibraryName = "ioredis" | "redis";
+/** In the order in which they are tried. */
+export const LIBRARIES = ["ioredis", "redis"] as const;
+export type LibraryName = (typeof LIBRARIES)[number];
 
 /** What Tenure uses of an ioredis client (5 and up), standalone, Sentinel or Cluster. */
 export interface IoredisClient {
@@ -100,7 +102,7 @@ export async function loadLibrary(
       `A ${kind} URL is opened through ioredis: write library=ioredis, or make the client of redis yourself and pass it as redisStore({ client }).`,
     );
   }
-  const both: readonly LibraryName[] = kind === "server" ? ["ioredis", "redis"] : ["ioredis"];
+  const both: readonly LibraryName[] = kind === "server" ? LIBRARIES : ["ioredis"];
   const order = name === undefined ? both : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {
@@ -146,6 +148,6 @@ export async function wireOf(client: RedisClient): Promise<Wire> {
 }
 
 function refuseUnsupported(...names: LibraryName[]): void {
-  const fault = faultOf(...names);
+  const fault = findFault(...names);
   if (fault !== undefined) throw new StoreUnusableError(fault);
 }

@@ -1,5 +1,5 @@
-// Goal: an unsupported version of a library is recognised, and a supported or unknown one is never rejected. Method: packages
-// written into temp folders and resolved by Node itself.
+// Goal: an unsupported version of a library is recognised, and a supported or unknown one is never
+// rejected. Method: packages in temporary folders, resolved by Node.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,10 @@ const base = mkdtempSync(join(tmpdir(), "tenure-libraries-"));
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 let folders = 0;
 
-/** An application with this version of a library; the package hides its package.json, as node-cron does. */
-function application(name: string, version: string): string {
+/**
+ * Makes an application with this version of a library. Like node-cron, it hides its package.json.
+ */
+function makeApplication(name: string, version: string): string {
   folders += 1;
   const folder = join(base, String(folders));
   const files = join(folder, "node_modules", name, "dist");
@@ -22,10 +24,10 @@ function application(name: string, version: string): string {
   return join(folder, "main.js");
 }
 
-const faultOf = (name: SupportedLibrary, ...versions: string[]): string | undefined =>
+const findFault = (name: SupportedLibrary, ...versions: string[]): string | undefined =>
   checkLibrary(
     name,
-    versions.map((version) => application(name, version)),
+    versions.map((version) => makeApplication(name, version)),
   ).fault;
 
 test.each<[SupportedLibrary, string]>([
@@ -36,7 +38,7 @@ test.each<[SupportedLibrary, string]>([
   ["pg", "8.6.0"],
   ["@nestjs/common", "8.4.7"],
 ])("%s %s is rejected, with the version found and the versions required", (name, version) => {
-  const fault = faultOf(name, version) ?? "";
+  const fault = findFault(name, version) ?? "";
   expect(fault).toContain(`${name} ${version} is installed`);
   expect(fault).toMatch(/needs .+ \d+\.\d+ or newer, below \d+\.0\./);
 });
@@ -47,11 +49,11 @@ test.each<[SupportedLibrary, string]>([
   ["pg", "8.23.1"],
   ["redis", "6.0.0-rc.1"],
 ])("%s %s is accepted", (name, version) => {
-  expect(faultOf(name, version)).toBeUndefined();
+  expect(findFault(name, version)).toBeUndefined();
 });
 
-test("one supported copy is enough, because it cannot be known which one the application imports", () => {
-  expect(faultOf("croner", "4.0.0", "11.0.0")).toBeUndefined();
+test("one supported copy is enough, because the application may import either", () => {
+  expect(findFault("croner", "4.0.0", "11.0.0")).toBeUndefined();
 });
 
 test("a library that cannot be found is neither supported nor unsupported", () => {
@@ -66,7 +68,7 @@ test("the versions are those of the peer ranges in package.json", () => {
   };
   for (const [name, range] of Object.entries(peerDependencies)) {
     const [, from = "", below = ""] = /^>=(\d+\.\d+) <(\d+)$/.exec(range) ?? [];
-    const fault = faultOf(name as SupportedLibrary, "0.0.1");
+    const fault = findFault(name as SupportedLibrary, "0.0.1");
     expect(fault, name).toContain(`needs ${name} ${from} or newer, below ${below}.0.`);
   }
 });

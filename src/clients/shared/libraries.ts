@@ -1,11 +1,15 @@
-// The versions of other libraries that Tenure works with, and the version that the application has. Package managers enforce
-// the peer ranges only in part (--legacy-peer-deps, Yarn, pnpm), so Tenure checks again when a library is first used.
+// Checks the versions of optional libraries. Package managers do not always enforce peer ranges
+// (--legacy-peer-deps, Yarn, pnpm), so Tenure checks the installed version when a library is first
+// used.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
-/** The first version that works, and the first major version that was not tested. package.json has the same as peers. */
+/**
+ * The first version that works, and the first major version that was not tested. The peer ranges in
+ * package.json are the same.
+ */
 const SUPPORTED = {
   "@nestjs/common": ["9.0", 13],
   "@nestjs/schedule": ["3.0", 13],
@@ -23,22 +27,23 @@ export type SupportedLibrary = keyof typeof SUPPORTED;
 export interface Checked {
   /** False where the library cannot be found, for example because it is part of a bundle. */
   readonly isFound: boolean;
-  /** What is wrong with the version, as a sentence for the user; undefined if nothing is. */
+  /** A sentence about an unsupported version; undefined if the version is supported. */
   readonly fault: string | undefined;
 }
 
 /**
- * `bases` are the files from which the library is looked up. The default is the main script and the working directory: the
- * application, and not Tenure, decides which copy its code imports. Where the two differ, one supported version is enough.
+ * `bases` are the files from which the library is resolved. The default is the main script and the
+ * working directory, because the application decides which copy its code imports. If both find a
+ * copy, one supported version is enough.
  */
 export function checkLibrary(
   name: SupportedLibrary,
-  bases: readonly string[] = ownBases(),
+  bases: readonly string[] = defaultBases(),
 ): Checked {
-  const found = bases.flatMap((base) => versionFrom(base, name) ?? []);
+  const found = bases.flatMap((base) => findVersion(base, name) ?? []);
   const [from, below] = SUPPORTED[name];
   const isSupported = (version: string): boolean =>
-    asNumber(version) >= asNumber(from) && asNumber(version) < asNumber(`${below}.0`);
+    toNumber(version) >= toNumber(from) && toNumber(version) < toNumber(`${below}.0`);
   if (found.length === 0 || found.some(isSupported))
     return { isFound: found.length > 0, fault: undefined };
   const fault =
@@ -47,26 +52,28 @@ export function checkLibrary(
   return { isFound: true, fault };
 }
 
-/** For a client of one of these libraries: what is wrong, unless a supported version of one of them is installed. */
-export function faultOf(...names: SupportedLibrary[]): string | undefined {
+/**
+ * A sentence about an unsupported version, unless a supported version of one of them is installed.
+ */
+export function findFault(...names: SupportedLibrary[]): string | undefined {
   const checked = names.map((name) => checkLibrary(name));
   if (checked.some(({ isFound, fault }) => isFound && fault === undefined)) return undefined;
   return checked.find(({ fault }) => fault !== undefined)?.fault;
 }
 
-function ownBases(): string[] {
+function defaultBases(): string[] {
   const [, script] = process.argv;
   return [...(script === undefined ? [] : [script]), join(process.cwd(), "index.js")];
 }
 
-/** "4.10.2" as 4010: major and minor version decide. */
-function asNumber(version: string): number {
+/** "4.10.2" becomes 4010: only major and minor version are compared. */
+function toNumber(version: string): number {
   const [major = 0, minor = 0] = version.split(".").map((part) => Number.parseInt(part, 10));
   return major * 1_000 + minor;
 }
 
-/** The package.json is read from the folder of the resolved file upwards, because `exports` may hide it from require(). */
-function versionFrom(base: string, name: string): string | undefined {
+/** Searches package.json from the resolved file upwards, because `exports` may hide it. */
+function findVersion(base: string, name: string): string | undefined {
   try {
     let folder = dirname(createRequire(base).resolve(name));
     for (; dirname(folder) !== folder; folder = dirname(folder)) {
@@ -74,7 +81,7 @@ function versionFrom(base: string, name: string): string | undefined {
       if (manifest?.name === name) return manifest.version;
     }
   } catch {
-    // It is not installed there.
+    // The library is not installed there.
   }
   return undefined;
 }

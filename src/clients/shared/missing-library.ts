@@ -1,15 +1,15 @@
-// The error for a client library that is not there. Libraries are optional and loaded when a store is opened, by name, so a
-// bundler does not see them.
+// The error for a client library that is not installed. Libraries are optional and are imported by
+// a computed name when a store is opened, so bundlers do not include them.
 
 import { StoreUnusableError } from "../../core/errors.ts";
 
 export interface Missing {
-  /** What it connects to, as its users call it. */
+  /** The name of the backend for messages. */
   readonly backend: string;
   readonly tried: readonly string[];
-  /** A sentence that says how to get one. */
+  /** A sentence with the command that installs one. */
   readonly install: string;
-  /** How to do without: a store that is given a client. */
+  /** The call that works without: it passes a client. */
   readonly instead?: string | undefined;
   readonly cause: unknown;
 }

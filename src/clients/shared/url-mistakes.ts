@@ -1,10 +1,10 @@
-// Names the likely mistake in a text that should be the URL of a store. It shows no part of the text, because a password
-// may be anywhere in it.
+// Finds the likely mistake in a text that should be the URL of a store. The advice contains no part
+// of the text, because a password may be anywhere in it.
 
 const SERVER_SCHEMES =
   "postgresql|postgres|rediss\\+sentinel|redis\\+sentinel|rediss|redis|etcds|etcd|zookeeper";
 
-/** In this order: an exported variable may also have quotes. */
+/** The order matters: an exported variable may also have quotes. */
 const MISTAKES: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
   [/^\s|\s$/, () => "The text begins or ends with a space or a line break. Remove it."],
   [
@@ -31,10 +31,10 @@ const MISTAKES: readonly (readonly [RegExp, (...found: string[]) => string])[] =
   ],
 ];
 
-/** What to change, in sentences. Undefined if no mistake is found. */
-export function mistakeIn(target: unknown): string | undefined {
+/** Sentences that say what to change. Undefined if no mistake is found. */
+export function findUrlMistake(target: unknown): string | undefined {
   if (target instanceof URL) return "This is a URL object. Pass its text: url.href.";
-  if (typeof target !== "string") return `The value is not a string: got ${kindOf(target)}.`;
+  if (typeof target !== "string") return `The value is not a string: got ${describeType(target)}.`;
   for (const [pattern, advice] of MISTAKES) {
     const found = pattern.exec(target);
     if (found !== null) return advice(...found);
@@ -42,7 +42,7 @@ export function mistakeIn(target: unknown): string | undefined {
   return undefined;
 }
 
-function kindOf(value: unknown): string {
+function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   const kind = typeof value;
   return `${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`;

@@ -1,18 +1,26 @@
-// Reads the URL of a store on a server: scheme://user:password@host1,host2/path?settings. The platform's parser takes one host only
-// and repeats the text in its errors. No message here contains any part of the text, because a malformed URL may have its
+// Parses the URL of a store on a server: scheme://user:password@host1,host2/path?settings. The
+// platform's URL parser accepts one host only and repeats the text in its errors. Messages here
+// never contain a part of the text that could be a password, and a malformed URL may have its
 // password anywhere.
 
 import { isIPv6 } from "node:net";
 import { InvalidArgumentError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
 import { hasLoneSurrogate } from "../../core/text.ts";
-import { mistakeIn } from "./url-mistakes.ts";
+import { findUrlMistake } from "./url-mistakes.ts";
 
-/** What a store accepts. */
+/** What distinguishes the URLs of one store. */
 export interface UrlKind {
-  /** As a message begins with it: "A redis: URL". */
+  /** The subject of messages: "A redis: URL". */
   readonly name: string;
   readonly schemes: readonly string[];
   readonly defaultPort: number;
+  /** Names of the settings that the store itself reads. Messages list them. */
+  readonly settings: readonly string[];
+  /** Further settings that are accepted, such as those of a client library. */
+  readonly passedOn?: readonly string[];
+  /** A sentence that follows the message about an unknown setting. */
+  readonly hint?: string;
 }
 
 export interface StoreUrl {
@@ -20,11 +28,12 @@ export interface StoreUrl {
   readonly scheme: string;
   /** Decoded. */
   readonly login: { readonly user: string; readonly password: string | undefined } | undefined;
-  /** Between the login and the path, as written. */
+  /** The text between login and path, not decoded. */
   readonly hosts: string;
-  /** Empty, or with a slash at its beginning; as written. */
+  /** Empty, or beginning with a slash; not decoded. */
   readonly path: string;
-  readonly query: string;
+  /** The settings after the "?", decoded. All names are known. */
+  readonly settings: ReadonlyMap<string, string>;
 }
 
 export interface HostPort {
@@ -40,9 +49,12 @@ const CODES: Readonly<Record<string, string>> = {
   "%": "%25",
 };
 
-export function storeUrlOf(text: unknown, kind: UrlKind): StoreUrl {
+/** An unknown setting with a shorter name is not quoted: it may be the end of a password. */
+const QUOTABLE_LENGTH = 5;
+
+export function parseStoreUrl(text: unknown, kind: UrlKind): StoreUrl {
   const { name, schemes } = kind;
-  const mistake = mistakeIn(text);
+  const mistake = findUrlMistake(text);
   if (mistake !== undefined || typeof text !== "string")
     throw new InvalidArgumentError(`${name} is expected. ${mistake ?? ""}`.trimEnd());
   const colon = text.indexOf("://");
@@ -58,10 +70,10 @@ export function storeUrlOf(text: unknown, kind: UrlKind): StoreUrl {
   const at = authority.indexOf("@");
   return {
     scheme,
-    login: at < 0 ? undefined : loginOf(authority.slice(0, at), name),
+    login: at < 0 ? undefined : parseLogin(authority.slice(0, at), name),
     hosts: authority.slice(at + 1),
     path,
-    query,
+    settings: parseSettings(query, kind),
   };
 }
 
@@ -70,9 +82,11 @@ function checkReserved(rest: string, name: string): void {
   const login = rest.slice(0, Math.max(0, rest.lastIndexOf("@")));
   const found = new Set(login.match(/[/?#@]/g));
   if (found.size > 0) {
+    const quoted = joinWords([...found].map((each) => `"${each}"`));
+    const codes = joinWords([...found].map((each) => CODES[each] ?? ""));
     throw new InvalidArgumentError(
-      `${name} has ${listOf([...found].map((each) => `"${each}"`))} in its user or password. ` +
-        `Percent-encode ${found.size > 1 ? "them" : "it"}: write ${listOf([...found].map((each) => CODES[each] ?? ""))}. ` +
+      `${name} has ${quoted} in its user or password. ` +
+        `Percent-encode ${found.size > 1 ? "them" : "it"}: write ${codes}. ` +
         'All text before the last "@" is read as user and password; an "@" after the host is written as %40.',
     );
   }
@@ -80,38 +94,38 @@ function checkReserved(rest: string, name: string): void {
     throw new InvalidArgumentError(`${name} cannot contain "#". Percent-encode it: write %23.`);
 }
 
-function loginOf(text: string, name: string): NonNullable<StoreUrl["login"]> {
+function parseLogin(text: string, name: string): NonNullable<StoreUrl["login"]> {
   const [user = "", ...password] = text.split(":");
-  const decode = (part: string): string => decoded(part, `${name} has`, "in its user or password");
+  const decode = (part: string): string => decodeUrlPart(part, name, "in its user or password");
   return {
     user: decode(user),
     password: password.length === 0 ? undefined : decode(password.join(":")),
   };
 }
 
-/** `what` and `where` make the message: "A redis: URL has" and "in its path". */
-export function decoded(text: string, what: string, where: string): string {
+/** `name` and `where` are parts of the message: "A redis: URL" and "in its path". */
+export function decodeUrlPart(text: string, name: string, where: string): string {
   let plain: string | undefined;
   try {
     plain = decodeURIComponent(text);
   } catch {
-    // The error below says more.
+    // decodeURIComponent() does not say what is wrong; the error below does.
   }
   if (plain === undefined) {
     throw new InvalidArgumentError(
-      `${what} a "%" ${where} that does not begin a percent-code such as %2F. For a literal "%", write %25.`,
+      `${name} has a "%" ${where} that does not begin a percent-code such as %2F. For a literal "%", write %25.`,
     );
   }
   if (hasLoneSurrogate(plain) || plain.includes("\0"))
-    throw new InvalidArgumentError(`${what} a character ${where} that no server accepts.`);
+    throw new InvalidArgumentError(`${name} has a character ${where} that no server accepts.`);
   return plain;
 }
 
-/** The hosts of a URL, each checked. */
-export function hostsOf({ hosts }: StoreUrl, kind: UrlKind): HostPort[] {
+/** Parses and checks the hosts of a URL. */
+export function parseHosts({ hosts }: StoreUrl, kind: UrlKind): HostPort[] {
   const [scheme = ""] = kind.schemes;
   return hosts.split(",").map((text, index) => {
-    const host = hostPortOf(text, kind.defaultPort);
+    const host = parseHostPort(text, kind.defaultPort);
     if (host !== undefined) return host;
     const example = `host:${kind.defaultPort}`;
     throw new InvalidArgumentError(
@@ -122,7 +136,7 @@ export function hostsOf({ hosts }: StoreUrl, kind: UrlKind): HostPort[] {
 }
 
 /** Undefined if the text is not a host name or address with an optional port. */
-export function hostPortOf(text: string, defaultPort: number): HostPort | undefined {
+export function parseHostPort(text: string, defaultPort: number): HostPort | undefined {
   const [, address, name, digits] =
     /^(?:\[([0-9a-f:.]+)\]|([\p{L}\p{N}._-]+))(?::(\d{1,5}))?$/iu.exec(text) ?? [];
   const host = address ?? name;
@@ -131,21 +145,46 @@ export function hostPortOf(text: string, defaultPort: number): HostPort | undefi
   return address === undefined || isIPv6(address) ? { host, port } : undefined;
 }
 
-/** Settings by name. An unknown name is not shown: it may be a part of a password. */
-export function settingsIn(
+/** Settings by name. Also used for sqlite: URLs, which have no hosts. */
+export function parseSettings(
   query: string,
-  kind: UrlKind,
-  known: readonly string[],
-  hint = "",
+  kind: Pick<UrlKind, "name" | "settings" | "passedOn" | "hint">,
 ): ReadonlyMap<string, string> {
-  const settings = new Map(new URLSearchParams(query));
-  if ([...settings.keys()].every((name) => known.includes(name))) return settings;
-  throw new InvalidArgumentError(
-    `${kind.name} has an unknown setting; known are ${listOf(known)}.${hint}`,
+  const isBare = (setting: string): boolean => setting !== "" && !setting.includes("=");
+  if (query.split("&").some(isBare)) {
+    throw new InvalidArgumentError(
+      `${kind.name} has a setting without "=". If the value of the setting before it contains "&", write %26 there.`,
+    );
+  }
+  const settings = [...new URLSearchParams(query)];
+  const known = [...kind.settings, ...(kind.passedOn ?? [])];
+  const unknown = settings.findIndex(([name]) => !known.includes(name));
+  if (unknown >= 0) throw rejectSetting(settings[unknown]?.[0] ?? "", unknown, kind);
+  return new Map(settings);
+}
+
+/**
+ * The name is shown only if it resembles a known one. Any other name may be a part of a password
+ * that contains "&" and "=".
+ */
+function rejectSetting(
+  name: string,
+  index: number,
+  kind: Pick<UrlKind, "name" | "settings" | "passedOn" | "hint">,
+): InvalidArgumentError {
+  const meant = nearest(name, [...kind.settings, ...(kind.passedOn ?? [])]);
+  const hint = kind.hint === undefined ? "" : ` ${kind.hint}`;
+  if (meant !== undefined && name.length >= QUOTABLE_LENGTH) {
+    return new InvalidArgumentError(
+      `${kind.name} has an unknown setting "${name}". Did you mean ${meant}?${hint}`,
+    );
+  }
+  return new InvalidArgumentError(
+    `${kind.name} has an unknown setting (number ${index + 1} after the "?"); known are ${joinWords(kind.settings)}.${hint}`,
   );
 }
 
-function listOf(words: readonly string[]): string {
+function joinWords(words: readonly string[]): string {
   const [last = "", ...before] = [...words].reverse();
   return before.length === 0 ? last : `${before.reverse().join(", ")} and ${last}`;
 }

@@ -2,7 +2,7 @@
 // Node 22.13 and up, so nothing has to be installed there; on Node 20 it is better-sqlite3, an optional peer.
 
 import { StoreUnusableError } from "../../core/errors.ts";
-import { faultOf } from "../shared/libraries.ts";
+import { findFault } from "../shared/libraries.ts";
 import { missingLibrary } from "../shared/missing-library.ts";
 
 type SqlValue = string | number | bigint | null;
@@ -20,16 +20,18 @@ export interface Connection {
   close(): void;
 }
 
+/** In the order in which they are tried. */
+export const LIBRARIES = ["node:sqlite", "better-sqlite3"] as const;
+export type DriverName = (typeof LIBRARIES)[number];
+
 export interface Driver {
-  readonly name: "node:sqlite" | "better-sqlite3";
+  readonly name: DriverName;
   open(file: string): Connection;
 }
 
-export type DriverName = Driver["name"];
-
 /** The named driver, or the first one that this Node has. */
 export async function loadDriver(name?: DriverName): Promise<Driver> {
-  const order: DriverName[] = name === undefined ? ["node:sqlite", "better-sqlite3"] : [name];
+  const order: readonly DriverName[] = name === undefined ? LIBRARIES : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {
     try {
@@ -60,7 +62,7 @@ async function betterSqlite3(): Promise<Driver> {
   const specifier: string = "better-sqlite3";
   type Library = new (file: string, options: { timeout: number }) => Connection;
   const { default: Database } = (await import(specifier)) as { default: Library };
-  const fault = faultOf("better-sqlite3");
+  const fault = findFault("better-sqlite3");
   if (fault !== undefined) throw new StoreUnusableError(fault);
   // A first connection proves that the native part fits this Node; the import alone does not load it.
   new Database(":memory:", { timeout: 0 }).close();

@@ -65,7 +65,7 @@ export function connectError(place: string, errors: readonly Error[]): TenureErr
   const code = String((rootOf(cause) as { code?: unknown }).code ?? "");
   if (isAboutTls(code, said)) {
     return new StoreUnusableError(
-      `No TLS connection to ZooKeeper at ${place} (${said}). Use the secureClientPort, and give its certificate: zookeeperStore({ hosts, tls: { ca } }).`,
+      `No TLS connection to ZooKeeper at ${place} (${said}). Use the secureClientPort, and give its certificate: zookeeperStore({ url, tls: { ca } }).`,
       { cause },
     );
   }

@@ -63,12 +63,12 @@ async function createAll(
 function refusal(error: number, path: string, call: Call): Error {
   if (error === ERROR.noAuth) {
     return new StoreUnusableError(
-      `ZooKeeper at ${call.place} does not allow "${path}" to be created or read. Name the user and password it belongs to in the URL (zookeeper://user:password@host), or choose another root; ${DOCS}/stores/zookeeper.md has the permissions needed.`,
+      `ZooKeeper at ${call.place} does not allow "${path}" to be created or read. Name the user and password it belongs to in the URL (zookeeper://user:password@host), or choose another prefix; ${DOCS}/stores/zookeeper.md has the permissions needed.`,
     );
   }
   if (error === ERROR.noNode) {
     return new StoreUnusableError(
-      `The root of "${path}" is missing at ZooKeeper at ${call.place}, and may not be created there (or the server has a chroot of its own). Create it, or name another root.`,
+      `The root of "${path}" is missing at ZooKeeper at ${call.place}, and may not be created there (or the server has a chroot of its own). Create it, or name another prefix.`,
     );
   }
   return refusalOf(error, call.place);

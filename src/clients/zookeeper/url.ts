@@ -1,42 +1,24 @@
-// From a URL to options: zookeeper://user:password@h1:2181,h2:2181,h3:2181/root?tick-ms=2000.
+// Parses zookeeper://user:password@h1:2181,h2:2181,h3:2181/root?tick-ms=2000 into hosts and
+// options.
 
-import { InvalidArgumentError } from "../../core/errors.ts";
-import {
-  decoded,
-  hostsOf,
-  type StoreUrl,
-  settingsIn,
-  storeUrlOf,
-  type UrlKind,
-} from "../shared/url.ts";
-import type { ZooKeeperOptions } from "./options.ts";
+import { parseNumber, readOptionsWithPath, type UrlOptions } from "../shared/options.ts";
+import { type HostPort, parseHosts, parseStoreUrl, type UrlKind } from "../shared/url.ts";
 
-const KIND: UrlKind = { name: "A zookeeper: URL", schemes: ["zookeeper"], defaultPort: 2181 };
+const KIND: UrlKind = {
+  name: "A zookeeper: URL",
+  schemes: ["zookeeper"],
+  defaultPort: 2181,
+  settings: ["prefix", "connect-ms", "tick-ms"],
+};
 
-export function zookeeperOptionsOf(text: string): ZooKeeperOptions {
-  const url = storeUrlOf(text, KIND);
-  hostsOf(url, KIND);
-  const { hosts, path } = url;
-  const settings = settingsIn(url.query, KIND, ["tick-ms", "connect-ms"]);
-  const number = (name: string): number | undefined =>
-    settings.has(name) ? Number(settings.get(name) || Number.NaN) : undefined;
-  return {
-    hosts,
-    auth: authOf(url),
-    root:
-      path === "" || path === "/"
-        ? undefined
-        : decoded(path, "A zookeeper: URL has", "in its path"),
-    tickMs: number("tick-ms"),
-    connectMs: number("connect-ms"),
-  };
+export interface ZooKeeperUrl {
+  readonly hosts: readonly HostPort[];
+  readonly options: UrlOptions & { readonly tickMs?: number | undefined };
 }
 
-function authOf({ login }: StoreUrl): { user: string; password: string } | undefined {
-  if (login === undefined) return undefined;
-  const { user, password } = login;
-  if (user !== "" && password !== undefined) return { user, password };
-  throw new InvalidArgumentError(
-    "A zookeeper: URL with a password needs a user and one with a user a password: zookeeper://user:password@host.",
-  );
+export function parseZooKeeperUrl(text: unknown): ZooKeeperUrl {
+  const url = parseStoreUrl(text, KIND);
+  const hosts = parseHosts(url, KIND);
+  const options = readOptionsWithPath(url, KIND, (path) => (path === "/" ? "" : path));
+  return { hosts, options: { ...options, tickMs: parseNumber(url.settings, "tick-ms") } };
 }

@@ -7,9 +7,8 @@ import type { Compare, KeyValue, Op } from "../../clients/etcd/kv.ts";
 import type { Members } from "../../clients/etcd/members.ts";
 import type { Names } from "../../clients/etcd/names.ts";
 import { openMembers } from "../../clients/etcd/open.ts";
-import { type EtcdOptions, settingsOf } from "../../clients/etcd/options.ts";
+import { checkEtcdOptions, type EtcdOptions } from "../../clients/etcd/options.ts";
 import { range, txn } from "../../clients/etcd/rpc.ts";
-import { etcdOptionsOf } from "../../clients/etcd/url.ts";
 import { InvalidArgumentError, StaleTokenError, UntrustedTokenError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -103,20 +102,20 @@ class GuardOnEtcd implements EtcdGuard {
   readonly #limitMs: number;
 
   constructor(target: string | EtcdOptions, options: EtcdGuardOptions) {
-    const given = typeof target === "string" ? etcdOptionsOf(target) : target;
+    const given = typeof target === "string" ? { url: target } : target;
     if (typeof given !== "object" || given === null) {
       throw new InvalidArgumentError(
-        'etcdGuard() needs an etcd: URL, or { endpoints: ["10.0.0.1:2379"] } as etcdStore() does.',
+        "etcdGuard() needs an etcd: URL, or the options of etcdStore().",
       );
     }
-    const settings = settingsOf(given, "etcdGuard()");
+    const settings = checkEtcdOptions(given, "etcdGuard()");
     this.#names = settings.names;
     this.#bound = checkBound("etcdGuard()", options, ETCD_GUARD_OPTIONS);
     this.#leasesHere = options.leasesHere ?? false;
     this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);
     this.#members = new LazyConnection(
       "The etcd guard",
-      () => openMembers(settings, systemParts().clock),
+      () => openMembers(settings, systemParts()),
       (members) => members.close(),
     );
   }

@@ -76,11 +76,11 @@ function tablesOf(rows: readonly Row[]): ProtectedTable[] {
     // The arguments of a trigger end with a zero byte each.
     resource: Buffer.from(String(row.args), "hex").toString("utf8").split("\0", 1)[0] ?? "",
     guard: String(row.guard),
-    fault: faultOf(row),
+    fault: findFault(row),
   }));
 }
 
-function faultOf(row: Row): string | undefined {
+function findFault(row: Row): string | undefined {
   const { name, guard } = row;
   if (row.enabled === "D") {
     return `its trigger is disabled, and every write passes. Run ALTER TABLE ${name} ENABLE TRIGGER tenure_guard`;

@@ -3,7 +3,7 @@
 // so its timeouts and its queue while offline are the client's: a write that leaves late is compared when it arrives. Errors keep
 // their class and message, and lose the arguments of the command: of a failed AUTH they are user and password.
 
-import { faultOf } from "../../clients/shared/libraries.ts";
+import { findFault } from "../../clients/shared/libraries.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import type { Script } from "./script.ts";
@@ -56,7 +56,7 @@ export function scriptingOf(client: RedisGuardClient): Scripting {
 }
 
 function refuseUnsupported(): void {
-  const fault = faultOf("ioredis", "redis");
+  const fault = findFault("ioredis", "redis");
   if (fault !== undefined) throw new InvalidArgumentError(fault);
 }
 

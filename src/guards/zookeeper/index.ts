@@ -21,12 +21,11 @@ import {
 import { expectOk } from "../../clients/zookeeper/nodes.ts";
 import { openReader } from "../../clients/zookeeper/open.ts";
 import {
+  checkZooKeeperOptions,
   type Settings,
-  settingsOf,
   type ZooKeeperOptions,
 } from "../../clients/zookeeper/options.ts";
 import type { Reader } from "../../clients/zookeeper/reader.ts";
-import { zookeeperOptionsOf } from "../../clients/zookeeper/url.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -80,7 +79,7 @@ export interface ZooKeeperGuard extends Guard, AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Where: a zookeeper: URL, or what zookeeperStore() takes. All who write to the same data must name the same root. */
+/** Where: a zookeeper: URL, or what zookeeperStore() takes. All who write to the same data must name the same prefix. */
 export function zookeeperGuard(
   target: string | ZooKeeperOptions,
   options: ZooKeeperGuardOptions = {},
@@ -124,13 +123,13 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
   readonly #limitMs: number;
 
   constructor(target: string | ZooKeeperOptions, options: ZooKeeperGuardOptions) {
-    const given = typeof target === "string" ? zookeeperOptionsOf(target) : target;
+    const given = typeof target === "string" ? { url: target } : target;
     if (typeof given !== "object" || given === null) {
       throw new InvalidArgumentError(
-        'zookeeperGuard() needs a zookeeper: URL, or { hosts: "h1:2181,h2:2181" } as zookeeperStore() does.',
+        "zookeeperGuard() needs a zookeeper: URL, or the options of zookeeperStore().",
       );
     }
-    const settings = settingsOf(given, "zookeeperGuard()");
+    const settings = checkZooKeeperOptions(given, "zookeeperGuard()");
     this.#settings = settings;
     this.#bound = checkBound("zookeeperGuard()", options, ZOOKEEPER_GUARD_OPTIONS);
     this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);

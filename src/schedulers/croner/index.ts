@@ -1,6 +1,6 @@
 // For croner (9 and up): wraps the function of a job, so that each of its fires is run once across all machines.
 
-import { faultOf } from "../../clients/shared/libraries.ts";
+import { findFault } from "../../clients/shared/libraries.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { Lease } from "../../holder/lease.ts";
 import type { Tenure } from "../../tenure.ts";
@@ -22,7 +22,7 @@ export function oncePerFire<Job extends CronerJob>(
   checkFireOptions("oncePerFire()", options, FIRE_OPTIONS);
   if (typeof work !== "function")
     throw new InvalidArgumentError("oncePerFire(tenure, key, work, options?) needs a function.");
-  const fault = faultOf("croner");
+  const fault = findFault("croner");
   if (fault !== undefined) throw new InvalidArgumentError(fault);
   const { onSkip, ...once } = options;
   return async (job) => {

@@ -8,7 +8,7 @@ import {
   type OnApplicationShutdown,
 } from "@nestjs/common";
 import { SchedulerRegistry } from "@nestjs/schedule";
-import { faultOf } from "../../clients/shared/libraries.ts";
+import { findFault } from "../../clients/shared/libraries.ts";
 import { CONNECT_OPTIONS, type ConnectOptions, connect } from "../../connect.ts";
 import { InvalidArgumentError, isTenureError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
@@ -139,7 +139,7 @@ export function OncePerFire(key: string, options: FireOptions = {}): MethodDecor
 
 function checkNest(): void {
   for (const name of ["@nestjs/common", "@nestjs/schedule"] as const) {
-    const fault = faultOf(name);
+    const fault = findFault(name);
     if (fault !== undefined) throw new InvalidArgumentError(fault);
   }
 }

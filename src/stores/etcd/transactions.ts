@@ -23,7 +23,7 @@ export class Transactions {
   constructor(members: Members, clock: Clock) {
     this.#batches = new Batches({
       clock,
-      nameOf: ({ resource }) => resource,
+      toKey: ({ resource }) => resource,
       one: async ({ transaction }, limitMs, again) => {
         const reply = await members.ask(txn, transaction, { limitMs, foreseen: isLeaseMissing });
         // A copy of the batch that was refused may still be on its way to another member.
@@ -39,7 +39,7 @@ export class Transactions {
           return inner && { answer: { ...inner, header }, doubtful };
         });
       },
-      isRefusal: (error) => !isTenureError(error, "STORE_UNAVAILABLE"),
+      isRejection: (error) => !isTenureError(error, "STORE_UNAVAILABLE"),
     });
   }
 

@@ -8,8 +8,8 @@ import type { Watches } from "../../clients/etcd/watches.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { everyPage } from "../../core/pages.ts";
 import type { LeaseView, WatchRequest } from "../contract.ts";
-import { Bell } from "../shared/bell.ts";
 import { changes } from "../shared/changes.ts";
+import { Wakeup } from "../shared/wakeup.ts";
 import { list, type ViewParts, views } from "./views.ts";
 
 export interface WatchingParts extends ViewParts {
@@ -124,24 +124,24 @@ async function all(
 
 /** Keeps news until somebody asks for them. */
 class Inbox {
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   readonly #signal: AbortSignal;
   readonly #news: News[] = [];
 
   constructor(clock: Clock, signal: AbortSignal) {
-    this.#bell = new Bell(clock);
+    this.#wakeup = new Wakeup(clock);
     this.#signal = signal;
   }
 
   put(news: News): void {
     this.#news.push(news);
-    this.#bell.ring();
+    this.#wakeup.notify();
   }
 
   /** Undefined when there was none for so long. */
   async next(limitMs: number): Promise<News | undefined> {
-    if (this.#news.length === 0) this.#bell.reset();
-    await this.#bell.next(limitMs, this.#signal).catch(() => undefined);
+    if (this.#news.length === 0) this.#wakeup.reset();
+    await this.#wakeup.wait(limitMs, this.#signal).catch(() => undefined);
     return this.#signal.aborted ? "over" : this.#news.shift();
   }
 }

@@ -1,12 +1,11 @@
-// The executable specification of the store contract: what each request means, with nothing in between. Also the
-// store for tests and for coordination inside one process. Every other store must behave like this file.
+// The store contract as a program: the effect of each request, without a server or a network. Also
+// the store for tests and for coordination inside one process. Other stores must give the same
+// answers, with one exception: this store remembers more granted attempts than the contract
+// requires (see `Session.granted`).
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { linkSignals } from "../../async/signals.ts";
-import { clockToken, nextToken } from "../../core/era.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import { checkOptionNames, type OptionNames } from "../../core/options.ts";
-import { checkToken } from "../../core/token.ts";
 import {
   type AttemptRequest,
   type GrantOutcome,
@@ -33,81 +32,17 @@ import {
   type WatchRequest,
 } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
+import { type Entry, MemoryBackend, type MemoryBackendOptions, type Session } from "./backend.ts";
 
-/** A copy that is overtaken by so many grants of its own session was lost. */
+export { MemoryBackend, type MemoryBackendOptions };
+
+/**
+ * How many granted attempts a session remembers. A copy of a request that arrives after this many
+ * later grants to its session is assumed to be lost.
+ */
 const REMEMBERED_MAX = 1_000;
 
-interface Session {
-  readonly id: string;
-  readonly ttlMs: number;
-  expiresAt: number;
-  /** Leases of this session that were revoked: reported at every renewal until one acknowledges them. */
-  readonly revoked: Map<string, LeaseRef>;
-  /** Attempts that were granted, the newest last: none is granted again, however late a copy of its request comes. */
-  readonly granted: Set<string>;
-}
-
-interface Entry {
-  readonly resource: string;
-  /** The newest token; undefined before the first grant. An entry is never deleted, so it never falls (S1). */
-  token: bigint | undefined;
-  /** The attempt of the newest grant, also after it ended: a repeated request must not be granted again. */
-  lastAttempt: string | undefined;
-  held:
-    | {
-        readonly session: Session;
-        readonly token: bigint;
-        readonly holderId: string;
-        readonly value: unknown;
-        readonly grantedAt: number;
-      }
-    | undefined;
-  /** Since when nobody holds it, by the store's clock. */
-  freeSince: number;
-  queue: { readonly session: Session; readonly attempt: string }[];
-}
-
-export interface MemoryBackendOptions {
-  /**
-   * The first token of every resource. For tests whose output must be the same in every run; real tokens start at the wall
-   * clock, so that they do not repeat when the process starts again. @default the wall clock in microseconds
-   */
-  readonly firstToken?: bigint | undefined;
-}
-
-const BACKEND_OPTIONS: OptionNames<MemoryBackendOptions> = { firstToken: true };
-
-/** The state that several stores of one process can share, as several clients share one server. */
-export class MemoryBackend {
-  readonly #firstToken: bigint | undefined;
-  readonly sessions: Map<string, Session> = new Map();
-  readonly entries: Map<string, Entry> = new Map();
-  /** Counts changes, so that a watcher knows whether it missed one while it was not listening. */
-  version = 0;
-  readonly #listeners = new Set<() => void>();
-
-  constructor(options: MemoryBackendOptions = {}) {
-    checkOptionNames("new MemoryBackend()", options, BACKEND_OPTIONS);
-    this.#firstToken =
-      options.firstToken === undefined ? undefined : checkToken(options.firstToken);
-  }
-
-  /** The token of the next grant of a resource whose newest token this is (S1). */
-  nextToken(last: bigint | undefined, wallMs: number): bigint {
-    return nextToken({ last, floor: 1n, clock: this.#firstToken ?? clockToken(wallMs) });
-  }
-
-  onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  changed(): void {
-    this.version += 1;
-    for (const listener of [...this.#listeners]) listener();
-  }
-}
-
+/** A store in this process. Pass the same backend to several stores to let them compete. */
 export function memoryStore(backend: MemoryBackend = new MemoryBackend()): OpenStore {
   return async (parts) => new MemoryStore(backend, parts.clock);
 }
@@ -134,7 +69,7 @@ class MemoryStore implements Store {
   }
 
   async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
-    this.#refuseWhenClosed();
+    this.#checkOpen();
     const { sessionId: id, ttlMs } = request;
     this.#backend.sessions.set(id, {
       id,
@@ -147,11 +82,12 @@ class MemoryStore implements Store {
   }
 
   async grant(request: GrantRequest): Promise<GrantOutcome> {
-    this.#refuseWhenClosed();
-    const session = this.#session(request.sessionId);
+    this.#checkOpen();
+    const session = this.#findSession(request.sessionId);
     if (session === undefined) return { kind: "gone" };
-    const entry = this.#entry(request.resource);
-    const held = this.#holding(entry);
+    const entry = this.#findEntry(request.resource);
+    const held = this.#findHeld(entry);
+    // A repeated request: its first copy was granted.
     if (entry.lastAttempt === request.attempt) {
       return held?.session === session ? { kind: "granted", token: held.token } : { kind: "ended" };
     }
@@ -172,19 +108,19 @@ class MemoryStore implements Store {
   }
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
-    this.#refuseWhenClosed();
-    const session = this.#session(request.sessionId);
+    this.#checkOpen();
+    const session = this.#findSession(request.sessionId);
     if (session === undefined) return { kind: "gone" };
     for (const lost of request.withdrawn) await this.withdraw({ ...request, ...lost });
-    for (const ref of request.acknowledged) session.revoked.delete(nameOf(ref));
+    for (const ref of request.acknowledged) session.revoked.delete(toKey(ref));
     session.expiresAt = this.#clock.now() + session.ttlMs;
     return { kind: "renewed", ttlMs: session.ttlMs, gone: [...session.revoked.values()] };
   }
 
   async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
-    this.#refuseWhenClosed();
+    this.#checkOpen();
     const entry = this.#backend.entries.get(request.resource);
-    const held = entry && this.#holding(entry);
+    const held = entry && this.#findHeld(entry);
     if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {
       return { kind: "notHeld" };
     }
@@ -193,40 +129,40 @@ class MemoryStore implements Store {
   }
 
   async withdraw(request: AttemptRequest): Promise<void> {
-    this.#refuseWhenClosed();
+    this.#checkOpen();
     const entry = this.#backend.entries.get(request.resource);
     if (!entry) return;
     leaveQueue(entry, request.sessionId, request.attempt);
-    const held = this.#holding(entry);
+    const held = this.#findHeld(entry);
     if (held?.session.id === request.sessionId && entry.lastAttempt === request.attempt)
       this.#free(entry);
     else this.#backend.changed();
   }
 
   async endSession(request: SessionRequest): Promise<void> {
-    this.#refuseWhenClosed();
+    this.#checkOpen();
     if (this.#backend.sessions.delete(request.sessionId)) this.#backend.changed();
   }
 
   untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
-    const entry = this.#entry(request.resource);
+    const entry = this.#findEntry(request.resource);
     return this.#until(request.signal, () => {
-      const held = this.#holding(entry);
+      const held = this.#findHeld(entry);
       if (held !== undefined) return held.session.expiresAt;
       return this.#mayTake(entry, request.attempt) ? undefined : entry.freeSince + HEAD_START_MS;
     });
   }
 
   async read(request: ReadRequest): Promise<ReadAnswer> {
-    this.#refuseWhenClosed();
+    this.#checkOpen();
     const evidence = { consistency: request.consistency, ageMs: 0 };
-    return { resource: request.resource, holder: this.#view(request.resource), evidence };
+    return { resource: request.resource, holder: this.#readHolder(request.resource), evidence };
   }
 
   async list(request: ListRequest): Promise<ListPage> {
-    this.#refuseWhenClosed();
+    this.#checkOpen();
     const { prefix, after } = request;
-    const held = this.#heldWith(prefix).filter(
+    const held = this.#listHeld(prefix).filter(
       (view) => after === undefined || view.resource > after,
     );
     const leases = held.slice(0, request.limit);
@@ -238,19 +174,21 @@ class MemoryStore implements Store {
     while (!request.signal.aborted && !this.#closing.signal.aborted) {
       const version = this.#backend.version;
       const expiry = this.#nextExpiry(request.prefix);
-      yield* changes(seen, this.#heldWith(request.prefix));
+      yield* changes(seen, this.#listHeld(request.prefix));
       request.onCaughtUp?.();
-      const news = (): boolean => this.#backend.version !== version || this.#clock.now() >= expiry;
-      await this.#until(request.signal, () => (news() ? undefined : expiry)).catch(() => undefined);
+      const hasChanged = (): boolean =>
+        this.#backend.version !== version || this.#clock.now() >= expiry;
+      const nextCheck = (): number | undefined => (hasChanged() ? undefined : expiry);
+      await this.#until(request.signal, nextCheck).catch(() => undefined);
     }
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
-    this.#refuseWhenClosed();
+    this.#checkOpen();
     const entry = this.#backend.entries.get(request.resource);
-    const held = entry && this.#holding(entry);
+    const held = entry && this.#findHeld(entry);
     if (!entry || held?.token !== request.token) return { kind: "notHeld" };
-    held.session.revoked.set(nameOf(request), { resource: request.resource, token: request.token });
+    held.session.revoked.set(toKey(request), { resource: request.resource, token: request.token });
     this.#free(entry);
     return { kind: "revoked" };
   }
@@ -261,19 +199,19 @@ class MemoryStore implements Store {
     );
   }
 
-  #refuseWhenClosed(): void {
+  #checkOpen(): void {
     if (this.#closing.signal.aborted) throw this.#closing.signal.reason;
   }
 
-  /** A session counts until its end by the store's clock; then it is as if it had never been (S4). */
-  #session(id: string): Session | undefined {
+  /** Undefined if the session is unknown or has expired by the store's clock (S4). */
+  #findSession(id: string): Session | undefined {
     const session = this.#backend.sessions.get(id);
     if (session === undefined || this.#clock.now() < session.expiresAt) return session;
     this.#backend.sessions.delete(id);
     return undefined;
   }
 
-  #entry(resource: string): Entry {
+  #findEntry(resource: string): Entry {
     let entry = this.#backend.entries.get(resource);
     if (entry === undefined) {
       entry = {
@@ -289,10 +227,11 @@ class MemoryStore implements Store {
     return entry;
   }
 
-  #holding(entry: Entry): Entry["held"] {
+  #findHeld(entry: Entry): Entry["held"] {
     const held = entry.held;
-    if (held === undefined || this.#session(held.session.id) === held.session) return held;
-    // The session has ended: so has the lease, at that very moment.
+    if (held === undefined || this.#findSession(held.session.id) === held.session) return held;
+    // The session ended without a request for this resource, and its lease ended with it. A session
+    // that was ended early became free no later than now.
     entry.freeSince = Math.min(held.session.expiresAt, this.#clock.now());
     entry.held = undefined;
     return undefined;
@@ -304,9 +243,10 @@ class MemoryStore implements Store {
     this.#backend.changed();
   }
 
+  /** Whether the attempt may take the free resource: the head of the queue goes first. */
   #mayTake(entry: Entry, attempt: string): boolean {
     entry.queue = entry.queue.filter(
-      (waiter) => this.#session(waiter.session.id) === waiter.session,
+      (waiter) => this.#findSession(waiter.session.id) === waiter.session,
     );
     const head = entry.queue[0];
     return (
@@ -316,9 +256,9 @@ class MemoryStore implements Store {
     );
   }
 
-  #view(resource: string): HolderView | undefined {
+  #readHolder(resource: string): HolderView | undefined {
     const entry = this.#backend.entries.get(resource);
-    const held = entry && this.#holding(entry);
+    const held = entry && this.#findHeld(entry);
     if (!entry || !held) return undefined;
     const { session, token, holderId, value } = held;
     const now = this.#clock.now();
@@ -326,33 +266,36 @@ class MemoryStore implements Store {
     return { holderId, sessionId: session.id, token, value, expiresInMs, heldForMs };
   }
 
-  #heldWith(prefix: string): LeaseView[] {
+  #listHeld(prefix: string): LeaseView[] {
     const names = [...this.#backend.entries.keys()]
       .filter((name) => name.startsWith(prefix))
       .sort();
     return names
-      .map((resource) => ({ resource, holder: this.#view(resource) }))
+      .map((resource) => ({ resource, holder: this.#readHolder(resource) }))
       .filter((view) => view.holder);
   }
 
   #nextExpiry(prefix: string): number {
-    return this.#clock.now() + firstExpiryMs(this.#heldWith(prefix));
+    return this.#clock.now() + firstExpiryMs(this.#listHeld(prefix));
   }
 
-  /** Waits until `lookAgainAt` answers undefined; asks it at once, after every change, and at the instant it names. */
-  #until(signal: AbortSignal, lookAgainAt: () => number | undefined): Promise<void> {
+  /**
+   * Waits until `nextCheck` returns undefined. Calls it immediately, after every change, and at the
+   * time that it returned.
+   */
+  #until(signal: AbortSignal, nextCheck: () => number | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       let timer: Timer | undefined;
       const { signal: ending, unlink } = linkSignals(signal, this.#closing.signal);
-      const look = (): void => {
+      const check = (): void => {
         timer?.cancel();
-        const at = lookAgainAt();
+        const at = nextCheck();
         if (at === undefined) finish(resolve);
         else if (at < Number.POSITIVE_INFINITY)
-          timer = this.#clock.setTimer(look, at - this.#clock.now(), { keepAlive: true });
+          timer = this.#clock.setTimer(check, at - this.#clock.now(), { keepAlive: true });
       };
       const stop = (): void => finish(() => reject(ending.reason));
-      const unlisten = this.#backend.onChange(look);
+      const unlisten = this.#backend.onChange(check);
       const finish = (settle: () => void): void => {
         timer?.cancel();
         unlisten();
@@ -361,12 +304,12 @@ class MemoryStore implements Store {
       };
       ending.addEventListener("abort", stop, { once: true });
       if (ending.aborted) stop();
-      else look();
+      else check();
     });
   }
 }
 
-function nameOf({ resource, token }: LeaseRef): string {
+function toKey({ resource, token }: LeaseRef): string {
   return `${token} ${resource}`;
 }
 

@@ -1,11 +1,23 @@
-// The door to the PostgreSQL store: its options, and what happens until it is open. The store itself is in postgres/store.ts;
-// what happens inside one request, in the database, is in postgres/functions.ts.
+// The public entry of the PostgreSQL store: its options, and the steps until it is open. The store
+// itself is in store.ts; functions.ts has the SQL functions that run in the database.
 
-import { checkClients, type LibraryName, openLink } from "../../clients/postgres/open-link.ts";
-import type { PgClient, PgPool } from "../../clients/postgres/pg-link.ts";
-import type { PostgresJs } from "../../clients/postgres/postgresjs-link.ts";
-import { checkUrl, oneHostUrlOf } from "../../clients/postgres/url.ts";
-import { InvalidArgumentError } from "../../core/errors.ts";
+import {
+  checkClient,
+  LIBRARIES,
+  type LibraryName,
+  openLink,
+  type PostgresClient,
+} from "../../clients/postgres/open-link.ts";
+import { parseConnectionUrl, parsePostgresUrl } from "../../clients/postgres/url.ts";
+import {
+  checkClientOptions,
+  checkLibraryName,
+  checkLogin,
+  checkMilliseconds,
+  checkUrlOrClient,
+  DEFAULT_CONNECT_MS,
+  mergeUrlOptions,
+} from "../../clients/shared/options.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import type { OpenStore } from "../contract.ts";
 import { openOnLink } from "./open-store.ts";
@@ -15,59 +27,81 @@ export { migrationSql } from "./schema.ts";
 
 export interface PostgresOptions {
   /**
-   * postgres://user:password@host:port/database. Exactly one of url, pool and sql. Of several hosts (host1:5432,host2:5432) the
-   * first that takes writes is used; when it stops doing so, they are asked again.
+   * `postgres://user:password@host:port/database`. With several hosts (`host1:5432,host2:5432`) the
+   * store uses the first that accepts writes, and searches again when that one stops accepting
+   * them. User, password, `?prefix=`, `?library=`, `?connect-ms=`, `?create-schema=` and `?listen=`
+   * may be in the URL or in these options; settings of libpq such as `sslmode` are passed on.
+   * Exactly one of `url` and `client`.
    */
   readonly url?: string | undefined;
-  /** Your own Pool (or one connected Client) of pg. It is not closed with the store. */
-  readonly pool?: PgPool | PgClient | undefined;
-  /** Your own instance of postgres.js. It is not closed with the store. */
-  readonly sql?: PostgresJs | undefined;
-  /** Which library opens the url. @default pg where it is installed, else postgres */
+  /**
+   * Your own Pool or connected Client of pg, or your own instance (`sql`) of postgres.js. The store
+   * does not close it.
+   */
+  readonly client?: PostgresClient | undefined;
+  /** The library that connects to `url`. @default "pg" if it is installed, else "postgres" */
   readonly library?: LibraryName | undefined;
-  /** All processes that compete must name the same. @default "tenure" */
-  readonly schema?: string | undefined;
-  /** Whether a missing schema is made; needs the right to create. Off: run migrationSql() yourself. @default true */
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /**
+   * The namespace: the PostgreSQL schema. All competing processes must use the same one.
+   * @default "tenure"
+   */
+  readonly prefix?: string | undefined;
+  /**
+   * Whether a missing schema is created, which needs the privilege to create it. If false, run
+   * migrationSql() yourself. @default true
+   */
   readonly createSchema?: boolean | undefined;
   /**
-   * How waiters are woken. On: one more connection per process that waits. Off: they look ten times a second. A URL: that
-   * connection goes there, past a pooler in transaction mode, which would swallow the notifications. @default true
+   * How waiters are notified. True: each process that waits uses one more connection. False:
+   * waiters poll ten times a second. A URL: the connection is made to that address, to bypass a
+   * pooler in transaction mode, which would drop the notifications. @default true
    */
   readonly listen?: boolean | string | undefined;
-  /** After this many milliseconds an unreachable server is an error instead of a hanging start. @default 10_000 */
-  readonly connectLimitMs?: number | undefined;
+  /**
+   * How long opening the store may take, in milliseconds. Too small: a slow start of the server
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   */
+  readonly connectMs?: number | undefined;
 }
 
 const POSTGRES_OPTIONS: OptionNames<PostgresOptions> = {
   url: true,
-  pool: true,
-  sql: true,
+  client: true,
   library: true,
-  schema: true,
+  username: true,
+  password: true,
+  prefix: true,
   createSchema: true,
   listen: true,
-  connectLimitMs: true,
+  connectMs: true,
 };
-const CONNECT_LIMIT_MS = 10_000;
 
+/** A store on PostgreSQL (13 or newer). */
 export function postgresStore(options: PostgresOptions): OpenStore {
-  checkOptionNames("postgresStore()", options, POSTGRES_OPTIONS);
-  const { url, pool, sql, library, listen = true, createSchema = true } = options ?? {};
-  if ([url, pool, sql].filter((target) => target !== undefined).length !== 1) {
-    throw new InvalidArgumentError(
-      'postgresStore() needs exactly one of url ("postgres://host/database"), pool (of pg) and sql (of postgres.js).',
-    );
-  }
-  const schema = checkSchema(options.schema ?? "tenure");
-  const connectLimitMs = options.connectLimitMs ?? CONNECT_LIMIT_MS;
-  checkClients({ pool, sql });
-  if (url !== undefined) checkUrl(url);
-  const listenUrl = typeof listen === "string" ? oneHostUrlOf(listen, "`listen`").url : undefined;
+  const call = "postgresStore()";
+  checkOptionNames(call, options, POSTGRES_OPTIONS);
+  checkUrlOrClient(call, options, "postgres://host/database");
+  const { client } = options;
+  if (client !== undefined) checkClient(client);
+  checkClientOptions(call, options, ["library", "username", "password"]);
+  checkLogin(options);
+  const url = client === undefined ? parsePostgresUrl(options.url, options) : undefined;
+  const merged = mergeUrlOptions<CheckedLater>(call, options, url?.options ?? {});
+  const { listen = true, createSchema = true, connectMs = DEFAULT_CONNECT_MS } = merged;
+  checkMilliseconds("connectMs", connectMs);
+  const schema = checkSchema(merged.prefix ?? "tenure");
+  const library = checkLibraryName(merged.library, LIBRARIES);
+  const listenUrl =
+    typeof listen === "string" ? parseConnectionUrl(listen, "`listen`").url : undefined;
   return async (parts) => {
-    const giveUpAt = parts.clock.now() + connectLimitMs;
-    const asked = { url, pool, sql, library, listenUrl, connectLimitMs };
-    const link = await openLink(asked, parts.clock);
-    const settings = { schema, createSchema, listens: listen !== false, giveUpAt };
-    return openOnLink(link, settings, parts);
+    const giveUpAt = parts.clock.now() + connectMs;
+    const target = { hosts: url?.hosts ?? [], client, library, listenUrl, connectMs };
+    const link = await openLink(target, parts.clock);
+    return openOnLink(link, { schema, createSchema, listens: listen !== false, giveUpAt }, parts);
   };
 }
+
+/** The text of a URL is not known to be the name of a library yet. */
+type CheckedLater = Omit<PostgresOptions, "library"> & { readonly library?: string | undefined };

@@ -13,7 +13,7 @@ export const SCHEMA_VERSION = 4;
 export function checkSchema(schema: unknown): string {
   if (typeof schema === "string" && /^[a-z_][a-z0-9_]{0,62}$/.test(schema)) return schema;
   throw new InvalidArgumentError(
-    `\`schema\` must be a name of a-z, 0-9 and _ that does not begin with a digit, at most 63 long; got ${JSON.stringify(schema)}.`,
+    `\`prefix\`, the PostgreSQL schema, must be a name of a-z, 0-9 and _ that does not begin with a digit, at most 63 long; got ${JSON.stringify(schema)}.`,
   );
 }
 
@@ -125,13 +125,13 @@ END $$;
 `;
 
 export interface MigrationOptions {
-  /** @default "tenure" */
-  readonly schema?: string | undefined;
+  /** The schema: the `prefix` of postgresStore(). @default "tenure" */
+  readonly prefix?: string | undefined;
   /** Gets what the store needs, and no more. @default no role */
   readonly role?: string | undefined;
 }
 
-const MIGRATION_OPTIONS: OptionNames<MigrationOptions> = { schema: true, role: true };
+const MIGRATION_OPTIONS: OptionNames<MigrationOptions> = { prefix: true, role: true };
 
 /**
  * The SQL that makes the schema, for people who keep such things in their own migrations. Run it in one transaction, as a
@@ -139,7 +139,7 @@ const MIGRATION_OPTIONS: OptionNames<MigrationOptions> = { schema: true, role: t
  */
 export function migrationSql(options: MigrationOptions = {}): string {
   checkOptionNames("migrationSql()", options, MIGRATION_OPTIONS);
-  const schema = checkSchema(options.schema ?? "tenure");
+  const schema = checkSchema(options.prefix ?? "tenure");
   const parts = [
     `-- Tenure, schema version ${SCHEMA_VERSION}. Processes that start together take turns.`,
     `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('tenure schema ${schema}'));`,

@@ -56,12 +56,12 @@ export async function setUp(requests: Requests, options: SetUpOptions): Promise<
   if (server.present !== "true") {
     if (!createSchema) {
       throw new StoreUnusableError(
-        `The schema "${schema}" is not in the database at ${address}. Run migrationSql({ schema: "${schema}" }), or set createSchema: true.`,
+        `The schema "${schema}" is not in the database at ${address}. Run migrationSql({ prefix: "${schema}" }), or set createSchema: true.`,
       );
     }
     const limitMs = leftMs();
     const lockTimeout = `SELECT set_config('lock_timeout', '${Math.ceil(limitMs)}', true);`;
-    await requests.run(`${lockTimeout}\n${migrationSql({ schema })}`, [], limitMs);
+    await requests.run(`${lockTimeout}\n${migrationSql({ prefix: schema })}`, [], limitMs);
   }
   await checkVersion(requests, options);
   return { durable: server.fsync === "on" };
@@ -74,6 +74,6 @@ async function checkVersion(requests: Requests, { schema, leftMs }: SetUpOptions
   throw new StoreUnusableError(
     version > SCHEMA_VERSION
       ? `The schema "${schema}" was made by a newer Tenure (version ${version}, this one knows ${SCHEMA_VERSION}). It was not touched. Upgrade Tenure here too.`
-      : `The schema "${schema}" is not one of Tenure, or incomplete. It was not touched. Name another schema, or run migrationSql().`,
+      : `The schema "${schema}" is not one of Tenure, or incomplete. It was not touched. Name another prefix, or run migrationSql().`,
   );
 }

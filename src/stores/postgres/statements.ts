@@ -8,7 +8,7 @@ import type { Requests } from "../../clients/postgres/requests.ts";
 import { decodeRecord, decodeToken, shownRecord } from "../../core/record.ts";
 import { TOKEN_LIMIT } from "../../core/token.ts";
 import type { LeaseView } from "../contract.ts";
-import { firstBehind } from "../shared/prefix.ts";
+import { prefixUpperBound } from "../shared/prefix.ts";
 
 export const CALL = {
   openSession:
@@ -81,7 +81,7 @@ export async function heldIn(
   limitMs: number,
 ): Promise<LeaseView[]> {
   const { prefix, after = null, limit } = range;
-  const below = firstBehind(prefix) ?? null;
+  const below = prefixUpperBound(prefix) ?? null;
   const most = limit === undefined ? null : String(limit);
   const rows = await requests.run(LIST, [prefix, after, below, most], limitMs);
   return rows.map((row) => viewOf(row, shownRecord));

@@ -13,8 +13,8 @@ import type * as contract from "../contract.ts";
 import type { Store, StoreParts } from "../contract.ts";
 import { Batches } from "../shared/batches.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
-import { Survivors } from "../shared/survivors.ts";
-import { Unheard } from "../shared/unheard.ts";
+import { EraTracker } from "../shared/era-tracker.ts";
+import { UnacknowledgedGrants } from "../shared/unacknowledged-grants.ts";
 import { RecentlyGivenBack } from "./given-back.ts";
 import { channelOf } from "./schema.ts";
 import type { Server } from "./setup.ts";
@@ -43,9 +43,9 @@ export class PostgresStore implements Store {
   readonly #requests: Requests;
   readonly #parts: StoreParts;
   readonly #waker: Waker;
-  readonly #survivors = new Survivors();
+  readonly #eras = new EraTracker();
   readonly #givenBack = new RecentlyGivenBack();
-  readonly #unheard = new Unheard();
+  readonly #unacknowledged = new UnacknowledgedGrants();
   readonly #closing = new AbortController();
   readonly #grants: Batches<Wanted, string>;
   readonly #releases: Batches<contract.ReleaseRequest, string>;
@@ -61,17 +61,17 @@ export class PostgresStore implements Store {
     this.#waker = new Waker({ link, clock, random, channel, listens, tell });
     this.#grants = new Batches({
       clock,
-      nameOf: ({ request }) => request.resource,
+      toKey: ({ request }) => request.resource,
       one: (wanted, limitMs) => this.#acquire(wanted, limitMs),
       many: (wanted, limitMs) => this.#acquireFree(wanted, limitMs),
-      isRefusal,
+      isRejection,
     });
     this.#releases = new Batches({
       clock,
-      nameOf: ({ resource }) => resource,
+      toKey: ({ resource }) => resource,
       one: (held, limitMs) => this.#release(held, limitMs),
       many: (held, limitMs) => this.#releaseHeld(held, limitMs),
-      isRefusal,
+      isRejection,
     });
     this.guarantees = {
       store: "postgres",
@@ -104,7 +104,7 @@ export class PostgresStore implements Store {
     const answer = await this.#grants
       .ask({ request, record }, request.limitMs)
       .catch((error: unknown) => {
-        this.#unheard.note(request, error);
+        this.#unacknowledged.note(request, error);
         throw error;
       });
     if (answer === "gone" || answer === "ended") return { kind: answer };
@@ -113,8 +113,8 @@ export class PostgresStore implements Store {
       return { kind: "busy", holderId: held === "" ? undefined : shownRecord(held).holderId };
     }
     const lease = { resource: request.resource, token: decodeToken(answer) };
-    if (this.#survivors.isOutdated(lease.token)) await this.#checkKept(lease, giveUpAt);
-    this.#survivors.add(sessionId, lease);
+    if (this.#eras.isOutdated(lease.token)) await this.#checkKept(lease, giveUpAt);
+    this.#eras.add(sessionId, lease);
     return { kind: "granted", token: lease.token };
   }
 
@@ -172,7 +172,7 @@ export class PostgresStore implements Store {
     const lost = decodeNotices(gone.map(({ resource, token }) => [resource, token]));
     for (const ref of lost) this.#noteReleased({ sessionId, ...ref });
     // If this question fails, the renewal fails: nobody acts on a lease that a failover may have lost.
-    const missing = await this.#survivors.missing(sessionId, era, (resources) =>
+    const missing = await this.#eras.missing(sessionId, era, (resources) =>
       keptOf(this.#requests, { resources, sessionId }, giveUpAt - this.#parts.clock.now()),
     );
     return { kind: "renewed", ttlMs: Number(ttlMs), gone: [...lost, ...missing] };
@@ -180,7 +180,7 @@ export class PostgresStore implements Store {
 
   /** What may have to be given back once more is not waited for: the request itself has been answered. */
   #noteEra(floor: bigint, limitMs: number): void {
-    if (this.#survivors.note(floor)) this.#givenBack.doubt(this.#parts.clock.now());
+    if (this.#eras.note(floor)) this.#givenBack.doubt(this.#parts.clock.now());
     void this.#givenBack.giveBackAgain(limitMs);
   }
 
@@ -193,7 +193,7 @@ export class PostgresStore implements Store {
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const answer = await this.#releases.ask(request, request.limitMs);
     const { sessionId, resource, token } = request;
-    this.#survivors.remove(sessionId, { resource, token });
+    this.#eras.remove(sessionId, { resource, token });
     this.#noteReleased({ sessionId, resource, token });
     return { kind: answer === "released" ? "released" : "notHeld" };
   }
@@ -223,16 +223,16 @@ export class PostgresStore implements Store {
   }
 
   async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
-    const known = this.#survivors.resourcesOf(sessionId);
-    const held = JSON.stringify([...known, ...this.#unheard.resourcesOf(sessionId)]);
+    const known = this.#eras.resourcesOf(sessionId);
+    const held = JSON.stringify([...known, ...this.#unacknowledged.resourcesOf(sessionId)]);
     await this.#ask(CALL.endSession, [sessionId, held, lockLimit(limitMs)], limitMs);
     // Not before: one that fails is asked again.
     this.#forget(sessionId);
   }
 
   #forget(sessionId: string): void {
-    this.#survivors.forget(sessionId);
-    this.#unheard.forget(sessionId);
+    this.#eras.forget(sessionId);
+    this.#unacknowledged.forget(sessionId);
   }
 
   async revoke({
@@ -260,7 +260,7 @@ export class PostgresStore implements Store {
         signal.throwIfAborted();
         if (waitMs <= 0) return;
         subscription.isFar = waitMs === Number.POSITIVE_INFINITY;
-        await subscription.next(Math.min(waitMs, this.#waker.lookMs(subscription)), signal);
+        await subscription.wait(Math.min(waitMs, this.#waker.lookMs(subscription)), signal);
       }
     } finally {
       subscription.close();
@@ -320,7 +320,7 @@ export class PostgresStore implements Store {
           // A watch outlives an outage of the database; what changed meanwhile is seen then.
           if (!(error instanceof StoreUnavailableError)) throw error;
         }
-        await subscription.next(waitMs, signal).catch(() => undefined);
+        await subscription.wait(waitMs, signal).catch(() => undefined);
       }
     } finally {
       subscription.close();
@@ -378,6 +378,6 @@ export function closeInTime(link: PgLink, clock: Clock): Promise<void> {
 }
 
 /** The server's own words: the transaction has ended without effect. */
-function isRefusal(error: unknown): boolean {
+function isRejection(error: unknown): boolean {
   return !isTenureError(error, "STORE_UNAVAILABLE");
 }

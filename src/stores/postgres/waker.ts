@@ -6,7 +6,7 @@ import type { Clock, Random, Timer } from "../../async/clock.ts";
 import type { Ear, PgLink } from "../../clients/postgres/link.ts";
 import { type Backoff, backoffMs } from "../../core/backoff.ts";
 import { HEAD_START_MS } from "../contract.ts";
-import { Bell } from "../shared/bell.ts";
+import { Wakeup } from "../shared/wakeup.ts";
 import { parseNotice } from "./notices.ts";
 
 export interface WakerParts {
@@ -81,13 +81,13 @@ export class Waker {
   /** Wakes who waits for this. */
   ring(resource: string): void {
     for (const subscription of [...this.#subscriptions])
-      if ((subscription.resource ?? resource) === resource) subscription.ring();
+      if ((subscription.resource ?? resource) === resource) subscription.notify();
   }
 
   close(): void {
     this.#closed = true;
     this.#shut("off");
-    for (const subscription of [...this.#subscriptions]) subscription.ring();
+    for (const subscription of [...this.#subscriptions]) subscription.notify();
   }
 
   async #open(): Promise<void> {
@@ -166,9 +166,9 @@ export class Waker {
       if ((subscription.resource ?? resource) !== resource) continue;
       const { attempt } = subscription;
       const place = attempt === undefined ? 0 : queue.indexOf(attempt);
-      if (place === 0) subscription.ring();
+      if (place === 0) subscription.notify();
       // Nobody waits for this timer: who waits looks by the clock as well.
-      if (place > 0) this.#parts.clock.setTimer(subscription.ring, HEAD_START_MS + 1);
+      if (place > 0) this.#parts.clock.setTimer(subscription.notify, HEAD_START_MS + 1);
     }
   }
 
@@ -195,7 +195,7 @@ export class Waker {
   }
 
   #wakeAll(): void {
-    for (const subscription of [...this.#subscriptions]) subscription.ring();
+    for (const subscription of [...this.#subscriptions]) subscription.notify();
   }
 
   #inTime<T>(work: Promise<T>, limitMs: number): Promise<T> {
@@ -208,7 +208,7 @@ export class Waker {
 }
 
 /** One waiter's view of the changes: rings for each of them. Reset before a look, it misses none. */
-export class Subscription extends Bell {
+export class Subscription extends Wakeup {
   readonly resource: string | undefined;
   readonly attempt: string | undefined;
   /** Others are before it, who look out for it too. */

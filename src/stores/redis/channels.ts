@@ -6,7 +6,7 @@ import type { Clock, Timer } from "../../async/clock.ts";
 import { failure } from "../../clients/redis/failures.ts";
 import type { ChannelWire, Wire } from "../../clients/redis/wire.ts";
 import { isTenureError } from "../../core/errors.ts";
-import { Bell } from "../shared/bell.ts";
+import { Wakeup } from "../shared/wakeup.ts";
 
 /** Undefined: something may have been missed. The channel is told too, for those who listen to a pattern. */
 export type Listener = (message: string | undefined, channel: string) => void;
@@ -160,16 +160,16 @@ export class Channels {
 
 /** Keeps messages until somebody asks for them, so that none is lost between two questions. */
 export class Mailbox {
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   #mail: (string | undefined)[] = [];
 
   constructor(clock: Clock) {
-    this.#bell = new Bell(clock);
+    this.#wakeup = new Wakeup(clock);
   }
 
   readonly put = (message: string | undefined): void => {
     this.#mail.push(message);
-    this.#bell.ring();
+    this.#wakeup.notify();
   };
 
   /** Forgets what came so far. */
@@ -179,8 +179,8 @@ export class Mailbox {
 
   /** The next message; undefined after `delayMs` or when one may have been missed; rejects with the signal's reason. */
   async next(delayMs: number, signal: AbortSignal): Promise<string | undefined> {
-    if (this.#mail.length === 0) this.#bell.reset();
-    await this.#bell.next(delayMs, signal);
+    if (this.#mail.length === 0) this.#wakeup.reset();
+    await this.#wakeup.wait(delayMs, signal);
     return this.#mail.shift();
   }
 }

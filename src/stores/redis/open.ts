@@ -18,24 +18,27 @@ import {
   StoreUnusableError,
 } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
-import type { Guarantees } from "../contract.ts";
+import type { Guarantees, Store, StoreParts } from "../contract.ts";
 import { Bundles } from "./bundles.ts";
 import { Channels } from "./channels.ts";
 import { inspect, keepsScripts, promises, refuseUnfit } from "./inspect.ts";
 import type { Names } from "./names.ts";
 import { Requests } from "./requests.ts";
 import { scripts } from "./scripts.ts";
+import { RedisStore } from "./store.ts";
 
 export interface OpenSettings {
   readonly place: Place | undefined;
-  readonly client: RedisClient | undefined;
-  readonly wire: (() => Promise<Wire>) | undefined;
-  readonly library: LibraryName | undefined;
-  readonly tls: object | undefined;
   readonly names: Names;
   readonly replicas: number;
   readonly connectMs: number;
-  onWarning(text: string): void;
+  readonly onWarning: ((text: string) => void) | undefined;
+}
+
+export interface ConnectSettings extends OpenSettings {
+  readonly client: RedisClient | undefined;
+  readonly library: LibraryName | undefined;
+  readonly tls: object | undefined;
 }
 
 export interface Opened {
@@ -45,13 +48,26 @@ export interface Opened {
   readonly guarantees: Guarantees;
 }
 
-export async function openServer(settings: OpenSettings, clock: Clock): Promise<Opened> {
-  const { connectMs } = settings;
+/** Opens a store on any connection; the simulator passes its own. */
+export async function openOnWire(
+  settings: OpenSettings,
+  parts: StoreParts,
+  connect: () => Promise<Wire>,
+): Promise<Store> {
+  return new RedisStore(settings.names, parts, await openServer(settings, parts, connect));
+}
+
+async function openServer(
+  settings: OpenSettings,
+  { clock, warn }: StoreParts,
+  connect: () => Promise<Wire>,
+): Promise<Opened> {
+  const { connectMs, onWarning = warn } = settings;
   const place = settings.place?.shown ?? "the client's address";
   let wire: Wire | undefined;
   const opening = (async () => {
-    wire = await connectWire(settings);
-    return await prepare(settings, wire, place, clock);
+    wire = await connect();
+    return await prepare({ ...settings, onWarning }, wire, place, clock);
   })();
   try {
     return await within(clock, connectMs, place, opening);
@@ -67,9 +83,8 @@ export async function openServer(settings: OpenSettings, clock: Clock): Promise<
   }
 }
 
-async function connectWire(settings: OpenSettings): Promise<Wire> {
+export async function connectWire(settings: ConnectSettings): Promise<Wire> {
   const { client, place, connectMs, tls } = settings;
-  if (settings.wire !== undefined) return settings.wire();
   if (client !== undefined) return wireOf(client);
   if (place === undefined) throw new InvalidArgumentError("redisStore() needs url or client.");
   const library = await loadLibrary(settings.library, place.kind);
@@ -77,7 +92,7 @@ async function connectWire(settings: OpenSettings): Promise<Wire> {
 }
 
 async function prepare(
-  settings: OpenSettings,
+  settings: OpenSettings & { readonly onWarning: (text: string) => void },
   wire: Wire,
   place: string,
   clock: Clock,

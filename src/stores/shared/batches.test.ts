@@ -1,5 +1,5 @@
-// Goal: requests of one moment share a statement, and each still gets its own answer, in its own time. Method: a backend
-// that is two functions.
+// Goal: concurrent requests share a message, and each still gets its own answer within its own
+// limit. Method: a backend of two functions.
 
 import { expect, test } from "vitest";
 import { InvalidArgumentError } from "../../core/errors.ts";
@@ -13,7 +13,7 @@ function setUp(many: Many = async (all) => all.map((each) => `${each}!`)) {
   const asked: string[] = [];
   const batches = new Batches<string, string>({
     clock,
-    nameOf: (request) => request,
+    toKey: (request) => request,
     one: async (request, limitMs, again) => {
       asked.push(`${request} ${limitMs}${again ? " again" : ""}`);
       return `${request}!`;
@@ -22,7 +22,7 @@ function setUp(many: Many = async (all) => all.map((each) => `${each}!`)) {
       asked.push(`${requests.join("+")} ${limitMs}`);
       return many(requests);
     },
-    isRefusal: (error) => error instanceof InvalidArgumentError,
+    isRejection: (error) => error instanceof InvalidArgumentError,
   });
   return { clock, asked, batches };
 }
@@ -33,7 +33,7 @@ async function all(clock: ManualClock, answers: readonly Promise<string>[]): Pro
   return settled;
 }
 
-test("the first is asked for at once, those behind it together, and each gets its own answer", async () => {
+test("the first request is sent at once, later ones together, and each gets its own answer", async () => {
   const { clock, asked, batches } = setUp();
   const answers = ["a", "b", "c"].map((request) => batches.ask(request, 100));
   expect(asked).toEqual(["a 100"]);
@@ -42,7 +42,7 @@ test("the first is asked for at once, those behind it together, and each gets it
   expect(await batches.ask("d", 100)).toBe("d!");
 });
 
-test("a hundred are several batches, and the shortest limit of each counts for it", async () => {
+test("a hundred requests make several batches, each with the shortest limit of its requests", async () => {
   const { clock, asked, batches } = setUp();
   const names = Array.from({ length: 100 }, (_, index) => `n${index}`);
   const answers = names.map((name, index) => batches.ask(name, index === 5 ? 70 : 100));
@@ -53,7 +53,7 @@ test("a hundred are several batches, and the shortest limit of each counts for i
   expect(asked[2]).toMatch(/ 100$/);
 });
 
-test("what the batch leaves open is asked for by itself, with the time that is left", async () => {
+test("a request that the batch does not decide is sent alone, with the remaining time", async () => {
   let clock: ManualClock | undefined;
   const { asked, batches, ...rest } = setUp(async () => {
     await clock?.advance(30);
@@ -68,7 +68,7 @@ test("what the batch leaves open is asked for by itself, with the time that is l
   expect(Number(leftMs)).toBeLessThanOrEqual(70);
 });
 
-test("a lost answer is lost for each of them, and nothing is asked for twice", async () => {
+test("a lost answer fails every request of the batch, and nothing is sent twice", async () => {
   const { clock, asked, batches } = setUp(async () => {
     throw new Error("gone");
   });
@@ -80,7 +80,7 @@ test("a lost answer is lost for each of them, and nothing is asked for twice", a
   expect(await batches.ask("d", 100)).toBe("d!");
 });
 
-test("a batch that is refused as a whole is asked for one by one", async () => {
+test("the requests of a rejected batch are sent one by one", async () => {
   const { clock, batches } = setUp(async () => {
     throw new InvalidArgumentError("no");
   });
@@ -88,7 +88,7 @@ test("a batch that is refused as a whole is asked for one by one", async () => {
   expect(await all(clock, answers)).toEqual(["a!", "b!", "c!"]);
 });
 
-test("two requests for the same never share a message", async () => {
+test("two requests with the same key never share a message", async () => {
   const { clock, asked, batches } = setUp();
   const answers = ["a", "b", "c", "b", "d"].map((request) => batches.ask(request, 100));
   expect(await all(clock, answers)).toEqual(["a!", "b!", "c!", "b!", "d!"]);

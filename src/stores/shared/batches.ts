@@ -1,13 +1,14 @@
-// Requests that come at the same moment share a message to the backend: one round trip, one commit, one flush to the disk for
-// all of them. The first leaves at once, alone; those that come while one is under way leave together at the end of the
-// turn of the event loop. Each is decided by itself and answered by itself: what is lost is lost for each.
+// Group commit: concurrent requests share a message to the backend, and so one round trip, one
+// commit and one flush to disk. The first request is sent immediately and alone. Requests that
+// arrive while another is in flight are sent together at the end of the turn of the event loop. The
+// backend decides each request by itself, and each gets its own answer.
 
 import type { Clock } from "../../async/clock.ts";
 
-/** More in one step of the backend would keep the first waiting for the last. */
+/** A larger batch would delay the answer of its first request too long. */
 const BATCH_MAX = 16;
 
-interface Asked<Request, Answer> {
+interface Pending<Request, Answer> {
   readonly request: Request;
   readonly endsAt: number;
   resolve(answer: Answer): void;
@@ -16,27 +17,27 @@ interface Asked<Request, Answer> {
 
 export interface BatchParts<Request, Answer> {
   readonly clock: Clock;
-  /** What a request changes: two that change the same never share a message. */
-  nameOf(request: Request): string;
-  /** Asks for one. `again`: it was in a batch before, which was refused or left it open. */
+  /** Names what a request changes. Two requests with the same key never share a message. */
+  toKey(request: Request): string;
+  /** Sends one request. `again`: it was in a batch that was rejected or did not decide it. */
   one(request: Request, limitMs: number, again: boolean): Promise<Answer>;
-  /** Asks for several. Undefined in the place of one means that it has to be asked for by itself. */
+  /** Sends several requests. An undefined answer means that the request must be sent alone. */
   many(requests: readonly Request[], limitMs: number): Promise<readonly (Answer | undefined)[]>;
-  /** Whether a failure of `many` says for certain that nothing of the batch was or will be carried out. */
-  isRefusal(error: unknown): boolean;
+  /** Whether a failure of `many` proves that no request of the batch was or will be applied. */
+  isRejection(error: unknown): boolean;
 }
 
 export class Batches<Request, Answer> {
   readonly #parts: BatchParts<Request, Answer>;
-  #waiting: Asked<Request, Answer>[] = [];
-  #underWay = 0;
+  #waiting: Pending<Request, Answer>[] = [];
+  #inFlight = 0;
 
   constructor(parts: BatchParts<Request, Answer>) {
     this.#parts = parts;
   }
 
   ask(request: Request, limitMs: number): Promise<Answer> {
-    if (this.#underWay === 0) return this.#one(request, limitMs, false);
+    if (this.#inFlight === 0) return this.#one(request, limitMs, false);
     return new Promise((resolve, reject) => {
       const endsAt = this.#parts.clock.now() + limitMs;
       if (this.#waiting.push({ request, endsAt, resolve, reject }) === 1)
@@ -47,57 +48,58 @@ export class Batches<Request, Answer> {
   #send(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
-    const names = new Set<string>();
-    let batch: Asked<Request, Answer>[] = [];
+    const keys = new Set<string>();
+    let batch: Pending<Request, Answer>[] = [];
     for (const asked of waiting) {
-      const name = this.#parts.nameOf(asked.request);
-      if (batch.length === BATCH_MAX || names.has(name)) {
-        this.#leave(batch);
+      const key = this.#parts.toKey(asked.request);
+      if (batch.length === BATCH_MAX || keys.has(key)) {
+        this.#dispatch(batch);
         batch = [];
-        names.clear();
+        keys.clear();
       }
-      names.add(name);
+      keys.add(key);
       batch.push(asked);
     }
-    this.#leave(batch);
+    this.#dispatch(batch);
   }
 
-  #leave(batch: readonly Asked<Request, Answer>[]): void {
+  #dispatch(batch: readonly Pending<Request, Answer>[]): void {
     const [first, second] = batch;
-    if (first !== undefined && second === undefined) this.#alone(first, false);
-    else void this.#together(batch);
+    if (first !== undefined && second === undefined) this.#sendAlone(first, false);
+    else void this.#sendTogether(batch);
   }
 
-  async #together(batch: readonly Asked<Request, Answer>[]): Promise<void> {
+  async #sendTogether(batch: readonly Pending<Request, Answer>[]): Promise<void> {
     const endsAt = Math.min(...batch.map((asked) => asked.endsAt));
     const requests = batch.map(({ request }) => request);
-    this.#underWay += 1;
+    this.#inFlight += 1;
     try {
       const answers = await this.#parts.many(requests, this.#leftMs(endsAt));
       for (const [index, asked] of batch.entries()) {
         const answer = answers[index];
-        if (answer === undefined) this.#alone(asked, true);
+        if (answer === undefined) this.#sendAlone(asked, true);
         else asked.resolve(answer);
       }
     } catch (error) {
-      // A lost answer is lost for each. A refusal is nobody's answer: whom it concerns is found out one by one.
-      const isRefusal = this.#parts.isRefusal(error);
-      for (const asked of batch) isRefusal ? this.#alone(asked, true) : asked.reject(error);
+      // A lost answer is lost for every request. A rejection of the batch does not say which
+      // request caused it, so each is sent again alone.
+      const isRejection = this.#parts.isRejection(error);
+      for (const asked of batch) isRejection ? this.#sendAlone(asked, true) : asked.reject(error);
     } finally {
-      this.#underWay -= 1;
+      this.#inFlight -= 1;
     }
   }
 
-  #alone({ request, endsAt, resolve, reject }: Asked<Request, Answer>, again: boolean): void {
+  #sendAlone({ request, endsAt, resolve, reject }: Pending<Request, Answer>, again: boolean): void {
     this.#one(request, this.#leftMs(endsAt), again).then(resolve, reject);
   }
 
   async #one(request: Request, limitMs: number, again: boolean): Promise<Answer> {
-    this.#underWay += 1;
+    this.#inFlight += 1;
     try {
       return await this.#parts.one(request, limitMs, again);
     } finally {
-      this.#underWay -= 1;
+      this.#inFlight -= 1;
     }
   }
 

@@ -1,8 +1,9 @@
-// For stores that watch by polling: what changed between two reads of the held leases, and when the next read is due.
+// For stores that watch by polling: computes the changes between two reads of the held leases, and
+// when the next read is due.
 
 import type { LeaseView } from "../contract.ts";
 
-/** Yields what changed since the last call with the same map, and brings the map up to date. */
+/** Yields the changes since the last call with the same map, and updates the map. */
 export function* changes(
   seen: Map<string, bigint>,
   held: readonly LeaseView[],
@@ -20,9 +21,9 @@ export function* changes(
   }
 }
 
-/** In how many milliseconds the first of these leases expires unless it is renewed; Infinity when nothing is held. */
+/** Milliseconds until the first of these leases can expire; Infinity if nothing is held. */
 export function firstExpiryMs(held: readonly LeaseView[]): number {
-  // A loop: Math.min(...list) throws a RangeError when a watch covers more than about 100,000 leases.
+  // A loop, because Math.min(...list) throws a RangeError for more than about 100,000 leases.
   let first = Number.POSITIVE_INFINITY;
   for (const { holder } of held)
     if (holder !== undefined && holder.expiresInMs < first) first = holder.expiresInMs;

@@ -1,8 +1,9 @@
-// Which resources each session of this process may hold, with what its store wants to remember of each: so that the end of a
-// session can wake their waiters at once, and it spares the server a second index. No more than a help: what is not here is found
-// out by the clock, or by the guard.
+// The resources that each session of this process may hold, with a value that the store attaches to
+// each. With this list the end of a session can wake the waiters of its resources, and the server
+// needs no index by session. Best effort: waiters of a resource that is missing here wake up when
+// the session's ttl is over.
 
-/** Sessions that ended unheard of are forgotten, the oldest first. */
+/** When there are more sessions, the oldest is dropped: its end was probably never reported. */
 const SESSIONS_MAX = 1_000;
 
 export class Holdings<Held> {
@@ -23,8 +24,7 @@ export class Holdings<Held> {
     return this.#sessions.get(sessionId)?.get(resource);
   }
 
-  /** What the session may hold. */
-  of(sessionId: string): (readonly [resource: string, held: Held])[] {
+  list(sessionId: string): (readonly [resource: string, held: Held])[] {
     return [...(this.#sessions.get(sessionId) ?? [])];
   }
 
@@ -32,7 +32,7 @@ export class Holdings<Held> {
     this.#sessions.get(sessionId)?.delete(resource);
   }
 
-  /** What the session may hold; forgotten from now on. */
+  /** Returns the resources of the session and forgets the session. */
   take(sessionId: string): readonly string[] {
     const resources = [...(this.#sessions.get(sessionId)?.keys() ?? [])];
     this.#sessions.delete(sessionId);

@@ -12,10 +12,10 @@ import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
 
 export interface FileOptions extends PlaceOptions {
   readonly file: string;
+  /** Processes that start together wait this long for one of them to set the file up. */
+  readonly connectMs: number;
 }
 
-/** Processes that start together wait for one of them to set the file up. */
-const SETUP_LIMIT_MS = 10_000;
 const SETUP_RETRY_MS = 5;
 
 export async function openFile(
@@ -23,7 +23,7 @@ export async function openFile(
   options: FileOptions,
   clock: Clock,
 ): Promise<Connection> {
-  const giveUpAt = clock.now() + SETUP_LIMIT_MS;
+  const giveUpAt = clock.now() + options.connectMs;
   for (;;) {
     // With every try: a link in the path may have been pointed elsewhere while another process held the lock.
     const file = ensureFile(options.file, options);

@@ -4,7 +4,7 @@
 import type { Connection, Row, Statement } from "../../clients/sqlite/driver.ts";
 import { decodeNotices, decodeToken, heldForMs, shownRecord } from "../../core/record.ts";
 import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../contract.ts";
-import { firstBehind } from "../shared/prefix.ts";
+import { prefixUpperBound } from "../shared/prefix.ts";
 
 /** What the file says about a resource, and about the session that its newest grant belongs to. */
 export interface LeaseRow {
@@ -236,7 +236,7 @@ export class Tables {
     recordOf: typeof shownRecord = shownRecord,
   ): LeaseView[] {
     const after = range.after ?? null;
-    const below = firstBehind(range.prefix) ?? null;
+    const below = prefixUpperBound(range.prefix) ?? null;
     const bounds = [range.prefix, after, after, below, below] as const;
     const rows = this.#sql.held.all(...bounds, at.bootId, at.nowMs, range.limit);
     return rows.map((row) => ({

@@ -6,7 +6,7 @@
 import type { Clock, Timer } from "../../async/clock.ts";
 import type { Disk, Watching } from "../../clients/sqlite/disk.ts";
 import type { Connection, Statement } from "../../clients/sqlite/driver.ts";
-import { Bell } from "../shared/bell.ts";
+import { Wakeup } from "../shared/wakeup.ts";
 
 /** After a report from the kernel: when to look, in milliseconds after the look before. */
 const LOOKS_MS = [0, 2, 4, 10, 25, 80];
@@ -145,15 +145,15 @@ interface SubscriptionParts {
 
 /** One waiter's view of the changes. A change between two calls of `next` is not lost. */
 export class Subscription {
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   readonly #parts: SubscriptionParts;
   readonly wake: () => void;
   #patienceMs = 0;
 
   constructor(clock: Clock, parts: SubscriptionParts) {
-    this.#bell = new Bell(clock);
+    this.#wakeup = new Wakeup(clock);
     this.#parts = parts;
-    this.wake = this.#bell.ring;
+    this.wake = this.#wakeup.notify;
   }
 
   /** A change may be noticed this late. @default 0 */
@@ -169,7 +169,7 @@ export class Subscription {
 
   /** Resolves at the next change, or after `delayMs`; rejects with the signal's reason. Look behind it. */
   next(delayMs: number, signal: AbortSignal): Promise<void> {
-    return this.#bell.next(delayMs, signal).finally(() => this.#bell.reset());
+    return this.#wakeup.wait(delayMs, signal).finally(() => this.#wakeup.reset());
   }
 
   close(): void {

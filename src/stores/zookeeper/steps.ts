@@ -26,7 +26,7 @@ export class Steps {
   constructor(clock: Clock) {
     this.#batches = new Batches({
       clock,
-      nameOf: ({ parent }) => parent,
+      toKey: ({ parent }) => parent,
       one: async ({ call, parts }) => {
         const [first, ...others] = parts;
         const reply = await call.send(others.length === 0 ? first : multi(parts));
@@ -35,7 +35,7 @@ export class Steps {
       },
       many: (steps) => together(steps),
       // A refusal comes as an answer; what is thrown is a connection that was lost.
-      isRefusal: () => false,
+      isRejection: () => false,
     });
   }
 

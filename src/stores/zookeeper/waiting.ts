@@ -19,7 +19,7 @@ import {
 import { deleted, expectOk, placesIn } from "../../clients/zookeeper/nodes.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { type AttemptRequest, HEAD_START_MS } from "../contract.ts";
-import { Bell } from "../shared/bell.ts";
+import { Wakeup } from "../shared/wakeup.ts";
 import type { Bells } from "./bells.ts";
 import type { LeaseSession } from "./lease-session.ts";
 import { UNMARKED, WAITING } from "./place.ts";
@@ -141,24 +141,24 @@ async function deletedUnmarked(call: Call, path: string, own: string): Promise<b
 /** The bells that this wait has hung, all ringing one. */
 class Alarm {
   readonly #bells: Bells;
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   #hung: (() => void)[] = [];
 
   constructor(clock: Clock, bells: Bells) {
     this.#bells = bells;
-    this.#bell = new Bell(clock);
+    this.#wakeup = new Wakeup(clock);
   }
 
   hang(path: string): void {
-    this.#hung.push(this.#bells.hang(path, this.#bell.ring));
+    this.#hung.push(this.#bells.hang(path, this.#wakeup.notify));
   }
 
   reset(): void {
     for (const takeAway of this.#hung.splice(0)) takeAway();
-    this.#bell.reset();
+    this.#wakeup.reset();
   }
 
   next(waitMs: number, signal: AbortSignal): Promise<void> {
-    return this.#bell.next(waitMs, signal);
+    return this.#wakeup.wait(waitMs, signal);
   }
 }

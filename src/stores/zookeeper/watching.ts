@@ -10,8 +10,8 @@ import { expectOk } from "../../clients/zookeeper/nodes.ts";
 import type { Reader } from "../../clients/zookeeper/reader.ts";
 import { isTenureError } from "../../core/errors.ts";
 import type { LeaseView, WatchRequest } from "../contract.ts";
-import { Bell } from "../shared/bell.ts";
 import { changes } from "../shared/changes.ts";
+import { Wakeup } from "../shared/wakeup.ts";
 import { listPage, viewAt } from "./reading.ts";
 
 export interface WatchParts {
@@ -96,11 +96,11 @@ class News {
   readonly #prefix: string;
   #resources = new Set<string>();
   #everything = true;
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
 
   constructor(clock: Clock, names: Names, prefix: string) {
     this.#clock = clock;
-    this.#bell = new Bell(clock);
+    this.#wakeup = new Wakeup(clock);
     this.#below = `${names.leases}/`;
     this.#prefix = prefix;
   }
@@ -113,24 +113,24 @@ class News {
       if (resource === undefined || !resource.startsWith(this.#prefix)) return;
       this.#resources.add(resource);
     }
-    this.#bell.ring();
+    this.#wakeup.notify();
   };
 
   take(): { everything: boolean; resources: string[] } {
     const taken = { everything: this.#everything, resources: [...this.#resources] };
     this.#everything = false;
     this.#resources = new Set();
-    this.#bell.reset();
+    this.#wakeup.reset();
     return taken;
   }
 
   /** Resolves when there is some, when the time is over, or when the signal aborts. */
   next(waitMs: number, signal: AbortSignal): Promise<void> {
-    return this.#bell.next(waitMs, signal).catch(() => undefined);
+    return this.#wakeup.wait(waitMs, signal).catch(() => undefined);
   }
 
   /** While the server is away every failure is news, and yet there is nothing to do at once. */
   pause(signal: AbortSignal): Promise<void> {
-    return new Bell(this.#clock).next(RETRY_MS, signal).catch(() => undefined);
+    return new Wakeup(this.#clock).wait(RETRY_MS, signal).catch(() => undefined);
   }
 }

@@ -1,14 +1,14 @@
-// What the guard suite needs to know about a guard, and small helpers that every topic uses. The guarded write of each
-// guard has its own form; the harness brings it into one: append a text to what the resource keeps.
+// What the author of a guard gives to the suite, and helpers for its tests. Each guard has its own
+// form of guarded write; the harness adapts it to one form that appends a text to the resource.
 
 import type { Guard, GuardOptions, TokenSource } from "../../guards/guard.ts";
 
-/** A guard whose own write has been brought into the suite's form. */
+/** A guard whose write has been adapted to the suite. */
 export interface GuardInSuite extends Pick<Guard, "advance" | "highest"> {
   /**
-   * One guarded write: appends the text to what is kept for the source's resource. Without a source: by the form that
-   * takes the lease from the async context. With `fail`, the write is done and then fails with any error, before it is
-   * committed where the resource has transactions.
+   * One guarded write: appends the text to the texts of the source's resource. Without a source, it
+   * uses the form that takes the lease from the async context. With `fail`, it writes and then
+   * throws any error, before the commit if the resource has transactions.
    */
   write(
     source: TokenSource | undefined,
@@ -17,20 +17,23 @@ export interface GuardInSuite extends Pick<Guard, "advance" | "highest"> {
   ): void | Promise<void>;
 }
 
-/** One resource behind guards, fresh for one test. */
+/** The data that guards protect, new for each test. */
 export interface GuardHarness {
-  /** Opens a further, independent guard on the same data, as another process would. */
+  /** Opens another independent guard on the same data, as another process would. */
   open(options?: GuardOptions): GuardInSuite | Promise<GuardInSuite>;
-  /** The texts written under a resource, in the resource's own order: read from it, not from what the guards said. */
+  /** The texts written under a resource, in the order of the resource itself. */
   written(resource: string): string[] | Promise<string[]>;
-  /** Ends everything the guards keep in memory, and the resource too where it is a server. Guards are opened anew after it. */
+  /**
+   * Discards the memory of the guards, and restarts the resource if it is a server. The suite opens
+   * new guards afterwards. Leave it out if the guard keeps its tokens in the process.
+   */
   readonly restart?: (() => void | Promise<void>) | undefined;
   close(): void | Promise<void>;
 }
 
 export interface GuardUnderTest {
   readonly name: string;
-  /** Whether a write that fails is undone, and its token with it. */
+  /** Whether a failed write is rolled back together with its token. */
   readonly rollsBack: boolean;
   create(): GuardHarness | Promise<GuardHarness>;
 }
@@ -66,8 +69,8 @@ export function facts(token: bigint, resource: string = RESOURCE): TokenSource {
   return { resource, token };
 }
 
-/** What a guarded write or an advance ended with: undefined when it was admitted, else what it threw or rejected with. */
-export async function failureOf(act: () => unknown): Promise<Failure | undefined> {
+/** Undefined if the guard admitted the write or advance, else the error. */
+export async function catchFailure(act: () => unknown): Promise<Failure | undefined> {
   try {
     await act();
     return undefined;
@@ -76,7 +79,7 @@ export async function failureOf(act: () => unknown): Promise<Failure | undefined
   }
 }
 
-/** The fields of our errors that the suite looks at. */
+/** The fields of errors that the suite checks. */
 export interface Failure {
   readonly code?: string;
   readonly resource?: string;

@@ -1,4 +1,5 @@
-// What must survive: restarts, people with a console, counters beyond 2^53, answers that get lost on the way.
+// What must survive restarts, manual deletion, tokens above 2^53, and requests whose answer is
+// lost, late or repeated.
 
 import type { Store } from "../../stores/contract.ts";
 import { type Bench, expect, expectTrue } from "./harness.ts";
@@ -6,10 +7,10 @@ import { type Bench, expect, expectTrue } from "./harness.ts";
 type Skip = (reason: string) => never;
 
 export const durability: Record<string, (bench: Bench, skip: Skip) => Promise<void>> = {
-  "S1: tokens do not fall over a restart of the store": async (bench, skip) => {
+  "S1: tokens do not decrease over a restart of the store": async (bench, skip) => {
     const { restart } = bench.harness;
     if (restart === undefined)
-      return skip("this backend cannot be restarted: it lives in the process");
+      return skip("this backend is part of the process and cannot be restarted");
     const one = await bench.session(await bench.store(), "one");
     let before = 0n;
     for (let round = 0; round < 5; round += 1) {
@@ -18,31 +19,31 @@ export const durability: Record<string, (bench: Bench, skip: Skip) => Promise<vo
     }
     await restart();
     const two = await bench.session(await bench.store(), "two");
-    expectTrue((await two.take("r")) > before, "the counter went on");
+    expectTrue((await two.take("r")) > before, "the counter continued");
   },
 
-  "S4: a lease that was held before a restart is not granted to another before its ttl is over":
+  "S4: a lease that was held before a restart is not granted to another before its ttl has passed":
     async (bench, skip) => {
       const { restart } = bench.harness;
       if (restart === undefined)
-        return skip("this backend cannot be restarted: it lives in the process");
+        return skip("this backend is part of the process and cannot be restarted");
       const one = await bench.session(await bench.store(), "one", bench.ttlMs * 4);
       const token = await one.take("r");
       await restart();
       const store = await bench.store();
       const two = await bench.session(store, "two", bench.ttlMs * 20);
-      expect((await two.ask("r")).kind, "busy", "the holder may be alive and well");
+      expect((await two.ask("r")).kind, "busy", "the holder may still be alive");
       await bench.expire(store, bench.ttlMs * 4);
       expectTrue((await two.take("r")) > token, "and after the ttl it is free");
     },
 
-  "S1: tokens do not fall when somebody deletes what is stored of a resource": async (
+  "S1: tokens do not decrease when the data of a resource is deleted by hand": async (
     bench,
     skip,
   ) => {
     const { deleteRows } = bench.harness;
     if (deleteRows === undefined)
-      return skip("nothing of this backend can be deleted from outside");
+      return skip("the data of this backend cannot be deleted from outside");
     const one = await bench.session(await bench.store(), "one");
     let before = 0n;
     for (let round = 0; round < 5; round += 1) {
@@ -61,19 +62,19 @@ export const durability: Record<string, (bench: Bench, skip: Skip) => Promise<vo
     const store = await bench.store();
     const one = await bench.session(store, "one");
     const token = await one.take("r");
-    expect(token, start + 1n, "the next one, to the last digit");
+    expect(token, start + 1n, "the next token, exactly");
     expect((await one.holder("r"))?.token, token, "read back exactly");
     expect(await one.release("r", token - 1n), "notHeld", "and compared exactly");
     expect(
       (await store.revoke({ resource: "r", token: token + 1n, limitMs: 1_000 })).kind,
       "notHeld",
-      "both ways",
+      "a higher token does not match either",
     );
     expect(await one.release("r", token), "released", "the right one releases");
-    expect(await one.take("r"), token + 1n, "and counting goes on");
+    expect(await one.take("r"), token + 1n, "and the counter continues");
   },
 
-  "S7: a closed store answers nothing, and says that nothing was applied": async (bench) => {
+  "S7: requests to a closed store fail, and report that nothing was applied": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     const token = await one.take("r");
@@ -97,40 +98,42 @@ export const durability: Record<string, (bench: Bench, skip: Skip) => Promise<vo
   },
 };
 
-/** Requests that were applied although their answers got lost, arrived twice, or came late. */
+/**
+ * Requests that were applied although their answer was lost, and requests that arrive twice or
+ * late.
+ */
 export const ambiguity: Record<string, (bench: Bench) => Promise<void>> = {
-  "S4: a grant whose answer was lost is found again under its attempt, by another connection too":
-    async (bench) => {
-      const one = await bench.session(await bench.store(), "one", bench.ttlMs * 20);
-      const attempt = one.newAttempt();
-      await forgetAnswer(one.ask("r", { attempt }));
-      const before = (await one.holder("r"))?.token;
-      const token = await one.take("r", { attempt });
-      expect(token, before, "the very grant that nobody heard of");
-      const again = await bench.session(await bench.store(), "two");
-      expect((await again.ask("r")).kind, "busy", "granted once");
-    },
+  "S4: a grant whose answer was lost is found again by its attempt": async (bench) => {
+    const one = await bench.session(await bench.store(), "one", bench.ttlMs * 20);
+    const attempt = one.newAttempt();
+    await forgetAnswer(one.ask("r", { attempt }));
+    const before = (await one.holder("r"))?.token;
+    const token = await one.take("r", { attempt });
+    expect(token, before, "the grant whose answer was lost");
+    const again = await bench.session(await bench.store(), "two");
+    expect((await again.ask("r")).kind, "busy", "granted once");
+  },
 
-  "S5: requests that arrive twice do what one does": async (bench) => {
+  "S5: a request that arrives twice has the same effect as one": async (bench) => {
     const one = await bench.session(await bench.store(), "one");
     const attempt = one.newAttempt();
     const [first, second] = await Promise.all([
       one.ask("r", { attempt }),
       one.ask("r", { attempt }),
     ]);
-    expect(first, second, "two copies of a grant, one answer");
+    expect(first, second, "both copies of a grant get the same answer");
     const token = await one.take("r", { attempt });
     const released = await Promise.all([one.release("r", token), one.release("r", token)]);
-    expect(released.sort(), ["notHeld", "released"], "two copies of a release, one effect");
+    expect(released.sort(), ["notHeld", "released"], "only one copy of a release has an effect");
     const renewed = await Promise.all([one.renew(), one.renew()]);
     expect(
       renewed.map((outcome) => outcome.kind).sort(),
       ["renewed", "renewed"],
-      "two copies of a renewal do no harm",
+      "both copies of a renewal succeed",
     );
   },
 
-  "S5: requests of a former holder that were long under way change nothing": async (bench) => {
+  "S5: late requests of a former holder change nothing": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     const attempt = one.newAttempt();
@@ -151,7 +154,7 @@ export const ambiguity: Record<string, (bench: Bench) => Promise<void>> = {
       expect(
         [holder?.holderId, holder?.token],
         ["holder of two", token],
-        `after a late ${name} the successor stands`,
+        `after a late ${name} the successor still holds`,
       );
     }
     expect((await two.renew()).kind, "renewed", "and it can renew");

@@ -1,5 +1,5 @@
-// Tokens after the backend has forgotten: each way in which it can lose what it knew is a test of its own. After each, the next
-// token is higher than every earlier one, a holder whose lease is gone learns so from its next renewal, and a waiter is served.
+// Tokens after the backend has lost data. Afterwards the next token is higher than every earlier
+// one, a holder whose lease is gone learns of it from its next renewal, and a waiter is served.
 
 import { higher } from "../../core/era.ts";
 import type { Store } from "../../stores/contract.ts";
@@ -33,21 +33,26 @@ export async function tokensAfter(
     expectTrue(token > highest, `S1: the token of "${resource}" is above every earlier one`);
   }
   await expectHolderKnows(one, fresh, held);
-  expectTrue((await served(bench, two)) > held, "S1: a waiter is served, with a higher token");
+  expectTrue((await takeOver(bench, two)) > held, "S1: a waiter is served, with a higher token");
 }
 
-/** Either the lease is still there, or the next renewal says that it is gone; a renewal that fails confirms nothing. */
+/**
+ * The lease either still exists or is reported as gone by the next renewal. A renewal that fails
+ * confirms nothing, so it is acceptable too.
+ */
 async function expectHolderKnows(one: Client, fresh: Store, held: bigint): Promise<void> {
   const read = { resource: "held", consistency: "linearizable", limitMs: LIMIT_MS } as const;
-  const isThere = (await fresh.read(read)).holder?.token === held;
+  const exists = (await fresh.read(read)).holder?.token === held;
   const renewal = await one.renew().catch(() => undefined);
-  if (isThere || renewal === undefined || renewal.kind === "gone") return;
-  const isTold = renewal.gone.some(({ resource, token }) => resource === "held" && token === held);
-  expectTrue(isTold, "the renewal says that the lease is gone");
+  if (exists || renewal === undefined || renewal.kind === "gone") return;
+  const isReported = renewal.gone.some(
+    ({ resource, token }) => resource === "held" && token === held,
+  );
+  expectTrue(isReported, "the renewal reports that the lease is gone");
 }
 
-/** Takes over from the holder, which does not renew any more. */
-async function served(bench: Bench, two: Client): Promise<bigint> {
+/** Waits for the lease of a holder that has stopped renewing. */
+async function takeOver(bench: Bench, two: Client): Promise<bigint> {
   const attempt = two.newAttempt();
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     const outcome = await two.ask("held", { attempt, queue: true });
@@ -55,5 +60,5 @@ async function served(bench: Bench, two: Client): Promise<bigint> {
     await bench.harness.sleep(bench.ttlMs / 2);
     await two.renew();
   }
-  throw new Error("nobody was granted the lease of a holder that is gone");
+  throw new Error("the lease of a holder that is gone was never granted again");
 }

@@ -1,11 +1,10 @@
-// Granting: one holder at a time (S4), tokens that only rise (S1), and the same answer to the same attempt.
+// Grants: one holder at a time (S4), increasing tokens (S1), and the same answer to the same
+// attempt.
 
 import { type Bench, expect, expectTrue } from "./harness.ts";
 
 export const grants: Record<string, (bench: Bench) => Promise<void>> = {
-  "a free resource is granted and then busy for everyone else, who learn its holder": async (
-    bench,
-  ) => {
+  "a granted resource is busy for every other attempt, which learns the holder": async (bench) => {
     const one = await bench.session(await bench.store(), "one");
     const two = await bench.session(await bench.store(), "two");
     await one.take("r");
@@ -44,11 +43,11 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
     );
     expectTrue(
       rising && (tokens[0] ?? 0n) > 0n,
-      `tokens must be above 0 and rise with every grant, got ${tokens}`,
+      `tokens must be above 0 and increase with every grant, got ${tokens}`,
     );
   },
 
-  "S4: of many who ask at once exactly one is granted": async (bench) => {
+  "S4: of many concurrent requests exactly one is granted": async (bench) => {
     const stores = await Promise.all([bench.store(), bench.store(), bench.store(), bench.store()]);
     const clients = await Promise.all(
       stores.map((store, index) => bench.session(store, `s${index}`, bench.longMs)),
@@ -63,45 +62,48 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
     }
   },
 
-  "S4: a resource stays busy until its session has expired by the store's clock, and is free then":
-    async (bench) => {
-      const store = await bench.store();
-      const one = await bench.session(store, "one");
-      const first = await one.take("r");
-      const two = await bench.session(store, "two", bench.ttlMs * 4);
-      await bench.harness.sleep(bench.ttlMs / 3);
-      expect((await two.ask("r")).kind, "busy", "still within the ttl");
-      await bench.expire(store);
-      expectTrue((await two.take("r")) > first, "after the ttl the next holder has a larger token");
-    },
+  "S4: a resource is busy until its session expires by the store's clock, and then free": async (
+    bench,
+  ) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    const first = await one.take("r");
+    const two = await bench.session(store, "two", bench.ttlMs * 4);
+    await bench.harness.sleep(bench.ttlMs / 3);
+    expect((await two.ask("r")).kind, "busy", "still within the ttl");
+    await bench.expire(store);
+    expectTrue((await two.take("r")) > first, "after the ttl the next holder has a larger token");
+  },
 
-  "S3: the store never lets go earlier than the ttl after the request that confirmed the session was sent":
-    async (bench) => {
-      const store = await bench.store();
-      const two = await bench.session(await bench.store(), "two", bench.ttlMs * 4);
-      const sentAt = bench.harness.now();
-      const one = await bench.session(store, "one");
-      await one.take("r");
-      for (;;) {
-        const outcome = await two.ask("r");
-        if (outcome.kind === "granted") break;
-        await bench.harness.sleep(1);
-      }
-      const heldMs = bench.harness.now() - sentAt;
-      expectTrue(
-        heldMs >= one.ttlMs,
-        `granted to another ${heldMs} ms after sending, the ttl was ${one.ttlMs} ms`,
-      );
-    },
+  "S3: a lease does not end earlier than its ttl after the confirming request was sent": async (
+    bench,
+  ) => {
+    const store = await bench.store();
+    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 4);
+    const sentAt = bench.harness.now();
+    const one = await bench.session(store, "one");
+    await one.take("r");
+    for (;;) {
+      const outcome = await two.ask("r");
+      if (outcome.kind === "granted") break;
+      await bench.harness.sleep(1);
+    }
+    const heldMs = bench.harness.now() - sentAt;
+    expectTrue(
+      heldMs >= one.ttlMs,
+      `granted to another ${heldMs} ms after sending, the ttl was ${one.ttlMs} ms`,
+    );
+  },
 
-  "S1, L3: the same attempt asked again gets the same grant, so a lost answer can be asked for":
-    async (bench) => {
-      const one = await bench.session(await bench.store(), "one");
-      const attempt = one.newAttempt();
-      const first = await one.take("r", { attempt });
-      expect(await one.take("r", { attempt }), first, "the same attempt, the same token");
-      expect((await one.holder("r"))?.token, first, "and the resource is held once");
-    },
+  "S1, L3: a repeated attempt gets the same grant, so a lost answer can be recovered": async (
+    bench,
+  ) => {
+    const one = await bench.session(await bench.store(), "one");
+    const attempt = one.newAttempt();
+    const first = await one.take("r", { attempt });
+    expect(await one.take("r", { attempt }), first, "the same attempt, the same token");
+    expect((await one.holder("r"))?.token, first, "and the resource is held once");
+  },
 
   "S5: a repeated request for a grant that has ended grants nothing": async (bench) => {
     const one = await bench.session(await bench.store(), "one");
@@ -111,12 +113,12 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
     expect(
       (await one.ask("r", { attempt })).kind,
       "ended",
-      "a late duplicate must not hold what nobody knows of",
+      "a late duplicate must not create a grant that its holder does not know of",
     );
     expect(await one.holder("r"), undefined, "the resource stays free");
   },
 
-  "an unknown or expired session is granted nothing": async (bench) => {
+  "an expired or ended session is granted nothing": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     await bench.expire(store);

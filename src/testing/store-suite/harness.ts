@@ -1,52 +1,56 @@
-// What the suite needs to know about a store, and small helpers that every topic uses. The test runner is handed in, so
-// that authors of stores can use the one they have.
+// What the author of a store gives to the suite, and helpers for its tests. The test runner is
+// passed in, so that authors can use their own.
 
 import type { GrantOutcome, Guarantees, LeaseRef, Store } from "../../stores/contract.ts";
 
-/** One backend, fresh for one test. */
+/** A backend that is new for each test. */
 export interface StoreHarness {
-  /** Opens a further, independent client of the same backend, as another process would. */
+  /** Opens another independent client of the same backend, as another process would. */
   open(): Promise<Store>;
   /** Lets this much time pass for the backend and its clients. */
   sleep(ms: number): Promise<void>;
   /** A monotonic clock in milliseconds that is at least as fast as real time. */
   now(): number;
-  /** Stops the backend the hard way and starts it again on the same data. Leave out when it cannot be restarted. */
+  /** Kills the backend and starts it again on the same data. Leave it out if that is impossible. */
   readonly restart?: (() => Promise<void>) | undefined;
-  /** Tries to delete what is stored of a resource, as a person with a console would. May be refused. */
+  /** Deletes the data of a resource, as an administrator could. The backend may reject it. */
   readonly deleteRows?: ((resource: string) => Promise<void>) | undefined;
   /**
-   * Ways in which the backend can lose what it knew, by name: "the file is deleted". Each is called before the grants that will be
-   * lost, for example to take a copy, and returns the function that makes the backend forget. Clients that are open then need
-   * not work any more. The names must be those in `forgets` of the StoreUnderTest.
+   * Ways in which the backend can lose data, by name, such as "the file is deleted". The suite
+   * calls one before the grants that will be lost, for example to take a copy. It returns the
+   * function that makes the backend lose them. Open clients may fail afterwards. The names must be
+   * those in `forgets` of the StoreUnderTest.
    */
   readonly forgetting?: Readonly<Record<string, () => Promise<() => Promise<void>>>> | undefined;
-  /** Sets the resource's token, as if it had been granted that often. */
+  /** Sets the newest token of the resource. */
   readonly setToken?: ((resource: string, token: bigint) => Promise<void>) | undefined;
   close(): Promise<void>;
 }
 
 export interface StoreUnderTest {
   readonly name: string;
-  /** A ttl that the backend can grant exactly and that the suite can afford to wait for a few times. */
+  /** A ttl that the backend grants exactly. Many tests wait for it, so keep it short. */
   readonly ttlMs: number;
-  /** The names in `forgetting` of its harness. Leave out for a backend whose tokens are the numbers of a consensus log. */
+  /**
+   * The names in `forgetting` of the harness. Leave it out for a backend whose tokens come from a
+   * consensus log.
+   */
   readonly forgets?: readonly string[] | undefined;
-  /** Must be what the opened stores say; lets the suite decide before opening one. */
+  /** Must equal the guarantees of the opened stores. Decides which tests are declared. */
   readonly guarantees: Pick<Guarantees, "fifo" | "durable">;
   create(): Promise<StoreHarness>;
 }
 
-/** `skip` ends the test; it must be counted and the reason shown. */
+/** `skip` ends the test. The runner must report the test as skipped, with the reason. */
 export type TestBody = (skip: (reason: string) => never) => Promise<void>;
 
-/** The few things the suite needs of a test runner. */
+/** The part of a test runner that the suite uses. */
 export interface Runner {
   describe(name: string, body: () => void): void;
   test(name: string, body: TestBody): void;
 }
 
-/** One running test: clients that are closed afterwards, sessions with short names, requests with defaults filled in. */
+/** The state of one test: opens stores and sessions, and closes them afterwards. */
 export class Bench {
   readonly harness: StoreHarness;
   readonly ttlMs: number;
@@ -74,12 +78,12 @@ export class Bench {
     return new Client(store, sessionId, granted.ttlMs, () => `${sessionId}.${++this.#attempts}`);
   }
 
-  /** For sessions whose expiry is not under test: many requests fit into it, on a busy machine too. */
+  /** A ttl for sessions that must not expire during the test, even on a busy machine. */
   get longMs(): number {
     return this.ttlMs * 10;
   }
 
-  /** Past the end of a session that was confirmed just now. */
+  /** Waits until a session that was confirmed just now has expired. */
   async expire(store: Store, ttlMs: number = this.ttlMs): Promise<void> {
     await this.harness.sleep(ttlMs + store.guarantees.expiryLagMs + 1);
   }
@@ -92,7 +96,7 @@ export class Bench {
 
 export const LIMIT_MS = 5_000;
 
-/** A session at a store, with the requests as short verbs. */
+/** A session at a store, with a short method for each request. */
 export class Client {
   readonly store: Store;
   readonly sessionId: string;
@@ -124,7 +128,7 @@ export class Client {
     });
   }
 
-  /** Asks and expects a yes. */
+  /** Requests a grant and fails the test if it is not granted. */
   async take(
     resource: string,
     options: { attempt?: string; queue?: boolean; value?: unknown } = {},
@@ -181,7 +185,7 @@ export class Client {
   }
 }
 
-/** Fails with a sentence that says what was expected of the store. */
+/** Fails with `rule`, which states what is required of the store. */
 export function expect(actual: unknown, expected: unknown, rule: string): void {
   if (show(actual) !== show(expected)) {
     throw new Error(`${rule}\n  expected: ${show(expected)}\n  got:      ${show(actual)}`);

@@ -1,10 +1,10 @@
-// Reading, listing and watching: what others see of a lease, and that nobody is shown what is over.
+// Reading, listing and watching: what readers see of a lease, and that ended leases are not shown.
 
 import type { LeaseView, Store } from "../../stores/contract.ts";
 import { type Bench, expect, expectTrue, LIMIT_MS } from "./harness.ts";
 
 export const reading: Record<string, (bench: Bench) => Promise<void>> = {
-  "a read tells holder, token, value and what is left, with its evidence": async (bench) => {
+  "a read returns holder, token, value and remaining time, with its evidence": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     const value = { address: "10.0.0.7:9000", tags: ["a", null, 1.5], text: "\u{1f512}" };
@@ -15,17 +15,17 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
         consistency,
         limitMs: LIMIT_MS,
       });
-      expect(answer.holder?.holderId, "holder of one", "who");
-      expect(answer.holder?.token, token, "with which token");
-      expect(answer.holder?.value, value, "and what it published, unchanged");
+      expect(answer.holder?.holderId, "holder of one", "the holder");
+      expect(answer.holder?.token, token, "its token");
+      expect(answer.holder?.value, value, "and its value, unchanged");
       const left = answer.holder?.expiresInMs ?? -1;
       const most = one.ttlMs + store.guarantees.expiryLagMs;
       expectTrue(left > 0 && left <= most, `between 0 and ${most} ms are left, got ${left}`);
-      expect(answer.evidence.consistency, consistency, "the answer says how far it can be trusted");
+      expect(answer.evidence.consistency, consistency, "the answer states its consistency");
     }
   },
 
-  "a view says for how long the lease has been held, and a renewal does not change that": async (
+  "a view states how long the lease has been held, and a renewal does not reset that": async (
     bench,
   ) => {
     const one = await bench.session(await bench.store(), "one", bench.longMs);
@@ -40,7 +40,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     await expectHeldSince(bench, granting, "after a renewal and a repeated request");
   },
 
-  "the time that a waiter spent in the queue does not count as held": async (bench) => {
+  "the time that a waiter spent in the queue is not counted as held": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one", bench.longMs);
     const two = await bench.session(store, "two", bench.longMs);
@@ -56,7 +56,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     );
   },
 
-  "nobody is shown as holder who has released or expired": async (bench) => {
+  "a released or expired lease has no holder": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     expect(await one.holder("r"), undefined, "never held");
@@ -68,7 +68,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     expect(await one.holder("r"), undefined, "expired");
   },
 
-  "a listing has the held leases with the prefix, page by page, in order": async (bench) => {
+  "a listing returns the held leases with the prefix, page by page, in order": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one", bench.ttlMs * 20);
     for (const name of ["job/2", "job/1", "job/3", "jobs", "joc", "job", "job/\u{1f512}"])
@@ -79,7 +79,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     let after: string | undefined;
     do {
       const page = await store.list({ prefix: "job/", after, limit: 2, limitMs: LIMIT_MS });
-      expectTrue(page.leases.length <= 2, "no page is larger than asked for");
+      expectTrue(page.leases.length <= 2, "no page is larger than requested");
       seen.push(...page.leases.map((view) => view.resource));
       after = page.next;
     } while (after !== undefined);
@@ -88,7 +88,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     expect(all.leases.length, 7, "an empty prefix means all");
   },
 
-  "a watch shows what is held, then grants, releases and expiry as they come": async (bench) => {
+  "a watch yields the held leases, then grants, releases and expiries in order": async (bench) => {
     const store = await bench.store();
     const keeper = await bench.session(store, "keeper", bench.ttlMs * 50);
     const first = await keeper.take("w/first");
@@ -109,25 +109,25 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
       "w/second held by mortal",
       "w/second free",
     ];
-    expect(await seen.stop(), expected, "everything under the prefix, in order, nothing else");
+    expect(await seen.stop(), expected, "all changes under the prefix, in order, and nothing else");
   },
 
-  "a watch says when all that is held has been told, also when nothing is": async (bench) => {
+  "a watch reports when it has yielded all held leases, even if there are none": async (bench) => {
     const keeper = await bench.session(await bench.store(), "keeper", bench.ttlMs * 50);
     const seen = await startWatching(bench, "w/");
     await seen.until("caught up");
     await keeper.take("w/first");
     await seen.until("w/first held by keeper");
-    expect(await seen.stop(), ["caught up", "w/first held by keeper"], "nobody, then somebody");
+    expect(await seen.stop(), ["caught up", "w/first held by keeper"], "free at first, then held");
   },
 };
 
-/** Far longer than what two readings of one clock may be apart. */
+/** Much longer than the difference between two readings of one clock. */
 const HELD_MS = 400;
-/** How coarse a clock may be, and how far two clocks of one machine may drift apart during a test. */
+/** The step of a coarse clock, and how far two clocks of one machine may drift during a test. */
 const CLOCK_STEP_MS = 60;
 
-/** When something happened: between these two. */
+/** Something happened between these two times. */
 interface Span {
   readonly from: number;
   readonly to: number;
@@ -139,17 +139,17 @@ async function timed(bench: Bench, step: Promise<unknown>): Promise<Span> {
   return { from, to: bench.harness.now() };
 }
 
-/** By another client, in each way in which a lease can be read. */
+/** Checks `heldForMs` from another client, by read, list and watch. */
 async function expectHeldSince(bench: Bench, granting: Span, when: string): Promise<void> {
   const store = await bench.store();
   const ways: Record<string, () => Promise<LeaseView | undefined>> = {
     read: () => store.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS }),
     list: async () => (await store.list({ prefix: "r", limit: 1, limitMs: LIMIT_MS })).leases[0],
-    watch: () => firstOf(store, "r"),
+    watch: () => readFirst(store, "r"),
   };
-  for (const [way, look] of Object.entries(ways)) {
+  for (const [way, readView] of Object.entries(ways)) {
     const from = bench.harness.now();
-    const held = (await look())?.holder?.heldForMs;
+    const held = (await readView())?.holder?.heldForMs;
     const least = from - granting.to - CLOCK_STEP_MS;
     const most = bench.harness.now() - granting.from + CLOCK_STEP_MS;
     expectTrue(
@@ -159,8 +159,8 @@ async function expectHeldSince(bench: Bench, granting: Span, when: string): Prom
   }
 }
 
-/** What a watch shows first. */
-async function firstOf(store: Store, prefix: string): Promise<LeaseView | undefined> {
+/** The first view that a watch yields. */
+async function readFirst(store: Store, prefix: string): Promise<LeaseView | undefined> {
   const stop = new AbortController();
   for await (const view of store.watch({ prefix, signal: stop.signal })) return view;
   return undefined;
@@ -168,13 +168,13 @@ async function firstOf(store: Store, prefix: string): Promise<LeaseView | undefi
 
 interface Watching {
   until(event: string): Promise<void>;
-  /** What was told, in order; "caught up" only the first time. */
+  /** Returns the events in order, with only the first "caught up". */
   stop(): Promise<readonly string[]>;
 }
 
-/** Far longer than any watch takes to tell, and in small steps, because it usually takes a few milliseconds. */
-const TELL_MAX_STEPS = 500;
-const TELL_STEP_MS = 10;
+/** Much longer than a watch takes. The steps are small, because it usually takes milliseconds. */
+const EVENT_MAX_STEPS = 500;
+const EVENT_STEP_MS = 10;
 
 async function startWatching(bench: Bench, prefix: string): Promise<Watching> {
   const stop = new AbortController();
@@ -186,11 +186,11 @@ async function startWatching(bench: Bench, prefix: string): Promise<Watching> {
   const watching = collect((await bench.store()).watch({ prefix, signal, onCaughtUp }), events);
   return {
     until: async (event) => {
-      for (let step = 0; step < TELL_MAX_STEPS && !events.includes(event); step += 1)
-        await bench.harness.sleep(TELL_STEP_MS);
+      for (let step = 0; step < EVENT_MAX_STEPS && !events.includes(event); step += 1)
+        await bench.harness.sleep(EVENT_STEP_MS);
       expectTrue(
         events.includes(event),
-        `the watch told "${event}", not only ${events.join(", ")}`,
+        `the watch yields "${event}", not only ${events.join(", ")}`,
       );
     },
     stop: async () => {

@@ -1,5 +1,5 @@
-// Reporting revocations: every renewal reports a revocation until the holder acknowledges it, and the acknowledgement
-// deletes that revocation and no other.
+// Revocations: every renewal reports a revocation until the holder acknowledges it, and the
+// acknowledgement deletes that revocation and no other.
 
 import { ACKNOWLEDGED_MAX, type LeaseRef, type Store } from "../../stores/contract.ts";
 import { type Bench, type Client, expect, expectTrue, LIMIT_MS } from "./harness.ts";
@@ -61,7 +61,7 @@ export const revocations: Record<string, (bench: Bench) => Promise<void>> = {
     await expectGone(one, [first], [again], "the same resource, revoked once more");
   },
 
-  "one renewal acknowledges as many revocations as it may": async (bench) => {
+  "one renewal can acknowledge ACKNOWLEDGED_MAX revocations": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one", bench.longMs);
     const revoked: LeaseRef[] = [];
@@ -81,7 +81,7 @@ async function takeAndRevoke(client: Client, revoker: Store, resource: string): 
   return ref;
 }
 
-/** The order of a report means nothing. */
+/** The order of `gone` is not specified. */
 async function expectGone(
   client: Client,
   acknowledged: readonly LeaseRef[],
@@ -89,7 +89,7 @@ async function expectGone(
   rule: string,
 ): Promise<void> {
   const outcome = await client.renew([], acknowledged);
-  expectTrue(outcome.kind === "renewed", `${rule}: the session lives`);
+  expectTrue(outcome.kind === "renewed", `${rule}: the session is alive`);
   expect(outcome.kind === "renewed" ? sorted(outcome.gone) : [], sorted(gone), rule);
 }
 

@@ -1,4 +1,5 @@
-// Sessions: one renewal for all leases, nothing that is over ever comes back, and a verdict for each lease.
+// Sessions: one renewal extends all leases, an expired session is never revived, and renewals
+// report revoked leases.
 
 import { type Bench, expect, expectTrue, LIMIT_MS } from "./harness.ts";
 
@@ -14,13 +15,13 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
     }
     const two = await bench.session(await bench.store(), "two", bench.longMs);
     expect((await one.renew()).kind, "renewed", "the last renewal");
-    // At once: they have to be answered while that renewal counts.
+    // Concurrently, so that all are answered before the session expires.
     const answers = await Promise.all(names.map((name) => two.ask(name)));
     for (const [index, answer] of answers.entries())
       expect(answer.kind, "busy", `${names[index]} is still held`);
   },
 
-  "a renewal answers with the ttl that counts, and names no lease that is still held": async (
+  "a renewal answers with the granted ttl, and reports no lease that is still held": async (
     bench,
   ) => {
     const one = await bench.session(await bench.store(), "one");
@@ -29,20 +30,23 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
     expect(outcome, { kind: "renewed", ttlMs: one.ttlMs, gone: [] }, "renewed, nothing gone");
   },
 
-  "S5: an expired session is never revived by a late renewal, not even before anyone takes its leases":
-    async (bench) => {
-      const store = await bench.store();
-      const one = await bench.session(store, "one");
-      await one.take("r");
-      await bench.expire(store);
-      expect((await one.renew()).kind, "gone", "too late");
-      const two = await bench.session(store, "two");
-      await two.take("r");
-      expect((await one.renew()).kind, "gone", "and after the takeover");
-      expect((await two.holder("r"))?.holderId, "holder of two", "the successor is untouched");
-    },
+  "S5: a late renewal never revives an expired session, even if its leases are still free": async (
+    bench,
+  ) => {
+    const store = await bench.store();
+    const one = await bench.session(store, "one");
+    await one.take("r");
+    await bench.expire(store);
+    expect((await one.renew()).kind, "gone", "too late");
+    const two = await bench.session(store, "two");
+    await two.take("r");
+    expect((await one.renew()).kind, "gone", "and after the takeover");
+    expect((await two.holder("r"))?.holderId, "holder of two", "the successor is unaffected");
+  },
 
-  "S4: taking one lease of a dead session ends it for all its leases": async (bench) => {
+  "S4: when one lease of an expired session is taken, none of its leases can be renewed": async (
+    bench,
+  ) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     await one.take("a");
@@ -54,9 +58,7 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
     await two.take("b");
   },
 
-  "S5: a revoked lease is free at once, and only that one is reported by the renewals": async (
-    bench,
-  ) => {
+  "S5: a revoked lease is free at once, and renewals report only that lease": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     const a = await one.take("a");
@@ -89,7 +91,7 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
       "notHeld",
       "too old",
     );
-    expect((await one.holder("r"))?.token, current, "the newer grant stands");
+    expect((await one.holder("r"))?.token, current, "the newer grant is unaffected");
     expect(
       (await store.revoke({ resource: "free", token: 1n, limitMs: LIMIT_MS })).kind,
       "notHeld",
@@ -97,7 +99,7 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
     );
   },
 
-  "ending a session frees all its leases and disturbs no other": async (bench) => {
+  "ending a session frees all its leases and affects no other session": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one");
     const other = await bench.session(store, "other");
@@ -109,20 +111,24 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
     const two = await bench.session(store, "two");
     await two.take("a");
     await two.take("b");
-    expect((await two.ask("c")).kind, "busy", "the other session's lease is untouched");
+    expect((await two.ask("c")).kind, "busy", "the lease of the other session is unaffected");
     expect((await one.renew()).kind, "gone", "an ended session stays ended");
   },
 
-  "S4: two sessions of one holder are two holders": async (bench) => {
+  "S4: two sessions of one holder compete like two holders": async (bench) => {
     const store = await bench.store();
     const first = await bench.session(store, "one");
     const twin = await bench.session(store, "one again");
     const token = await first.take("r");
     expect((await twin.ask("r")).kind, "busy", "the same process, another session");
-    expect(await twin.release("r", token), "notHeld", "and it cannot release what is not its own");
+    expect(
+      await twin.release("r", token),
+      "notHeld",
+      "and it cannot release a lease of the other session",
+    );
   },
 
-  "renewing costs one request however many leases there are": async (bench) => {
+  "one request renews a thousand leases": async (bench) => {
     const one = await bench.session(await bench.store(), "one", bench.ttlMs * 20);
     await Promise.all(Array.from({ length: 1_000 }, (_, index) => one.take(`many/${index}`)));
     const outcome = await one.renew();

@@ -1,9 +1,10 @@
-// Waiting: woken when it is worthwhile (L1, L2), in order where the store keeps one, and never held up by the dead.
+// Waiting: waiters wake up when they can take the resource (L1, L2), in order if the store keeps a
+// queue, and are never blocked by dead waiters.
 
 import { HEAD_START_MS, type Store } from "../../stores/contract.ts";
 import { type Bench, type Client, expect, expectTrue } from "./harness.ts";
 
-/** Waits in line and takes the resource when it is its turn; tells when it has it. */
+/** Queues for the resource and resolves with its token. */
 async function waitFor(client: Client, resource: string): Promise<bigint> {
   const attempt = client.newAttempt();
   for (;;) {
@@ -25,7 +26,7 @@ async function expectWoken(bench: Bench, holder: Store, waiter: Store): Promise<
   const got = await Promise.race([waiting, tooLate]);
   expectTrue(
     got !== undefined && got > token,
-    "the waiter holds long before any ttl could have woken it",
+    "the waiter is granted the resource long before a ttl could have ended",
   );
 }
 
@@ -39,7 +40,9 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     await expectWoken(bench, store, store);
   },
 
-  "L1: a crash wakes the waiter when the dead session's ttl is over": async (bench) => {
+  "L1: after a crash the waiter wakes up when the ttl of the dead session has passed": async (
+    bench,
+  ) => {
     const store = await bench.store();
     const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
     const one = await bench.session(store, "one");
@@ -47,10 +50,10 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     const waiter = waitFor(two, "r");
     await bench.expire(store);
     await bench.harness.sleep(HEAD_START_MS);
-    expectTrue((await waiter) > token, "nobody renewed, so the waiter holds");
+    expectTrue((await waiter) > token, "the holder did not renew, so the waiter holds");
   },
 
-  "a resource that became free before the wait began is not waited for": async (bench) => {
+  "a wait ends at once if the resource became free before it began": async (bench) => {
     const one = await bench.session(await bench.store(), "one");
     const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
     const token = await one.take("r");
@@ -62,7 +65,7 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     await waiter;
   },
 
-  "a withdrawn waiter leaves its place to the next": async (bench) => {
+  "a withdrawn waiter does not block the next one": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one", bench.ttlMs * 20);
     const token = await one.take("r");
@@ -74,7 +77,7 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     await quitter.withdraw("r", attempt);
     await one.release("r", token);
     await bench.harness.sleep(10);
-    expectTrue((await waiter) > token, "the next in line holds");
+    expectTrue((await waiter) > token, "the next waiter holds");
   },
 
   "an aborted wait rejects with the signal's reason": async (bench) => {
@@ -92,8 +95,8 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
       );
     const waiting = wait();
     stop.abort(reason);
-    expect(await waiting, "rejected with the reason", "the caller's own reason comes back");
-    expect(await wait(), "rejected with the reason", "a signal that has aborted already counts");
+    expect(await waiting, "rejected with the reason", "the wait rejects with the caller's reason");
+    expect(await wait(), "rejected with the reason", "so does a wait with an aborted signal");
   },
 
   "closing the store ends its waits": async (bench) => {
@@ -108,13 +111,13 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
       () => "rejected",
     );
     await store.close();
-    expect(await wait, "rejected", "nothing hangs");
+    expect(await wait, "rejected", "the wait does not hang");
   },
 };
 
-/** Only for stores that promise an order. */
+/** For stores that guarantee an order. */
 export const order: Record<string, (bench: Bench) => Promise<void>> = {
-  "waiters are served in the order in which they came": async (bench) => {
+  "waiters are served in the order of their requests": async (bench) => {
     const long = bench.ttlMs * 50;
     const one = await bench.session(await bench.store(), "one", long);
     const first = await one.take("r");
@@ -123,8 +126,8 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
     for (const name of ["a", "b", "c", "d", "e"]) {
       const client = await bench.session(await bench.store(), name, long);
       const attempt = client.newAttempt();
-      expect((await client.ask("r", { attempt, queue: true })).kind, "busy", `${name} is in line`);
-      waiters.push(serve(client, attempt, served));
+      expect((await client.ask("r", { attempt, queue: true })).kind, "busy", `${name} is queued`);
+      waiters.push(recordServed(client, attempt, served));
     }
     await one.release("r", first);
     for (let turn = 0; turn < 5; turn += 1) await bench.harness.sleep(20);
@@ -132,7 +135,7 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
     expect(served.join(""), "abcde", "in order of arrival");
   },
 
-  "someone who just comes along does not overtake those who wait": async (bench) => {
+  "a new request does not overtake queued waiters": async (bench) => {
     const long = bench.ttlMs * 50;
     const one = await bench.session(await bench.store(), "one", long);
     const token = await one.take("r");
@@ -140,11 +143,11 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
     const attempt = waiter.newAttempt();
     await waiter.ask("r", { attempt, queue: true });
     await one.release("r", token);
-    expect((await one.ask("r")).kind, "busy", "free, but it is another's turn");
+    expect((await one.ask("r")).kind, "busy", "free, but the waiter is first");
     await waiter.take("r", { attempt, queue: true });
   },
 
-  "L1: a stuck first waiter holds the rest up for no longer than its head start": async (bench) => {
+  "L1: a stuck first waiter delays the others by no more than its head start": async (bench) => {
     const long = bench.ttlMs * 50;
     const one = await bench.session(await bench.store(), "one", long);
     const token = await one.take("r");
@@ -155,10 +158,10 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
     await bench.harness.sleep(5);
     await one.release("r", token);
     await bench.harness.sleep(HEAD_START_MS + 20);
-    expectTrue((await waiter) > token, "the second in line holds");
+    expectTrue((await waiter) > token, "the second waiter holds");
   },
 
-  "a dead first waiter is passed over at once": async (bench) => {
+  "a first waiter whose session has expired is skipped at once": async (bench) => {
     const store = await bench.store();
     const dead = await bench.session(store, "dead");
     const long = bench.ttlMs * 50;
@@ -170,11 +173,14 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
     await next.ask("r", { attempt, queue: true });
     await bench.expire(store);
     await one.release("r", token);
-    expectTrue((await next.take("r", { attempt, queue: true })) > token, "the dead have no turn");
+    expectTrue(
+      (await next.take("r", { attempt, queue: true })) > token,
+      "the expired waiter is skipped",
+    );
   },
 };
 
-async function serve(client: Client, attempt: string, served: string[]): Promise<void> {
+async function recordServed(client: Client, attempt: string, served: string[]): Promise<void> {
   for (;;) {
     await client.untilFree("r", attempt);
     const outcome = await client.ask("r", { attempt, queue: true });

@@ -224,9 +224,9 @@ describe("the etcd guard", () => {
   });
 
   test("a target and options that are none are refused", () => {
-    for (const target of [undefined, 7, {}, "etcd:", { endpoints: [] }])
-      expect(() => etcdGuard(target as never)).toThrow(/etcd|endpoints/);
-    const target = { endpoints: ["127.0.0.1:1"] };
+    for (const target of [undefined, 7, {}, "etcd:", { url: "etcd://" }])
+      expect(() => etcdGuard(target as never)).toThrow(/etcd/);
+    const target = { url: "etcd://127.0.0.1:1" };
     expect(() => etcdGuard(target, { limitMs: 0 })).toThrow("limitMs");
     expect(() => etcdGuard(target, { resource: "" })).toThrow("resource name");
   });
@@ -312,7 +312,7 @@ describe("when answers are lost", () => {
     const { guard: direct, prefix } = fresh();
     await using proxy = await startProxy(server());
     const guard = etcdGuard(
-      { endpoints: [`127.0.0.1:${proxy.port}`], prefix, connectMs: 1_000 },
+      { url: `etcd://127.0.0.1:${proxy.port}`, prefix, connectMs: 1_000 },
       { limitMs: 2_500 },
     );
     proxy.refuse();
@@ -335,7 +335,7 @@ describe("on a cluster", () => {
     if (first === undefined) throw new Error("There is no member.");
     await using proxy = await startProxy(first);
     const endpoints = [proxy, ...others].map(({ port }) => `127.0.0.1:${port}`);
-    const guard = etcdGuard({ endpoints }, { limitMs: 3_000 });
+    const guard = etcdGuard({ url: `etcd://${endpoints}` }, { limitMs: 3_000 });
     const direct = etcdGuard(cluster().url);
     await guard.write(source(1n), [{ put: "copy", value: "1" }]);
     // What it sends now stays in the socket's buffers, and arrives much later.

@@ -216,10 +216,12 @@ describe("the ZooKeeper guard", () => {
   });
 
   test("a target and options that are none are refused", () => {
-    for (const target of [undefined, 7, {}, "zookeeper:", { hosts: [] }])
+    for (const target of [undefined, 7, {}, "zookeeper:", { url: "zookeeper://" }])
       expect(() => zookeeperGuard(target as never)).toThrow(/zookeeper|hosts/);
-    expect(() => zookeeperGuard({ hosts: "h" }, { limitMs: 0 })).toThrow("limitMs");
-    expect(() => zookeeperGuard({ hosts: "h" }, { resource: "" })).toThrow("resource name");
+    expect(() => zookeeperGuard({ url: "zookeeper://h" }, { limitMs: 0 })).toThrow("limitMs");
+    expect(() => zookeeperGuard({ url: "zookeeper://h" }, { resource: "" })).toThrow(
+      "resource name",
+    );
   });
 
   test("leases of a store in the same root advance it, and a former holder is refused", async () => {
@@ -245,7 +247,7 @@ describe("when answers are lost", () => {
     const { guard: direct, root, own } = fresh();
     await using proxy = await startProxy(server());
     const guard = zookeeperGuard(
-      { hosts: `127.0.0.1:${proxy.port}`, root, connectMs: 1_000 },
+      { url: `zookeeper://127.0.0.1:${proxy.port}`, prefix: root, connectMs: 1_000 },
       { limitMs: 2_500 },
     );
     await put(own, "");
@@ -272,7 +274,7 @@ describe("when answers are lost", () => {
     await put(own, "");
     await using proxy = await startProxy(server());
     const guard = zookeeperGuard(
-      { hosts: `127.0.0.1:${proxy.port}`, root, connectMs: 1_000 },
+      { url: `zookeeper://127.0.0.1:${proxy.port}`, prefix: root, connectMs: 1_000 },
       { limitMs: 2_500 },
     );
     proxy.refuse();

@@ -19,10 +19,13 @@ const LIMIT_MS = 10_000;
 let places = 0;
 
 const stores: Readonly<Record<string, (place: string) => OpenStore>> = {
-  etcd: (place) => etcdStore({ endpoints: [`${etcd().host}:${etcd().port}`], prefix: `${place}/` }),
-  postgres: (place) => postgresStore({ url: postgres().url, schema: place }),
+  etcd: (place) => etcdStore({ url: `etcd://${etcd().host}:${etcd().port}`, prefix: `${place}/` }),
+  postgres: (place) => postgresStore({ url: postgres().url, prefix: place }),
   zookeeper: (place) =>
-    zookeeperStore({ hosts: `${zookeeper().host}:${zookeeper().port}`, root: `/${place}` }),
+    zookeeperStore({
+      url: `zookeeper://${zookeeper().host}:${zookeeper().port}`,
+      prefix: `/${place}`,
+    }),
 };
 
 async function open(name: string): Promise<Store> {

@@ -143,8 +143,8 @@ describe("a PostgreSQL client of the user's own with a wrong password", () => {
       await pool.end();
       await sql.end({ timeout: 1 });
     });
-    for (const options of [{ pool }, { sql }]) {
-      const error = await errorOf(connect(postgresStore(options)));
+    for (const client of [pool, sql]) {
+      const error = await errorOf(connect(postgresStore({ client })));
       expect(error.message).toMatch(/password authentication failed/);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
     }
@@ -154,7 +154,7 @@ describe("a PostgreSQL client of the user's own with a wrong password", () => {
     const [secret = ""] = WRONG;
     const pool = new pg.Pool({ connectionString: `postgres://u:a#${secret}@h/app` });
     onTestFinished(() => pool.end());
-    const error = await errorOf(connect(postgresStore({ pool })));
+    const error = await errorOf(connect(postgresStore({ client: pool })));
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
 });

@@ -31,7 +31,7 @@ describe("one member of three", () => {
   test.each(["killed", "frozen"])(
     "L3: a leader that is %s costs no lease, and grants go on within the limit of a request",
     async (how) => {
-      const options = { endpoints: await endpoints(), prefix: newPrefix() };
+      const options = { url: `etcd://${await endpoints()}`, prefix: newPrefix() };
       const tenure = await holder(options, timing);
       const lease = await tenure.acquire("kept");
       const { leader } = await rolesOf();
@@ -60,7 +60,7 @@ describe("one member of three", () => {
     const { leader, others } = await rolesOf();
     const [frozen, third] = others as [EtcdServer, EtcdServer];
     const prefix = newPrefix();
-    const store = await opened({ endpoints: [frozen, third, leader].map(at), prefix });
+    const store = await opened({ url: `etcd://${[frozen, third, leader].map(at)}`, prefix });
     const session = { sessionId: "one", limitMs: 4_000 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     await frozen.pause();
@@ -85,8 +85,8 @@ describe("one member of three", () => {
     const [first, second] = others as [EtcdServer, EtcdServer];
     for (const fault of ["kill", "pause"] as const) {
       const prefix = newPrefix();
-      const store = await opened({ endpoints: [at(leader)], prefix });
-      const waiter = await opened({ endpoints: [at(first), at(second)], prefix });
+      const store = await opened({ url: `etcd://${at(leader)}`, prefix });
+      const waiter = await opened({ url: `etcd://${[at(first), at(second)]}`, prefix });
       const { wait, release } = await heldAndQueued(store, waiter);
       const waiting = wait();
       await sleep(200);
@@ -107,7 +107,7 @@ describe("one member of three", () => {
 
 describe("the majority", () => {
   test("S7: without it nobody is granted or renewed anything, the holder stops by itself, and all goes on when it is back", async () => {
-    const options = { endpoints: await endpoints(), prefix: newPrefix() };
+    const options = { url: `etcd://${await endpoints()}`, prefix: newPrefix() };
     const tenure = await holder(options, timing);
     const store = await opened(options);
     const session = { sessionId: "one", limitMs: 800 };
@@ -157,7 +157,7 @@ describe("a leader that was deposed without knowing it", () => {
     const names = Array.from({ length: SESSIONS }, (_, index) => `s${index}`);
     return Promise.all(
       names.map(async (name) => {
-        const store = await opened({ endpoints: [endpoint], prefix });
+        const store = await opened({ url: `etcd://${endpoint}`, prefix });
         const session = { sessionId: name, holderId: "h", limitMs };
         await store.openSession({ ...session, ttlMs: TTL_MS });
         const ask = { ...session, resource: name, attempt: `${name}.1`, queue: false };
@@ -190,7 +190,7 @@ describe("a leader that was deposed without knowing it", () => {
       const { leader, others } = await rolesOf();
       const prefix = newPrefix();
       const trials = await prepared(at(leader), prefix);
-      const witness = await opened({ endpoints: others.map(at), prefix });
+      const witness = await opened({ url: `etcd://${others.map(at)}`, prefix });
       await leader.pause();
       // Long enough for a new leader; shorter than the ttl, so that by the old one's clock no lease is over.
       await sleep(3_000);

@@ -24,8 +24,8 @@ describe("a broken link", () => {
   test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
     const proxy = await proxied(etcd());
     const prefix = newPrefix();
-    const first = await holder({ endpoints: [at(proxy)], prefix });
-    const second = await holder({ endpoints: [at(etcd())], prefix }, {});
+    const first = await holder({ url: `etcd://${at(proxy)}`, prefix });
+    const second = await holder({ url: `etcd://${at(etcd())}`, prefix }, {});
     await expectLostRepliesHarmless(proxy, first, second);
   });
 
@@ -34,7 +34,7 @@ describe("a broken link", () => {
     async (fault) => {
       const proxy = await proxied(etcd());
       const prefix = newPrefix();
-      const slow = await opened({ endpoints: [at(proxy)], prefix });
+      const slow = await opened({ url: `etcd://${at(proxy)}`, prefix });
       const session = { sessionId: "one", limitMs: 5_000 };
       await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
       const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
@@ -50,7 +50,7 @@ describe("a broken link", () => {
       expect(await slow.release(release)).toEqual({ kind: "released" });
       expect(await slow.grant(ask)).toEqual({ kind: "ended" });
       // What the first copy was, word for word, from one who knows nothing of the others.
-      const copy = await opened({ endpoints: [at(etcd())], prefix });
+      const copy = await opened({ url: `etcd://${at(etcd())}`, prefix });
       expect(await copy.grant(ask)).toEqual({ kind: "ended" });
       const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
       expect((await copy.read(question)).holder).toBeUndefined();
@@ -59,7 +59,7 @@ describe("a broken link", () => {
 
   test("a connection on which nothing comes back is given up after one request", async () => {
     const proxy = await proxied(etcd());
-    const store = await opened({ endpoints: [at(proxy)], prefix: newPrefix() });
+    const store = await opened({ url: `etcd://${at(proxy)}`, prefix: newPrefix() });
     const { connections } = proxy.counts();
     proxy.cut();
     for (let request = 1; request <= 2; request += 1) {
@@ -73,7 +73,7 @@ describe("a broken link", () => {
   test("S5: a withdrawn attempt that was in doubt is not granted by a copy that comes later", async () => {
     const proxy = await proxied(etcd());
     const prefix = newPrefix();
-    const slow = await opened({ endpoints: [at(proxy)], prefix });
+    const slow = await opened({ url: `etcd://${at(proxy)}`, prefix });
     const session = { sessionId: "one", limitMs: 5_000 };
     await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: true };
@@ -81,7 +81,7 @@ describe("a broken link", () => {
     await reasonOf(slow.grant({ ...ask, limitMs: 200 }));
     await proxy.heal();
     await slow.withdraw(ask);
-    const copy = await opened({ endpoints: [at(etcd())], prefix });
+    const copy = await opened({ url: `etcd://${at(etcd())}`, prefix });
     expect(await copy.grant(ask)).toEqual({ kind: "ended" });
   });
 
@@ -90,8 +90,8 @@ describe("a broken link", () => {
     async (when) => {
       const prefix = newPrefix();
       const proxy = await proxied(etcd());
-      const store = await opened({ endpoints: [at(etcd())], prefix });
-      const waiter = await opened({ endpoints: [at(proxy)], prefix });
+      const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
+      const waiter = await opened({ url: `etcd://${at(proxy)}`, prefix });
       const { wait, release } = await heldAndQueued(store, waiter);
       const waiting = wait();
       await sleep(200);
@@ -113,8 +113,8 @@ describe("a broken link", () => {
   test("a watcher without a session notices a silent link by itself, and misses nothing", async () => {
     const prefix = newPrefix();
     const proxy = await proxied(etcd());
-    const store = await opened({ endpoints: [at(etcd())], prefix });
-    const watcher = await opened({ endpoints: [at(proxy)], prefix });
+    const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
+    const watcher = await opened({ url: `etcd://${at(proxy)}`, prefix });
     const { release } = await heldAndQueued(store);
     const stop = new AbortController();
     const seen: (string | undefined)[] = [];
@@ -147,7 +147,7 @@ describe("a request whose first copy was carried out unheard", () => {
     prefix: string = newPrefix(),
   ): Promise<Store> {
     const proxy = await proxied(etcd());
-    const store = await opened({ endpoints: [at(proxy), at(etcd())], prefix });
+    const store = await opened({ url: `etcd://${[at(proxy), at(etcd())]}`, prefix });
     await prepare(store);
     proxy.cut("replies");
     return store;
@@ -180,7 +180,7 @@ describe("a request whose first copy was carried out unheard", () => {
     expect(await store.grant(ask)).toEqual(granted);
     await store.release({ ...session, resource: "r", token: seen?.token ?? 0n });
     // A third copy, from one who knows nothing of the others.
-    const copy = await opened({ endpoints: [at(etcd())], prefix });
+    const copy = await opened({ url: `etcd://${at(etcd())}`, prefix });
     expect(await copy.grant(ask)).toEqual({ kind: "ended" });
   });
 
@@ -193,7 +193,7 @@ describe("a request whose first copy was carried out unheard", () => {
     const second = { ...ask, attempt: "one.2" };
     expect((await store.grant(second)).kind).toBe("busy");
     await store.release({ ...session, resource: "r", token });
-    const copy = await opened({ endpoints: [at(etcd())], prefix });
+    const copy = await opened({ url: `etcd://${at(etcd())}`, prefix });
     expect(await copy.grant(second)).toEqual({ kind: "ended" });
   });
 
@@ -233,7 +233,7 @@ describe("a request whose first copy was carried out unheard", () => {
 
 describe("a server that fails", () => {
   test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
-    const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
+    const store = await opened({ url: `etcd://${at(etcd())}`, prefix: newPrefix() });
     const session = { sessionId: "one", limitMs: 200 };
     await store.openSession({ ...session, limitMs: 5_000, holderId: "one", ttlMs: 60_000 });
     await etcd().pause();
@@ -257,7 +257,7 @@ describe("a server that fails", () => {
   });
 
   test("S1: SIGKILL and restart: tokens go on, for old and new processes", async () => {
-    const options = { endpoints: [at(etcd())], prefix: newPrefix() };
+    const options = { url: `etcd://${at(etcd())}`, prefix: newPrefix() };
     const tenure = await holder(options);
     let before = 0n;
     for (let round = 0; round < 3; round += 1) {
@@ -273,7 +273,7 @@ describe("a server that fails", () => {
   }, 60_000);
 
   test("S3: a session that lives through a restart is renewed, and keeps what it holds", async () => {
-    const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
+    const store = await opened({ url: `etcd://${at(etcd())}`, prefix: newPrefix() });
     const { token } = await heldAndQueued(store);
     await etcd().kill();
     await etcd().start();
@@ -290,7 +290,7 @@ describe("a server that fails", () => {
 
   test("S5: a session whose key somebody deleted is gone, although etcd keeps its lease alive", async () => {
     const prefix = newPrefix();
-    const store = await opened({ endpoints: [at(etcd())], prefix });
+    const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
     await heldAndQueued(store);
     const [key, end] = [`${prefix}s/`, `${prefix}s0`].map((text) => Buffer.from(text));
     const range = { key: key?.toString("base64"), range_end: end?.toString("base64") };
@@ -307,8 +307,8 @@ describe("a server that fails", () => {
   test("L2: a waiter survives a compaction of the revisions that it missed", async () => {
     const prefix = newPrefix();
     const proxy = await proxied(etcd());
-    const store = await opened({ endpoints: [at(etcd())], prefix });
-    const waiter = await opened({ endpoints: [at(proxy)], prefix });
+    const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
+    const waiter = await opened({ url: `etcd://${at(proxy)}`, prefix });
     const { wait, release } = await heldAndQueued(store, waiter);
     const waiting = wait();
     await sleep(200);

@@ -53,7 +53,7 @@ async function counted(server: EtcdServer): Promise<{ tenure: Tenure; counts: Co
     close: () => inner.close(),
   };
   const login = { username: "root", password: "secret" };
-  const tenure = await connect(etcdStore({ transport, ...login }), { defaults: timing });
+  const tenure = await connect(etcdStore({ client: transport, ...login }), { defaults: timing });
   onTestFinished(() => tenure.close({ drainMs: 0 }));
   return { tenure, counts };
 }

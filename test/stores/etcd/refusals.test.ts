@@ -59,34 +59,32 @@ describe("a cluster with users", () => {
   });
 
   test("a wrong password, and none at all, are named; neither is repeated in the message", async () => {
-    const endpoints = [at(locked())];
-    const wrong = await refusal({ endpoints, username: "root", password: "guess" });
+    const url = `etcd://${at(locked())}`;
+    const wrong = await refusal({ url, username: "root", password: "guess" });
     expect(wrong.code).toBe("STORE_UNUSABLE");
     expect(wrong.message).toMatch(/refuses this user or password.*in the URL/);
     expect(wrong.message).not.toContain("guess");
-    const none = await refusal({ endpoints });
+    const none = await refusal({ url });
     expect(none.message).toMatch(/asks for a user and a password.*etcd:\/\/user:password@host/);
-    const store = await etcdStore({ endpoints, username: "root", password: "secret" })(
-      systemParts(),
-    );
+    const store = await etcdStore({ url, username: "root", password: "secret" })(systemParts());
     await store.close();
   });
 
   test("a user without the permission is told where to find it", async () => {
     const error = await refusal({
-      ...{ endpoints: [at(locked())], username: "poor", password: "p@poor" },
+      ...{ url: `etcd://${at(locked())}`, username: "poor", password: "p@poor" },
     });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(/does not allow.*docs\/stores\/etcd\.md/);
     const elsewhere = await refusal({
-      ...{ endpoints: [at(locked())], username: "lean", password: "p@lean", prefix: "other" },
+      ...{ url: `etcd://${at(locked())}`, username: "lean", password: "p@lean", prefix: "other" },
     });
     expect(elsewhere.message).toMatch(/does not allow.*this prefix/);
   });
 
   test("the role of the documentation is enough, also when its login runs out meanwhile", async () => {
     const login = { username: "lean", password: "p@lean" };
-    const store = await opened({ endpoints: [at(locked())], ...login });
+    const store = await opened({ url: `etcd://${at(locked())}`, ...login });
     const { wait, release } = await heldAndQueued(store);
     const waiting = wait();
     // More than twice as long as a login lasts.
@@ -121,7 +119,7 @@ describe("a cluster with users", () => {
       close: () => inner.close(),
     };
     const login = { username: "lean", password: "p@lean" };
-    const store = await opened({ transport, ...login, prefix: "tenure/second" });
+    const store = await opened({ client: transport, ...login, prefix: "tenure/second" });
     const first = await heldAndQueued(store);
     const firstWait = first.wait();
     await sleep(2_500);
@@ -165,7 +163,7 @@ describe("a cluster without users", () => {
 
   test("a password that nobody asks for does no harm", async () => {
     const login = { username: "root", password: "secret" };
-    const store = await opened({ endpoints: [at(plain())], ...login, prefix: "open/" });
+    const store = await opened({ url: `etcd://${at(plain())}`, ...login, prefix: "open/" });
     await heldAndQueued(store);
   });
 
@@ -174,22 +172,22 @@ describe("a cluster without users", () => {
     await new Promise((resolve) => free.once("listening", resolve));
     const { port } = free.address() as { port: number };
     await new Promise((resolve) => free.close(resolve));
-    const error = await refusal({ endpoints: [`127.0.0.1:${port}`] });
+    const error = await refusal({ url: `etcd://127.0.0.1:${port}` });
     expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no", retryable: true });
     expect(error.message).toMatch(new RegExp(`127.0.0.1:${port}.*check host and port`));
-    const both = await opened({ endpoints: [`127.0.0.1:${port}`, at(plain())], prefix: "two/" });
+    const both = await opened({ url: `etcd://127.0.0.1:${port},${at(plain())}`, prefix: "two/" });
     await heldAndQueued(both);
   });
 
   test("TLS to a plain port, plain text to a TLS port and a strange certificate name the scheme", async () => {
-    const toPlain = await refusal({ endpoints: [at(plain())], tls: {} });
+    const toPlain = await refusal({ url: `etcds://${at(plain())}`, tls: {} });
     expect(toPlain.message).toMatch(/etcds:\/\/.*etcd:\/\//s);
-    const toTls = await refusal({ endpoints: [at(secure())] });
+    const toTls = await refusal({ url: `etcd://${at(secure())}` });
     expect(toTls.message).toMatch(/etcds:\/\//);
-    const unknown = await refusal({ endpoints: [`https://${at(secure())}`] });
+    const unknown = await refusal({ url: `etcds://${at(secure())}` });
     expect(unknown.code).toBe("STORE_UNUSABLE");
     expect(unknown.message).toMatch(/certificate.*tls: \{ ca, cert, key \}/s);
-    const store = await opened({ endpoints: [at(secure())], tls: { ca: secure().ca } });
+    const store = await opened({ url: `etcds://${at(secure())}`, tls: { ca: secure().ca } });
     await heldAndQueued(store);
     const { folder, host, port } = secure();
     const tenure = await connect(`etcds://${host}:${port}/url?ca=${folder}/cert.pem`);
@@ -200,12 +198,12 @@ describe("a cluster without users", () => {
   test("a server behind a silent link, and one that is frozen, fail at the connect limit", async () => {
     await using proxy = await startProxy(plain());
     proxy.cut();
-    const silent = await refusal({ endpoints: [at(proxy)] });
+    const silent = await refusal({ url: `etcd://${at(proxy)}` });
     expect(silent.message).toMatch(/within 4000 ms \(connectMs\)/);
     expect(silent).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
     await plain().pause();
     onTestFinished(() => plain().resume());
-    const frozen = await refusal({ endpoints: [at(plain())] });
+    const frozen = await refusal({ url: `etcd://${at(plain())}` });
     expect(frozen.message).toMatch(/connectMs/);
     await plain().resume();
   });
@@ -216,7 +214,7 @@ describe("a cluster without users", () => {
     await new Promise((resolve) => web.once("listening", resolve));
     onTestFinished(() => void web.close());
     const { port } = web.address() as { port: number };
-    expect((await refusal({ endpoints: [`127.0.0.1:${port}`] })).message).toMatch(/127\.0\.0\.1/);
+    expect((await refusal({ url: `etcd://127.0.0.1:${port}` })).message).toMatch(/127\.0\.0\.1/);
   });
 
   /** The real server, but for the version that it tells: a mock. */
@@ -238,7 +236,7 @@ describe("a cluster without users", () => {
   }
 
   test.each(["2.3.8", "3.3.27"])("version %s (a mock) is too old", async (version) => {
-    const error = await refusal({ transport: claiming(version) });
+    const error = await refusal({ client: claiming(version) });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(/version .*; Tenure needs 3.4/);
   });
@@ -253,28 +251,38 @@ describe("a cluster without users", () => {
   ])("version %s (a mock) is taken, with %i warnings", async (version, count) => {
     const warnings: string[] = [];
     const onWarning = (text: string): void => void warnings.push(text);
-    const store = await etcdStore({ transport: claiming(version), onWarning })(systemParts());
+    const store = await etcdStore({ client: claiming(version), onWarning })(systemParts());
     await store.close();
     expect(warnings).toHaveLength(count);
     for (const warning of warnings) expect(warning).toMatch(/Upgrade to 3\.4\.31/);
+  });
+
+  test("a warning about the version (a mock) is a process warning without onWarning", async () => {
+    const warnings: string[] = [];
+    const parts = { ...systemParts(), warn: (text: string): void => void warnings.push(text) };
+    const store = await etcdStore({ client: claiming("3.4.30") })(parts);
+    await store.close();
+    expect(warnings).toEqual([expect.stringMatching(/etcd 3\.4\.30 may end live leases/)]);
   });
 });
 
 describe("settings", () => {
   test("options that cannot work are refused before anything is connected", () => {
-    const transport = { call: () => undefined } as unknown as EtcdTransport;
+    const client = { call: () => undefined } as unknown as EtcdTransport;
     const bad: [EtcdOptions, RegExp][] = [
-      [{}, /either .*endpoints.* or .*transport/],
-      [{ endpoints: [] }, /at least one/],
-      [{ endpoints: ["http://a:1/path"] }, /Endpoint \d is not an address/],
-      [{ endpoints: ["a:99999"] }, /Endpoint \d is not an address/],
-      [{ endpoints: ["https://a:1", "b:1"] }, /all https/],
-      [{ endpoints: ["a"], prefix: "a b" }, /prefix/],
-      [{ endpoints: ["a"], connectMs: 0 }, /connectMs/],
-      [{ endpoints: ["a"], username: "root" }, /together/],
-      [{ transport }, /stream is missing/],
+      [{}, /either .*url.* or .*client/],
+      [{ url: "etcd://" }, /host 1 is not a host name/],
+      [{ url: "http://a:1/path" }, /begins with etcd:/],
+      [{ url: "etcd://b,a:99999" }, /host 2 is not a host name/],
+      [{ url: "etcd://a", tls: {} }, /begins with etcds/],
+      [{ url: "etcd://a", prefix: "a b" }, /prefix/],
+      [{ url: "etcd://a", connectMs: 0 }, /connectMs/],
+      [{ url: "etcd://a", username: "root" }, /together/],
+      [{ client }, /stream is missing/],
+      [{ url: "etcd://a", client }, /either .*url.* or .*client/],
+      [{ url: "etcd://a/p", prefix: "q" }, /`prefix` in its options and in the URL/],
     ];
     for (const [options, message] of bad) expect(() => etcdStore(options)).toThrow(message);
-    expect(() => etcdStore({ endpoints: ["http://root:secret@a:1"] })).not.toThrow(/secret/);
+    expect(() => etcdStore({ url: "http://root:secret@a:1" })).not.toThrow(/secret/);
   });
 });

@@ -23,7 +23,7 @@ storeSuite(onSharedServer, {
 function harness(server: EtcdServer): StoreHarness {
   prefixes += 1;
   const prefix = `suite${prefixes}/`;
-  const open = etcdStore({ endpoints: [`${server.host}:${server.port}`], prefix });
+  const open = etcdStore({ url: `etcd://${server.host}:${server.port}`, prefix });
   return {
     open: () => open(systemParts()),
     sleep: (ms) => sleep(ms),

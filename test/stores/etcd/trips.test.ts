@@ -63,7 +63,7 @@ class Counting implements EtcdTransport {
 
 async function counted(prefix: string): Promise<{ store: Store; transport: Counting }> {
   const transport = new Counting();
-  const store = await etcdStore({ transport, prefix })(systemParts());
+  const store = await etcdStore({ client: transport, prefix })(systemParts());
   onTestFinished(() => store.close());
   return { store, transport };
 }

@@ -23,7 +23,12 @@ storeSuite(sideBySide, {
         },
       },
       open: async () => {
-        const parts = { clock, hostClock: clock.hostClock, random: manualRandom() };
+        const parts = {
+          clock,
+          hostClock: clock.hostClock,
+          random: manualRandom(),
+          warn: () => undefined,
+        };
         const store = await open(parts);
         opened.push(store);
         return store;

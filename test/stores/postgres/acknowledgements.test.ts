@@ -36,7 +36,7 @@ test("a renewal that acknowledges a revocation is one statement and deletes its 
   const pool = new pg.Pool({ connectionString: server().url, max: 1 });
   onTestFinished(() => pool.end());
   const counting = countingPool(pool);
-  const { store, ref } = await revoked({ pool: counting, schema: "deleted" });
+  const { store, ref } = await revoked({ client: counting, prefix: "deleted" });
   expect(await rowsIn("deleted")).toBe("1");
   const before = counting.statements;
   const session = { sessionId: "s", limitMs: LIMIT_MS };
@@ -47,7 +47,7 @@ test("a renewal that acknowledges a revocation is one statement and deletes its 
 });
 
 test("the end of a session and a renewal that acknowledges do not deadlock", async () => {
-  const { store, ref } = await revoked({ url: server().url, schema: "locked" });
+  const { store, ref } = await revoked({ url: server().url, prefix: "locked" });
   const acknowledged = JSON.stringify([{ resource: "r", token: String(ref.token) }]);
   const renewal = new pg.Client({ connectionString: server().url });
   onTestFinished(() => renewal.end());

@@ -29,7 +29,7 @@ async function withStore(
 ): Promise<void> {
   schemas += 1;
   const schema = `batches_${schemas}_${process.pid}`;
-  const store = await postgresStore({ ...how(schema), schema })(systemParts());
+  const store = await postgresStore({ ...how(schema), prefix: schema })(systemParts());
   try {
     await work({ store, schema });
   } finally {
@@ -79,7 +79,7 @@ test("forty grants of one moment are four statements, their releases too, and to
   const counting = countingPool(pool);
   const names = Array.from({ length: 40 }, (_, index) => `r "${index}" \\ {ü}, 'x'`);
   await withStore(
-    () => ({ pool: counting }),
+    () => ({ client: counting }),
     async ({ store }) => {
       await session(store, "s");
       let earlier: readonly bigint[] | undefined;
@@ -311,7 +311,7 @@ test("L2: waiters hear of releases in a batch, and watchers of its grants", asyn
   await withStore(byUrl, async ({ store, schema }) => {
     await session(store, "s");
     await startEraAt(schema, AHEAD);
-    const other = await postgresStore({ url: server().url, schema })(systemParts());
+    const other = await postgresStore({ url: server().url, prefix: schema })(systemParts());
     const stop = new AbortController();
     const seen: string[] = [];
     let caughtUp: () => void = () => undefined;

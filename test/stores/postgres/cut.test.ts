@@ -45,14 +45,14 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
   test("S4: a grant whose reply is lost is unknown, and the same attempt finds it", async () => {
     await using proxy = await startProxy(server());
     const schema = newSchema();
-    const store = await openStore({ url: proxy.url, library, schema });
+    const store = await openStore({ url: proxy.url, library, prefix: schema });
     await session(store, "s");
     await store.grant(asking("s", "warm", "other"));
     proxy.cut("replies");
     const lost = await unavailable(store.grant(asking("s", "a", "r", 400)));
     expect([lost.code, lost.applied]).toEqual(["STORE_UNAVAILABLE", "unknown"]);
     await proxy.heal();
-    const direct = await openStore({ url: server().url, library, schema });
+    const direct = await openStore({ url: server().url, library, prefix: schema });
     const read = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
     let granted: bigint | undefined;
     while (granted === undefined) granted = (await direct.read(read)).holder?.token;
@@ -65,7 +65,7 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
 
   test("S7: nothing hangs: every request is over at its limit, and soon works again after the cut", async () => {
     await using proxy = await startProxy(server());
-    const store = await openStore({ url: proxy.url, library, schema: newSchema() });
+    const store = await openStore({ url: proxy.url, library, prefix: newSchema() });
     await session(store, "s");
     // Many connections are open and idle when the cut comes.
     await Promise.all(
@@ -93,8 +93,13 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
   test("L2: a waiter whose listening connection was cut is still woken, and push comes back", async () => {
     await using proxy = await startProxy(server());
     const schema = newSchema();
-    const holder = await openStore({ url: server().url, library, schema });
-    const store = await openStore({ url: server().url, library, schema, listen: proxy.url });
+    const holder = await openStore({ url: server().url, library, prefix: schema });
+    const store = await openStore({
+      url: server().url,
+      library,
+      prefix: schema,
+      listen: proxy.url,
+    });
     await Promise.all([session(holder, "h"), session(store, "w")]);
     await using fresh = new TcpProxy(server(), proxy.port);
     for (const fault of ["reset", "silent", "none"] as const) {

@@ -132,7 +132,7 @@ async function twoOn(url: string, library: Library, schema?: string): Promise<[T
   // Longer than any mishap takes: no session simply expires.
   const defaults = { ttlMs: 60_000, renewEveryMs: 500 };
   const open = async (): Promise<Tenure> => {
-    const tenure = await connect(postgresStore({ url, library, schema }), { defaults });
+    const tenure = await connect(postgresStore({ url, library, prefix: schema }), { defaults });
     onTestFinished(() => tenure.close({ drainMs: 0 }));
     return tenure;
   };

@@ -32,7 +32,7 @@ function newSchema(): string {
 }
 
 function open(options: PostgresOptions): Promise<Store> {
-  return postgresStore({ connectLimitMs: LIMIT_MS, ...options })(systemParts());
+  return postgresStore({ connectMs: LIMIT_MS, ...options })(systemParts());
 }
 
 /** The error of opening, which must come within the limit. */
@@ -79,7 +79,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
   test("a server that swallows everything is given up at the limit", async () => {
     await using proxy = await startProxy(plain());
     proxy.cut();
-    const error = await refusal({ url: proxy.url, library, connectLimitMs: 700 });
+    const error = await refusal({ url: proxy.url, library, connectMs: 700 });
     expect(error.code).toBe("STORE_UNAVAILABLE");
     expect(error.retryable).toBe(true);
     expect(error.message).toMatch(/ did not answer.* Check host and port/);
@@ -95,7 +95,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     onTestFinished(() => void foreign.close());
     const { port } = foreign.address() as AddressInfo;
     const url = `postgres://u@127.0.0.1:${port}/app`;
-    const error = await refusal({ url, library, connectLimitMs: 700 });
+    const error = await refusal({ url, library, connectMs: 700 });
     expect(error.code).toBe("STORE_UNAVAILABLE");
     expect(error.message).toMatch(/ did not answer.* Check host and port/);
   });
@@ -124,16 +124,16 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     const url = urlOf(plain().url, (parts) => {
       parts.username = `${schema}_role`;
     });
-    const error = await refusal({ url, library, schema });
+    const error = await refusal({ url, library, prefix: schema });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(
-      /denied a permission: .*migrationSql\(\{ schema: "faults_\d+", role \}\)/,
+      /denied a permission: .*migrationSql\(\{ prefix: "faults_\d+", role \}\)/,
     );
-    const without = await refusal({ url, library, schema, createSchema: false });
+    const without = await refusal({ url, library, prefix: schema, createSchema: false });
     expect(without.message).toMatch(/is not in the database .* createSchema: true/);
 
-    await plain().sql(migrationSql({ schema, role: `${schema}_role` }));
-    const store = await open({ url, library, schema, createSchema: false });
+    await plain().sql(migrationSql({ prefix: schema, role: `${schema}_role` }));
+    const store = await open({ url, library, prefix: schema, createSchema: false });
     await store.openSession({ sessionId: "s", holderId: "h", ttlMs: 5_000, limitMs: 1_000 });
     const grant = { sessionId: "s", holderId: "h", resource: "r", attempt: "a", queue: true };
     const outcome = await store.grant({ ...grant, limitMs: 1_000 });
@@ -144,9 +144,9 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
 
   test("a schema of a newer version is left alone", async () => {
     const schema = newSchema();
-    await (await open({ url: plain().url, library, schema })).close();
+    await (await open({ url: plain().url, library, prefix: schema })).close();
     await plain().sql(`UPDATE ${schema}.meta SET version = 99`);
-    const error = await refusal({ url: plain().url, library, schema });
+    const error = await refusal({ url: plain().url, library, prefix: schema });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toContain(`(version 99, this one knows ${SCHEMA_VERSION})`);
     expect(error.message).toMatch(/newer Tenure .* Upgrade/);
@@ -154,7 +154,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
 
   test("a schema of an older version is refused until migrationSql() was run; its leases stay", async () => {
     const schema = newSchema();
-    const older = await open({ url: plain().url, library, schema });
+    const older = await open({ url: plain().url, library, prefix: schema });
     await older.openSession({ sessionId: "s", holderId: "h", ttlMs: 60_000, limitMs: 1_000 });
     const request = { sessionId: "s", holderId: "h", queue: false, limitMs: 1_000 };
     await older.grant({ ...request, resource: "before", attempt: "a" });
@@ -162,11 +162,11 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     await plain().sql(
       `ALTER TABLE ${schema}.lease DROP COLUMN granted; UPDATE ${schema}.meta SET version = 3`,
     );
-    const error = await refusal({ url: plain().url, library, schema });
+    const error = await refusal({ url: plain().url, library, prefix: schema });
     expect(error.message).toContain("run migrationSql()");
 
-    await plain().sql(migrationSql({ schema }));
-    const store = await open({ url: plain().url, library, schema });
+    await plain().sql(migrationSql({ prefix: schema }));
+    const store = await open({ url: plain().url, library, prefix: schema });
     await store.grant({ ...request, resource: "since", attempt: "b" });
     const { leases } = await store.list({ prefix: "", limit: 10, limitMs: 1_000 });
     // The server's clock was set back since the grant.
@@ -188,14 +188,14 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     const url = urlOf(plain().url, (parts) => {
       parts.username = `${schema}_role`;
     });
-    const error = await refusal({ url, library, schema });
+    const error = await refusal({ url, library, prefix: schema });
     expect(error.message).toContain("default_transaction_read_only is on");
   });
 
   test("sixteen that start at once make one schema", async () => {
     const schema = newSchema();
     const opening = Array.from({ length: 16 }, () =>
-      open({ url: plain().url, library, schema, connectLimitMs: 20_000 }),
+      open({ url: plain().url, library, prefix: schema, connectMs: 20_000 }),
     );
     const stores = await Promise.all(opening);
     await Promise.all(stores.map((store) => store.close()));
@@ -207,8 +207,10 @@ describe("options", () => {
   test.each(["Tenure", "1st", 'a"b', "a b", "", "x".repeat(64), "a;drop"])(
     "the schema name %j is refused before anything is opened",
     (schema) => {
-      const options = { url: "postgres://127.0.0.1:1/none", schema };
-      expect(() => postgresStore(options)).toThrow(/`schema` must be a name of a-z/);
+      const options = { url: "postgres://127.0.0.1:1/none", prefix: schema };
+      expect(() => postgresStore(options)).toThrow(
+        /`prefix`, the PostgreSQL schema, must be a name of a-z/,
+      );
     },
   );
 
@@ -216,26 +218,28 @@ describe("options", () => {
     const pool = new pg.Pool({ connectionString: plain().url, max: 1 });
     onTestFinished(() => pool.end());
     const busy = await pool.connect();
-    const error = await refusal({ pool, connectLimitMs: 700 });
+    const error = await refusal({ client: pool, connectMs: 700 });
     expect(error.message).toMatch(/had no free connection within \d+ ms/);
     busy.release();
   });
 
-  test("exactly one of url, pool and sql", () => {
-    expect(() => postgresStore({})).toThrow("exactly one of url");
+  test("exactly one of url and client", () => {
+    expect(() => postgresStore({})).toThrow("needs either { url");
     const pool = { connect: () => Promise.reject(new Error("never")), totalCount: 0 };
-    expect(() => postgresStore({ url: "postgres://x", pool })).toThrow("exactly one of url");
+    expect(() => postgresStore({ url: "postgres://x", client: pool })).toThrow(
+      "needs either { url",
+    );
   });
 
-  test("connect() takes schema and the other settings of ours from the URL", async () => {
+  test("connect() takes prefix and the other settings of ours from the URL", async () => {
     const schema = newSchema();
-    const url = `${plain().url}?schema=${schema}&listen=0&application_name=mine`;
+    const url = `${plain().url}?prefix=${schema}&listen=0&application_name=mine`;
     const tenure = await connect(url);
     expect(tenure.guarantees.wakeUp).toBe("poll");
     const lease = await tenure.acquire("r");
     expect(await plain().sql(`SELECT resource FROM ${schema}.lease`)).toBe("r");
     await lease.release();
     await tenure.close();
-    await expect(connect(`${plain().url}?schema=Bad`)).rejects.toThrow("`schema` must be");
+    await expect(connect(`${plain().url}?prefix=Bad`)).rejects.toThrow("`prefix`, the PostgreSQL");
   });
 });

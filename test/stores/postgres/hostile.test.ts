@@ -26,7 +26,7 @@ test.each(["pg", "postgres"] as const)(
   "S8: junk notifications of a stranger change nothing for those who wait and watch (%s)",
   async (library) => {
     const schema = `hostile_${library}`;
-    const open = () => connect(postgresStore({ url: server().url, library, schema }));
+    const open = () => connect(postgresStore({ url: server().url, library, prefix: schema }));
     const [one, two] = [await open(), await open()];
     onTestFinished(() => one.close({ drainMs: 0 }));
     onTestFinished(() => two.close({ drainMs: 0 }));

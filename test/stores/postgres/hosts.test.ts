@@ -29,7 +29,7 @@ describe.each(libraries)("several hosts, through %s", (library) => {
     silent.cut();
     const nobody = primary.url.replace(/:\d+\//, ":1/");
     const url = together(nobody, silent.url, standby.url, primary.url);
-    const open = postgresStore({ url, library, schema: `found_${library}`, connectLimitMs: 8_000 });
+    const open = postgresStore({ url, library, prefix: `found_${library}`, connectMs: 8_000 });
     const tenure = await connect(open);
     onTestFinished(() => tenure.close());
     const lease = await tenure.acquire("r");
@@ -44,7 +44,7 @@ describe.each(libraries)("several hosts, through %s", (library) => {
     const open = postgresStore({
       url: together(nobody, standby.url),
       library,
-      connectLimitMs: 3_000,
+      connectMs: 3_000,
     });
     const error = await open(systemParts()).then(
       () => undefined,

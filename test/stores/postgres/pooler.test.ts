@@ -32,13 +32,13 @@ describe("behind a pooler", () => {
     "postgres.js that prepares nothing": () => {
       const sql = postgresJs(pooler().url, { prepare: false });
       onTestFinished(() => sql.end({ timeout: 1 }));
-      return { sql };
+      return { client: sql };
     },
   };
 
   test.each(Object.keys(clients))("%s: sixty-four at once, then a handover", async (name) => {
     const open = async (): Promise<Tenure> => {
-      const tenure = await connect(postgresStore({ ...clients[name]?.(), schema: "pooled" }));
+      const tenure = await connect(postgresStore({ ...clients[name]?.(), prefix: "pooled" }));
       onTestFinished(() => tenure.close());
       return tenure;
     };

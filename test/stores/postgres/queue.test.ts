@@ -17,7 +17,7 @@ let schemas = 0;
 async function openStore(): Promise<Store> {
   schemas += 1;
   const schema = `queue_${schemas}`;
-  const store = await postgresStore({ url: postgres().url, schema })(systemParts());
+  const store = await postgresStore({ url: postgres().url, prefix: schema })(systemParts());
   onTestFinished(() => store.close());
   return store;
 }

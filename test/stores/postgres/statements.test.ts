@@ -78,7 +78,7 @@ describe("round trips", () => {
   test("a grant, a release and a renewal of all leases are one statement each, through a pool of pg", async () => {
     const pool = new pg.Pool({ connectionString: server().url, max: 1 });
     const counting = countingPool(pool);
-    const store = await open({ pool: counting, schema: newSchema() });
+    const store = await open({ client: counting, prefix: newSchema() });
     await session(store, "s");
     await cycle(store, 0);
     const before = counting.statements;
@@ -99,7 +99,7 @@ describe("round trips", () => {
         return values === undefined ? sql.unsafe(text) : sql.unsafe(text, values, options);
       },
     };
-    const store = await open({ sql: counting, schema: newSchema() });
+    const store = await open({ client: counting, prefix: newSchema() });
     await session(store, "s");
     await cycle(store, 0);
     const before = statements;
@@ -113,7 +113,7 @@ describe("round trips", () => {
     "on the wire too: one packet per request through %s",
     async (library) => {
       await using proxy = await startProxy(server());
-      const store = await open({ url: proxy.url, library, schema: newSchema() });
+      const store = await open({ url: proxy.url, library, prefix: newSchema() });
       await session(store, "s");
       // Once per connection postgres.js prepares a statement, in a round trip of its own.
       for (let round = 0; round < 12; round += 1) await cycle(store, round);
@@ -126,7 +126,7 @@ describe("round trips", () => {
 
   test("statements go without names once a pooler has lost one, and nothing is asked twice in vain", async () => {
     const pool = new pg.Pool({ connectionString: server().url, max: 1 });
-    const store = await open({ pool, schema: newSchema() });
+    const store = await open({ client: pool, prefix: newSchema() });
     await session(store, "s");
     const names = async (): Promise<number> =>
       Number((await pool.query("SELECT count(*) AS n FROM pg_prepared_statements")).rows[0].n);
@@ -144,7 +144,7 @@ describe("round trips", () => {
   test("a name that somebody else has taken is no obstacle either", async () => {
     const pool = new pg.Pool({ connectionString: server().url, max: 1 });
     const schema = newSchema();
-    const first = await open({ pool, schema });
+    const first = await open({ client: pool, prefix: schema });
     await session(first, "s");
     await cycle(first, 1);
     const taken = (await pool.query("SELECT name FROM pg_prepared_statements")).rows;
@@ -152,7 +152,7 @@ describe("round trips", () => {
     await pool.end();
     const fresh = new pg.Pool({ connectionString: server().url, max: 1 });
     for (const { name } of taken) await fresh.query(`PREPARE ${name} AS SELECT 1`);
-    const second = await open({ pool: fresh, schema });
+    const second = await open({ client: fresh, prefix: schema });
     await session(second, "s");
     await cycle(second, 2);
     await second.close();
@@ -164,8 +164,8 @@ describe("round trips", () => {
     const client = new pg.Client({ connectionString: server().url });
     await client.connect();
     const sql = postgresJs(server().url, { onnotice: () => undefined });
-    for (const given of [{ pool }, { pool: client }, { sql }]) {
-      const store = await open({ ...given, schema: newSchema() });
+    for (const given of [pool, client, sql]) {
+      const store = await open({ client: given, prefix: newSchema() });
       await session(store, "s");
       expect(await take(store, "s", "a")).toBeGreaterThan(0n);
       await store.close();
@@ -180,7 +180,7 @@ describe("round trips", () => {
 describe("at the same moment", () => {
   test("S4: a session that is being renewed while it expires is not taken from", async () => {
     const schema = newSchema();
-    const store = await open({ url: server().url, schema });
+    const store = await open({ url: server().url, prefix: schema });
     await session(store, "old", 200);
     await session(store, "new");
     await take(store, "old", "a");
@@ -202,7 +202,7 @@ describe("at the same moment", () => {
 
   test("S4: a session that was alive under its lock holds, even if it expires in the same statement", async () => {
     const schema = newSchema();
-    const store = await open({ url: server().url, schema });
+    const store = await open({ url: server().url, prefix: schema });
     await session(store, "old", 700);
     await session(store, "new");
     await take(store, "old", "a");
@@ -219,7 +219,7 @@ describe("at the same moment", () => {
 
   test("S4: a renewal that waits for a thief finds its session dead, whatever the clock says then", async () => {
     const schema = newSchema();
-    const store = await open({ url: server().url, schema });
+    const store = await open({ url: server().url, prefix: schema });
     await session(store, "old");
     const renew = () =>
       store.renew({ sessionId: "old", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
@@ -239,7 +239,7 @@ describe("at the same moment", () => {
 
   test("S1: a row that is being deleted leaves its token to the grant that waits for it, and TRUNCATE does too", async () => {
     const schema = newSchema();
-    const store = await open({ url: server().url, schema });
+    const store = await open({ url: server().url, prefix: schema });
     await session(store, "s");
     // Far ahead of the clock, so that only the advanced floor keeps tokens from falling.
     await server().sql(`UPDATE ${schema}.era SET floor = ${AHEAD}`);
@@ -263,7 +263,7 @@ describe("at the same moment", () => {
 
   test("S7: a row that stays locked is given up at the limit, and nothing was applied", async () => {
     const schema = newSchema();
-    const store = await open({ url: server().url, schema });
+    const store = await open({ url: server().url, prefix: schema });
     await session(store, "s");
     const token = await take(store, "s", "a");
     await withConsole(async (person) => {
@@ -291,7 +291,7 @@ describe("at the same moment", () => {
     const schema = newSchema();
     const url = `${server().url}?options=-c%20default_transaction_isolation%3Dserializable`;
     const stores = await Promise.all(
-      Array.from({ length: 6 }, () => open({ url, schema, library: "pg" })),
+      Array.from({ length: 6 }, () => open({ url, prefix: schema, library: "pg" })),
     );
     await Promise.all(stores.map((store, index) => session(store, `s${index}`)));
     let last: bigint | undefined;
@@ -314,7 +314,7 @@ describe("at the same moment", () => {
 
   test("S1: a grant waits for the disk also where synchronous_commit is off", async () => {
     const schema = newSchema();
-    const store = await open({ url: server().url, schema });
+    const store = await open({ url: server().url, prefix: schema });
     await session(store, "s");
     await withConsole(async (client) => {
       await client.query("SET synchronous_commit = off");
@@ -333,7 +333,7 @@ describe("at the same moment", () => {
   test.each(["a release", "a withdrawal", "a revocation", "the end of the session"] as const)(
     "L2: %s wakes the waiter by push",
     async (what) => {
-      const store = await open({ url: server().url, schema: newSchema() });
+      const store = await open({ url: server().url, prefix: newSchema() });
       await session(store, "old");
       await session(store, "new");
       const token = await take(store, "old", "a");
@@ -356,7 +356,7 @@ describe("at the same moment", () => {
   );
 
   test("S4: a dead session is granted nothing, also where the row is there and free", async () => {
-    const store = await open({ url: server().url, schema: newSchema() });
+    const store = await open({ url: server().url, prefix: newSchema() });
     await session(store, "s", 300);
     const token = await take(store, "s", "a");
     await store.release({ resource: "r", sessionId: "s", token, limitMs: LIMIT_MS });
@@ -371,7 +371,7 @@ describe("at the same moment", () => {
     const schema = newSchema();
     // Notifications stay in their database.
     const elsewhere = server().url.replace(/[^/]*$/, "template1");
-    const store = await open({ url: server().url, schema, listen: elsewhere });
+    const store = await open({ url: server().url, prefix: schema, listen: elsewhere });
     await session(store, "old");
     await session(store, "new");
     const token = await take(store, "old", "a");

@@ -17,7 +17,7 @@ const SCHEMA = "unheard";
 const server = useServer(startPostgres);
 
 async function open(url: string, ...sessionIds: string[]): Promise<Store> {
-  const store = await postgresStore({ url, schema: SCHEMA })(systemParts());
+  const store = await postgresStore({ url, prefix: SCHEMA })(systemParts());
   onTestFinished(() => store.close());
   for (const sessionId of sessionIds)
     await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS });

@@ -186,6 +186,10 @@ describe("a server that dies", () => {
     expect(tenure.guarantees.durable).toBe(false);
     expect(tenure.guarantees.tokenFalls).toContain("everything is lost");
     expect(warnings.join(" ")).toContain("appendonly yes");
+    const reported: string[] = [];
+    const parts = { ...systemParts(), warn: (text: string): void => void reported.push(text) };
+    await (await redisStore({ url: forgetful().url })(parts)).close();
+    expect(reported).toEqual(warnings);
     for (let round = 0; round < 3; round += 1) await (await tenure.acquire("r")).release();
     const held = await tenure.acquire("r");
     const ended = new Promise((resolve) => held.signal.addEventListener("abort", resolve));

@@ -214,12 +214,14 @@ describe("settings", () => {
       [{ url: "redis+sentinel://x/m/zero" }, /names the master/],
       [
         { url: "redis+sentinel://x/m?sentinel-pass=y" },
-        /unknown setting; known are cluster, sentinel-username/,
+        /unknown setting "sentinel-pass"\. Did you mean sentinel-password/,
       ],
       [{ url: "redis+sentinel://x/m?cluster=1" }, /cannot have cluster=1/],
       [{ url: "redis://x", prefix: "a{b}" }, /prefix/],
       [{ url: "redis://x", replicas: -1 }, /replicas/],
       [{ url: "redis://x", connectMs: 0 }, /connectMs/],
+      [{ url: "redis://x?connect-ms=soon" }, /connectMs/],
+      [{ client: {} as Redis, library: "redis" }, /`library` of redisStore\(\) belongs to `url`/],
     ];
     for (const [options, message] of bad) expect(() => redisStore(options)).toThrow(message);
   });

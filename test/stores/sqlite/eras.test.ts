@@ -39,7 +39,7 @@ async function stopAll(): Promise<void> {
 }
 
 async function open(): Promise<Store> {
-  const store = await sqliteStore({ file, driver: driver.name })(systemParts());
+  const store = await sqliteStore({ file, library: driver.name })(systemParts());
   stores.push(store);
   return store;
 }
@@ -64,7 +64,11 @@ async function cycle(store: Store, sessionId: string): Promise<bigint> {
 
 async function withConsole<T>(work: (connection: Connection) => T): Promise<T> {
   const { clock } = systemParts();
-  const connection = await openFile(driver, { file, allowNetworkFileSystem: false }, clock);
+  const connection = await openFile(
+    driver,
+    { file, allowNetworkFileSystem: false, connectMs: 10_000 },
+    clock,
+  );
   try {
     return work(connection);
   } finally {
@@ -171,7 +175,11 @@ test("S1: a wall clock that was set back does not lower the token of a row", asy
     soon: real.soon.bind(real),
     onJump: real.onJump.bind(real),
   };
-  const connection = await openFile(driver, { file, allowNetworkFileSystem: false }, clock);
+  const connection = await openFile(
+    driver,
+    { file, allowNetworkFileSystem: false, connectMs: 10_000 },
+    clock,
+  );
   const store = new SqliteStore({ connection, file, disk: localDisk }, { ...parts, clock });
   stores.push(store);
   await enter(store, "one");

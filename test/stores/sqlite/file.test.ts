@@ -40,7 +40,7 @@ async function open(
   clock: Clock = systemParts().clock,
 ): Promise<Store> {
   const parts = { ...systemParts(), hostClock, clock };
-  const store = await sqliteStore({ file, driver: driver.name })(parts);
+  const store = await sqliteStore({ file, library: driver.name })(parts);
   stores.push(store);
   return store;
 }
@@ -163,7 +163,7 @@ describe("a new store file", () => {
     const { openFile } = await import("../../../src/stores/sqlite/file.ts");
     const connection = await openFile(
       spy,
-      { file, allowNetworkFileSystem: false },
+      { file, allowNetworkFileSystem: false, connectMs: 10_000 },
       systemParts().clock,
     );
     expect(Number(connection.prepare("PRAGMA synchronous").get()?.synchronous)).toBe(2);

@@ -31,7 +31,12 @@ interface Line {
 
 async function makeLine(): Promise<Line> {
   const clock = new ManualClock();
-  const parts = { clock, hostClock: clock.hostClock, random: manualRandom() };
+  const parts = {
+    clock,
+    hostClock: clock.hostClock,
+    random: manualRandom(),
+    warn: () => undefined,
+  };
   const file = joinPath(folder, "store.db");
   const driver = await loadDriver();
   const watchers = new Set<() => void>();
@@ -74,7 +79,11 @@ async function makeLine(): Promise<Line> {
 
   /** Asks, and stands in line until it is granted; nobody renews its session. */
   const join = async (index: number, ttlMs = 60_000): Promise<void> => {
-    const opening = openFile(driver, { file, allowNetworkFileSystem: false }, clock);
+    const opening = openFile(
+      driver,
+      { file, allowNetworkFileSystem: false, connectMs: 10_000 },
+      clock,
+    );
     const store = new SqliteStore({ connection: counted(await opening), file, disk }, parts);
     stores.push(store);
     const sessionId = `session-${index}`;

@@ -50,7 +50,7 @@ function harness(driver: Driver): StoreHarness {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(`${file}${suffix}`, { force: true });
   };
   const open = async (): Promise<Store> => {
-    const store = await sqliteStore({ file, driver: driver.name })(systemParts());
+    const store = await sqliteStore({ file, library: driver.name })(systemParts());
     opened.push(store);
     return store;
   };

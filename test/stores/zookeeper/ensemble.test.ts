@@ -31,14 +31,18 @@ const hostsOf = (...members: readonly ZooKeeperServer[]): string[] =>
   members.map(({ host, port }) => `${host}:${port}`);
 
 async function opened(root: string, hosts: readonly string[]): Promise<Store> {
-  const store = await zookeeperStore({ hosts, root, tickMs: TICK_MS })(systemParts());
+  const store = await zookeeperStore({
+    url: `zookeeper://${hosts}`,
+    prefix: root,
+    tickMs: TICK_MS,
+  })(systemParts());
   onTestFinished(() => store.close());
   return store;
 }
 
 async function holder(root: string, ttlMs: number): Promise<Tenure> {
   const hosts = hostsOf(...ensemble().members);
-  const store = zookeeperStore({ hosts, root, tickMs: TICK_MS });
+  const store = zookeeperStore({ url: `zookeeper://${hosts}`, prefix: root, tickMs: TICK_MS });
   const defaults = { ttlMs, clockErrorMs: 50, roundTripMs: 500, renewEveryMs: ttlMs / 5 };
   const tenure = await connect(store, { defaults });
   onTestFinished(() => tenure.close({ drainMs: 0 }));
@@ -239,7 +243,9 @@ test("S7: without a majority nothing is granted, renewed or believed for longer 
   );
   expect(refused).toMatchObject({ code: "STORE_UNAVAILABLE" });
   const hosts = hostsOf(...ensemble().members);
-  const opening = zookeeperStore({ hosts, root, connectMs: 2_000 })(systemParts());
+  const opening = zookeeperStore({ url: `zookeeper://${hosts}`, prefix: root, connectMs: 2_000 })(
+    systemParts(),
+  );
   await expect(opening).rejects.toThrow(/ZooKeeper at .*(quorum|listens|within)/);
   await whole();
   const next = await second.acquire("r", { waitMs: 20_000 });

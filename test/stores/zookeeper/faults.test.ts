@@ -34,14 +34,22 @@ function newRoot(): string {
 const hostsOf = ({ host, port }: Reachable): string => `${host}:${port}`;
 
 async function holder(at: Reachable, root: string): Promise<Tenure> {
-  const store = zookeeperStore({ hosts: hostsOf(at), root, tickMs: TICK_MS });
+  const store = zookeeperStore({
+    url: `zookeeper://${hostsOf(at)}`,
+    prefix: root,
+    tickMs: TICK_MS,
+  });
   const tenure = await connect(store, { defaults: timing });
   onTestFinished(() => tenure.close({ drainMs: 0 }));
   return tenure;
 }
 
 async function opened(at: Reachable, root: string): Promise<Store> {
-  const store = await zookeeperStore({ hosts: hostsOf(at), root, tickMs: TICK_MS })(systemParts());
+  const store = await zookeeperStore({
+    url: `zookeeper://${hostsOf(at)}`,
+    prefix: root,
+    tickMs: TICK_MS,
+  })(systemParts());
   onTestFinished(() => store.close());
   return store;
 }

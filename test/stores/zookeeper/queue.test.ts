@@ -267,7 +267,9 @@ describe("a server with short sessions", () => {
 
   test("a ttl that is too long is granted as far as it goes; a store that was idle for longer goes on", async () => {
     const hosts = `${short().host}:${short().port}`;
-    const store = await zookeeperStore({ hosts, tickMs: TICK_MS })(systemParts());
+    const store = await zookeeperStore({ url: `zookeeper://${hosts}`, tickMs: TICK_MS })(
+      systemParts(),
+    );
     onTestFinished(() => store.close());
     const read = (): ReturnType<Store["read"]> =>
       store.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS });

@@ -60,34 +60,34 @@ describe("an address", () => {
     const server = createServer();
     const hosts = await listening(server);
     await new Promise((resolve) => server.close(resolve));
-    const error = await refusal({ hosts });
+    const error = await refusal({ url: `zookeeper://${hosts}` });
     expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no", retryable: true });
     expect(error.message).toMatch(new RegExp(`${hosts}.*check host and port`));
   });
 
   test("that is unknown is named", async () => {
-    const error = await refusal({ hosts: "no-such-host.invalid" });
+    const error = await refusal({ url: "zookeeper://no-such-host.invalid" });
     // Some name servers take their time.
     expect(error.message).toMatch(/no-such-host\.invalid:2181.*(host name|within)/);
   });
 
   test("of something else is told from ZooKeeper", async () => {
     const web = createHttp((_, response) => response.end("hello"));
-    const error = await refusal({ hosts: await listening(web) });
+    const error = await refusal({ url: `zookeeper://${await listening(web)}` });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(/is not ZooKeeper.*Check the port/);
   });
 
   test("that hangs up says what may be behind it", async () => {
     const rude = createServer((socket) => socket.once("data", () => socket.end()));
-    const error = await refusal({ hosts: await listening(rude) });
+    const error = await refusal({ url: `zookeeper://${await listening(rude)}` });
     expect(error.message).toMatch(/closed the connection.*quorum.*read-only.*TLS/);
   });
 
   test("behind a silent link fails at the limit", async () => {
     await using proxy = await startProxy(zookeeper());
     proxy.cut();
-    const error = await refusal({ hosts: `127.0.0.1:${proxy.port}`, connectMs: 700 });
+    const error = await refusal({ url: `zookeeper://127.0.0.1:${proxy.port}`, connectMs: 700 });
     expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no" });
     expect(error.message).toMatch(/within 700 ms/);
   });
@@ -97,7 +97,9 @@ describe("an address", () => {
     const down = await listening(server);
     await new Promise((resolve) => server.close(resolve));
     const hosts = [down, here()];
-    const store = await zookeeperStore({ hosts, root: newRoot() })(systemParts());
+    const store = await zookeeperStore({ url: `zookeeper://${hosts}`, prefix: newRoot() })(
+      systemParts(),
+    );
     onTestFinished(() => store.close());
     const session = { sessionId: "one", holderId: "one", limitMs: 5_000 };
     await store.openSession({ ...session, ttlMs: 10_000 });
@@ -107,21 +109,30 @@ describe("an address", () => {
 });
 
 describe("permissions", () => {
-  const auth = { user: "billing", password: "s:ecret" };
+  const login = { username: "billing", password: "s:ecret" };
 
   test("what one user has created is closed to others, who are told what to change", async () => {
     const root = newRoot();
-    const own = await zookeeperStore({ hosts: here(), root, auth })(systemParts());
+    const own = await zookeeperStore({ url: `zookeeper://${here()}`, prefix: root, ...login })(
+      systemParts(),
+    );
     onTestFinished(() => own.close());
     const session = { sessionId: "one", holderId: "one", limitMs: 5_000 };
     await own.openSession({ ...session, ttlMs: 10_000 });
     const asked = { ...session, resource: "r", attempt: "one.1", queue: false };
     expect((await own.grant(asked)).kind).toBe("granted");
-    const wrong = await refusal({ hosts: here(), root, auth: { ...auth, password: "hunter2" } });
+    const wrong = await refusal({
+      url: `zookeeper://${here()}`,
+      prefix: root,
+      ...login,
+      password: "hunter2",
+    });
     expect(wrong.code).toBe("STORE_UNUSABLE");
     expect(wrong.message).toMatch(/does not allow.*user and password.*docs\/stores\/zookeeper\.md/);
     expect(wrong.message).not.toContain("hunter2");
-    expect((await refusal({ hosts: here(), root })).message).toMatch(/does not allow/);
+    expect((await refusal({ url: `zookeeper://${here()}`, prefix: root })).message).toMatch(
+      /does not allow/,
+    );
     await using console = await Console.open(zookeeper());
     await expect(console.children(`${root}/leases/r`)).rejects.toThrow(`${ERROR.noAuth}`);
   });
@@ -130,9 +141,9 @@ describe("permissions", () => {
     await using console = await Console.open(zookeeper(), "admin:admin");
     const above = newRoot();
     await console.create(above, "auth", "");
-    const error = await refusal({ hosts: here(), root: `${above}/tenure` });
+    const error = await refusal({ url: `zookeeper://${here()}`, prefix: `${above}/tenure` });
     expect(error.code).toBe("STORE_UNUSABLE");
-    expect(error.message).toMatch(new RegExp(`"${above}/tenure.*choose another root|may not be`));
+    expect(error.message).toMatch(new RegExp(`"${above}/tenure.*choose another prefix|may not be`));
   });
 
   test("the URL's user, root and settings reach the store", async () => {
@@ -149,7 +160,7 @@ describe("permissions", () => {
 
 describe("TLS", () => {
   /** Stands before the server as its secureClientPort would. */
-  async function tunnel(): Promise<{ hosts: string; ca: string }> {
+  async function tunnel(): Promise<{ url: string; ca: string }> {
     const folder = await makeFolder("zookeeper-tls");
     onTestFinished(() => removeFolder(folder));
     const { ca, certFile, keyFile } = await makeCertificate(folder);
@@ -160,19 +171,19 @@ describe("TLS", () => {
       for (const end of [secure, plain]) end.on("error", () => undefined);
     });
     server.on("tlsClientError", () => undefined);
-    return { hosts: await listening(server), ca };
+    return { url: `zookeeper://${await listening(server)}`, ca };
   }
 
   test("works with the certificate; without it, and on one side only, it is named", async () => {
-    const { hosts, ca } = await tunnel();
+    const { url, ca } = await tunnel();
     const root = newRoot();
-    const store = await zookeeperStore({ hosts, root, tls: { ca } })(systemParts());
+    const store = await zookeeperStore({ url, prefix: root, tls: { ca } })(systemParts());
     await store.close();
-    const strange = await refusal({ hosts, root, tls: {} });
+    const strange = await refusal({ url, prefix: root, tls: {} });
     expect(strange.code).toBe("STORE_UNUSABLE");
     expect(strange.message).toMatch(/No TLS connection.*self-signed.*tls: \{ ca \}/);
-    expect((await refusal({ hosts, root })).message).toMatch(/TLS/);
-    const toPlain = await refusal({ hosts: here(), root, tls: { ca } });
+    expect((await refusal({ url, prefix: root })).message).toMatch(/TLS/);
+    const toPlain = await refusal({ url: `zookeeper://${here()}`, prefix: root, tls: { ca } });
     expect(toPlain.message).toMatch(/TLS|did not answer within/);
   });
 });

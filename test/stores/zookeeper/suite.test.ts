@@ -26,7 +26,7 @@ function harness(server: ZooKeeperServer): StoreHarness {
   roots += 1;
   const root = `/suite${roots}`;
   const hosts = `${server.host}:${server.port}`;
-  const open = zookeeperStore({ hosts, root, tickMs: TICK_MS });
+  const open = zookeeperStore({ url: `zookeeper://${hosts}`, prefix: root, tickMs: TICK_MS });
   return {
     open: () => open(systemParts()),
     sleep: (ms) => sleep(ms),

@@ -36,7 +36,9 @@ async function counted(root: string): Promise<{ store: Store; counts: Counts }> 
     return socket;
   };
   const hosts = `${zookeeper().host}:${zookeeper().port}`;
-  const store = await zookeeperStore({ hosts, root, connect })(systemParts());
+  const store = await zookeeperStore({ url: `zookeeper://${hosts}`, prefix: root, connect })(
+    systemParts(),
+  );
   onTestFinished(() => store.close());
   return { store, counts };
 }

@@ -165,7 +165,7 @@ export function makeWorld(clock: ManualClock = new ManualClock()): World {
     clock,
     backend,
     join: async (holderId, defaults = TIMING) => {
-      const parts = { clock, hostClock: clock.hostClock, random };
+      const parts = { clock, hostClock: clock.hostClock, random, warn: () => undefined };
       const store = new WrappedStore(await memoryStore(backend)(parts));
       const warnings: string[] = [];
       const warn = (message: string): void => void warnings.push(message);

@@ -93,7 +93,7 @@ export async function frozenServer(
   schema: string,
 ): Promise<Frozen & AsyncDisposable> {
   const clock = `${schema}_clock`;
-  await server.sql(migrationSql({ schema }));
+  await server.sql(migrationSql({ prefix: schema }));
   await server.sql(`
     CREATE SCHEMA ${clock};
     CREATE TABLE ${clock}.clock (micros bigint, starts bigint);

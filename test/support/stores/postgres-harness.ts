@@ -26,7 +26,7 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
     await server.sql(text);
   };
   const open = async (): Promise<Store> => {
-    const store = await postgresStore({ ...how, schema })(systemParts());
+    const store = await postgresStore({ ...how, prefix: schema })(systemParts());
     opened.push(store);
     return store;
   };

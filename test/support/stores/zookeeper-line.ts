@@ -18,7 +18,12 @@ interface Address {
 
 export async function opened(server: Address, root: string, connect?: Dial): Promise<Store> {
   const hosts = `${server.host}:${server.port}`;
-  const store = await zookeeperStore({ hosts, root, tickMs: TICK_MS, connect })(systemParts());
+  const store = await zookeeperStore({
+    url: `zookeeper://${hosts}`,
+    prefix: root,
+    tickMs: TICK_MS,
+    connect,
+  })(systemParts());
   onTestFinished(() => store.close());
   return store;
 }

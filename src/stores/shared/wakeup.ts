@@ -1,29 +1,33 @@
-// How one waiter is woken: by a ring, after a time, or by its signal. A ring that comes between two waits is not lost: it
-// counts until `reset`, which the waiter calls before it looks.
+// Wakes one waiter: by a notification, after a delay, or by its signal. A notification that arrives
+// between two waits is not lost: it counts until `reset`, which the waiter calls before it checks
+// the state it waits for.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 
-export class Bell {
+export class Wakeup {
   readonly #clock: Clock;
-  #hasRung = false;
+  #isNotified = false;
   #wake: (() => void) | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  readonly ring = (): void => {
-    this.#hasRung = true;
+  readonly notify = (): void => {
+    this.#isNotified = true;
     this.#wake?.();
   };
 
-  /** What rang until now does not count any more. */
+  /** Forgets earlier notifications. */
   reset(): void {
-    this.#hasRung = false;
+    this.#isNotified = false;
   }
 
-  /** Resolves when it has rung since `reset`, or after `delayMs`; rejects with the signal's reason. One waiter at a time. */
-  next(delayMs: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves after a notification since `reset`, or after `delayMs`; rejects with the signal's
+   * reason. Only one call may wait at a time.
+   */
+  wait(delayMs: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       let timer: Timer | undefined;
       const settle = (answer: () => void): void => {
@@ -35,11 +39,11 @@ export class Bell {
       const stop = (): void => settle(() => reject(signal.reason));
       const wake = (): void => settle(resolve);
       if (signal.aborted) stop();
-      else if (this.#hasRung) wake();
+      else if (this.#isNotified) wake();
       else {
         this.#wake = wake;
         signal.addEventListener("abort", stop, { once: true });
-        // Somebody is waiting, so the process has something to do.
+        // A caller awaits the result, so the process must stay alive.
         if (delayMs < Number.POSITIVE_INFINITY)
           timer = this.#clock.setTimer(wake, delayMs, { keepAlive: true });
       }

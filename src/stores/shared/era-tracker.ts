@@ -1,28 +1,29 @@
-// What a failover or a restart left of a session's leases. The new server may have missed a grant and yet know the session
-// that the lease belongs to. The session's renewals then succeed, and only the lease itself shows that it is gone. So the
-// first renewal that is answered from another era asks which leases of the session are still there. Within an era nothing
-// is asked. An era is identified by its floor (core/era.ts).
+// Finds the leases of a session that a failover or restart has lost. The new server may have missed
+// a grant and still know the session of the lease. Renewals of the session then succeed although
+// the lease is gone. Therefore the first renewal that is answered in a new era asks which leases of
+// the session still exist. Within an era nothing is asked. An era is identified by its floor
+// (core/era.ts).
 
 import type { LeaseRef } from "../contract.ts";
 import { Holdings } from "./holdings.ts";
 
 interface Held {
   readonly token: bigint;
-  /** The floor of the newest era that is known to have the lease. */
+  /** The floor of the newest era in which the lease is known to exist. */
   readonly floor: bigint;
 }
 
-/** Answers with the newest token of each of these resources that the session holds, by resource. */
+/** Returns, by resource, the tokens of those resources that the session still holds. */
 export type AskKept = (resources: readonly string[]) => Promise<ReadonlyMap<string, bigint>>;
 
-export class Survivors {
+export class EraTracker {
   readonly #holdings = new Holdings<Held>();
-  /** Of the newest era that this process has seen. */
+  /** The floor of the newest era that this process has seen. */
   #floor = 0n;
 
   /**
-   * Notes the era of an answer. True when it is newer than all before: the server may have forgotten what it confirmed
-   * earlier. An answer that comes late may be of an older one.
+   * Records the era of an answer. True if it is newer than all earlier ones: the server may have
+   * lost what it confirmed before. A late answer may be from an older era.
    */
   note(floor: bigint): boolean {
     if (floor <= this.#floor) return false;
@@ -31,7 +32,10 @@ export class Survivors {
     return !isFirst;
   }
 
-  /** Whether a grant is from an era that is over: its answer came late, and the new server may not know of it. */
+  /**
+   * Whether a grant is from an earlier era: its answer came late, and the new server may not have
+   * it.
+   */
   isOutdated(token: bigint): boolean {
     return token < this.#floor;
   }
@@ -46,21 +50,21 @@ export class Survivors {
   }
 
   resourcesOf(sessionId: string): string[] {
-    return this.#holdings.of(sessionId).map(([resource]) => resource);
+    return this.#holdings.list(sessionId).map(([resource]) => resource);
   }
 
   forget(sessionId: string): void {
     this.#holdings.take(sessionId);
   }
 
-  /** The leases of the session that are gone, now that this is the era. Each is reported once. */
+  /** The leases of the session that do not exist in this era. Each is reported once. */
   async missing(sessionId: string, floor: bigint, askKept: AskKept): Promise<LeaseRef[]> {
-    const unsure = this.#holdings.of(sessionId).filter(([, held]) => held.floor !== floor);
+    const unsure = this.#holdings.list(sessionId).filter(([, held]) => held.floor !== floor);
     if (unsure.length === 0) return [];
     const kept = await askKept(unsure.map(([resource]) => resource));
     const missing: LeaseRef[] = [];
     for (const [resource, held] of unsure) {
-      // Released while the question was under way.
+      // It was released while the request was in flight.
       if (this.#holdings.get(sessionId, resource) !== held) continue;
       const { token } = held;
       if (kept.get(resource) === token) {
