@@ -2,10 +2,10 @@
 
 import type { Voice } from "../../src/cli/voice.ts";
 import type { Violation } from "../checkers/checker.ts";
-import { DETERMINISM } from "../difference.ts";
-import { UNCHANGED } from "../faults/plan.ts";
+import { DETERMINISM } from "../compare-traces.ts";
+import { NO_CHANGES } from "../faults/plan.ts";
 import { runSeed } from "../run.ts";
-import { replayCommand, shrink } from "../shrink.ts";
+import { formatReplayCommand, shrink } from "../shrink.ts";
 import type { Finding } from "../swarm.ts";
 import { excerpt } from "../timeline.ts";
 import type { Host } from "../world/world.ts";
@@ -33,7 +33,7 @@ export async function explain(
     return;
   }
   const { changes, outcome, runs } = await shrink(found, host);
-  const { trace } = outcome.ended;
+  const { trace } = outcome.result;
   const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
   voice.answer(
     () => [
@@ -41,7 +41,7 @@ export async function explain(
       `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
       ...lines,
       "",
-      `Replay: ${replayCommand(seed, store, changes)}`,
+      `Replay: ${formatReplayCommand(seed, store, changes)}`,
     ],
     () => ({ seed, changes }),
   );
@@ -54,7 +54,7 @@ function explainDifference(
   voice: Voice,
 ): void {
   const how = differs?.message ?? "what was found is not found when the same day is run again";
-  const command = `${replayCommand(seed, store, UNCHANGED)} --twice`;
+  const command = `${formatReplayCommand(seed, store, NO_CHANGES)} --twice`;
   voice.answer(
     () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`],
     () => ({ seed, how }),

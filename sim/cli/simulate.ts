@@ -8,7 +8,7 @@ import { EXIT } from "../../src/cli/exit-codes.ts";
 import { UsageError } from "../../src/cli/usage-error.ts";
 import type { Voice } from "../../src/cli/voice.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { differenceOf } from "../difference.ts";
+import { compareTraces } from "../compare-traces.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { loadEngine, MODEL_NAMES, type Outcome, runSeed } from "../run.ts";
@@ -49,7 +49,7 @@ async function simulateOne(
   const changes = changesOf(options);
   const outcome = await runSeed(seed, store, simHost, changes);
   const again = options.has("twice") ? await runSeed(seed, store, simHost, changes) : undefined;
-  const differs = again && differenceOf(outcome.ended.trace, again.ended.trace);
+  const differs = again && compareTraces(outcome.result.trace, again.result.trace);
   const { verdict } = outcome;
   const violations = [...(differs === undefined ? [] : [differs]), ...verdict.violations];
   return replay({ ...outcome, verdict: { ...verdict, violations } }, options, voice);
@@ -95,15 +95,15 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
   return isGreen ? EXIT.ok : EXIT.no;
 }
 
-function replay({ plan, ended, verdict }: Outcome, options: Options, voice: Voice): number {
+function replay({ plan, result, verdict }: Outcome, options: Options, voice: Voice): number {
   const { violations, invalid } = verdict;
-  const hash = ended.trace.hash();
+  const hash = result.trace.hash();
   voice.answer(
     () => [
-      ...timeline(ended.trace.events, violations, { all: options.has("all") }),
+      ...timeline(result.trace.events, violations, { all: options.has("all") }),
       "",
       `Seed ${plan.seed}, store ${plan.store}, ttl ${plan.ttlMs} ms, ${plan.programs} programs, trace ${hash}.`,
-      `Faults: ${shownKinds(ended.trace.faults)}.`,
+      `Faults: ${shownKinds(result.trace.faults)}.`,
       plan.isBeyondBounds
         ? "The bounds are broken on purpose: S3 is not judged, the guard is."
         : "All within the bounds.",

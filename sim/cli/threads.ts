@@ -3,7 +3,7 @@
 
 import { Worker } from "node:worker_threads";
 import { simHost } from "../host/sim-host.ts";
-import { emptySummary, runSwarm, type Summary, type SwarmOptions, sum } from "../swarm.ts";
+import { addSummary, emptySummary, runSwarm, type Summary, type SwarmOptions } from "../swarm.ts";
 
 /** One order to a thread. */
 export type Part = Omit<SwarmOptions, "host">;
@@ -29,7 +29,7 @@ export async function runInThreads(options: ThreadsOptions): Promise<Summary> {
     return part;
   };
   const add = (summary: Summary): void => {
-    sum(total, summary);
+    addSummary(total, summary);
     onPart(total);
   };
   const parts = Math.ceil((to - from + 1) / SEEDS_A_PART);

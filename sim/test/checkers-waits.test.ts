@@ -2,7 +2,7 @@
 // traces by hand, each once with and once without the fault.
 import { describe, expect, test } from "vitest";
 import { renewEveryMs } from "../faults/plan.ts";
-import type { Happening } from "../world/trace.ts";
+import type { TraceEventData } from "../world/trace.ts";
 import {
   asked,
   CALM,
@@ -24,7 +24,7 @@ describe("L3: what loses a lease", () => {
   const opened: Step = [2, "p1", { kind: "opened", session: "a", ...sent }];
   /** Of a session that was opened at 1. */
   const safeUntil = 1 + plan.ttlMs - plan.clockErrorMs - plan.roundTripMs;
-  type Over = Extract<Happening, { kind: "over" }>;
+  type Over = Extract<TraceEventData, { kind: "over" }>;
   const lost = (at: number, more: Partial<Over> = {}): Step => [
     ...([at, "p1"] as const),
     { kind: "over", ...r, reason: "expired", now: at, steadySince: 0, jumpedAt: NEVER, ...more },
@@ -171,7 +171,7 @@ describe("who waits", () => {
   test("L2: whose store was not told looks by itself, as soon as it says; that of another is no excuse", () => {
     const lost = (at: number, who: string): Step => [
       ...([at, who] as const),
-      { kind: "reportLost", looksWithinMs: 200 },
+      { kind: "reportLost", pollsWithinMs: 200 },
     ];
     const [soon, late] = [grant(free + 220, 2n, "b"), grant(free + 230, 2n, "b")];
     expect(findings(...waiting, lost(free, "p2"), soon)).toEqual([]);

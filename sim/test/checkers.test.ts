@@ -2,9 +2,9 @@
 // with and once without the fault; those of renewals and waiters are in sim-checkers-waits.test.ts.
 import { describe, expect, test } from "vitest";
 import { checkTrace } from "../checkers/judge.ts";
-import { firesFrom } from "../checkers/once.ts";
+import { fireCheckStart } from "../checkers/once.ts";
 import { WINDOW_MS } from "../workloads/once.ts";
-import type { Happening } from "../world/trace.ts";
+import type { TraceEventData } from "../world/trace.ts";
 import { CONTENDED } from "../world/world.ts";
 import {
   act,
@@ -318,7 +318,7 @@ describe("what a holder is told", () => {
 });
 
 describe("scheduled runs", () => {
-  type FireStep = Extract<Happening, { kind: "fire" }>["step"];
+  type FireStep = Extract<TraceEventData, { kind: "fire" }>["step"];
   const fire = (at: number, who: string, number: number, step: FireStep, offMs = 0): Step => [
     ...([at, who] as const),
     { kind: "fire", fire: number, step, wall: at + offMs },
@@ -349,7 +349,7 @@ describe("scheduled runs", () => {
   });
 
   test("in the calm a fire that is called is run", () => {
-    const calm = firesFrom(plan) + 1;
+    const calm = fireCheckStart(plan) + 1;
     const called = fire(calm, "p1", 4, "called");
     expect(findings(called)).toEqual(["once: p1 called fire 4 in the calm, and nobody ran it"]);
     expect(findings(called, fire(calm + 1, "p2", 4, "began"))).toEqual([]);

@@ -5,10 +5,10 @@ import { parseCommand } from "../../src/cli/arguments.ts";
 import { SIM } from "../cli/definition.ts";
 import { explain } from "../cli/explain.ts";
 import { simCommand } from "../cli/simulate.ts";
-import { planOf } from "../faults/plan.ts";
+import { createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { runSeed } from "../run.ts";
-import { replayCommand, shrink } from "../shrink.ts";
+import { formatReplayCommand, shrink } from "../shrink.ts";
 import { excerpt } from "../timeline.ts";
 import type { Host } from "../world/world.ts";
 import { ListeningVoice } from "./support/listening-voice.ts";
@@ -82,12 +82,12 @@ describe("shrinking", () => {
     expect(outcome.plan.programs).toBe(2);
     expect(runs).toBeLessThan(300);
     const again = await runSeed(5, "memory", host, changes);
-    expect(again.ended.trace.hash()).toBe(outcome.ended.trace.hash());
-    const command = replayCommand(5, "memory", changes);
+    expect(again.result.trace.hash()).toBe(outcome.result.trace.hash());
+    const command = formatReplayCommand(5, "memory", changes);
     expect(command).toContain("npm run sim -- --seed 5 --store memory --without");
-    for (const kind of planOf(5, "memory").kinds) expect(command).toContain(kind);
+    for (const kind of createPlan(5, "memory").kinds) expect(command).toContain(kind);
     expect(
-      excerpt(outcome.ended.trace.events, outcome.verdict.violations, 5_000).join("\n"),
+      excerpt(outcome.result.trace.events, outcome.verdict.violations, 5_000).join("\n"),
     ).toContain("!!!");
   });
 

@@ -2,10 +2,10 @@
 // come, and the models of servers do what makes them hard. Method: live through some hundred days and count; a count of zero is
 // a failure.
 import { describe, expect, test } from "vitest";
-import { planOf } from "../faults/plan.ts";
+import { createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { runSeed } from "../run.ts";
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 
 const EXPECTED = [
   "election: elected",
@@ -45,10 +45,10 @@ describe.each(STORES)("on $store", ({ store, parts }) => {
     `%i and the ${SEEDS_EACH - 1} seeds behind it are lived through`,
     async (from) => {
       for (let seed = from; seed < from + SEEDS_EACH; seed += 1) {
-        const { ended, plan } = await runSeed(seed, store, simHost);
-        for (const name of happenings(ended.trace.events, plan.faultyMs + plan.calmMs))
+        const { result, plan } = await runSeed(seed, store, simHost);
+        for (const name of happenings(result.trace.events, plan.faultyMs + plan.calmMs))
           if (counts.has(name)) counts.set(name, (counts.get(name) ?? 0) + 1);
-        expect(ended.trace.events.length).toBeGreaterThan(100);
+        expect(result.trace.events.length).toBeGreaterThan(100);
       }
     },
   );
@@ -75,18 +75,18 @@ const MODELS = [
 test.each(MODELS)("$store on days $days: $expected", async ({ store, days, expected }) => {
   const isBeyond = days === "beyond the bounds";
   const seeds = Array.from({ length: 400 }, (_, index) => index + 1)
-    .filter((seed) => planOf(seed, store).isBeyondBounds === isBeyond)
+    .filter((seed) => createPlan(seed, store).isBeyondBounds === isBeyond)
     .slice(0, MODEL_SEEDS);
   expect(seeds).toHaveLength(MODEL_SEEDS);
   const seen = new Set<string>();
   for (const seed of seeds) {
-    const { trace } = (await runSeed(seed, store, simHost)).ended;
-    for (const name of [...trace.sights.keys(), ...trace.faults.keys()]) seen.add(name);
+    const { trace } = (await runSeed(seed, store, simHost)).result;
+    for (const name of [...trace.modelEvents.keys(), ...trace.faults.keys()]) seen.add(name);
   }
   expect(expected.filter((name) => !seen.has(name))).toEqual([]);
 });
 
-function* happenings(events: readonly Traced[], eveningAt: number): Generator<string> {
+function* happenings(events: readonly TraceEvent[], shutdownAt: number): Generator<string> {
   const doubtful = new Set<string>();
   /** The leader that closed last, until another is elected. */
   let gone: string | undefined;
@@ -105,7 +105,7 @@ function* happenings(events: readonly Traced[], eveningAt: number): Generator<st
     }
     if (event.kind === "renewed" && event.outcome === "renewed" && doubtful.delete(event.session))
       yield "doubt: left";
-    if (event.kind === "closed" && event.at < eveningAt) {
+    if (event.kind === "closed" && event.at < shutdownAt) {
       yield "restarted as planned, with everything given back";
       if (event.who === leading) gone = leading;
     }

@@ -8,13 +8,13 @@ import type { GrantRequest, Store } from "../../src/stores/contract.ts";
 import { openOnLink } from "../../src/stores/postgres/open-store.ts";
 import { ManualClock, manualRandom } from "../../src/testing/index.ts";
 import { checkTrace } from "../checkers/judge.ts";
-import { planOf } from "../faults/plan.ts";
+import { createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { Database } from "../models/postgres/database.ts";
 import { acquire, openSession } from "../models/postgres/functions.ts";
 import { runStatement, SCHEMA } from "../models/postgres/statements.ts";
 import { runSeed } from "../run.ts";
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 
 const SESSION = { sessionId: "s", limitMs: 1_000 };
 const RENEWAL = { ...SESSION, withdrawn: [], acknowledged: [] };
@@ -220,10 +220,10 @@ describe("a standby that is behind takes over", () => {
 
 describe("a day", () => {
   const seeds = Array.from({ length: 120 }, (_, index) => index + 1);
-  const isBeyond = (seed: number): boolean => planOf(seed, "postgres").isBeyondBounds;
+  const isBeyond = (seed: number): boolean => createPlan(seed, "postgres").isBeyondBounds;
   const faults = async (seed: number): Promise<string[]> => {
-    const { ended } = await runSeed(seed, "postgres", simHost);
-    return ["failover", "server's clock set"].filter((fault) => ended.trace.faults.has(fault));
+    const { result } = await runSeed(seed, "postgres", simHost);
+    return ["failover", "server's clock set"].filter((fault) => result.trace.faults.has(fault));
   };
 
   test("beyond the bounds has a standby that is behind, or a clock that is set", async () => {
@@ -245,12 +245,12 @@ describe("a day", () => {
     ["what it has kept each time, whichever was first", [[], ["S1"]], 0],
   ])("on which the store forgot is judged by %s", (_, times, found) => {
     const granted = { kind: "storeGranted", resource: "r", token: 1n } as const;
-    const events: Traced[] = [
+    const events: TraceEvent[] = [
       { at: 1, who: "store", ...granted, session: "s", attempt: "one" },
       ...times.map((keeps) => ({ at: 2, who: "store", kind: "storeForgot", keeps }) as const),
       { at: 3, who: "store", ...granted, session: "t", attempt: "two" },
     ];
-    const broken = checkTrace(planOf(1, "postgres"), events).map(({ invariant }) => invariant);
+    const broken = checkTrace(createPlan(1, "postgres"), events).map(({ invariant }) => invariant);
     expect(broken.filter((invariant) => invariant === "S1")).toHaveLength(found);
   });
 });

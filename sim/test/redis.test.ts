@@ -1,7 +1,7 @@
 // Goal: a connection to the model of Redis fails as a real one does, and the model forgets only where only the guard is judged.
 // Method: two machines and a network that the test cuts; days within and beyond the bounds.
 import { describe, expect, test } from "vitest";
-import { planOf } from "../faults/plan.ts";
+import { createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { Connection } from "../models/redis/connection.ts";
 import { type Link, RedisServer } from "../models/redis/server.ts";
@@ -128,10 +128,10 @@ describe("a connection", () => {
 
 describe("a day", () => {
   const seeds = Array.from({ length: 80 }, (_, index) => index + 1);
-  const isBeyond = (seed: number): boolean => planOf(seed, "redis").isBeyondBounds;
+  const isBeyond = (seed: number): boolean => createPlan(seed, "redis").isBeyondBounds;
   const forgot = async (seed: number): Promise<boolean> => {
-    const { ended } = await runSeed(seed, "redis", simHost);
-    return ended.trace.events.some(({ kind }) => kind === "storeForgot");
+    const { result } = await runSeed(seed, "redis", simHost);
+    return result.trace.events.some(({ kind }) => kind === "storeForgot");
   };
 
   test("beyond the bounds has a store that forgets", async () => {

@@ -2,7 +2,7 @@
 // which nothing was learned as invalid. Method: run seeds; make one differ; throw in the middle. Many seeds: sim-smoke-*.test.ts.
 import { describe, expect, test } from "vitest";
 import { judge } from "../checkers/judge.ts";
-import { changed, FAULT_KINDS, planOf } from "../faults/plan.ts";
+import { applyChanges, FAULT_KINDS, createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { MODEL_NAMES, runSeed } from "../run.ts";
 import { shrink } from "../shrink.ts";
@@ -13,7 +13,7 @@ describe("determinism", () => {
   test.each(MODEL_NAMES)("on %s another seed gives another day", async (store) => {
     const hashes = new Set<string>();
     for (let seed = 1; seed <= 8; seed += 1)
-      hashes.add((await runSeed(seed, store, simHost)).ended.trace.hash());
+      hashes.add((await runSeed(seed, store, simHost)).result.trace.hash());
     expect(hashes.size).toBe(8);
   });
 
@@ -38,16 +38,16 @@ describe("plans", () => {
   test("every seed draws at least eight kinds, and every kind is drawn by some seed", () => {
     const seen = new Set<string>();
     for (let seed = 1; seed <= 300; seed += 1) {
-      const { kinds } = planOf(seed, "memory");
+      const { kinds } = createPlan(seed, "memory");
       expect(new Set(kinds).size).toBeGreaterThanOrEqual(8);
-      for (const kind of [...kinds, ...planOf(seed, "sqlite").kinds]) seen.add(kind);
+      for (const kind of [...kinds, ...createPlan(seed, "sqlite").kinds]) seen.add(kind);
     }
     expect([...seen].sort()).toEqual([...FAULT_KINDS].sort());
   });
 
   test("clocks stay within the bound that the holders are told", () => {
     for (let seed = 1; seed <= 300; seed += 1) {
-      const { rates, ttlMs, clockErrorMs } = planOf(seed, "memory");
+      const { rates, ttlMs, clockErrorMs } = createPlan(seed, "memory");
       const [store = 1, ...others] = rates;
       for (const rate of others)
         expect(Math.abs(rate / store - 1) * ttlMs).toBeLessThan(clockErrorMs);
@@ -56,9 +56,9 @@ describe("plans", () => {
 
   test("what is left out does not happen", async () => {
     const without = ["loss", "slow", "crash", "duplicate"] as const;
-    const { ended } = await runSeed(3, "memory", simHost, { without, keep: [0, 2] });
-    for (const kind of without) expect(ended.trace.faults.has(kind)).toBe(false);
-    expect(changed(planOf(3, "memory"), { without: [], keep: [0, 2] }).faults).toHaveLength(2);
+    const { result } = await runSeed(3, "memory", simHost, { without, keep: [0, 2] });
+    for (const kind of without) expect(result.trace.faults.has(kind)).toBe(false);
+    expect(applyChanges(createPlan(3, "memory"), { without: [], keep: [0, 2] }).faults).toHaveLength(2);
   });
 });
 
@@ -150,10 +150,10 @@ describe("what nobody catches", () => {
     const host: Host = {
       ...simHost,
       // The first is for all days together, the others for one each.
-      closeWorld: () => {
+      isolate: () => {
         closings += 1;
         if (closings === 3) throw stray();
-        return simHost.closeWorld();
+        return simHost.isolate();
       },
     };
     const swarm = { from: 4, to: 6, store: "memory", host, failFast: false, twice: false };
@@ -173,14 +173,14 @@ describe("what nobody catches", () => {
     // Late, in a day that was faulty for longer than it was planned to be.
     const host = astray(() => void Promise.reject(stray()), 250);
     const found = await runSeed(57, "memory", host);
-    expect(found.ended.virtualMs).toBeGreaterThan(planOf(57, "memory").faultyMs);
+    expect(found.result.virtualMs).toBeGreaterThan(createPlan(57, "memory").faultyMs);
     // Otherwise the smaller days would be calm before it comes to pass.
-    expect(found.plan.faultyMs).toBeGreaterThan(found.ended.virtualMs);
+    expect(found.plan.faultyMs).toBeGreaterThan(found.result.virtualMs);
     const { changes, outcome } = await shrink(found, host);
     expect(outcome.plan.faults.length).toBeLessThan(found.plan.faults.length);
     const again = await runSeed(57, "memory", host, changes);
     expect(again.verdict.violations).toMatchObject([{ invariant: "errors" }]);
-    expect(again.ended.trace.hash()).toBe(outcome.ended.trace.hash());
+    expect(again.result.trace.hash()).toBe(outcome.result.trace.hash());
   });
 
   test("outside of a day it goes where it went before", async () => {
@@ -203,13 +203,13 @@ function listeners(): unknown[] {
 }
 
 test("a day without enough faults, without grants or stale writes is invalid", async () => {
-  const { plan, ended } = await runSeed(1, "memory", simHost);
-  expect(judge(plan, ended).invalid).toEqual([]);
-  const { faultCount } = ended.trace;
-  expect(judge({ ...plan, faultsMin: faultCount + 1 }, ended).invalid).toEqual([
+  const { plan, result } = await runSeed(1, "memory", simHost);
+  expect(judge(plan, result).invalid).toEqual([]);
+  const { faultCount } = result.trace;
+  expect(judge({ ...plan, faultsMin: faultCount + 1 }, result).invalid).toEqual([
     `only ${faultCount} faults`,
   ]);
-  const empty = { ...ended, trace: { ...ended.trace, events: [] } as never };
+  const empty = { ...result, trace: { ...result.trace, events: [] } as never };
   expect(judge(plan, empty).invalid).toEqual([
     "only 0 grants",
     "nobody tried a stale write at a guard",

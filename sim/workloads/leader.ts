@@ -2,7 +2,7 @@
 // resigns as planned.
 
 import type { ElectionEvent } from "../../src/election/events.ts";
-import { drawHabits, isForeseen, type Workload, welcome } from "./workload.ts";
+import { drawHabits, isExpectedError, type Workload, recordLease } from "./workload.ts";
 
 export const LEADER = "leader";
 /** Whoever leads looks at its signal at least so often, by its own clock. */
@@ -17,7 +17,7 @@ export const leader: Workload = async (day) => {
     onEvent: (event) => day.note({ kind: "election", event: event.type, detail: detailOf(event) }),
     lead: async (lease, stop) => {
       const { resource, token } = lease;
-      welcome(day, lease);
+      recordLease(day, lease);
       day.note({ kind: "workBegan", resource, token, actsInDoubt: false });
       try {
         while (!stop.aborted) {
@@ -34,7 +34,7 @@ export const leader: Workload = async (day) => {
     await program.sleep(chance.between(3_000, 20_000));
     const resigned = election.resign({ waitMs: 2_000, drainMs: 2_000 });
     await resigned.catch((error: unknown) => {
-      if (!isForeseen(error)) throw error;
+      if (!isExpectedError(error)) throw error;
     });
   }
 };

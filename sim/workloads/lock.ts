@@ -4,18 +4,18 @@ import type { Lease } from "../../src/holder/lease.ts";
 import {
   type Day,
   drawHabits,
-  giveBack,
+  releaseLease,
   type Habits,
-  untilStopped,
+  repeatUntilStopped,
   type Workload,
-  welcome,
+  recordLease,
   work,
 } from "./workload.ts";
 
 export function lock(resource: string): Workload {
   return (day) => {
     const { tenure, chance, program, stopping, guard } = day;
-    return untilStopped(day, async () => {
+    return repeatUntilStopped(day, async () => {
       const habits = drawHabits(chance);
       const waitMs = chance.between(500, 30_000);
       const guards = habits.guarded && chance.isTrue(0.5) ? [guard] : [];
@@ -23,11 +23,11 @@ export function lock(resource: string): Workload {
         ...{ waitMs, guards, signal: stopping },
         whileInDoubt: habits.inDoubt ? "act" : "stop",
       });
-      welcome(day, lease, guards.length > 0);
+      recordLease(day, lease, guards.length > 0);
       try {
         await pieces(day, lease, habits);
       } finally {
-        const released = giveBack(day, lease);
+        const released = releaseLease(day, lease);
         // A lease that is being given back takes no new work.
         work(day, lease, habits).catch(() => undefined);
         await released;

@@ -3,8 +3,8 @@
 
 import type { Lease } from "../../src/holder/lease.ts";
 import type { Plan } from "../faults/plan.ts";
-import type { Happening } from "../world/trace.ts";
-import { drawHabits, untilStopped, type Workload, welcome } from "./workload.ts";
+import type { TraceEventData } from "../world/trace.ts";
+import { drawHabits, repeatUntilStopped, type Workload, recordLease } from "./workload.ts";
 
 const KEY = "job";
 const EVERY_MS = 2_000;
@@ -12,7 +12,7 @@ const EVERY_MS = 2_000;
 export const WINDOW_MS = 3_000;
 
 /** On one day in five, for the sake of speed: a run takes seven requests. */
-export function hasSchedule({ seed }: Plan): boolean {
+export function hasScheduledJobs({ seed }: Plan): boolean {
   return seed % 5 === 0;
 }
 
@@ -20,20 +20,20 @@ export const once: Workload = (day) => {
   const { tenure, chance, program } = day;
   const { clocks } = program;
   let last = Number.NaN;
-  return untilStopped(day, async () => {
+  return repeatUntilStopped(day, async () => {
     const untilNextMs = EVERY_MS - (clocks.wallNow() % EVERY_MS);
     await program.sleep(untilNextMs + (chance.isTrue(0.3) ? chance.between(0, 1_000) : 0));
     // Asked again: the clock may have been set meanwhile.
     const fire = Math.floor(clocks.wallNow() / EVERY_MS) * EVERY_MS;
     if (fire === last) return;
     last = fire;
-    const note = (step: Extract<Happening, { kind: "fire" }>["step"]): void =>
+    const note = (step: Extract<TraceEventData, { kind: "fire" }>["step"]): void =>
       day.note({ kind: "fire", fire, step, wall: clocks.wallNow() });
     note("called");
     const habits = { ...drawHabits(chance), inDoubt: false };
     const work = async (lease: Lease): Promise<void> => {
       const { resource, token } = lease;
-      welcome(day, lease);
+      recordLease(day, lease);
       day.note({ kind: "workBegan", resource, token, actsInDoubt: false });
       note("began");
       try {

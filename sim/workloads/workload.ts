@@ -8,7 +8,7 @@ import type { Tenure } from "../../src/tenure.ts";
 import type { Plan } from "../faults/plan.ts";
 import type { Chance } from "../world/chance.ts";
 import type { Program } from "../world/program.ts";
-import type { Happening } from "../world/trace.ts";
+import type { TraceEventData } from "../world/trace.ts";
 
 export interface Day {
   readonly tenure: Tenure;
@@ -20,7 +20,7 @@ export interface Day {
   readonly guard: Advanceable;
   /** Checks the lease and, if it may, writes. False: it may not. */
   act(lease: Lease, how: { readonly guarded: boolean; readonly inDoubt: boolean }): boolean;
-  note(happening: Happening): void;
+  note(happening: TraceEventData): void;
 }
 
 export type Workload = (day: Day) => Promise<void>;
@@ -42,7 +42,7 @@ export function drawHabits(chance: Chance): Habits {
 }
 
 /** Notes that the lease is there, and its end when it comes. */
-export function welcome(day: Day, lease: Lease, withGuards = false): void {
+export function recordLease(day: Day, lease: Lease, withGuards = false): void {
   const { resource, token, safeUntil } = lease;
   const { program } = day;
   const { clocks } = program;
@@ -76,7 +76,7 @@ export function work(day: Day, lease: Lease, habits: Habits): Promise<void> {
   });
 }
 
-export async function giveBack(day: Day, lease: Lease): Promise<void> {
+export async function releaseLease(day: Day, lease: Lease): Promise<void> {
   const { resource, token } = lease;
   const drainMs = day.chance.isTrue(0.5) ? undefined : day.chance.between(0, 1_000);
   day.note({ kind: "drained", resource, token, drainMs });
@@ -85,7 +85,7 @@ export async function giveBack(day: Day, lease: Lease): Promise<void> {
 }
 
 /** What may happen to anybody: waits run out, leases are lost, stores are away. Everything else is a fault of ours. */
-export function isForeseen(error: unknown): boolean {
+export function isExpectedError(error: unknown): boolean {
   const foreseen = [
     "ACQUIRE_TIMEOUT",
     "LEASE_LOST",
@@ -100,14 +100,14 @@ export function isForeseen(error: unknown): boolean {
 }
 
 /** Again and again until the program stops; what is foreseen is only a reason to try again. */
-export async function untilStopped(day: Day, round: () => Promise<void>): Promise<void> {
+export async function repeatUntilStopped(day: Day, round: () => Promise<void>): Promise<void> {
   const { chance, program, stopping } = day;
   while (!stopping.aborted) {
     try {
       await round();
     } catch (error) {
       if (stopping.aborted) return;
-      if (!isForeseen(error)) throw error;
+      if (!isExpectedError(error)) throw error;
       await program.sleep(chance.between(10, 300));
     }
   }

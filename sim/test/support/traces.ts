@@ -1,11 +1,11 @@
 // Small traces by hand, for the tests of the simulator's checkers: one line for each thing that may happen.
 import { checkTrace } from "../../checkers/judge.ts";
-import { type Plan, planOf } from "../../faults/plan.ts";
-import type { Happening, Traced } from "../../world/trace.ts";
+import { type Plan, createPlan } from "../../faults/plan.ts";
+import type { TraceEventData, TraceEvent } from "../../world/trace.ts";
 import { CONTENDED } from "../../world/world.ts";
 
 export const plan: Plan = {
-  ...planOf(1, "memory"),
+  ...createPlan(1, "memory"),
   isBeyondBounds: false,
   roundTripMs: 100,
   ttlMs: 2_000,
@@ -13,7 +13,7 @@ export const plan: Plan = {
 export const CALM: number = plan.faultyMs;
 export const NEVER: number = Number.NEGATIVE_INFINITY;
 
-export type Step = readonly [at: number, who: string, happening: Happening];
+export type Step = readonly [at: number, who: string, happening: TraceEventData];
 
 /** What the checkers say, the liveness of the usual resources apart. */
 export function findings(...steps: readonly Step[]): string[] {
@@ -31,14 +31,14 @@ export function findingsOf(of: Plan, steps: readonly Step[]): string[] {
     ],
   ]);
   const events = [...steps, ...grants, ...alive]
-    .map(([at, who, happening]): Traced => ({ at, who, ...happening }))
+    .map(([at, who, happening]): TraceEvent => ({ at, who, ...happening }))
     .sort((one, other) => one.at - other.at);
   return checkTrace(of, events).map(({ invariant, message }) => `${invariant}: ${message}`);
 }
 
 export const r = { resource: "r", token: 1n } as const;
 
-export function act(over: Partial<Extract<Happening, { kind: "acted" }>> = {}): Happening {
+export function act(over: Partial<Extract<TraceEventData, { kind: "acted" }>> = {}): TraceEventData {
   const numbers = { now: 0, safeUntil: 1, safeUntilTrue: 0, actsInDoubt: false };
   return { kind: "acted", ...r, ...numbers, ...over };
 }
@@ -60,7 +60,7 @@ export function freed(
   return [at, "store", { kind: "storeFreed", ...r, how, readAt }];
 }
 
-export const given: Extract<Happening, { kind: "held" }> = {
+export const given: Extract<TraceEventData, { kind: "held" }> = {
   kind: "held",
   ...r,
   withGuards: false,
@@ -70,7 +70,7 @@ export const given: Extract<Happening, { kind: "held" }> = {
 export const held: Step = [5, "p1", given];
 
 /** Told at a time when nothing had come between the holder and its session. */
-export function over(reason: string, of: { resource: string; token: bigint } = r): Happening {
+export function over(reason: string, of: { resource: string; token: bigint } = r): TraceEventData {
   return { kind: "over", ...of, reason, now: 0, steadySince: NEVER, jumpedAt: NEVER };
 }
 

@@ -12,7 +12,7 @@ import perfHooks from "node:perf_hooks";
 import timers from "node:timers";
 import workerThreads from "node:worker_threads";
 
-export interface Door {
+export interface AccessPoint {
   /** What it is called in the message. */
   readonly where: string;
   readonly holder: object;
@@ -22,15 +22,15 @@ export interface Door {
 }
 
 /** What this version of Node has of it. A getter is closed for reading. */
-export function doors(): readonly Door[] {
+export function listAccessPoints(): readonly AccessPoint[] {
   return [...clocks(), ...chance(), ...waits(), ...network(), ...disk(), ...processes()].filter(
     ({ holder, name }) => Object.hasOwn(holder, name),
   );
 }
 
-function clocks(): Door[] {
+function clocks(): AccessPoint[] {
   // `new Date(0)` is arithmetic; `new Date()` and `Date()` look at the clock.
-  const isClock: Door["isRefused"] = (words, isNew) => !isNew || words.length === 0;
+  const isClock: AccessPoint["isRefused"] = (words, isNew) => !isNew || words.length === 0;
   return [
     { where: "Date", holder: globalThis, name: "Date", isRefused: isClock },
     { where: "Date", holder: Date.prototype, name: "constructor", isRefused: isClock },
@@ -51,7 +51,7 @@ function clocks(): Door[] {
   ];
 }
 
-function chance(): Door[] {
+function chance(): AccessPoint[] {
   const drawn = matching(nodeCrypto, /^(random|pseudoRandom|prng|rng|generate)/);
   return [
     ...all("Math", Math, ["random"]),
@@ -65,9 +65,9 @@ function chance(): Door[] {
 /** Node itself waits for the next turn with an empty function, after an exception that was caught in the last resort. */
 const EMPTY = /^(function \w*\(\)|\(\) =>) \{\s*\}$/;
 
-function waits(): Door[] {
+function waits(): AccessPoint[] {
   const names = ["setTimeout", "setInterval"];
-  const isWait: Door["isRefused"] = ([callback]) => !EMPTY.test(String(callback));
+  const isWait: AccessPoint["isRefused"] = ([callback]) => !EMPTY.test(String(callback));
   return [
     ...all("global", globalThis, names),
     { where: "global", holder: globalThis, name: "setImmediate", isRefused: isWait },
@@ -82,7 +82,7 @@ function waits(): Door[] {
   ];
 }
 
-function network(): Door[] {
+function network(): AccessPoint[] {
   const asked = /^(lookup|resolve|reverse|Resolver)/;
   return [
     ...all("global", globalThis, ["fetch", "WebSocket", "EventSource"]),
@@ -100,13 +100,13 @@ const WRITING =
   /^(append|copy|cp|createWrite|f?truncate|[fl]?ch(mod|own)|[fl]?utimes|link|mkd|rename|rm|symlink|unlink|watch|write)/;
 
 /** Reading at once is left: what shows a stack trace reads the maps of sources by that. */
-function disk(): Door[] {
+function disk(): AccessPoint[] {
   // What has a twin that waits answers when the disk pleases, whatever it does.
   const slow = matching(fs, /./).filter((name) => `${name}Sync` in fs);
   const writing = matching(fs, WRITING).filter((name) => !slow.includes(name));
   // To a descriptor that is open: of standard output, for one.
   const atOnce = writing.filter((name) => !/^writev?Sync$/.test(name));
-  const isWriting: Door["isRefused"] = ([, flags = "r"]) => flags !== "r" && flags !== 0;
+  const isWriting: AccessPoint["isRefused"] = ([, flags = "r"]) => flags !== "r" && flags !== 0;
   return [
     ...all("fs", fs, [...slow, ...atOnce, "createReadStream"]),
     ...all("fs.realpath", fs.realpath, ["native"]),
@@ -115,7 +115,7 @@ function disk(): Door[] {
   ];
 }
 
-function processes(): Door[] {
+function processes(): AccessPoint[] {
   const starting = matching(childProcess, /^(exec|fork|spawn)/);
   return [
     ...all("child_process", childProcess, starting),
@@ -124,7 +124,7 @@ function processes(): Door[] {
   ];
 }
 
-function all(where: string, holder: object, names: readonly string[]): Door[] {
+function all(where: string, holder: object, names: readonly string[]): AccessPoint[] {
   return names.map((name) => ({ where, holder, name }));
 }
 

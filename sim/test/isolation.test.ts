@@ -18,8 +18,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import workerThreads from "node:worker_threads";
 import { afterEach, describe, expect, test } from "vitest";
-import { closeWorld } from "../host/closed-world.ts";
-import { doors } from "../host/doors.ts";
+import { isolate } from "../host/isolation.ts";
+import { listAccessPoints } from "../host/real-world-access.ts";
 
 const here = fileURLToPath(import.meta.url);
 /** Where nothing is ever written, unless a door is open. */
@@ -125,7 +125,7 @@ afterEach(() => {
 
 describe("inside", () => {
   test.each(Object.entries(WAYS_OUT))("%s is refused", async (_, use) => {
-    reopen = closeWorld();
+    reopen = isolate();
     let seen: unknown;
     try {
       seen = use();
@@ -138,9 +138,9 @@ describe("inside", () => {
   });
 
   test("every door refuses, and says its name and where it was opened", () => {
-    const all = doors().filter(({ isRefused }) => isRefused === undefined);
+    const all = listAccessPoints().filter(({ isRefused }) => isRefused === undefined);
     expect(all.length).toBeGreaterThan(150);
-    reopen = closeWorld();
+    reopen = isolate();
     for (const { holder, name } of all) {
       const use = (): unknown => {
         const { value, get } = Object.getOwnPropertyDescriptor(holder, name) ?? {};
@@ -153,7 +153,7 @@ describe("inside", () => {
 
   test("what needs no clock and no chance works", async () => {
     const { length } = fs.readFileSync(here);
-    reopen = closeWorld();
+    reopen = isolate();
     const date = new Date(86_400_000);
     expect(date.toISOString()).toBe("1970-01-02T00:00:00.000Z");
     expect(date).toBeInstanceOf(Date);
@@ -166,8 +166,8 @@ describe("inside", () => {
   });
 
   test("a second closing opens nothing when it ends", () => {
-    reopen = closeWorld();
-    closeWorld()();
+    reopen = isolate();
+    isolate()();
     expect(() => Date.now()).toThrow("inside the simulated world");
     reopen();
     reopen = undefined;
@@ -178,18 +178,18 @@ describe("inside", () => {
 describe("behind it", () => {
   test("everything is what it was", () => {
     const before = state();
-    closeWorld()();
+    isolate()();
     expect(state()).toEqual(before);
     expect(namedSetTimeout).toBe(timers.setTimeout);
     expect(namedRandomBytes(4)).toHaveLength(4);
     expect(new Date().getFullYear()).toBeGreaterThan(2_000);
     const limit = Error.stackTraceLimit;
-    closeWorld()();
+    isolate()();
     expect(Error.stackTraceLimit).toBe(limit);
   });
 
   test("what was kept from inside works, too", () => {
-    reopen = closeWorld();
+    reopen = isolate();
     const { randomBytes } = nodeCrypto;
     const Kept = Date;
     reopen();
@@ -200,7 +200,7 @@ describe("behind it", () => {
 });
 
 function state(): unknown[] {
-  return doors().map(({ where, holder, name }) => {
+  return listAccessPoints().map(({ where, holder, name }) => {
     const { value, get, set, ...flags } = Object.getOwnPropertyDescriptor(holder, name) ?? {};
     return [where, name, flags, identity(value), identity(get), identity(set)];
   });

@@ -2,7 +2,7 @@
 // through would make a seed run differently each time, and nobody would see why.
 
 import { syncBuiltinESMExports } from "node:module";
-import { type Door, doors } from "./doors.ts";
+import { type AccessPoint, listAccessPoints } from "./real-world-access.ts";
 
 const STACK_LINES = 20;
 
@@ -10,14 +10,14 @@ const STACK_LINES = 20;
 let worlds = 0;
 let reopenAll: () => void = () => undefined;
 /** Looked for once, and each refusal made once: a day must not cost more for this. */
-let known: readonly Door[] | undefined;
+let known: readonly AccessPoint[] | undefined;
 const refusals = new WeakMap<object, object>();
 
 /**
  * Closes the real world; returns the function that opens it again, exactly as it was. Inside of another closing it is for
  * nothing: who runs many days closes it once for all of them.
  */
-export function closeWorld(): () => void {
+export function isolate(): () => void {
   if (worlds === 0) reopenAll = closeAll();
   worlds += 1;
   return () => {
@@ -30,7 +30,7 @@ function closeAll(): () => void {
   const { stackTraceLimit } = Error;
   // Most errors in the world are planned, and a stack costs more than the rest of one.
   Error.stackTraceLimit = 0;
-  known ??= doors();
+  known ??= listAccessPoints();
   const reopen = known.map(close);
   // What was imported by name follows what hangs on the module only when told to.
   syncBuiltinESMExports();
@@ -41,7 +41,7 @@ function closeAll(): () => void {
   };
 }
 
-function close(door: Door): () => void {
+function close(door: AccessPoint): () => void {
   const { holder, name } = door;
   const own = Object.getOwnPropertyDescriptor(holder, name) as PropertyDescriptor;
   const shut =
@@ -53,14 +53,14 @@ function close(door: Door): () => void {
 }
 
 /** What hangs in two places is one thing in both, as it was. */
-function refusing<T extends object>(original: T, door: Door): T {
+function refusing<T extends object>(original: T, door: AccessPoint): T {
   const refusal = (refusals.get(original) as T | undefined) ?? refusalOf(original, door);
   refusals.set(original, refusal);
   return refusal;
 }
 
 /** Works again once the world is open: Node may have kept it, in a part of its own that it loaded meanwhile. */
-function refusalOf<T extends object>(original: T, { where, name, isRefused }: Door): T {
+function refusalOf<T extends object>(original: T, { where, name, isRefused }: AccessPoint): T {
   const refuse = (words: readonly unknown[], isNew: boolean): void => {
     if (worlds === 0 || isRefused?.(words, isNew) === false) return;
     const { stackTraceLimit } = Error;

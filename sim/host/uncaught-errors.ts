@@ -3,7 +3,7 @@
 const EVENTS = ["uncaughtException", "unhandledRejection"] as const;
 
 /** Until the function that it returns is called, strays come here and nowhere else. */
-export function catchStrays(onStray: (error: unknown) => void): () => void {
+export function captureUncaughtErrors(onStray: (error: unknown) => void): () => void {
   const restore = EVENTS.map((event) => {
     const others = process.rawListeners(event) as ((...all: unknown[]) => void)[];
     for (const listener of others) process.off(event, listener);
