@@ -16,7 +16,7 @@ import type { Chance } from "./world/chance.ts";
 import type { HostClocks } from "./world/host-clocks.ts";
 import { Program } from "./world/program.ts";
 import type { Schedule } from "./world/schedule.ts";
-import type { TraceEventData, Trace } from "./world/trace.ts";
+import type { Trace, TraceEventData } from "./world/trace.ts";
 
 export interface ProgramRunnerParts {
   readonly name: string;

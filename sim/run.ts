@@ -4,7 +4,7 @@
 import { judge, type Verdict } from "./checkers/judge.ts";
 import { applyChanges, type Changes, createPlan, NO_CHANGES, type Plan } from "./faults/plan.ts";
 import type { Engine } from "./models/model.ts";
-import { type RunResult, type Host, runWorld } from "./world/world.ts";
+import { type Host, type RunResult, runWorld } from "./world/world.ts";
 
 /** A model is loaded only when it is used. */
 const LOADERS: Readonly<Record<string, () => Promise<Engine>>> = {
@@ -26,7 +26,8 @@ export async function loadEngine(store: string): Promise<Engine> {
   const known = loaded.get(store);
   if (known !== undefined) return known;
   const load = LOADERS[store];
-  if (load === undefined) throw new Error(`There is no model of ${store}. Use one of ${MODEL_NAMES.join(", ")}.`);
+  if (load === undefined)
+    throw new Error(`There is no model of ${store}. Use one of ${MODEL_NAMES.join(", ")}.`);
   const engine = await load();
   await engine.ready?.();
   loaded.set(store, engine);

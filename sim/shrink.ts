@@ -2,7 +2,7 @@
 // faults, then single faults, then programs, and then ends the faults earlier. The result is a
 // short replay command and a readable timeline.
 
-import { type Changes, type FaultKind, createPlan, NO_CHANGES } from "./faults/plan.ts";
+import { type Changes, createPlan, type FaultKind, NO_CHANGES } from "./faults/plan.ts";
 import { type Outcome, runSeed } from "./run.ts";
 import type { Host } from "./world/world.ts";
 

@@ -18,7 +18,9 @@ export function timeline(
     at,
     line: formatLine(at, "!!!", `${invariant}: ${message}`),
   }));
-  return [...lines, ...violationLines].sort((one, other) => one.at - other.at).map(({ line }) => line);
+  return [...lines, ...violationLines]
+    .sort((one, other) => one.at - other.at)
+    .map(({ line }) => line);
 }
 
 /** Formats the events around the first violation that concern the same resource. */

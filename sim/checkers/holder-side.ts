@@ -112,7 +112,9 @@ function describeEarlyRelease(grant: Grant): string {
   return `${grant.resource}: token ${grant.token} was released with work in flight`;
 }
 
-function describeActor(event: TraceEvent & { readonly resource: string; readonly token: bigint }): string {
+function describeActor(
+  event: TraceEvent & { readonly resource: string; readonly token: bigint },
+): string {
   const verb = event.kind === "acted" ? "acted" : "began work";
   return `${event.who} ${verb} on ${event.resource} with ${event.token}`;
 }

@@ -11,16 +11,16 @@ import { certainActs, deadline, lostTermsEnd, releaseAfterWork } from "./holder-
 import {
   boundedRequests,
   calmKeepsLeases,
-  expectedErrors,
   contendedResourcesActive,
+  expectedErrors,
   nothingLeftBehind,
 } from "./liveness.ts";
+import { drainsEnd, revocationsReachHolders } from "./notifications.ts";
 import { everyFireRuns, oneRunPerFire } from "./once.ts";
-import { firstComeFirstServed, sessionsExpire, promptGrants } from "./queue.ts";
+import { firstComeFirstServed, promptGrants, sessionsExpire } from "./queue.ts";
 import { renewals } from "./renewals.ts";
 import { guardedWrites, guardsAdvanceFirst } from "./resource-side.ts";
 import { conditionalEndings, oneGrantPerAttempt, oneHolder, risingTokens } from "./store-side.ts";
-import { drainsEnd, revocationsReachHolders } from "./notifications.ts";
 
 const CHECKERS: readonly MakeChecker[] = [
   risingTokens,
@@ -85,7 +85,11 @@ export function judge(plan: Plan, result: RunResult): Verdict {
 }
 
 /** `isComplete` is false for a run that crashed: what had not happened by then is not required. */
-export function checkTrace(plan: Plan, events: readonly TraceEvent[], isComplete = true): Violation[] {
+export function checkTrace(
+  plan: Plan,
+  events: readonly TraceEvent[],
+  isComplete = true,
+): Violation[] {
   const facts = new Facts();
   const checkers: Checker[] = CHECKERS.map((make) => make(plan));
   const violations: Violation[] = [];
@@ -96,14 +100,17 @@ export function checkTrace(plan: Plan, events: readonly TraceEvent[], isComplete
    */
   let checked: ReadonlySet<string> | undefined;
   const report = (invariant: string, message: string): void => {
-    if (checked === undefined || checked.has(invariant)) violations.push({ invariant, message, at });
+    if (checked === undefined || checked.has(invariant))
+      violations.push({ invariant, message, at });
   };
   for (const event of events) {
     at = event.at;
     if (event.kind === "storeForgot") {
       const promised = ["S2", ...(event.keeps ?? [])];
       const before = checked;
-      checked = new Set(before === undefined ? promised : promised.filter((one) => before.has(one)));
+      checked = new Set(
+        before === undefined ? promised : promised.filter((one) => before.has(one)),
+      );
     }
     for (const checker of checkers) checker.on(event, facts, report);
     facts.apply(event);
@@ -115,7 +122,10 @@ export function checkTrace(plan: Plan, events: readonly TraceEvent[], isComplete
 function checkEnd({ unfinished, ranAway, virtualMs, crash }: RunResult): Violation[] {
   const at = virtualMs;
   if (crash !== undefined) return [{ invariant: "errors", message: crash, at }];
-  if (ranAway) return [{ invariant: "runaway", message: "the run did not end within the limit of events", at }];
+  if (ranAway)
+    return [
+      { invariant: "runaway", message: "the run did not end within the limit of events", at },
+    ];
   return unfinished.map((name) => ({ invariant: "L4", message: `${name} did not close`, at }));
 }
 

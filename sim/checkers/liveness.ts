@@ -110,7 +110,8 @@ export const nothingLeftBehind: MakeChecker = (plan) => ({
     for (const grant of facts.all()) {
       const isHeld = grant.holder === event.who && facts.isHeldAtStore(grant, event.at);
       // The work outlasted release() and the session at the holder, so the lease can only expire.
-      const isAbandoned = grant.isOverrun && facts.session(grant.session).aliveAt <= grant.idleSince;
+      const isAbandoned =
+        grant.isOverrun && facts.session(grant.session).aliveAt <= grant.idleSince;
       const isOver = grant.lostAt !== undefined || isAbandoned;
       // A release that was sent is still under way.
       if (isHeld && !grant.isReleaseSent && !isOver && grant.work === 0)

@@ -51,7 +51,10 @@ export const drainsEnd: MakeChecker = (plan) => {
       if (event.kind !== "over") return;
       const limit = limits.get(toKey(event));
       if (limit !== undefined && event.at > limit)
-        report("S6", `${event.who} was notified of the end of ${event.resource} long after its drain`);
+        report(
+          "S6",
+          `${event.who} was notified of the end of ${event.resource} long after its drain`,
+        );
     },
   };
 };

@@ -29,7 +29,13 @@ const WHOLE_MS = 2;
  * Stores that are checked for prompt grants. ZooKeeper is not, because it is late in a few runs
  * (docs/simulator.md).
  */
-const PROMPT_STORES: ReadonlySet<string> = new Set(["memory", "sqlite", "etcd", "redis", "postgres"]);
+const PROMPT_STORES: ReadonlySet<string> = new Set([
+  "memory",
+  "sqlite",
+  "etcd",
+  "redis",
+  "postgres",
+]);
 /**
  * How long it takes until the server has registered a waiter's subscription: one message on Redis;
  * a read and one message on etcd. The waiter then checks once more, which is one of the two round
@@ -71,7 +77,12 @@ export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds }) =>
   });
 
 /** On stores that skip a stuck waiter, each waiter has its head start from when it is first. */
-function checkSkippedWaiter(event: PassedOver, waiters: Waiters, facts: Facts, report: Report): void {
+function checkSkippedWaiter(
+  event: PassedOver,
+  waiters: Waiters,
+  facts: Facts,
+  report: Report,
+): void {
   const { resource, attempt, at, isRevocation } = event;
   const before = facts.newest(resource);
   const waiter = waiters.get(resource, attempt);

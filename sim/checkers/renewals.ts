@@ -98,7 +98,8 @@ function applyAnswer(
   const { outcome, now, sentAt } = event;
   if (outcome === "gone") session.isGone = true;
   const { confirmed } = session;
-  // A slower answer may or may not count at the holder, so we treat it as failed.
+  // A slower answer may or may not count at the holder, so we do not count it, which is the lenient
+  // reading.
   const isInTime = now - sentAt <= plan.roundTripMs && now < confirmed.safeUntil;
   if (outcome !== "renewed" || !isInTime) {
     if (sentAt >= confirmed.sentAt) session.hasFailed = true;

@@ -114,7 +114,10 @@ export const conditionalEndings: MakeChecker = () => ({
       revoked: true,
     }[how];
     if (!isAllowed)
-      report("S5", `${resource}: token ${token} was freed (${how}) without a request of its holder`);
+      report(
+        "S5",
+        `${resource}: token ${token} was freed (${how}) without a request of its holder`,
+      );
   },
 });
 

@@ -115,8 +115,7 @@ export class Waiters {
       const name = toKey(event);
       if (!this.#freed.has(name)) this.#freed.set(name, event);
     }
-    if (event.kind === "reportLost")
-      this.#lostNotifications.set(`${event.who} ${event.at}`, event);
+    if (event.kind === "reportLost") this.#lostNotifications.set(`${event.who} ${event.at}`, event);
     if (event.kind === "crashed" || event.kind === "closed")
       this.#leave(({ who }) => who === event.who);
     if (event.kind === "endedSession" || event.kind === "toldGone")

@@ -1,8 +1,8 @@
 // Injects the planned faults into a running world and ends them again (the name is Jepsen's). To
 // add a fault, add its name to plan.ts and its implementation to `#faults` here.
 
-import type { ProgramRunner } from "../program-runner.ts";
 import type { StoreModel } from "../models/model.ts";
+import type { ProgramRunner } from "../program-runner.ts";
 import type { Resources } from "../resources.ts";
 import type { Chance } from "../world/chance.ts";
 import type { HostClocks } from "../world/host-clocks.ts";
@@ -214,7 +214,8 @@ export class Nemesis {
   #server(fault: PlannedFault): StoreModel["servers"][number] {
     const { servers } = this.#parts.model;
     const server = servers[fault.target % servers.length];
-    if (server === undefined) throw new Error("The model has no servers, so this fault has no target.");
+    if (server === undefined)
+      throw new Error("The model has no servers, so this fault has no target.");
     return server;
   }
 

@@ -134,9 +134,7 @@ export function createPlan(seed: number, store: string): Plan {
   const isBeyondBounds = chance.isTrue(0.12) && !isOneMachine;
   const kinds = drawKinds(chance, isBeyondBounds).map((kind) => SUBSTITUTES[store]?.[kind] ?? kind);
   const isLong = chance.isTrue(0.25);
-  const faultyMs = Math.round(
-    ttlMs * (isLong ? chance.between(3, 6) : chance.between(1.5, 2.5)),
-  );
+  const faultyMs = Math.round(ttlMs * (isLong ? chance.between(3, 6) : chance.between(1.5, 2.5)));
   // On a slow network, a renewal is sent before the previous one is answered.
   const roundTripMs = Math.round(ttlMs * chance.pick([0.1, 0.1, 0.27]));
   const storeLagMs = STORE_LAG_MS[store] ?? 0;

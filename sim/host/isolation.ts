@@ -1,84 +1,93 @@
-// While the simulator runs, nothing may reach the real world: clocks, chance, timers, sockets and disks throw. What slipped
-// through would make a seed run differently each time, and nobody would see why.
+// Blocks access to the real world during a simulation: clocks, randomness, timers, sockets and
+// disks throw. Any such access would make runs of the same seed differ, for a reason that is hard
+// to find.
 
 import { syncBuiltinESMExports } from "node:module";
 import { type AccessPoint, listAccessPoints } from "./real-world-access.ts";
 
 const STACK_LINES = 20;
 
-/** How many have closed it and not opened it again. */
-let worlds = 0;
-let reopenAll: () => void = () => undefined;
-/** Looked for once, and each refusal made once: a day must not cost more for this. */
-let known: readonly AccessPoint[] | undefined;
-const refusals = new WeakMap<object, object>();
+/** How many callers of isolate() have not ended it yet. */
+let isolations = 0;
+let unblockAll: () => void = () => undefined;
+/** Access points and their blocked versions are created once, because runs are short. */
+let accessPoints: readonly AccessPoint[] | undefined;
+const blockedVersions = new WeakMap<object, object>();
 
 /**
- * Closes the real world; returns the function that opens it again, exactly as it was. Inside of another closing it is for
- * nothing: who runs many days closes it once for all of them.
+ * Blocks the real world and returns the function that restores it exactly. Calls may be nested;
+ * only the outermost one does the work, so a caller with many runs isolates once for all of them.
  */
 export function isolate(): () => void {
-  if (worlds === 0) reopenAll = closeAll();
-  worlds += 1;
+  if (isolations === 0) unblockAll = blockAll();
+  isolations += 1;
   return () => {
-    worlds -= 1;
-    if (worlds === 0) reopenAll();
+    isolations -= 1;
+    if (isolations === 0) unblockAll();
   };
 }
 
-function closeAll(): () => void {
+function blockAll(): () => void {
   const { stackTraceLimit } = Error;
-  // Most errors in the world are planned, and a stack costs more than the rest of one.
+  // Most errors in a run are planned faults, and capturing their stacks would dominate the run
+  // time.
   Error.stackTraceLimit = 0;
-  known ??= listAccessPoints();
-  const reopen = known.map(close);
-  // What was imported by name follows what hangs on the module only when told to.
+  accessPoints ??= listAccessPoints();
+  const restore = accessPoints.map(block);
+  // Named imports of builtin modules follow a change only after this call.
   syncBuiltinESMExports();
   return () => {
-    for (const open of reopen) open();
+    for (const each of restore) each();
     syncBuiltinESMExports();
     Error.stackTraceLimit = stackTraceLimit;
   };
 }
 
-function close(door: AccessPoint): () => void {
-  const { holder, name } = door;
-  const own = Object.getOwnPropertyDescriptor(holder, name) as PropertyDescriptor;
-  const shut =
-    own.get === undefined
-      ? { ...own, value: refusing(own.value, door) }
-      : { ...own, get: refusing(own.get, door) };
-  Object.defineProperty(holder, name, shut);
-  return () => Object.defineProperty(holder, name, own);
+function block(point: AccessPoint): () => void {
+  const { holder, name } = point;
+  const original = Object.getOwnPropertyDescriptor(holder, name) as PropertyDescriptor;
+  const blocked =
+    original.get === undefined
+      ? { ...original, value: getBlocked(original.value, point) }
+      : { ...original, get: getBlocked(original.get, point) };
+  Object.defineProperty(holder, name, blocked);
+  return () => Object.defineProperty(holder, name, original);
 }
 
-/** What hangs in two places is one thing in both, as it was. */
-function refusing<T extends object>(original: T, door: AccessPoint): T {
-  const refusal = (refusals.get(original) as T | undefined) ?? refusalOf(original, door);
-  refusals.set(original, refusal);
-  return refusal;
+/**
+ * A function that is reachable under two names has one blocked version, so that identity is
+ * preserved.
+ */
+function getBlocked<T extends object>(original: T, point: AccessPoint): T {
+  const blocked =
+    (blockedVersions.get(original) as T | undefined) ?? createBlocked(original, point);
+  blockedVersions.set(original, blocked);
+  return blocked;
 }
 
-/** Works again once the world is open: Node may have kept it, in a part of its own that it loaded meanwhile. */
-function refusalOf<T extends object>(original: T, { where, name, isRefused }: AccessPoint): T {
-  const refuse = (words: readonly unknown[], isNew: boolean): void => {
-    if (worlds === 0 || isRefused?.(words, isNew) === false) return;
+/**
+ * The blocked version works normally outside of isolation, because a module loaded during it may
+ * keep it.
+ */
+function createBlocked<T extends object>(original: T, { where, name, isBlocked }: AccessPoint): T {
+  const reject = (args: readonly unknown[], isNew: boolean): void => {
+    if (isolations === 0 || isBlocked?.(args, isNew) === false) return;
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = STACK_LINES;
     const error = new Error(
-      `${where}.${name} was used inside the simulated world. Take time and chance from Clock and Random.`,
+      `${where}.${name} was used inside the simulated world. Take time and randomness from Clock and Random.`,
     );
     Error.stackTraceLimit = stackTraceLimit;
     throw error;
   };
   return new Proxy(original, {
-    apply: (target, self, words) => {
-      refuse(words, false);
-      return Reflect.apply(target as (...all: unknown[]) => unknown, self, words);
+    apply: (target, self, args) => {
+      reject(args, false);
+      return Reflect.apply(target as (...all: unknown[]) => unknown, self, args);
     },
-    construct: (target, words, made) => {
-      refuse(words, true);
-      return Reflect.construct(target as new () => object, words, made);
+    construct: (target, args, newTarget) => {
+      reject(args, true);
+      return Reflect.construct(target as new () => object, args, newTarget);
     },
   });
 }

@@ -1,4 +1,4 @@
-// What the simulator needs of the real process.
+// The real process as a host for simulations: event loop turns and isolation.
 
 import { isolate } from "./isolation.ts";
 import { eachTurn } from "./turns.ts";

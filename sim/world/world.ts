@@ -3,10 +3,10 @@
 // must make progress again; and shutdown, in which all programs close.
 
 import { Nemesis, type NemesisParts } from "../faults/nemesis.ts";
-import { GRANTS_MIN, FAULTY_TTLS_MAX, type Plan } from "../faults/plan.ts";
-import { ProgramRunner } from "../program-runner.ts";
+import { FAULTY_TTLS_MAX, GRANTS_MIN, type Plan } from "../faults/plan.ts";
 import type { Engine, Site, StoreModel } from "../models/model.ts";
 import { outage } from "../models/outage.ts";
+import { ProgramRunner } from "../program-runner.ts";
 import { Resources } from "../resources.ts";
 import { LEADER, leader } from "../workloads/leader.ts";
 import { lock } from "../workloads/lock.ts";
