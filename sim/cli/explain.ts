@@ -1,4 +1,5 @@
-// Of all that was found, the first in its smallest form: a timeline, and the command that shows it again.
+// Explains the first violation that a range of seeds found: shrinks it and prints a timeline and
+// the replay command.
 
 import type { Voice } from "../../src/cli/voice.ts";
 import type { Violation } from "../checkers/checker.ts";
@@ -10,7 +11,7 @@ import type { Finding } from "../swarm.ts";
 import { excerpt } from "../timeline.ts";
 import type { Host } from "../world/world.ts";
 
-/** How much of the day before a violation is told. */
+/** How much of the timeline before the violation is printed. */
 const EXCERPT_MS = 12_000;
 
 export async function explain(
@@ -19,7 +20,7 @@ export async function explain(
   host: Host,
   voice: Voice,
 ): Promise<void> {
-  // One that is merely invalid may come before it, and has nothing to explain.
+  // An invalid run has no violation to explain.
   const finding = findings.find(({ violations }) => violations.length > 0);
   if (finding === undefined) return;
   const { seed } = finding;
@@ -27,7 +28,7 @@ export async function explain(
     .flatMap((other) => (other.seed === seed ? other.violations : []))
     .find(({ invariant }) => invariant === DETERMINISM);
   const found = differs === undefined ? await runSeed(seed, store, host) : undefined;
-  // A day that is not the same twice has no smaller form: what is left out may only have moved it.
+  // A run that is not repeatable cannot be shrunk: any change may move or hide the failure.
   if (found === undefined || found.verdict.violations.length === 0) {
     explainDifference(seed, store, differs, voice);
     return;
@@ -53,7 +54,7 @@ function explainDifference(
   differs: Violation | undefined,
   voice: Voice,
 ): void {
-  const how = differs?.message ?? "what was found is not found when the same day is run again";
+  const how = differs?.message ?? "the violation does not occur when the seed is run again";
   const command = `${formatReplayCommand(seed, store, NO_CHANGES)} --twice`;
   voice.answer(
     () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`],
