@@ -2,7 +2,7 @@
 // which nothing was learned as invalid. Method: run seeds; make one differ; throw in the middle. Many seeds: sim-smoke-*.test.ts.
 import { describe, expect, test } from "vitest";
 import { judge } from "../checkers/judge.ts";
-import { applyChanges, FAULT_KINDS, createPlan } from "../faults/plan.ts";
+import { applyChanges, createPlan, FAULT_KINDS } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { MODEL_NAMES, runSeed } from "../run.ts";
 import { shrink } from "../shrink.ts";
@@ -58,7 +58,9 @@ describe("plans", () => {
     const without = ["loss", "slow", "crash", "duplicate"] as const;
     const { result } = await runSeed(3, "memory", simHost, { without, keep: [0, 2] });
     for (const kind of without) expect(result.trace.faults.has(kind)).toBe(false);
-    expect(applyChanges(createPlan(3, "memory"), { without: [], keep: [0, 2] }).faults).toHaveLength(2);
+    expect(
+      applyChanges(createPlan(3, "memory"), { without: [], keep: [0, 2] }).faults,
+    ).toHaveLength(2);
   });
 });
 
