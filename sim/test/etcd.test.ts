@@ -1,5 +1,6 @@
-// Goal: a request that is repeated after its answer was lost finds that it holds already, and takes no place in the queue, although
-// the record of every copy has another time in it. Method: the store's transactions on the model's key space.
+// Goal: a request that is repeated after its answer was lost finds that it holds already, and takes
+// no place in the queue, although the record of every copy has another time in it. Method: the
+// store's transactions on the model's key space.
 import { expect, test } from "vitest";
 import type { Txn, TxnAnswer } from "../../src/clients/etcd/kv.ts";
 import type { Members } from "../../src/clients/etcd/members.ts";

@@ -1,6 +1,7 @@
-// Goal: the search tells linearizable histories from others, and the stores' models are linearizable under a bad network.
-// Method: histories known to be good and bad; then clients that ask at random over a network that loses and delays.
-// Not one that repeats: a request that is carried out twice is not one request, whatever it answers.
+// Goal: the search tells linearizable histories from others, and the stores' models are
+// linearizable under a bad network. Method: histories known to be good and bad; then clients that
+// ask at random over a network that loses and delays. Not one that repeats: a request that is
+// carried out twice is not one request, whatever it answers.
 import { describe, expect, test } from "vitest";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
 import type { Store } from "../../src/stores/contract.ts";
@@ -137,7 +138,8 @@ async function wander(
         token = value.token ?? token;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      // "no" is a promise: such a request is left out, and if it was carried out the history shows it.
+      // "no" is a promise: such a request is left out, and if it was carried out the history shows
+      // it.
       if (error.applied === "unknown") history.push({ request, sentAt });
       else await nextTurn(undefined);
     }
@@ -170,8 +172,9 @@ async function ask(store: Store, request: LeaseRequest): Promise<LeaseAnswer> {
 }
 
 /**
- * On ZooKeeper whoever only tries has a place for a moment, also when it is refused: others may see it and be refused for it
- * (docs/stores/zookeeper.md, Limits). So what is judged there is who was granted, and how that ended.
+ * On ZooKeeper whoever only tries has a place for a moment, also when it is refused: others may see
+ * it and be refused for it (docs/stores/zookeeper.md, Limits). So what is judged there is who was
+ * granted, and how that ended.
  */
 function withoutPassers(history: readonly Asked[]): Asked[] {
   const values = history.map(({ answer }) => answer?.value);

@@ -1,5 +1,6 @@
-// Goal: the scripts that run inside of the model of Redis do there what they do in Redis. Method: small scripts with the
-// answers of a real server (test/stores/redis/lua.test.ts asks it); what is not in our Lua is refused, never guessed.
+// Goal: the scripts that run inside of the model of Redis do there what they do in Redis. Method:
+// small scripts with the answers of a real server (test/stores/redis/lua.test.ts asks it); what is
+// not in our Lua is refused, never guessed.
 import { describe, expect, test } from "vitest";
 import { scriptDigest } from "../../src/clients/redis/digest.ts";
 import { luaSnippets } from "../../test/support/stores/lua-snippets.ts";

@@ -1,5 +1,6 @@
-// Goal: the models of the stores are believable: what the real server passes, its model passes too. Method: the conformance
-// suite on each, with the store's real code in front and virtual time behind.
+// Goal: the models of the stores are believable: what the real server passes, its model passes too.
+// Method: the conformance suite on each, with the store's real code in front and virtual time
+// behind.
 
 import { storeSuite } from "../../src/testing/index.ts";
 import { sideBySide } from "../../test/support/stores/store-runner.ts";

@@ -1,5 +1,5 @@
-// Goal: no planted bug goes stale: the code that it changes is there, once, and so is the test that shall hold the line. Method:
-// look for each in the files.
+// Goal: no planted bug goes stale: the code that it changes is there, once, and so is the test that
+// shall hold the line. Method: look for each in the files.
 import { existsSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { MUTANTS } from "../mutants/list.ts";

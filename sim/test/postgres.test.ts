@@ -1,5 +1,6 @@
-// Goal: a failover to a standby that is behind lets no token fall, and its holders learn what it had missed; the model forgets only
-// beyond the bounds. Method: the real store on the model's tables, copied, promoted and answered late by hand; and whole days.
+// Goal: a failover to a standby that is behind lets no token fall, and its holders learn what it
+// had missed; the model forgets only beyond the bounds. Method: the real store on the model's
+// tables, copied, promoted and answered late by hand; and whole days.
 
 import { describe, expect, test } from "vitest";
 import type { Call, PgLink, Row } from "../../src/clients/postgres/link.ts";
@@ -24,7 +25,10 @@ interface World {
   readonly store: Store;
   /** The server's wall clock, in microseconds. */
   setClock(micros: number): void;
-  /** The next statement with this text is carried out at once, and answered when what is returned is called. */
+  /**
+   * The next statement with this text is carried out at once, and answered when what is returned is
+   * called.
+   */
   holdAnswer(text: string): () => void;
 }
 

@@ -1,5 +1,6 @@
-// Goal: a connection to the model of Redis fails as a real one does, and the model forgets only where only the guard is judged.
-// Method: two machines and a network that the test cuts; days within and beyond the bounds.
+// Goal: a connection to the model of Redis fails as a real one does, and the model forgets only
+// where only the guard is judged. Method: two machines and a network that the test cuts; days
+// within and beyond the bounds.
 import { describe, expect, test } from "vitest";
 import { createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";

@@ -1,5 +1,5 @@
-// Goal: no store's real code breaks an invariant over the model of its backend. Method: the swarm, on every model; of memory's the
-// seeds that sim-smoke-memory.test.ts leaves.
+// Goal: no store's real code breaks an invariant over the model of its backend. Method: the swarm,
+// on every model; of memory's the seeds that sim-smoke-memory.test.ts leaves.
 import { MODEL_NAMES } from "../run.ts";
 import { smoke } from "./support/smoke.ts";
 

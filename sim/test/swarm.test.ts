@@ -1,5 +1,6 @@
-// Goal: the simulator notices a day that cannot be repeated, makes a finding of whatever nobody caught on a day, and counts one on
-// which nothing was learned as invalid. Method: run seeds; make one differ; throw in the middle. Many seeds: sim-smoke-*.test.ts.
+// Goal: the simulator notices a day that cannot be repeated, makes a finding of whatever nobody
+// caught on a day, and counts one on which nothing was learned as invalid. Method: run seeds; make
+// one differ; throw in the middle. Many seeds: sim-smoke-*.test.ts.
 import { describe, expect, test } from "vitest";
 import { judge } from "../checkers/judge.ts";
 import { applyChanges, createPlan, FAULT_KINDS } from "../faults/plan.ts";
@@ -106,7 +107,9 @@ describe("what nobody catches", () => {
       }),
   };
 
-  /** The real host, but that something goes astray in the given turn of every day that comes so far. */
+  /**
+   * The real host, but that something goes astray in the given turn of every day that comes so far.
+   */
   const astray = (goAstray: () => void, at: number): Host => ({
     ...simHost,
     eachTurn: (step) => {
