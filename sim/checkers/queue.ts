@@ -167,7 +167,7 @@ export const sessionsExpire: MakeChecker = ({ ttlMs, storeLagMs, isBeyondBounds 
     if (keptMs > ROUNDING * (ttlMs + storeLagMs) + WHOLE_MS)
       report(
         "L1",
-        `the store keeps a session for ${keptMs.toFixed(0)} ms, by a ttl of ${ttlMs} ms`,
+        `the store keeps a session for ${keptMs.toFixed(0)} ms with a ttl of ${ttlMs} ms`,
       );
   },
 });

@@ -27,7 +27,7 @@ export interface NemesisParts {
   /** Resources whose leases may be revoked. */
   readonly contended: readonly string[];
   /** Resources that more than one program wants. */
-  readonly rivalled: readonly string[];
+  readonly shared: readonly string[];
 }
 
 /** Begins a fault. Returns the function that ends it, or undefined if it needs no end. */
@@ -91,13 +91,13 @@ export class Nemesis {
     },
     // Recorded when the program is interrupted, which may be long after the planned instant.
     "pause before a write": (fault, { runner }) => {
-      const { plan, rivalled } = this.#parts;
+      const { plan, shared } = this.#parts;
       // A pause longer than the ttl tests the guard, so it waits for a guarded write to a resource
       // that another program will take over.
       const testsGuard = fault.ms > plan.ttlMs;
       runner.beforeWrite((program, { guarded, resource }) => {
         if (this.#isCalm) return true;
-        const isTakenOver = guarded && rivalled.includes(resource) && this.#othersAreUp(runner);
+        const isTakenOver = guarded && shared.includes(resource) && this.#othersAreUp(runner);
         if (testsGuard && !isTakenOver) return false;
         this.#record(fault, runner.name);
         program.stop();

@@ -201,7 +201,10 @@ export type TraceEventData =
    */
   | { readonly kind: "listens"; readonly from: number }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
-  | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
+  /** Start, planned end and crash of a program. */
+  | { readonly kind: "started" | "closed" | "crashed" }
+  /** The world enters the calm phase ("calm") or the shutdown phase ("evening"). */
+  | { readonly kind: "calm" | "evening" };
 
 export type TraceEvent = TraceEventData & { readonly at: number; readonly who: string };
 

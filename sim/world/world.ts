@@ -84,7 +84,7 @@ export async function runWorld(
   const endIsolation = host.isolate();
   const { stackTraceLimit } = Error;
   if (withStacks) Error.stackTraceLimit = 2 * STACK_LINES;
-  let closing: StoreModel | undefined;
+  let openModel: StoreModel | undefined;
   try {
     const storeRate = plan.rates[0] ?? 1;
     const own = (name: string): Program => machine(name, storeRate);
@@ -96,7 +96,7 @@ export async function runWorld(
       ...(plan.isBeyondBounds && { outage: (callee, server) => outage(trace, callee, server) }),
     };
     const model = engine(site);
-    closing = model;
+    openModel = model;
     const resources = new Resources(machine("resource", 1), network, trace);
     const runners = Array.from({ length: plan.programs }, (_, index) => {
       const name = `p${index + 1}`;
@@ -117,7 +117,7 @@ export async function runWorld(
       resources,
       runners,
       contended: CONTENDED,
-      rivalled: findRivalled(plan),
+      shared: findShared(plan),
       chance: chance.stream("nemesis"),
     };
     const phases = new Phases(parts, new Nemesis(parts));
@@ -126,7 +126,7 @@ export async function runWorld(
     const { steps, now: virtualMs } = schedule;
     return { trace, steps, virtualMs, ...phases.outcome(), crash };
   } finally {
-    closing?.close?.();
+    openModel?.close?.();
     Error.stackTraceLimit = stackTraceLimit;
     endIsolation();
   }
@@ -146,7 +146,7 @@ function chooseWorkloads(index: number, plan: Plan): Workload[] {
 }
 
 /** The contended resources that more than one program wants: two programs have a lock each. */
-function findRivalled({ programs }: Plan): readonly string[] {
+function findShared({ programs }: Plan): readonly string[] {
   return programs > 2 ? CONTENDED : [LEADER];
 }
 
