@@ -1,11 +1,12 @@
-// One seed, from its number to the verdict. The same seed on the same code gives the same day, to the last digit.
+// Runs one seed: creates its plan, runs the world and checks the trace. The same seed on the same
+// code always gives the same trace.
 
 import { judge, type Verdict } from "./checkers/judge.ts";
-import { type Changes, changed, type Plan, planOf, UNCHANGED } from "./faults/plan.ts";
+import { applyChanges, type Changes, createPlan, NO_CHANGES, type Plan } from "./faults/plan.ts";
 import type { Engine } from "./models/model.ts";
-import { type Ended, type Host, liveThrough } from "./world/world.ts";
+import { type Host, type RunResult, runWorld } from "./world/world.ts";
 
-/** Each model is loaded when it is asked for. */
+/** A model is loaded only when it is used. */
 const LOADERS: Readonly<Record<string, () => Promise<Engine>>> = {
   memory: async () => (await import("./models/memory/index.ts")).memoryEngine,
   etcd: async () => (await import("./models/etcd/index.ts")).etcdEngine,
@@ -15,17 +16,18 @@ const LOADERS: Readonly<Record<string, () => Promise<Engine>>> = {
   zookeeper: async () => (await import("./models/zookeeper/index.ts")).zookeeperEngine,
 };
 
-/** The stores that there is a model of, by the name that `npm run sim -- --store` takes. */
+/** The names that `npm run sim -- --store` accepts. */
 export const MODEL_NAMES: readonly string[] = Object.keys(LOADERS);
 
 const loaded = new Map<string, Engine>();
 
-/** Ready for a world. To be awaited before one is closed: from inside, nothing can be loaded. */
+/** Loads a model. Call it before Host.isolate(), because isolation blocks loading. */
 export async function loadEngine(store: string): Promise<Engine> {
   const known = loaded.get(store);
   if (known !== undefined) return known;
   const load = LOADERS[store];
-  if (load === undefined) throw new Error(`There is no model of ${store}.`);
+  if (load === undefined)
+    throw new Error(`There is no model of ${store}. Use one of ${MODEL_NAMES.join(", ")}.`);
   const engine = await load();
   await engine.ready?.();
   loaded.set(store, engine);
@@ -34,7 +36,7 @@ export async function loadEngine(store: string): Promise<Engine> {
 
 export interface Outcome {
   readonly plan: Plan;
-  readonly ended: Ended;
+  readonly result: RunResult;
   readonly verdict: Verdict;
 }
 
@@ -42,22 +44,25 @@ export async function runSeed(
   seed: number,
   store: string,
   host: Host,
-  changes: Changes = UNCHANGED,
+  changes: Changes = NO_CHANGES,
 ): Promise<Outcome> {
   const engine = await loadEngine(store);
-  const planned = changed(planOf(seed, store), changes);
-  const first = await liveThrough(planned, engine, host);
-  // The same again, to see where it came from.
+  const planned = applyChanges(createPlan(seed, store), changes);
+  const first = await runWorld(planned, engine, host);
+  // Repeat a crash with stack traces, to show where it came from.
   const withStacks = first.crash !== undefined;
-  const again = withStacks ? await liveThrough(planned, engine, host, { withStacks }) : first;
-  const ended = again.crash === undefined ? first : again;
-  const plan = asItWas(planned, ended);
-  return { plan, ended, verdict: judge(plan, ended) };
+  const again = withStacks ? await runWorld(planned, engine, host, { withStacks }) : first;
+  const result = again.crash === undefined ? first : again;
+  const plan = withActualTimes(planned, result);
+  return { plan, result, verdict: judge(plan, result) };
 }
 
-/** With the instants that came about while it ran. A day that crashed may have been faulty for longer than planned. */
-function asItWas(plan: Plan, { crash, virtualMs, calmAt, eveningAt }: Ended): Plan {
+/**
+ * Replaces the planned phase lengths by the actual ones. A crash may come after the planned end of
+ * the faults.
+ */
+function withActualTimes(plan: Plan, { crash, virtualMs, calmAt, shutdownAt }: RunResult): Plan {
   const crashedAt = crash === undefined ? 0 : Math.ceil(virtualMs) + 1;
   const faultyMs = calmAt ?? Math.max(plan.faultyMs, crashedAt);
-  return { ...plan, faultyMs, calmMs: (eveningAt ?? faultyMs + plan.calmMs) - faultyMs };
+  return { ...plan, faultyMs, calmMs: (shutdownAt ?? faultyMs + plan.calmMs) - faultyMs };
 }

@@ -1,15 +1,15 @@
-// From a day that went wrong to the smallest one that still does: kinds of faults are left out, then single faults, then
-// programs, then the faults end earlier, as long as the same invariant is broken. What remains is a short command and a
-// timeline that one can read.
+// Shrinks a failing run to a smaller one that breaks the same invariant: leaves out kinds of
+// faults, then single faults, then programs, and then ends the faults earlier. The result is a
+// short replay command and a readable timeline.
 
-import { type Changes, type FaultKind, planOf, UNCHANGED } from "./faults/plan.ts";
+import { type Changes, createPlan, type FaultKind, NO_CHANGES } from "./faults/plan.ts";
 import { type Outcome, runSeed } from "./run.ts";
 import type { Host } from "./world/world.ts";
 
 export interface Shrunk {
   readonly changes: Changes;
   readonly outcome: Outcome;
-  /** Days that were run to find it. */
+  /** How many runs the search took. */
   readonly runs: number;
 }
 
@@ -34,17 +34,17 @@ class Search {
   constructor(found: Outcome, host: Host) {
     this.#host = host;
     const [first] = found.verdict.violations;
-    // Every green day would be "the same": it would be shrunk to nothing at all.
-    if (first === undefined) throw new Error("A day without a violation cannot be shrunk.");
+    // Without an invariant to keep broken, every run would match and all faults would be left out.
+    if (first === undefined) throw new Error("A run without a violation cannot be shrunk.");
     this.#invariant = first.invariant;
     this.#seed = found.plan.seed;
     this.#store = found.plan.store;
-    // The calm stays where it was, though fewer faults would have put it off.
-    const changes = { ...UNCHANGED, calmAt: found.plan.faultyMs };
+    // Keep the start of the calm phase: with fewer faults, it would begin later.
+    const changes = { ...NO_CHANGES, calmAt: found.plan.faultyMs };
     this.best = { changes, outcome: found, runs: 0 };
   }
 
-  /** By halves; then by a quarter, an eighth, as far as it goes. */
+  /** Ends the faults earlier by a half, then by a quarter, and so on. */
   async endFaultsEarlier(): Promise<void> {
     for (let part = 0.5; part > 0.05; part /= 2) {
       const { calmAt = 0 } = this.best.changes;
@@ -63,9 +63,9 @@ class Search {
     }
   }
 
-  /** In halves, then in quarters, and so on down to single ones. */
+  /** Leaves out half of the faults, then quarters, and so on down to single faults. */
   async leaveOutFaults(): Promise<void> {
-    const all = planOf(this.#seed, this.#store).faults;
+    const all = createPlan(this.#seed, this.#store).faults;
     const { without } = this.best.changes;
     let kept = all.flatMap(({ kind }, index) => (without.includes(kind) ? [] : [index]));
     for (let size = Math.ceil(kept.length / 2); size >= 1; size = Math.floor(size / 2)) {
@@ -92,8 +92,8 @@ class Search {
   }
 }
 
-/** The command that shows it again. */
-export function replayCommand(seed: number, store: string, changes: Changes): string {
+/** The command that replays a shrunk run. */
+export function formatReplayCommand(seed: number, store: string, changes: Changes): string {
   const words = [`npm run sim -- --seed ${seed} --store ${store}`];
   if (changes.without.length > 0) words.push(`--without "${changes.without.join(",")}"`);
   if (changes.keep !== undefined) words.push(`--keep "${changes.keep.join(",")}"`);

@@ -1,7 +1,7 @@
-// Many seeds, one after the other, and what came of them together.
+// Runs a range of seeds one after the other and sums up the results.
 
 import type { Violation } from "./checkers/checker.ts";
-import { differenceOf } from "./difference.ts";
+import { compareTraces } from "./compare-traces.ts";
 import { loadEngine, type Outcome, runSeed } from "./run.ts";
 import type { Host } from "./world/world.ts";
 
@@ -10,9 +10,9 @@ export interface SwarmOptions {
   readonly to: number;
   readonly store: string;
   readonly host: Host;
-  /** End with the first seed that is not green. */
+  /** Stop at the first seed that fails. */
   readonly failFast: boolean;
-  /** Runs every seed a second time: a day that is not the same to the last digit is a finding. */
+  /** Run every seed twice, and report a finding if the traces differ. */
   readonly twice: boolean;
 }
 
@@ -27,25 +27,26 @@ export interface Summary {
   virtualMs: number;
   events: number;
   faults: number;
-  /** The fewest faults that any of the days had. */
+  /** The smallest number of faults in any run. */
   faultsMin: number;
   readonly kinds: Map<string, number>;
   grants: number;
   acts: number;
   staleWrites: number;
-  /** Of these, by a holder that was stopped between its check and its write. */
+  /** Stale writes of a holder that was stopped between its check and its write. */
   ownStaleWrites: number;
   readonly findings: Finding[];
 }
 
 export async function runSwarm(options: SwarmOptions): Promise<Summary> {
-  // Nothing can be loaded behind closed doors, and closing them costs more than to leave them closed from day to day.
+  // Isolation blocks loading, so load first. Isolating once for all seeds is faster than once per
+  // seed.
   await loadEngine(options.store);
-  const reopen = options.host.closeWorld();
+  const endIsolation = options.host.isolate();
   try {
     return await runEach(options);
   } finally {
-    reopen();
+    endIsolation();
   }
 }
 
@@ -53,12 +54,12 @@ async function runEach({ from, to, store, host, failFast, twice }: SwarmOptions)
   const summary = emptySummary();
   for (let seed = from; seed <= to; seed += 1) {
     const outcome = await runSeed(seed, store, host).catch((cause: unknown) => {
-      // A checker or a model that throws: nothing of the day itself does, but which day it was is worth knowing.
-      throw new Error(`Seed ${seed} on ${store} could not be judged.`, { cause });
+      // A checker or the host failed, not the run. Name the seed.
+      throw new Error(`Seed ${seed} on ${store} could not be checked.`, { cause });
     });
-    add(summary, seed, outcome);
+    addOutcome(summary, seed, outcome);
     const again = twice ? await runSeed(seed, store, host) : undefined;
-    const differs = again && differenceOf(outcome.ended.trace, again.ended.trace);
+    const differs = again && compareTraces(outcome.result.trace, again.result.trace);
     if (differs !== undefined) summary.findings.push({ seed, violations: [differs], invalid: [] });
     if (failFast && summary.findings.length > 0) break;
   }
@@ -67,13 +68,22 @@ async function runEach({ from, to, store, host, failFast, twice }: SwarmOptions)
 
 export function emptySummary(): Summary {
   return {
-    ...{ seeds: 0, virtualMs: 0, events: 0, faults: 0, faultsMin: Number.POSITIVE_INFINITY },
-    ...{ kinds: new Map(), grants: 0, acts: 0, staleWrites: 0, ownStaleWrites: 0, findings: [] },
+    seeds: 0,
+    virtualMs: 0,
+    events: 0,
+    faults: 0,
+    faultsMin: Number.POSITIVE_INFINITY,
+    kinds: new Map(),
+    grants: 0,
+    acts: 0,
+    staleWrites: 0,
+    ownStaleWrites: 0,
+    findings: [],
   };
 }
 
-/** Adds what came of other seeds. */
-export function sum(total: Summary, part: Summary): void {
+/** Adds the summary of other seeds to `total`. */
+export function addSummary(total: Summary, part: Summary): void {
   total.seeds += part.seeds;
   total.virtualMs += part.virtualMs;
   total.events += part.events;
@@ -88,13 +98,21 @@ export function sum(total: Summary, part: Summary): void {
   total.findings.push(...part.findings);
 }
 
-function add(summary: Summary, seed: number, { ended, verdict }: Outcome): void {
+function addOutcome(summary: Summary, seed: number, { result, verdict }: Outcome): void {
   const { violations, invalid, grants, acts, staleWrites, ownStaleWrites } = verdict;
-  const { steps: events, virtualMs, trace } = ended;
+  const { steps: events, virtualMs, trace } = result;
   const isGreen = violations.length === 0 && invalid.length === 0;
-  sum(summary, {
-    ...{ seeds: 1, virtualMs, events, grants, acts, staleWrites, ownStaleWrites },
-    ...{ faults: trace.faultCount, faultsMin: trace.faultCount, kinds: trace.faults },
+  addSummary(summary, {
+    seeds: 1,
+    virtualMs,
+    events,
+    grants,
+    acts,
+    staleWrites,
+    ownStaleWrites,
+    faults: trace.faultCount,
+    faultsMin: trace.faultCount,
+    kinds: trace.faults,
     findings: isGreen ? [] : [{ seed, violations, invalid }],
   });
 }

@@ -1,29 +1,31 @@
-// A day as text: one line for each thing worth telling, with its instant and who did it.
+// Formats a trace as text: one line per event, with its instant and its actor.
 
 import type { Violation } from "./checkers/checker.ts";
-import type { Traced } from "./world/trace.ts";
+import type { TraceEvent } from "./world/trace.ts";
 
-/** Everything but the requests, or all of it. */
+/** Formats all events, or with `all: false` all except requests and lost notifications. */
 export function timeline(
-  events: readonly Traced[],
+  events: readonly TraceEvent[],
   violations: readonly Violation[],
   options: { readonly all: boolean },
 ): string[] {
   const lines = events.flatMap((event) => {
-    const isSmall = event.kind === "asked" || event.kind === "reportLost";
-    const text = options.all || !isSmall ? tell(event) : "";
-    return text === "" ? [] : [{ at: event.at, line: lineOf(event.at, event.who, text) }];
+    const isMinor = event.kind === "asked" || event.kind === "reportLost";
+    const text = options.all || !isMinor ? describe(event) : "";
+    return text === "" ? [] : [{ at: event.at, line: formatLine(event.at, event.who, text) }];
   });
-  const wrong = violations.map(({ at, invariant, message }) => ({
+  const violationLines = violations.map(({ at, invariant, message }) => ({
     at,
-    line: lineOf(at, "!!!", `${invariant}: ${message}`),
+    line: formatLine(at, "!!!", `${invariant}: ${message}`),
   }));
-  return [...lines, ...wrong].sort((one, other) => one.at - other.at).map(({ line }) => line);
+  return [...lines, ...violationLines]
+    .sort((one, other) => one.at - other.at)
+    .map(({ line }) => line);
 }
 
-/** Only what lies around the first violation, and what is about the same resource. */
+/** Formats the events around the first violation that concern the same resource. */
 export function excerpt(
-  events: readonly Traced[],
+  events: readonly TraceEvent[],
   violations: readonly Violation[],
   aroundMs: number,
 ): string[] {
@@ -36,34 +38,34 @@ export function excerpt(
 }
 
 function isAbout(
-  event: Traced,
+  event: TraceEvent,
   violation: Violation,
-): event is Traced & { readonly resource: string } {
+): event is TraceEvent & { readonly resource: string } {
   return "resource" in event && violation.message.includes(event.resource);
 }
 
-function lineOf(at: number, who: string, text: string): string {
+function formatLine(at: number, who: string, text: string): string {
   return `${(at / 1_000).toFixed(3).padStart(9)} s  ${who.padEnd(8)} ${text}`;
 }
 
-function tell(event: Traced): string {
+function describe(event: TraceEvent): string {
   switch (event.kind) {
     case "storeGranted":
       return `grants ${event.resource} with ${event.token} to session ${short(event.session)}`;
     case "storeFreed":
       return `frees ${event.resource} ${event.token} (${event.how})`;
     case "reportLost":
-      return "is not told of a change";
+      return "misses a change notification";
     case "storeKept":
-      return `session ${short(event.session)} lives until ${(event.until / 1_000).toFixed(3)} s`;
+      return `keeps session ${short(event.session)} until ${(event.until / 1_000).toFixed(3)} s`;
     case "storeExpired":
-      return `ends session ${short(event.session)}, which lived until ${(event.until / 1_000).toFixed(3)} s`;
+      return `ends session ${short(event.session)}, which expired at ${(event.until / 1_000).toFixed(3)} s`;
     case "storePassedOver":
-      return `takes a place in line for ${event.resource} away, which was passed over`;
+      return `removes a waiter from the queue of ${event.resource}`;
     case "storeRestored":
-      return `has ${event.resource} ${event.token} held again, and forgot how it ended`;
+      return `holds ${event.resource} ${event.token} again: the write that ended it was lost`;
     case "storeForgot":
-      return "does not hold to what it said before";
+      return "lost acknowledged writes, or its clock was set";
     case "gaveUp":
       return `sends the release of ${event.resource} ${event.token}`;
     case "endedSession":
@@ -71,7 +73,7 @@ function tell(event: Traced): string {
     case "opened":
       return `opened session ${short(event.session)}`;
     case "toldGone":
-      return `is told that session ${short(event.session)} is gone`;
+      return `learns that session ${short(event.session)} is gone`;
     case "renewed":
       return `renewal of session ${short(event.session)}: ${event.outcome}`;
     case "held":
@@ -85,31 +87,31 @@ function tell(event: Traced): string {
     case "drained":
       return `calls release() of ${event.resource} ${event.token}`;
     case "over":
-      return `is told that ${event.resource} ${event.token} is over (${event.reason})`;
+      return `learns that ${event.resource} ${event.token} has ended (${event.reason})`;
     case "releasedAs":
       return `release() of ${event.resource} ${event.token}: ${event.result}`;
     case "listens":
-      return `its connection for messages is ${event.from > event.at ? "down or late" : "in order"}`;
+      return `notification connection: ${event.from > event.at ? "down or late" : "up"}`;
     case "queued":
       return `waits for ${event.resource}`;
     case "advanced":
       return `advances the guard of ${event.resource} to ${event.token}`;
     case "wrote":
-      return toldWrite(event);
+      return describeWrite(event);
     case "fire":
-      return `fire ${event.fire % 1_000_000} is ${event.step} by its clock at ${Math.round(event.wall) % 1_000_000}`;
+      return `job at ${event.fire % 1_000_000}: ${event.step}, wall clock ${Math.round(event.wall) % 1_000_000}`;
     case "election":
       return `election: ${event.event} ${event.detail}`;
     case "failed":
       return `${event.what}: ${event.code}`;
     case "asked":
-      return `asks: ${event.what}`;
+      return `requests ${event.what}`;
     case "fault":
       return `FAULT ${event.fault} (${event.detail})`;
     case "calm":
-      return "CALM: no faults from here on";
+      return "CALM: no faults from now on";
     case "evening":
-      return "EVENING: everybody closes";
+      return "SHUTDOWN: all programs close";
     case "started":
     case "closed":
     case "crashed":
@@ -117,7 +119,7 @@ function tell(event: Traced): string {
   }
 }
 
-function toldWrite(event: Extract<Traced, { kind: "wrote" }>): string {
+function describeWrite(event: Extract<TraceEvent, { kind: "wrote" }>): string {
   const where = `${event.guarded ? "guarded" : "plain"} ${event.resource}`;
   return `write to ${where} with ${event.token}: ${event.outcome}${event.stale ? ", stale" : ""}`;
 }

@@ -1,47 +1,56 @@
-// What is known at each point of the trace, told twice: by the store (who was granted what, until when) and by the programs
-// (what they hold, gave up, lost, are at work on). The checkers compare the two. Every event is looked at once.
+// The state of all grants and sessions at a point of the trace, from two views: the store's
+// (grants, expiry) and the programs' (leases held, released, lost, work in flight). The checkers
+// compare the two.
 
-import type { Ending, Traced } from "../world/trace.ts";
+import type { Ending, TraceEvent } from "../world/trace.ts";
 
-/** One grant, from both sides. */
+/** One grant, in both views. */
 export interface Grant {
   readonly resource: string;
   readonly token: bigint;
   readonly session: string;
   readonly at: number;
-  /** At the store: how it ended, where it did not simply expire. */
+  /** Store: how it ended, unless it expired. */
   freedAs: Ending | undefined;
-  /** Whose lease it is; undefined while the answer is under way, or lost, and when the holder was killed. */
+  /**
+   * The program that has the lease. Undefined until the answer arrives, and after the program was
+   * killed.
+   */
   holder: string | undefined;
-  /** The holder asked to give it back. */
-  isGivenUp: boolean;
-  /** release() was called. */
+  /** The holder sent the release request. */
+  isReleaseSent: boolean;
+  /** The holder called release(). */
   isDraining: boolean;
-  /** release() answered before the work had ended: it goes on, and only where it ends in time is the lease given back. */
+  /**
+   * release() returned before the work ended. The lease is released only if the work ends in time.
+   */
   isOverrun: boolean;
-  /** The holder knows that it is over. */
+  /** The signal of the lease was aborted. */
   isOver: boolean;
-  /** When it learned so, where it was not by its own will. */
+  /** When it was aborted for another reason than a release. */
   lostAt: number | undefined;
-  /** Pieces of work in flight under it. */
+  /** How many pieces of work are in flight under the lease. */
   work: number;
-  /** When the last of them ended. */
+  /** When the last piece of work ended. */
   idleSince: number;
 }
 
-/** A session, from both sides. */
+/** A session, in both views. */
 interface SessionFacts {
-  /** By the store: it lives until this true instant. */
+  /** Store: the true instant at which it expires. */
   until: number;
-  /** The holder asked to end it. */
+  /** The holder sent the request to end it. */
   isEnded: boolean;
-  /** By the holder: a renewal of it was sent. */
+  /** The holder sent a renewal. */
   isRenewed: boolean;
-  /** By the holder: the newest confirmed renewal was sent then, by its own clock. */
+  /** When the holder sent the newest confirmed renewal, by its own clock. */
   confirmedSentAt: number;
   inDoubt: boolean;
   isGone: boolean;
-  /** By the holder: its newest renewal was sent then, a true instant. It lived on the holder's side. */
+  /**
+   * The true instant at which the holder sent its newest renewal: it had not left the session by
+   * then.
+   */
   aliveAt: number;
 }
 
@@ -63,8 +72,12 @@ export class Facts {
     let session = this.#sessions.get(name);
     if (session === undefined) {
       session = {
-        ...{ until: Number.NEGATIVE_INFINITY, confirmedSentAt: Number.NEGATIVE_INFINITY },
-        ...{ isEnded: false, isRenewed: false, inDoubt: false, isGone: false },
+        until: Number.NEGATIVE_INFINITY,
+        confirmedSentAt: Number.NEGATIVE_INFINITY,
+        isEnded: false,
+        isRenewed: false,
+        inDoubt: false,
+        isGone: false,
         aliveAt: Number.NEGATIVE_INFINITY,
       };
       this.#sessions.set(name, session);
@@ -76,13 +89,13 @@ export class Facts {
     for (const grants of this.#grants.values()) yield* grants.values();
   }
 
-  /** Whether the store would still refuse everybody else. */
+  /** Whether the store still considers the resource held by this grant. */
   isHeldAtStore(grant: Grant, at: number): boolean {
     return grant.freedAs === undefined && this.session(grant.session).until > at;
   }
 
-  /** Takes an event in, after the checkers have compared it with what was known before. */
-  learn(event: Traced): void {
+  /** Applies an event, after the checkers have compared it with the previous state. */
+  apply(event: TraceEvent): void {
     switch (event.kind) {
       case "storeGranted":
         this.#granted(event);
@@ -100,15 +113,15 @@ export class Facts {
         this.#renewed(event);
         return;
       case "crashed":
-        this.#died(event.who);
+        this.#crashed(event.who);
         return;
       default:
-        if ("token" in event) this.#learnOfGrant(event);
+        if ("token" in event) this.#applyToGrant(event);
     }
   }
 
-  /** Its work is over with it, and its leases are nobody's: whoever starts there again knows nothing of them. */
-  #died(who: string): void {
+  /** A crash ends the work of a program. After a restart it does not know its old leases. */
+  #crashed(who: string): void {
     for (const grant of this.all()) {
       if (grant.holder !== who) continue;
       grant.work = 0;
@@ -116,14 +129,15 @@ export class Facts {
     }
   }
 
-  #learnOfGrant(event: Traced & { readonly resource: string; readonly token: bigint }): void {
+  #applyToGrant(event: TraceEvent & { readonly resource: string; readonly token: bigint }): void {
     const grant = this.grant(event.resource, event.token);
     if (grant === undefined) return;
     if (event.kind === "storeFreed") grant.freedAs ??= event.how;
     if (event.kind === "held") grant.holder = event.who;
-    if (event.kind === "gaveUp") grant.isGivenUp = true;
+    if (event.kind === "gaveUp") grant.isReleaseSent = true;
     if (event.kind === "drained") grant.isDraining = true;
-    // Both are due at the same instant, the end of what was certain: it was overrun, or its session was lost.
+    // The drain limit and the loss of the session are due at the same instant; either may be
+    // reported.
     if (event.kind === "releasedAs" && (event.result === "overrun" || isLostAtWork(event, grant)))
       grant.isOverrun = true;
     if (event.kind === "over") {
@@ -137,32 +151,36 @@ export class Facts {
     }
   }
 
-  #granted(event: Extract<Traced, { kind: "storeGranted" }>): void {
+  #granted(event: Extract<TraceEvent, { kind: "storeGranted" }>): void {
     const { resource, token, session, at } = event;
     let grants = this.#grants.get(resource);
     if (grants === undefined) {
       grants = new Map();
       this.#grants.set(resource, grants);
     }
-    // The same answer to a repeated request.
+    // A repeated request got the same answer.
     if (grants.has(token)) return;
     const grant: Grant = {
-      ...{ resource, token, session, at, freedAs: undefined, holder: undefined, work: 0 },
+      resource,
+      token,
+      session,
+      at,
+      freedAs: undefined,
+      holder: undefined,
+      work: 0,
       idleSince: at,
-      ...{
-        isGivenUp: false,
-        isDraining: false,
-        isOverrun: false,
-        isOver: false,
-        lostAt: undefined,
-      },
+      isReleaseSent: false,
+      isDraining: false,
+      isOverrun: false,
+      isOver: false,
+      lostAt: undefined,
     };
     grants.set(token, grant);
     this.#newest.set(resource, grant);
   }
 
-  /** The rule of doubt once more, from what the holder's store told it. */
-  #renewed(event: Extract<Traced, { kind: "renewed" }>): void {
+  /** Computes doubt independently of the holder, from the answers to its renewals. */
+  #renewed(event: Extract<TraceEvent, { kind: "renewed" }>): void {
     const session = this.session(event.session);
     session.aliveAt = Math.max(session.aliveAt, event.sentAtTrue);
     if (event.outcome === "gone") session.isGone = true;

@@ -1,15 +1,16 @@
-// What the holders did: they stop before the store could let another in (S3), act only while certain and never on a lease
-// that is over (S6), and give back only what nobody works under (S6).
+// Checks what holders do. A holder stops before the store can grant the resource to another (S3).
+// It acts only while its lease is confirmed, and never on a lease that has ended (S6). It releases
+// a lease only when no work is in flight under it (S6).
 
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 import type { MakeChecker, Report } from "./checker.ts";
 import type { Facts, Grant } from "./facts.ts";
 
 const ROUNDING_MS = 0.5;
 
-type Acted = Extract<Traced, { kind: "acted" }>;
+type Acted = Extract<TraceEvent, { kind: "acted" }>;
 
-/** Not judged where the bounds were broken on purpose: there the guard has to do. */
+/** Not checked if the run breaks the bounds on purpose: only the guard protects then. */
 export const deadline: MakeChecker = (plan) => ({
   on(event, facts, report) {
     if (event.kind !== "acted" || plan.isBeyondBounds) return;
@@ -20,15 +21,15 @@ export const deadline: MakeChecker = (plan) => ({
       report("S3", `${name}, which no store granted`);
       return;
     }
-    // A third party may end a lease at any time, and the holder hears of it later.
+    // A third party may revoke a lease at any time, and the holder learns of it later.
     if (grant.freedAs === "revoked") return;
     if (grant.freedAs !== undefined) report("S3", `${name}, which is free (${grant.freedAs})`);
     const { until } = facts.session(grant.session);
-    if (until <= at) report("S3", `${name} ${shown(at - until)} behind its expiry at the store`);
-    // Begun at the last moment, an act still has to arrive: a round trip before the store's end.
+    if (until <= at) report("S3", `${name} ${formatMs(at - until)} after its expiry at the store`);
+    // An act that begins at the last moment must still arrive before the store's expiry.
     const lateMs = event.safeUntilTrue + plan.roundTripMs - until;
     if (lateMs > ROUNDING_MS)
-      report("S3", `${name}; its safeUntil is ${shown(lateMs)} too close to the store's expiry`);
+      report("S3", `${name}; its safeUntil is ${formatMs(lateMs)} too close to the store's expiry`);
   },
 });
 
@@ -36,82 +37,88 @@ export const certainActs: MakeChecker = () => ({
   on(event, facts, report) {
     if (event.kind === "acted") {
       if (event.now >= event.safeUntil)
-        report("S6", `${nameOf(event)} ${shown(event.now - event.safeUntil)} behind its safeUntil`);
-      mayStart(event, facts, report);
+        report(
+          "S6",
+          `${describeActor(event)} ${formatMs(event.now - event.safeUntil)} after its safeUntil`,
+        );
+      checkStart(event, facts, report);
     }
     if (event.kind === "held" && event.now >= event.safeUntil)
-      report("S6", `${event.who} was given ${event.resource} ${event.token} behind its safeUntil`);
+      report("S6", `${event.who} was given ${event.resource} ${event.token} after its safeUntil`);
     if (event.kind === "workBegan") {
-      mayStart(event, facts, report);
+      checkStart(event, facts, report);
       if (facts.grant(event.resource, event.token)?.isDraining)
         report("S6", `${event.who} began work on ${event.resource} while draining`);
     }
   },
 });
 
-function mayStart(
-  event: Acted | Extract<Traced, { kind: "workBegan" }>,
+function checkStart(
+  event: Acted | Extract<TraceEvent, { kind: "workBegan" }>,
   facts: Facts,
   report: Report,
 ): void {
   const grant = facts.grant(event.resource, event.token);
   if (grant === undefined) return;
   const { inDoubt, isGone } = facts.session(grant.session);
-  if (inDoubt && !event.actsInDoubt) report("S6", `${nameOf(event)} in doubt`);
-  if (isGone) report("S6", `${nameOf(event)} after the store said that the session is gone`);
-  if (grant.isOver) report("S6", `${nameOf(event)} although it was told that the lease is over`);
-  if (grant.isGivenUp) report("S6", `${nameOf(event)} after its release was sent`);
+  if (inDoubt && !event.actsInDoubt) report("S6", `${describeActor(event)} in doubt`);
+  if (isGone) report("S6", `${describeActor(event)} after the store said that the session is gone`);
+  if (grant.isOver) report("S6", `${describeActor(event)} after the lease ended`);
+  if (grant.isReleaseSent) report("S6", `${describeActor(event)} after its release was sent`);
 }
 
-export const releaseBehindWork: MakeChecker = () => ({
+export const releaseAfterWork: MakeChecker = () => ({
   on(event, facts, report) {
     if (event.kind === "gaveUp") {
       const grant = facts.grant(event.resource, event.token);
-      if (grant !== undefined && grant.work > 0) report("S6", early(grant));
+      if (grant !== undefined && grant.work > 0) report("S6", describeEarlyRelease(grant));
     }
     if (event.kind === "endedSession") {
       for (const grant of facts.all()) {
-        const isOfIt = grant.session === event.session && grant.freedAs === undefined;
-        if (isOfIt && grant.work > 0 && grant.lostAt === undefined)
-          report("S6", `${early(grant)}, by the end of its session`);
+        const endsWithIt = grant.session === event.session && grant.freedAs === undefined;
+        if (endsWithIt && grant.work > 0 && grant.lostAt === undefined)
+          report("S6", `${describeEarlyRelease(grant)}, by the end of its session`);
       }
     }
     if (event.kind === "releasedAs" && event.result === "released") {
       const grant = facts.grant(event.resource, event.token);
       if (grant !== undefined && facts.isHeldAtStore(grant, event.at))
-        report("S5", `${event.resource}: ${event.token} is said to be released and still held`);
+        report("S5", `${event.resource}: ${event.token} is reported as released but still held`);
     }
   },
 });
 
 /**
- * Whoever leads obeys its `stopping` signal after its longest step. In the faults a step can take as long as its program is
- * stopped; a reign that was lost so long before the evening, all of it in the calm, is over by then.
+ * A leader obeys its stop signal after its current step. During the faults, a step may take as long
+ * as its program is stopped. So a term that was lost must have ended by shutdown, if at least one
+ * longest step of the calm phase has passed since the loss.
  */
-export function lostReignsEnd(resource: string, longestStepMs: number): MakeChecker {
+export function lostTermsEnd(resource: string, longestStepMs: number): MakeChecker {
   return ({ faultyMs, isBeyondBounds }) => ({
     on(event, facts, report) {
       if (event.kind !== "evening") return;
-      // A step that began while a clock went at half its speed takes twice as long.
+      // A step that began while the clock ran at half speed takes twice as long.
       const limitMs = isBeyondBounds ? 2 * longestStepMs : longestStepMs;
       for (const { resource: led, work, lostAt = event.at, holder, token } of facts.all()) {
         const calmMs = event.at - Math.max(lostAt, faultyMs);
         if (led === resource && work > 0 && calmMs > limitMs)
-          report("S6", `${holder} leads on with ${token}, ${shown(calmMs)} after its loss`);
+          report("S6", `${holder} still leads with ${token}, ${formatMs(calmMs)} after its loss`);
       }
     },
   });
 }
 
-function early(grant: Grant): string {
-  return `${grant.resource}: token ${grant.token} was given up with work in flight`;
+function describeEarlyRelease(grant: Grant): string {
+  return `${grant.resource}: token ${grant.token} was released with work in flight`;
 }
 
-function nameOf(event: Traced & { readonly resource: string; readonly token: bigint }): string {
-  const what = event.kind === "acted" ? "acted" : "began work";
-  return `${event.who} ${what} on ${event.resource} with ${event.token}`;
+function describeActor(
+  event: TraceEvent & { readonly resource: string; readonly token: bigint },
+): string {
+  const verb = event.kind === "acted" ? "acted" : "began work";
+  return `${event.who} ${verb} on ${event.resource} with ${event.token}`;
 }
 
-function shown(ms: number): string {
+function formatMs(ms: number): string {
   return `${ms.toFixed(2)} ms`;
 }

@@ -1,17 +1,18 @@
-// Scheduled runs: one run of a fire as long as the machines' clocks differ by less than half of the window, fires in order, and
-// none left out once the world is calm.
+// Checks scheduled jobs (`tenure.once`). Each scheduled time, called a fire, runs at most once as
+// long as the clocks of the machines differ by less than half of the window. Fires run in order,
+// and in the calm phase every fire runs.
 
-import { type Plan, settledMs } from "../faults/plan.ts";
+import { type Plan, settlingMs } from "../faults/plan.ts";
 import { WINDOW_MS } from "../workloads/once.ts";
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 import type { MakeChecker } from "./checker.ts";
 
-/** The store's clock counts the window, and it may be a thousandth off. */
+/** The store measures the window by its own clock, which may be slightly off. */
 const BOUND_MS = WINDOW_MS / 2 - WINDOW_MS / 100;
 
-type Fire = Extract<Traced, { kind: "fire" }>;
+type Fire = Extract<TraceEvent, { kind: "fire" }>;
 
-export const oneRunAFire: MakeChecker = () => {
+export const oneRunPerFire: MakeChecker = () => {
   const runs: { readonly fire: number; readonly who: string; readonly offMs: number }[] = [];
   const called = new Map<string, number>();
   return {
@@ -22,28 +23,32 @@ export const oneRunAFire: MakeChecker = () => {
       if (event.step === "called") called.set(who, offMs);
       if (event.step !== "began") return;
       for (const run of runs) {
-        // Only a clock so far ahead of this one's can have had its claim forgotten before the fire is late here.
+        // A claim may expire before the fire is late for this program only if the other program's
+        // clock is ahead by half of the window.
         if (run.fire < fire || run.offMs - offMs >= BOUND_MS) continue;
-        const what = run.fire === fire ? "once more than" : "behind a later one of";
-        report("once", `${who} runs fire ${fire} ${what} ${run.who}`);
+        const what = run.fire === fire ? "which already ran" : "after a later one ran";
+        report("once", `${who} runs fire ${fire}, ${what} on ${run.who}`);
       }
-      // The clock may have been set between the call and the run; the claim was made in between.
+      // The claim is made between the call and the run, and the clock may be set in between.
       runs.push({ fire, who, offMs: Math.max(offMs, called.get(who) ?? offMs) });
     },
   };
 };
 
-/** What died in the faults holds the key until then; whoever calls later gets it while it waits. */
-export function firesFrom(plan: Plan): number {
-  return plan.faultyMs + settledMs(plan) + 1_000;
+/**
+ * From when on every fire must run: a program that crashed during the faults may hold the key until
+ * then.
+ */
+export function fireCheckStart(plan: Plan): number {
+  return plan.faultyMs + settlingMs(plan) + 1_000;
 }
 
-/** Who is told to stop may leave a fire to nobody. */
+/** A program that is asked to stop may skip its last fire. */
 const LAST_MS = 800;
 
 export const everyFireRuns: MakeChecker = (plan) => {
   const waiting: Fire[] = [];
-  const [from, until] = [firesFrom(plan), plan.faultyMs + plan.calmMs - LAST_MS];
+  const [from, until] = [fireCheckStart(plan), plan.faultyMs + plan.calmMs - LAST_MS];
   let latest = Number.NEGATIVE_INFINITY;
   return {
     on(event) {
@@ -54,7 +59,7 @@ export const everyFireRuns: MakeChecker = (plan) => {
     end(_facts, report) {
       for (const { who, fire } of waiting)
         if (fire > latest)
-          report("once", `${who} called fire ${fire} in the calm, and nobody ran it`);
+          report("once", `${who} called fire ${fire} in the calm phase, and no program ran it`);
     },
   };
 };

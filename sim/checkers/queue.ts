@@ -1,105 +1,135 @@
-// A free resource goes to whoever waited longest, and soon: first come, first served within the head start (at any time of the
-// day), in the calm after a release within two round trips (L2), and after an expiry within the lag that the store states (L1).
+// Checks waiting. At any time, a free resource goes to the waiter that has waited longest, at least
+// during the head start (FIFO). In the calm phase, a waiter gets a released resource within two
+// round trips (L2), and an expired one within the lag that the store states (L1).
 
 import { HEAD_START_MS } from "../../src/stores/contract.ts";
 import { renewEveryMs } from "../faults/plan.ts";
 import { CALM_MAX_MS } from "../world/network.ts";
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 import type { Checker, MakeChecker, Report } from "./checker.ts";
 import type { Facts, Grant } from "./facts.ts";
 import { type Waiter, Waiters } from "./waiters.ts";
 
-/** Clocks are up to five in a hundred off, on stores where those behind keep away by their own clock. */
-const CLOCKS = 0.06;
-/** In the calm: the wake-up, the request behind it, and as much again where the store is asked why. */
+/**
+ * Clocks are off by up to 5 %, and on some stores later waiters measure the head start by their own
+ * clock.
+ */
+const CLOCK_ERROR = 0.06;
+/**
+ * In the calm phase: the wake-up and the grant request, and another round trip if the store has to
+ * read first.
+ */
 const TWO_ROUND_TRIPS_MS = 4 * CALM_MAX_MS;
-/** The kept time of a session goes through two rates and back. */
+/** Expiry times are converted between two clock rates. */
 const ROUNDING = 1.002;
-/** On stores that count in whole milliseconds, from one to the next. */
+/** Some stores count in whole milliseconds. */
 const WHOLE_MS = 2;
 
-/** ZooKeeper is not judged yet but for the order: there are days on which it does not keep to the rest (docs/simulator.md). */
-const PROMPT: ReadonlySet<string> = new Set(["memory", "sqlite", "etcd", "redis", "postgres"]);
 /**
- * Where a waiter listens by itself, so long it takes at most until the server knows of it: on Redis a message; on etcd a look, and
- * then a message. It looks once more behind that, which is one of the two round trips.
+ * Stores that are checked for prompt grants. ZooKeeper is not, because it is late in a few runs
+ * (docs/simulator.md).
  */
-const BEGIN_MS: ReadonlyMap<string, number> = new Map([
+const PROMPT_STORES: ReadonlySet<string> = new Set([
+  "memory",
+  "sqlite",
+  "etcd",
+  "redis",
+  "postgres",
+]);
+/**
+ * How long it takes until the server has registered a waiter's subscription: one message on Redis;
+ * a read and one message on etcd. The waiter then checks once more, which is one of the two round
+ * trips.
+ */
+const SUBSCRIBE_MS: ReadonlyMap<string, number> = new Map([
   ["redis", CALM_MAX_MS],
   ["etcd", 3 * CALM_MAX_MS],
 ]);
-/** Where only so many of a queue are told of a change: were all of them stuck, the next would look by the clock. */
-const TOLD: ReadonlyMap<string, number> = new Map([["redis", 3]]);
-/** Where so many look out for the end of the holder's session; who came behind as many hears of it with its next renewal. */
-const LOOK_OUT: ReadonlyMap<string, number> = new Map([["postgres", 2]]);
+/**
+ * How many waiters at the head of the queue are notified of a change. If all of them are stuck, the
+ * next one polls.
+ */
+const NOTIFIED_WAITERS: ReadonlyMap<string, number> = new Map([["redis", 3]]);
+/**
+ * How many waiters watch for the expiry of the holder. A later waiter learns of it with its next
+ * renewal.
+ */
+const EXPIRY_WATCHERS: ReadonlyMap<string, number> = new Map([["postgres", 2]]);
 
 export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds }) =>
-  following((event, waiters, facts, report) => {
-    // There the clock of those behind may be half as fast again.
+  withWaiters((event, waiters, facts, report) => {
+    // Beyond the bounds, the clocks of later waiters may run too fast.
     if (isBeyondBounds) return;
-    if (event.kind === "storePassedOver") passedOver(event, waiters, facts, report);
+    if (event.kind === "storePassedOver") checkSkippedWaiter(event, waiters, facts, report);
     if (event.kind !== "storeGranted") return;
     const { resource, attempt, at, token } = event;
     const before = facts.newest(resource);
     const taker = waiters.get(resource, attempt);
     if (before === undefined || before.token === token || taker === undefined) return;
     const freeMs = at - waiters.headStartSince(before, facts);
-    if (freeMs >= (1 - CLOCKS) * HEAD_START_MS) return;
-    for (const waiter of waiters.of(resource))
-      if (waiter.queuedAt < taker.askedAt && waits(waiter, facts, at))
+    if (freeMs >= (1 - CLOCK_ERROR) * HEAD_START_MS) return;
+    for (const waiter of waiters.waitersFor(resource))
+      if (waiter.queuedAt < taker.askedAt && isWaiting(waiter, facts, at))
         report(
           "FIFO",
-          `${resource}: ${token} went to ${taker.who}, though ${waiter.who} had waited longer`,
+          `${resource}: ${token} went to ${taker.who}, although ${waiter.who} had waited longer`,
         );
   });
 
-/** Where places are taken away, each that comes to be the first has its head start. */
-function passedOver(event: PassedOver, waiters: Waiters, facts: Facts, report: Report): void {
+/** On stores that skip a stuck waiter, each waiter has its head start from when it is first. */
+function checkSkippedWaiter(
+  event: PassedOver,
+  waiters: Waiters,
+  facts: Facts,
+  report: Report,
+): void {
   const { resource, attempt, at, isRevocation } = event;
   const before = facts.newest(resource);
   const waiter = waiters.get(resource, attempt);
   if (before === undefined || waiter === undefined || isRevocation) return;
-  const firstSince = Math.max(waiters.freeSince(before, facts), waiters.lastPassedAt(resource));
-  if (at - firstSince < (1 - CLOCKS) * HEAD_START_MS)
-    report("FIFO", `${resource}: ${waiter.who} lost its place before its head start was over`);
+  const firstSince = Math.max(waiters.freeSince(before, facts), waiters.lastSkippedAt(resource));
+  if (at - firstSince < (1 - CLOCK_ERROR) * HEAD_START_MS)
+    report("FIFO", `${resource}: ${waiter.who} was skipped before its head start was over`);
 }
 
 export const promptGrants: MakeChecker = (plan) => {
-  const told = TOLD.get(plan.store) ?? Number.POSITIVE_INFINITY;
-  const lookOut = LOOK_OUT.get(plan.store) ?? Number.POSITIVE_INFINITY;
-  const beginMs = BEGIN_MS.get(plan.store) ?? 0;
+  const notified = NOTIFIED_WAITERS.get(plan.store) ?? Number.POSITIVE_INFINITY;
+  const expiryWatchers = EXPIRY_WATCHERS.get(plan.store) ?? Number.POSITIVE_INFINITY;
+  const subscribeMs = SUBSCRIBE_MS.get(plan.store) ?? 0;
   let lagMs = 0;
-  const judge = (at: number, grant: Grant, { waiters, facts, report }: Known): void => {
+  const check = (at: number, grant: Grant, { waiters, facts, report }: State): void => {
     const { resource } = grant;
     const freeSince = waiters.freeSince(grant, facts);
-    // Who has run out keeps its place in the queue for as long as the store's lag.
-    const all = [...waiters.of(resource)].filter(
+    // A waiter whose session expired stays in the queue for as long as the store's lag.
+    const all = [...waiters.waitersFor(resource)].filter(
       ({ session }) => facts.session(session).until + lagMs > freeSince,
     );
-    // Whose wait began in the faults may have lost its wake-up.
+    // A waiter that began to wait during the faults may have lost its wake-up.
     const waiting = all.filter(
       (waiter) =>
-        waiter.askedAt > plan.faultyMs && waiter.queuedAt < freeSince && waits(waiter, facts, at),
+        waiter.askedAt > plan.faultyMs &&
+        waiter.queuedAt < freeSince &&
+        isWaiting(waiter, facts, at),
     );
     const hasExpired = grant.freedAs === undefined;
-    const heardAt = (waiter: Waiter): number =>
+    const notifiedAt = (waiter: Waiter): number =>
       Math.max(
-        freeSince + waiters.unheardMs(waiter.who, freeSince),
-        waiters.hearsFrom(waiter, beginMs),
+        freeSince + waiters.missedNotificationMs(waiter.who, freeSince),
+        waiters.notifiedFrom(waiter, subscribeMs),
       );
     for (const waiter of waiting) {
-      // Of those whose requests crossed nobody knows who is first.
+      // If two requests crossed, either waiter may be first in the queue.
       const ahead = all.filter((other) => other !== waiter && other.askedAt <= waiter.queuedAt);
-      if (ahead.length >= told) continue;
-      const since = heardAt(waiter);
+      if (ahead.length >= notified) continue;
+      const since = notifiedAt(waiter);
       const isReady = (other: Waiter): boolean =>
-        waiting.includes(other) && heardAt(other) <= since;
+        waiting.includes(other) && notifiedAt(other) <= since;
       const limitMs =
         TWO_ROUND_TRIPS_MS +
-        (ahead.every(isReady) ? 0 : (1 + CLOCKS) * HEAD_START_MS) +
+        (ahead.every(isReady) ? 0 : (1 + CLOCK_ERROR) * HEAD_START_MS) +
         (hasExpired ? lagMs + plan.clockErrorMs : 0) +
-        (hasExpired && waiters.whenItCame(waiter, resource, facts) >= lookOut
-          ? (1 + CLOCKS) * renewEveryMs(plan)
+        (hasExpired && waiters.countAheadAtArrival(waiter, resource, facts) >= expiryWatchers
+          ? (1 + CLOCK_ERROR) * renewEveryMs(plan)
           : 0);
       const lateMs = at - since - limitMs;
       if (lateMs <= 0) continue;
@@ -108,61 +138,62 @@ export const promptGrants: MakeChecker = (plan) => {
       return;
     }
   };
-  let isEvening = false;
-  return following((event, waiters, facts, report) => {
+  let isShutdown = false;
+  return withWaiters((event, waiters, facts, report) => {
     if (event.kind === "opened") lagMs = event.expiryLagMs;
-    if (plan.isBeyondBounds || isEvening || !PROMPT.has(plan.store)) return;
-    const known = { waiters, facts, report };
+    if (plan.isBeyondBounds || isShutdown || !PROMPT_STORES.has(plan.store)) return;
+    const state = { waiters, facts, report };
     if (event.kind === "storeGranted") {
       const before = facts.newest(event.resource);
-      if (before !== undefined && before.token !== event.token) judge(event.at, before, known);
+      if (before !== undefined && before.token !== event.token) check(event.at, before, state);
     }
     if (event.kind !== "evening") return;
-    isEvening = true;
+    isShutdown = true;
     for (const resource of waiters.resources()) {
       const newest = facts.newest(resource);
       if (newest !== undefined && !facts.isHeldAtStore(newest, event.at))
-        judge(event.at, newest, known);
+        check(event.at, newest, state);
     }
   });
 };
 
-/** No session is kept for longer than its ttl and what the store's own steps add to it. */
-export const keptForItsTtl: MakeChecker = ({ ttlMs, storeLagMs, isBeyondBounds }) => ({
+/** The store keeps a session for at most its ttl and the store's lag. */
+export const sessionsExpire: MakeChecker = ({ ttlMs, storeLagMs, isBeyondBounds }) => ({
   on(event, facts, report) {
     if (event.kind !== "storeKept" || isBeyondBounds) return;
     const keptMs = event.until - event.at;
-    // What once() leaves behind is kept for its own time.
+    // Sessions that are never renewed are the markers of once(), which have a ttl of their own.
     if (!facts.session(event.session).isRenewed) return;
     if (keptMs > ROUNDING * (ttlMs + storeLagMs) + WHOLE_MS)
       report(
         "L1",
-        `the store keeps a session for ${keptMs.toFixed(0)} ms, by a ttl of ${ttlMs} ms`,
+        `the store keeps a session for ${keptMs.toFixed(0)} ms with a ttl of ${ttlMs} ms`,
       );
   },
 });
 
-type PassedOver = Extract<Traced, { kind: "storePassedOver" }>;
+type PassedOver = Extract<TraceEvent, { kind: "storePassedOver" }>;
 
-interface Known {
+interface State {
   readonly waiters: Waiters;
   readonly facts: Facts;
   readonly report: Report;
 }
 
-function following(
-  judge: (event: Traced, waiters: Waiters, facts: Facts, report: Report) => void,
+/** Creates a checker that also sees the waiters, as they were before each event. */
+function withWaiters(
+  check: (event: TraceEvent, waiters: Waiters, facts: Facts, report: Report) => void,
 ): Checker {
   const waiters = new Waiters();
   return {
     on(event, facts, report) {
-      judge(event, waiters, facts, report);
-      waiters.learn(event);
+      check(event, waiters, facts, report);
+      waiters.apply(event);
     },
   };
 }
 
-/** Somebody is there to take the resource, and the store knows of it. */
-function waits({ hasLeft, session }: Waiter, facts: Facts, at: number): boolean {
+/** Whether the waiter can still take the resource: it has not left, and its session is alive. */
+function isWaiting({ hasLeft, session }: Waiter, facts: Facts, at: number): boolean {
   return !hasLeft && facts.session(session).until > at;
 }

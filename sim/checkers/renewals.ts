@@ -1,19 +1,21 @@
-// One lost renewal loses nothing (L3), at any time of the day. What a session may count on follows from the numbers: it is
-// confirmed for sentAt + grantedTtl - margin, and before a round trip is missing from that, two more renewals were sent
-// (2 * renewEvery + roundTrip <= ttl - margin). So nothing runs out before that end, nor with fewer than two renewals lost.
-// And where none fails, none is sent before an interval is over, except once after the wall clock was set forward. An answer to
-// a renewal that was sent before that does not count.
+// Checks renewals. A single lost renewal never loses a lease (L3, in all phases). A confirmed
+// renewal is valid until sentAt + grantedTtl - margin, and two more renewals are sent at least a
+// round trip before that (2 * renewEvery + roundTrip <= ttl - margin). So no lease expires before
+// that end, or with fewer than two renewals lost.
+//
+// As long as no renewal fails, the next one is not sent before the interval has passed, except once
+// after the wall clock was set forward. A renewal sent before the step does not confirm anything.
 
 import { type Plan, renewEveryMs } from "../faults/plan.ts";
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 import type { MakeChecker } from "./checker.ts";
 
-/** Timers are never early, by a thousandth of a millisecond; a ttl divided by three is not exact. */
+/** Timers are late by a thousandth of a millisecond, and a third of the ttl is not exact. */
 const ROUNDING_MS = 0.1;
 const LOST_MIN = 2;
 const NEVER = Number.NEGATIVE_INFINITY;
 
-/** What the newest confirmed renewal of a session, or its opening, gave it; by the holder's clock. */
+/** The newest confirmed renewal of a session, or its opening, by the holder's clock. */
 interface Confirmed {
   readonly sentAt: number;
   readonly sentAtTrue: number;
@@ -22,9 +24,9 @@ interface Confirmed {
 
 interface Renewals {
   confirmed: Confirmed;
-  /** When the others were sent. */
+  /** When later renewals were sent. */
   sent: number[];
-  /** One that was sent behind it failed. */
+  /** A later renewal failed. */
   hasFailed: boolean;
   isGone: boolean;
 }
@@ -35,44 +37,45 @@ export const renewals: MakeChecker = (plan) => {
   return {
     on(event, facts, report) {
       if (event.kind === "opened") {
-        const confirmed = confirmedBy(plan, event);
+        const confirmed = toConfirmed(plan, event);
         sessions.set(event.session, { confirmed, sent: [], hasFailed: false, isGone: false });
       }
       if (event.kind === "asked" && event.what === "renew") {
         const session = sessions.get(event.session);
         session?.sent.push(event.now);
-        const earlyMs = isQuiet(session, event)
+        const earlyMs = hasNoReasonToHurry(session, event)
           ? session.confirmed.sentAt + everyMs - event.now
           : 0;
         if (earlyMs > ROUNDING_MS)
           report("requests", `${event.who} renewed ${earlyMs.toFixed(2)} ms before it was due`);
       }
-      if (event.kind === "renewed") answered(plan, sessions.get(event.session), event);
+      if (event.kind === "renewed") applyAnswer(plan, sessions.get(event.session), event);
       if (event.kind === "toldGone") {
         const known = sessions.get(event.session);
         if (known !== undefined) known.isGone = true;
       }
       if (event.kind !== "over" || event.reason !== "expired") return;
       const name = facts.grant(event.resource, event.token)?.session ?? "";
-      const why = whyTooEarly(plan, sessions.get(name), event);
+      const why = explainEarlyLoss(plan, sessions.get(name), event);
       if (why !== undefined) report("L3", `${event.who} lost ${event.resource} ${why}`);
     },
   };
 };
 
-function isQuiet(
+/** Whether no renewal failed and the wall clock was not set since the last confirmation. */
+function hasNoReasonToHurry(
   session: Renewals | undefined,
-  { wallSteppedAt = NEVER }: Extract<Traced, { kind: "asked" }>,
+  { wallSteppedAt = NEVER }: Extract<TraceEvent, { kind: "asked" }>,
 ): session is Renewals {
   if (session === undefined || session.hasFailed) return false;
   return wallSteppedAt < session.confirmed.sentAtTrue;
 }
 
-/** Undefined: it had to end. */
-function whyTooEarly(
+/** Returns undefined if the lease had to end. */
+function explainEarlyLoss(
   { roundTripMs }: Plan,
   session: Renewals | undefined,
-  { now, jumpedAt, steadySince }: Extract<Traced, { kind: "over" }>,
+  { now, jumpedAt, steadySince }: Extract<TraceEvent, { kind: "over" }>,
 ): string | undefined {
   if (session === undefined || session.isGone) return undefined;
   const { safeUntil, sentAtTrue } = session.confirmed;
@@ -80,35 +83,36 @@ function whyTooEarly(
   const earlyMs = safeUntil - now;
   if (earlyMs > ROUNDING_MS)
     return `${earlyMs.toFixed(2)} ms before the end of its newest confirmed renewal`;
-  // Who was stopped may have missed any of its renewals.
+  // A program that was stopped may have missed any of its renewals.
   if (steadySince > sentAtTrue) return undefined;
   const lost = session.sent.filter((sentAt) => sentAt <= safeUntil - roundTripMs + ROUNDING_MS);
   return lost.length < LOST_MIN ? `when ${lost.length} of its renewals were lost` : undefined;
 }
 
-function answered(
+function applyAnswer(
   plan: Plan,
   session: Renewals | undefined,
-  event: Extract<Traced, { kind: "renewed" }>,
+  event: Extract<TraceEvent, { kind: "renewed" }>,
 ): void {
   if (session === undefined) return;
   const { outcome, now, sentAt } = event;
   if (outcome === "gone") session.isGone = true;
   const { confirmed } = session;
-  // One that took longer counts as failed, or just not: for the holder to say.
+  // A slower answer may or may not count at the holder, so we do not count it, which is the lenient
+  // reading.
   const isInTime = now - sentAt <= plan.roundTripMs && now < confirmed.safeUntil;
   if (outcome !== "renewed" || !isInTime) {
     if (sentAt >= confirmed.sentAt) session.hasFailed = true;
     return;
   }
   if (sentAt <= confirmed.sentAt || event.sentAtTrue <= (event.wallSteppedAt ?? NEVER)) return;
-  session.confirmed = confirmedBy(plan, event);
+  session.confirmed = toConfirmed(plan, event);
   session.hasFailed = false;
   session.sent = session.sent.filter((other) => other > sentAt);
 }
 
-/** The deadline once more, from what the store granted. */
-function confirmedBy(
+/** Computes the deadline independently of the holder, from the ttl that the store granted. */
+function toConfirmed(
   { ttlMs: askedMs, clockErrorMs, roundTripMs }: Plan,
   {
     sentAt,

@@ -1,5 +1,5 @@
-// What reached the resources: behind a guard nothing stale is admitted, and nothing else is refused; a lease that was to advance
-// the guard is handed out when the guard is advanced, and not before (S2).
+// Checks the guards (S2). A guard rejects stale writes and admits all others. acquire({ guards })
+// returns a lease only after its guard has advanced to the token.
 
 import type { MakeChecker } from "./checker.ts";
 
@@ -8,14 +8,14 @@ export const guardedWrites: MakeChecker = () => ({
     if (event.kind !== "wrote" || !event.guarded) return;
     const { resource, token, outcome, stale } = event;
     if (outcome === "admitted" && stale)
-      report("S2", `${resource}: the guard admitted ${token} behind a higher token`);
+      report("S2", `${resource}: the guard admitted ${token} after a higher token`);
     if (outcome === "refused" && !stale)
-      report("S2", `${resource}: the guard refused ${token} for no reason`);
+      report("S2", `${resource}: the guard rejected ${token}, which is not stale`);
   },
 });
 
-/** acquire({ guards }): from the moment on that somebody has the lease, the one before is refused. */
-export const guardsAreAdvanced: MakeChecker = () => {
+/** Once a holder has the lease, the guard must reject its predecessor. */
+export const guardsAdvanceFirst: MakeChecker = () => {
   const advanced = new Set<string>();
   return {
     on(event, _facts, report) {

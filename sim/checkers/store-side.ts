@@ -1,11 +1,11 @@
-// What the store did: tokens rise (S1), one holder by its own clock (S4), and nothing is freed that its holder did not give up
-// (S5).
+// Checks the store. Tokens rise (S1). By the store's own clock, a resource has at most one holder
+// (S4). A grant ends only by a request of its holder, a revocation or expiry (S5).
 
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 import type { MakeChecker, Report } from "./checker.ts";
 import type { Facts, Grant } from "./facts.ts";
 
-/** True instants go through two rates and back. */
+/** True instants are converted between two clock rates. */
 const ROUNDING_MS = 0.01;
 
 export const risingTokens: MakeChecker = () => ({
@@ -15,7 +15,7 @@ export const risingTokens: MakeChecker = () => ({
     if (newest === undefined || event.token > newest.token) return;
     const isRepeated = event.token === newest.token && event.session === newest.session;
     if (!isRepeated)
-      report("S1", `${event.resource}: token ${event.token} granted behind ${newest.token}`);
+      report("S1", `${event.resource}: token ${event.token} granted after ${newest.token}`);
   },
 });
 
@@ -23,7 +23,8 @@ export const oneHolder: MakeChecker = (plan) => ({
   on(event, facts, report) {
     if (event.kind !== "storeGranted") return;
     const { resource, token, session, at } = event;
-    // A store that removes expired sessions in rounds may still find one; its holder has stopped long before.
+    // A store that expires sessions in intervals may still grant to an expired one. This is
+    // harmless: its holder has stopped long before.
     if (plan.storeLagMs === 0 && facts.session(session).until < at - ROUNDING_MS)
       report("S4", `${resource}: token ${token} granted to a session that had expired`);
     const before = facts.newest(resource);
@@ -34,22 +35,23 @@ export const oneHolder: MakeChecker = (plan) => ({
 });
 
 /**
- * Once its holder has had the lease, an attempt is never granted again: that would be a copy that came late, and nobody
- * would know of it. Before, it may be: the holder is still asking, and a third party ended what it never heard of.
+ * An attempt is never granted again after its holder has had the lease. Such a grant would come
+ * from a delayed copy of the request, and no program would know of it. An attempt may be granted
+ * again before that: the holder still retries it after the first grant was revoked.
  */
-export const oneGrantAnAttempt: MakeChecker = ({ store }) => {
+export const oneGrantPerAttempt: MakeChecker = ({ store }) => {
   const tokens = new Map<string, bigint>();
-  const unheard = NEWEST_ONLY.has(store) ? new Unheard() : undefined;
+  const unacknowledged = NEWEST_ONLY.has(store) ? new UnacknowledgedGrants() : undefined;
   return {
     on(event, facts, report) {
-      unheard?.on(event, facts, report);
+      unacknowledged?.on(event, facts, report);
       if (event.kind !== "storeGranted") return;
       const name = `${event.resource} ${event.attempt}`;
       const before = tokens.get(name);
       tokens.set(name, event.token);
       if (before === undefined || before === event.token) return;
       if (facts.grant(event.resource, before)?.holder === undefined) return;
-      if (unheard !== undefined) unheard.add(event);
+      if (unacknowledged !== undefined) unacknowledged.add(event);
       else
         report(
           "S5",
@@ -60,22 +62,26 @@ export const oneGrantAnAttempt: MakeChecker = ({ store }) => {
 };
 
 /**
- * Stores that know the newest attempt of a resource and no older one: there the renewals give a late copy back (ADR 003). SQLite
- * knows no more, but between a program and its own disk no copy comes late.
+ * Stores that remember only the newest attempt of a resource. They may grant a delayed copy, and
+ * the session's renewals release it again (ADR 003). SQLite also remembers only the newest, but has
+ * no network that could delay a copy.
  */
 const NEWEST_ONLY: ReadonlySet<string> = new Set(["postgres", "redis"]);
-/** The one that is under way when the copy arrives names nothing yet; the next does, and may be answered late. */
+/**
+ * The renewal under way when the copy arrives cannot name the grant. The next one does, and its
+ * answer may be late.
+ */
 const RENEWALS_MAX = 3;
 
-/** Grants that nobody knows of. */
-class Unheard {
+/** Checks that grants of delayed copies, which no program knows of, are released by renewals. */
+class UnacknowledgedGrants {
   readonly #grants = new Map<string, { readonly granted: Granted; renewals: number }>();
 
   add(granted: Granted): void {
     this.#grants.set(granted.resource, { granted, renewals: 0 });
   }
 
-  on(event: Traced, facts: Facts, report: Report): void {
+  on(event: TraceEvent, facts: Facts, report: Report): void {
     if (event.kind === "storeFreed" || event.kind === "storeGranted")
       this.#grants.delete(event.resource);
     if (event.kind !== "storeKept" || this.#grants.size === 0) return;
@@ -86,12 +92,12 @@ class Unheard {
       const grant = facts.grant(resource, granted.token);
       if (entry.renewals <= RENEWALS_MAX || grant?.holder !== undefined) continue;
       this.#grants.delete(resource);
-      report("S5", `${resource}: nobody knows of ${granted.token}, and no renewal gives it back`);
+      report("S5", `${resource}: no program knows of ${granted.token}, and no renewal releases it`);
     }
   }
 }
 
-type Granted = Extract<Traced, { kind: "storeGranted" }>;
+type Granted = Extract<TraceEvent, { kind: "storeGranted" }>;
 
 export const conditionalEndings: MakeChecker = () => ({
   on(event, facts, report) {
@@ -99,15 +105,19 @@ export const conditionalEndings: MakeChecker = () => ({
     const { resource, token, how } = event;
     const grant = facts.grant(resource, token);
     if (grant === undefined) return;
-    const why = {
-      // A failover may undo a revocation, and then its holder, who was told, gives it back.
-      released: grant.isGivenUp || grant.freedAs === "revoked",
-      withdrawn: grant.isGivenUp || !isInUse(grant),
+    const isAllowed = {
+      // A failover may undo a revocation. The holder knows of the revocation and releases the
+      // lease.
+      released: grant.isReleaseSent || grant.freedAs === "revoked",
+      withdrawn: grant.isReleaseSent || !isInUse(grant),
       sessionEnded: facts.session(grant.session).isEnded,
       revoked: true,
     }[how];
-    if (!why)
-      report("S5", `${resource}: token ${token} was freed (${how}), which its holder never asked`);
+    if (!isAllowed)
+      report(
+        "S5",
+        `${resource}: token ${token} was freed (${how}) without a request of its holder`,
+      );
   },
 });
 

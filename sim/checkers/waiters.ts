@@ -1,110 +1,121 @@
-// Who waits for what, as far as it is certain: a place in the queue is when the store's answer has come that says so, and it is
-// before those whose first request was sent later.
+// Tracks the queue of each resource as far as it is certain. A waiter is in the queue once the
+// store has confirmed it, and it is ahead of every waiter that sent its first request after that.
 
-import type { Traced } from "../world/trace.ts";
+import type { TraceEvent } from "../world/trace.ts";
 import type { Facts, Grant } from "./facts.ts";
 
 export interface Waiter {
   readonly who: string;
   readonly session: string;
   readonly attempt: string;
-  /** When its first request left; true instants, as the one when it was told that it is in the queue. */
+  /** The true instant at which it sent its first request. */
   readonly askedAt: number;
+  /** The true instant at which the store confirmed that it is in the queue. */
   queuedAt: number;
-  /** When its place was last taken away from it: what was asked before says nothing of where it stands now. */
-  passedAt: number;
-  /** Its requests that nobody has answered yet: each may still come, also when it was granted, and take a place in the queue. */
-  underWay: number;
-  /** It has gone, or its program: it may still have its place at the store, but nobody is there to take the resource. */
+  /**
+   * When it was last skipped. Answers to earlier requests say nothing about its current position.
+   */
+  skippedAt: number;
+  /** Its unanswered requests. Each may still arrive and enter the queue, even after a grant. */
+  pendingRequests: number;
+  /**
+   * It withdrew, or its session or program ended. It may still be in the store's queue, but will
+   * not take the resource.
+   */
   hasLeft: boolean;
 }
 
 export class Waiters {
-  readonly #of = new Map<string, Map<string, Waiter>>();
+  /** By resource, then by attempt. */
+  readonly #waiters = new Map<string, Map<string, Waiter>>();
   readonly #freed = new Map<string, Freed>();
+  /** By session. */
   readonly #expired = new Map<string, number>();
-  readonly #unheard = new Map<string, Unheard>();
+  readonly #lostNotifications = new Map<string, ReportLost>();
   /** By attempt. */
   readonly #firstAskedAt = new Map<string, number>();
   /** By program. */
   readonly #listensFrom = new Map<string, number>();
 
-  of(resource: string): Iterable<Waiter> {
-    return this.#of.get(resource)?.values() ?? [];
+  waitersFor(resource: string): Iterable<Waiter> {
+    return this.#waiters.get(resource)?.values() ?? [];
   }
 
   resources(): Iterable<string> {
-    return this.#of.keys();
+    return this.#waiters.keys();
   }
 
-  /** When one was last passed over. */
-  lastPassedAt(resource: string): number {
-    return Math.max(...[...this.of(resource)].map(({ passedAt }) => passedAt));
+  /** When a waiter for the resource was last skipped. */
+  lastSkippedAt(resource: string): number {
+    return Math.max(...[...this.waitersFor(resource)].map(({ skippedAt }) => skippedAt));
   }
 
   get(resource: string, attempt: string): Waiter | undefined {
-    return this.#of.get(resource)?.get(attempt);
+    return this.#waiters.get(resource)?.get(attempt);
   }
 
-  /** Since when the resource is free that the grant was of; a true instant. */
+  /** The true instant at which the grant ended. */
   freeSince(grant: Grant, facts: Facts): number {
     const { session } = grant;
-    const freedAt = this.#freed.get(nameOf(grant))?.at;
+    const freedAt = this.#freed.get(toKey(grant))?.at;
     return freedAt ?? this.#expired.get(session) ?? facts.session(session).until;
   }
 
-  /** When the first in line began to have its head start: it may have been before anybody could see it. */
+  /**
+   * When the head start of the first waiter began. This may be before the waiter could see the
+   * change.
+   */
   headStartSince(grant: Grant, facts: Facts): number {
-    return this.#freed.get(nameOf(grant))?.readAt ?? this.freeSince(grant, facts);
+    return this.#freed.get(toKey(grant))?.readAt ?? this.freeSince(grant, facts);
   }
 
-  /** How much later the program may notice what happened then: 0 where it was told. */
-  unheardMs(who: string, then: number): number {
-    return this.#unheard.get(`${who} ${then}`)?.looksWithinMs ?? 0;
+  /** How long the program may take to notice a change at this instant; 0 if it was notified. */
+  missedNotificationMs(who: string, changedAt: number): number {
+    return this.#lostNotifications.get(`${who} ${changedAt}`)?.pollsWithinMs ?? 0;
   }
 
   /**
-   * From when on this waiter hears of every change, a true instant: when it has begun to listen, behind its place in the queue and
-   * behind the last trouble of the connection that it listens on.
+   * The true instant from which this waiter is notified of every change: it has entered the queue,
+   * its notification connection works, and its subscription is registered.
    */
-  hearsFrom({ who, queuedAt }: Waiter, beginMs: number): number {
+  notifiedFrom({ who, queuedAt }: Waiter, subscribeMs: number): number {
     const from = this.#listensFrom.get(who) ?? queuedAt;
-    return Math.max(queuedAt, from) + beginMs;
+    return Math.max(queuedAt, from) + subscribeMs;
   }
 
-  /** How many may have been before this one when it came. */
-  whenItCame(waiter: Waiter, resource: string, facts: Facts): number {
+  /** How many waiters may have been ahead of this one when it entered the queue. */
+  countAheadAtArrival(waiter: Waiter, resource: string, facts: Facts): number {
     let count = 0;
-    for (const other of this.of(resource))
+    for (const other of this.waitersFor(resource))
       if (other !== waiter && other.askedAt <= waiter.queuedAt)
         count += facts.session(other.session).until > waiter.queuedAt ? 1 : 0;
     return count;
   }
 
-  learn(event: Traced): void {
+  apply(event: TraceEvent): void {
     if (event.kind === "listens") this.#listensFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {
       const waiter = this.get(event.resource, event.attempt);
       if (waiter !== undefined) {
-        waiter.underWay -= 1;
-        if (event.sentAtTrue >= waiter.passedAt)
+        waiter.pendingRequests -= 1;
+        if (event.sentAtTrue >= waiter.skippedAt)
           waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
       }
     }
     if (event.kind === "storePassedOver") {
       const waiter = this.get(event.resource, event.attempt);
       if (waiter !== undefined)
-        Object.assign(waiter, { queuedAt: Number.POSITIVE_INFINITY, passedAt: event.at });
+        Object.assign(waiter, { queuedAt: Number.POSITIVE_INFINITY, skippedAt: event.at });
     }
     if (event.kind === "storeExpired") this.#expired.set(event.session, event.until);
     if (event.kind === "storeGranted") this.#granted(event.resource, event.attempt);
     if (event.kind === "storeFreed") {
-      const name = nameOf(event);
+      const name = toKey(event);
       if (!this.#freed.has(name)) this.#freed.set(name, event);
     }
-    if (event.kind === "reportLost") this.#unheard.set(`${event.who} ${event.at}`, event);
+    if (event.kind === "reportLost") this.#lostNotifications.set(`${event.who} ${event.at}`, event);
     if (event.kind === "crashed" || event.kind === "closed")
       this.#leave(({ who }) => who === event.who);
     if (event.kind === "endedSession" || event.kind === "toldGone")
@@ -112,42 +123,50 @@ export class Waiters {
   }
 
   #asked({ who, session, what, at }: Asked, resource: string, attempt: string): void {
-    const of = this.#of.get(resource) ?? new Map<string, Waiter>();
-    this.#of.set(resource, of);
-    const known = of.get(attempt);
+    const waiters = this.#waiters.get(resource) ?? new Map<string, Waiter>();
+    this.#waiters.set(resource, waiters);
+    const known = waiters.get(attempt);
     if (what === "withdraw" && known !== undefined) known.hasLeft = true;
     if (what !== "grant") return;
     if (known !== undefined) {
-      known.underWay += 1;
+      known.pendingRequests += 1;
       return;
     }
-    // One that was granted, and ended before anybody heard of it, is asked for on: it is the same wait.
+    // A grant may end before its holder learns of it. The holder then retries, in the same wait.
     const askedAt = this.#firstAskedAt.get(attempt) ?? at;
     this.#firstAskedAt.set(attempt, askedAt);
     const queuedAt = Number.POSITIVE_INFINITY;
-    const passedAt = Number.NEGATIVE_INFINITY;
-    const place = { askedAt, queuedAt, passedAt };
-    of.set(attempt, { who, session, attempt, ...place, underWay: 1, hasLeft: false });
+    const skippedAt = Number.NEGATIVE_INFINITY;
+    waiters.set(attempt, {
+      who,
+      session,
+      attempt,
+      askedAt,
+      queuedAt,
+      skippedAt,
+      pendingRequests: 1,
+      hasLeft: false,
+    });
   }
 
   #granted(resource: string, attempt: string): void {
     const waiter = this.get(resource, attempt);
     if (waiter === undefined) return;
-    waiter.underWay -= 1;
-    if (waiter.underWay > 0) waiter.hasLeft = true;
-    else this.#of.get(resource)?.delete(attempt);
+    waiter.pendingRequests -= 1;
+    if (waiter.pendingRequests > 0) waiter.hasLeft = true;
+    else this.#waiters.get(resource)?.delete(attempt);
   }
 
-  #leave(isIt: (waiter: Waiter) => boolean): void {
-    for (const of of this.#of.values())
-      for (const waiter of of.values()) if (isIt(waiter)) waiter.hasLeft = true;
+  #leave(matches: (waiter: Waiter) => boolean): void {
+    for (const waiters of this.#waiters.values())
+      for (const waiter of waiters.values()) if (matches(waiter)) waiter.hasLeft = true;
   }
 }
 
-function nameOf({ resource, token }: Pick<Grant, "resource" | "token">): string {
+function toKey({ resource, token }: Pick<Grant, "resource" | "token">): string {
   return `${resource} ${token}`;
 }
 
-type Freed = Extract<Traced, { kind: "storeFreed" }>;
-type Unheard = Extract<Traced, { kind: "reportLost" }>;
-type Asked = Extract<Traced, { kind: "asked" }>;
+type Freed = Extract<TraceEvent, { kind: "storeFreed" }>;
+type ReportLost = Extract<TraceEvent, { kind: "reportLost" }>;
+type Asked = Extract<TraceEvent, { kind: "asked" }>;

@@ -1,16 +1,17 @@
-// Of all that was found, the first in its smallest form: a timeline, and the command that shows it again.
+// Explains the first violation that a range of seeds found: shrinks it and prints a timeline and
+// the replay command.
 
 import type { Voice } from "../../src/cli/voice.ts";
 import type { Violation } from "../checkers/checker.ts";
-import { DETERMINISM } from "../difference.ts";
-import { UNCHANGED } from "../faults/plan.ts";
+import { DETERMINISM } from "../compare-traces.ts";
+import { NO_CHANGES } from "../faults/plan.ts";
 import { runSeed } from "../run.ts";
-import { replayCommand, shrink } from "../shrink.ts";
+import { formatReplayCommand, shrink } from "../shrink.ts";
 import type { Finding } from "../swarm.ts";
 import { excerpt } from "../timeline.ts";
 import type { Host } from "../world/world.ts";
 
-/** How much of the day before a violation is told. */
+/** How much of the timeline before the violation is printed. */
 const EXCERPT_MS = 12_000;
 
 export async function explain(
@@ -19,7 +20,7 @@ export async function explain(
   host: Host,
   voice: Voice,
 ): Promise<void> {
-  // One that is merely invalid may come before it, and has nothing to explain.
+  // An invalid run has no violation to explain.
   const finding = findings.find(({ violations }) => violations.length > 0);
   if (finding === undefined) return;
   const { seed } = finding;
@@ -27,13 +28,13 @@ export async function explain(
     .flatMap((other) => (other.seed === seed ? other.violations : []))
     .find(({ invariant }) => invariant === DETERMINISM);
   const found = differs === undefined ? await runSeed(seed, store, host) : undefined;
-  // A day that is not the same twice has no smaller form: what is left out may only have moved it.
+  // A run that is not repeatable cannot be shrunk: any change may move or hide the failure.
   if (found === undefined || found.verdict.violations.length === 0) {
     explainDifference(seed, store, differs, voice);
     return;
   }
   const { changes, outcome, runs } = await shrink(found, host);
-  const { trace } = outcome.ended;
+  const { trace } = outcome.result;
   const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
   voice.answer(
     () => [
@@ -41,7 +42,7 @@ export async function explain(
       `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
       ...lines,
       "",
-      `Replay: ${replayCommand(seed, store, changes)}`,
+      `Replay: ${formatReplayCommand(seed, store, changes)}`,
     ],
     () => ({ seed, changes }),
   );
@@ -53,8 +54,8 @@ function explainDifference(
   differs: Violation | undefined,
   voice: Voice,
 ): void {
-  const how = differs?.message ?? "what was found is not found when the same day is run again";
-  const command = `${replayCommand(seed, store, UNCHANGED)} --twice`;
+  const how = differs?.message ?? "the violation does not occur when the seed is run again";
+  const command = `${formatReplayCommand(seed, store, NO_CHANGES)} --twice`;
   voice.answer(
     () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`],
     () => ({ seed, how }),

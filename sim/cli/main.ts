@@ -1,4 +1,4 @@
-// `npm run sim`: parses the words and runs the simulation or the scene.
+// The entry point of `npm run sim`: parses the command line and runs seeds or a scene.
 
 import { parseCommand } from "../../src/cli/arguments.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";

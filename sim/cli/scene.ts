@@ -1,5 +1,5 @@
-// `npm run sim -- SCENE`: plays a story, tells it line by line with its numbers, and writes the page. Nothing is written over that
-// is not such a page.
+// `npm run sim -- SCENE`: plays a scene, prints its events and numbers, and writes the page. It
+// never overwrites a file that is not such a page, unless --force is given.
 
 import { closeSync, openSync, readSync, writeFileSync } from "node:fs";
 import type { Options } from "../../src/cli/arguments.ts";
@@ -17,28 +17,29 @@ import type { Scene } from "../scenes/scene.ts";
 import { linesOf, storyOf } from "../scenes/story.ts";
 
 const WIDTH = 96;
-/** The mark stands in the first lines of a page. */
-const MARK_WITHIN = 512;
+/** A page has its mark within this many bytes. */
+const HEAD_BYTES = 512;
 
 export async function sceneCommand(name: string, options: Options, voice: Voice): Promise<number> {
   if (name === "scenes") return list(options, voice);
   const scene = SCENES.find((each) => each.name === name);
-  if (scene === undefined) throw new Error(`${name} is not among the scenes.`);
-  const file = fileOf(scene, options);
-  // Before the scene is played: whoever has to name another file should hear of it at once.
-  if (file !== undefined && !options.has("force")) refuseOther(file);
+  if (scene === undefined) throw new Error(`There is no scene ${name}.`);
+  const file = chooseFile(scene, options);
+  // Check the file before the scene is played, so that the user learns of a problem at once.
+  if (file !== undefined && !options.has("force")) rejectOtherFile(file);
   const played = await playScene(scene, simHost);
   if (file !== undefined) write(file, pageOf(played));
   voice.answer(
-    () => linesOfScene(played, file),
-    () => objectOf(played, file),
+    () => formatScene(played, file),
+    () => toJson(played, file),
   );
   return played.unmet.length === 0 ? EXIT.ok : EXIT.no;
 }
 
 function list(options: Options, voice: Voice): number {
   const given = ["out", "no-page", "force"].find((option) => options.has(option));
-  if (given !== undefined) throw new UsageError(`\`scenes\` lists them: leave out --${given}.`);
+  if (given !== undefined)
+    throw new UsageError(`\`scenes\` only lists the scenes: leave out --${given}.`);
   voice.answer(
     () =>
       table(
@@ -50,36 +51,37 @@ function list(options: Options, voice: Voice): number {
   return EXIT.ok;
 }
 
-function fileOf({ name }: Scene, options: Options): string | undefined {
+/** Returns undefined if no page is to be written. */
+function chooseFile({ name }: Scene, options: Options): string | undefined {
   if (!options.has("no-page")) return options.text("out") ?? `tenure-${name}.html`;
   if (!options.has("out") && !options.has("force")) return undefined;
   throw new UsageError("--no-page writes nothing: leave out --out and --force, or --no-page.");
 }
 
-function refuseOther(file: string): void {
-  const head = headOf(file);
+function rejectOtherFile(file: string): void {
+  const head = readHead(file);
   if (head === undefined || head.includes(PAGE_MARK)) return;
   throw new CommandError(
-    `${file} is there and is not a page of the simulator. Name another with --out, or give --force.`,
+    `${file} exists and is not a page of the simulator. Choose another file with --out, or overwrite it with --force.`,
     EXIT.usage,
     { file },
   );
 }
 
-/** How the file begins; undefined when there is none. */
-function headOf(file: string): string | undefined {
+/** Returns the beginning of the file, or undefined if it does not exist. */
+function readHead(file: string): string | undefined {
   let handle: number;
   try {
     handle = openSync(file, "r");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw unusable(file, error);
+    throw toCommandError(file, error);
   }
   try {
-    const head = Buffer.alloc(MARK_WITHIN);
+    const head = Buffer.alloc(HEAD_BYTES);
     return head.toString("utf8", 0, readSync(handle, head));
   } catch (error) {
-    throw unusable(file, error);
+    throw toCommandError(file, error);
   } finally {
     closeSync(handle);
   }
@@ -89,20 +91,20 @@ function write(file: string, page: string): void {
   try {
     writeFileSync(file, page);
   } catch (error) {
-    throw unusable(file, error);
+    throw toCommandError(file, error);
   }
 }
 
-function unusable(file: string, error: unknown): CommandError {
+function toCommandError(file: string, error: unknown): CommandError {
   const reason = error instanceof Error ? error.message : String(error);
   return new CommandError(
-    `The page cannot be written to ${file}: ${reason}. Name another file with --out.`,
+    `The page cannot be written to ${file}: ${reason}. Choose another file with --out.`,
     EXIT.usage,
     { file },
   );
 }
 
-function linesOfScene(played: Played, file: string | undefined): Line[] {
+function formatScene(played: Played, file: string | undefined): Line[] {
   const { scene, takes, unmet } = played;
   const bold = (text: string): Line => ({ style: "bold", text });
   return [
@@ -112,7 +114,7 @@ function linesOfScene(played: Played, file: string | undefined): Line[] {
       "",
       bold(each.take.title),
       ...fold(each.take.how, WIDTH),
-      ...painted(storyOf(scene, each), linesOf(scene, each)),
+      ...paintLines(storyOf(scene, each), linesOf(scene, each)),
     ]),
     "",
     ...table(
@@ -121,12 +123,12 @@ function linesOfScene(played: Played, file: string | undefined): Line[] {
     ),
     "",
     ...fold(scene.moral, WIDTH),
-    ...unmet.map((what): Line => ({ style: "red", text: `This did not come out: ${what}.` })),
+    ...unmet.map((what): Line => ({ style: "red", text: `Not as expected: ${what}.` })),
     ...(file === undefined ? [] : ["", `Page: ${file}`]),
   ];
 }
 
-function painted(
+function paintLines(
   texts: readonly string[],
   lines: readonly { readonly isHarm: boolean; readonly isFault: boolean }[],
 ): Line[] {
@@ -137,11 +139,18 @@ function painted(
   });
 }
 
-function objectOf({ scene, takes, unmet }: Played, file: string | undefined): unknown {
+function toJson({ scene, takes, unmet }: Played, file: string | undefined): unknown {
   return {
-    ...{ scene: scene.name, title: scene.title, page: file, asExpected: unmet.length === 0, unmet },
+    scene: scene.name,
+    title: scene.title,
+    page: file,
+    asExpected: unmet.length === 0,
+    unmet,
     takes: takes.map(({ take, tale, numbers }) => ({
-      ...{ title: take.title, isTenure: take.isTenure, numbers, hash: tale.hash() },
+      title: take.title,
+      isTenure: take.isTenure,
+      numbers,
+      hash: tale.hash(),
     })),
   };
 }

@@ -1,5 +1,5 @@
-// `npm run sim`: the library on virtual time, under faults, judged. Many seeds with a summary, or one with its timeline; the
-// scenes are in sim-scene.ts.
+// The `npm run sim` command: runs many seeds and prints a summary, or one seed and prints its
+// timeline. Scenes are in scene.ts.
 
 import { availableParallelism } from "node:os";
 import type { Options } from "../../src/cli/arguments.ts";
@@ -8,7 +8,7 @@ import { EXIT } from "../../src/cli/exit-codes.ts";
 import { UsageError } from "../../src/cli/usage-error.ts";
 import type { Voice } from "../../src/cli/voice.ts";
 import { systemParts } from "../../src/runtime/system.ts";
-import { differenceOf } from "../difference.ts";
+import { compareTraces } from "../compare-traces.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { loadEngine, MODEL_NAMES, type Outcome, runSeed } from "../run.ts";
@@ -23,7 +23,7 @@ const PROGRESS_EVERY_MS = 250;
 
 export const simCommand: Command = async ({ options, positionals }, voice) => {
   const [scene] = positionals;
-  refuseMixture(options, scene);
+  rejectMixedOptions(options, scene);
   if (scene !== undefined) {
     const { sceneCommand } = await import("./scene.ts");
     return sceneCommand(scene, options, voice);
@@ -31,7 +31,7 @@ export const simCommand: Command = async ({ options, positionals }, voice) => {
   const store = options.text("store") ?? "memory";
   if (!MODEL_NAMES.includes(store)) {
     const known = MODEL_NAMES.join(", ");
-    throw new UsageError(`--store is one of ${known} here, got ${JSON.stringify(store)}.`);
+    throw new UsageError(`--store must be one of ${known}, got ${JSON.stringify(store)}.`);
   }
   await loadEngine(store);
   const seed = options.count("seed");
@@ -46,31 +46,33 @@ async function simulateOne(
   options: Options,
   voice: Voice,
 ): Promise<number> {
-  const changes = changesOf(options);
+  const changes = parseChanges(options);
   const outcome = await runSeed(seed, store, simHost, changes);
   const again = options.has("twice") ? await runSeed(seed, store, simHost, changes) : undefined;
-  const differs = again && differenceOf(outcome.ended.trace, again.ended.trace);
+  const differs = again && compareTraces(outcome.result.trace, again.result.trace);
   const { verdict } = outcome;
   const violations = [...(differs === undefined ? [] : [differs]), ...verdict.violations];
-  return replay({ ...outcome, verdict: { ...verdict, violations } }, options, voice);
+  return answerOne({ ...outcome, verdict: { ...verdict, violations } }, options, voice);
 }
 
-/** An option that would be ignored is a mistake. */
-function refuseMixture(options: Options, scene: string | undefined): void {
-  const ofScenes = ["out", "no-page", "force"];
+/** Rejects options that would be ignored. */
+function rejectMixedOptions(options: Options, scene: string | undefined): void {
+  const sceneOptions = ["out", "no-page", "force"];
   const all = SIM.options.map(({ name }) => name);
-  const ofSeeds = all.filter((name) => !ofScenes.includes(name));
-  const wrong = (scene === undefined ? ofScenes : ofSeeds).find((name) => options.has(name));
+  const seedOptions = all.filter((name) => !sceneOptions.includes(name));
+  const wrong = (scene === undefined ? sceneOptions : seedOptions).find((name) =>
+    options.has(name),
+  );
   if (wrong === undefined) return;
   throw new UsageError(
     scene === undefined
-      ? `--${wrong} needs a scene: npm run sim -- SCENE --${wrong}. Known are ${SCENE_NAMES.join(", ")}.`
-      : `--${wrong} is for seeds: a scene is the same every time and runs on the memory store.`,
+      ? `--${wrong} needs a scene: npm run sim -- SCENE --${wrong}. The scenes are ${SCENE_NAMES.join(", ")}.`
+      : `--${wrong} is for seeds. A scene has no seed and always runs on the memory store.`,
   );
 }
 
 async function simulateMany(options: Options, store: string, voice: Voice): Promise<number> {
-  const { from, to } = rangeOf(options.text("seeds") ?? DEFAULT_SEEDS);
+  const { from, to } = parseRange(options.text("seeds") ?? DEFAULT_SEEDS);
   const { clock } = systemParts();
   const startedAt = clock.now();
   let shownAt = startedAt;
@@ -78,7 +80,7 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
     const now = clock.now();
     if (now - shownAt < PROGRESS_EVERY_MS) return;
     shownAt = now;
-    voice.progress(progressLine(to - from + 1, summary, now - startedAt));
+    voice.progress(formatProgress(to - from + 1, summary, now - startedAt));
   };
   const jobs = options.count("jobs") ?? availableParallelism();
   const [failFast, twice] = [options.has("fail-fast"), options.has("twice")];
@@ -87,7 +89,7 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
   const seconds = (clock.now() - startedAt) / 1_000;
   const isGreen = summary.findings.length === 0;
   voice.answer(
-    () => describe(summary, store, seconds),
+    () => formatSummary(summary, store, seconds),
     () => ({ store, seconds, isGreen, ...summary, kinds: Object.fromEntries(summary.kinds) }),
   );
   if (!voice.json && !options.has("no-shrink"))
@@ -95,87 +97,87 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
   return isGreen ? EXIT.ok : EXIT.no;
 }
 
-function replay({ plan, ended, verdict }: Outcome, options: Options, voice: Voice): number {
+function answerOne({ plan, result, verdict }: Outcome, options: Options, voice: Voice): number {
   const { violations, invalid } = verdict;
-  const hash = ended.trace.hash();
+  const hash = result.trace.hash();
   voice.answer(
     () => [
-      ...timeline(ended.trace.events, violations, { all: options.has("all") }),
+      ...timeline(result.trace.events, violations, { all: options.has("all") }),
       "",
       `Seed ${plan.seed}, store ${plan.store}, ttl ${plan.ttlMs} ms, ${plan.programs} programs, trace ${hash}.`,
-      `Faults: ${shownKinds(ended.trace.faults)}.`,
+      `Faults: ${formatKinds(result.trace.faults)}.`,
       plan.isBeyondBounds
-        ? "The bounds are broken on purpose: S3 is not judged, the guard is."
-        : "All within the bounds.",
-      ...violations.map(({ invariant, message, at }) => `${seconds(at)} ${invariant}: ${message}`),
+        ? "This run breaks the bounds on purpose: S3 is not checked, the guards are."
+        : "All faults are within the bounds.",
+      ...violations.map(
+        ({ invariant, message, at }) => `${formatSeconds(at)} ${invariant}: ${message}`,
+      ),
       ...invalid.map((reason) => `Invalid: ${reason}.`),
-      violations.length + invalid.length === 0 ? "No violation." : "Not green.",
+      violations.length + invalid.length === 0 ? "No violation." : "Failed.",
     ],
     () => ({ plan, hash, violations, invalid }),
   );
   return violations.length + invalid.length === 0 ? EXIT.ok : EXIT.no;
 }
 
-function describe(summary: Summary, store: string, took: number): string[] {
+function formatSummary(summary: Summary, store: string, took: number): string[] {
   const { seeds, faults, findings } = summary;
   const perMinute = Math.round((seeds / took) * 60);
-  const years = summary.virtualMs / 1_000 / 3_600;
+  const hours = summary.virtualMs / 1_000 / 3_600;
   return [
-    `${seeds} seeds on the model of ${store} in ${took.toFixed(1)} s (${perMinute} a minute), ${years.toFixed(1)} hours of virtual time.`,
-    `${summary.events} events, ${summary.grants} grants, ${summary.acts} acts, ${summary.staleWrites} stale writes at guards, ${summary.ownStaleWrites} of them by a holder that was stopped before its write.`,
-    `${faults} faults, ${Math.round(faults / seeds)} a seed and at least ${summary.faultsMin}, of ${summary.kinds.size} kinds: ${shownKinds(summary.kinds)}.`,
-    ...findings.slice(0, 20).map(findingLine),
-    findings.length === 0
-      ? "No violation, no invalid seed."
-      : `${findings.length} seeds are not green.`,
+    `${seeds} seeds on the model of ${store} in ${took.toFixed(1)} s (${perMinute} per minute), ${hours.toFixed(1)} hours of virtual time.`,
+    `${summary.events} events, ${summary.grants} grants, ${summary.acts} acts, ${summary.staleWrites} stale writes at guards, ${summary.ownStaleWrites} of them from a holder that was stopped before its write.`,
+    `${faults} faults, ${Math.round(faults / seeds)} per seed and at least ${summary.faultsMin}, of ${summary.kinds.size} kinds: ${formatKinds(summary.kinds)}.`,
+    ...findings.slice(0, 20).map(formatFinding),
+    findings.length === 0 ? "No violation, no invalid seed." : `${findings.length} seeds failed.`,
   ];
 }
 
-function findingLine({ seed, violations, invalid }: Finding): string {
+function formatFinding({ seed, violations, invalid }: Finding): string {
   const [first] = violations;
   return first === undefined
     ? `  seed ${seed} is invalid: ${invalid.join(", ")}`
-    : `  seed ${seed}: ${seconds(first.at)} ${first.invariant}: ${first.message}`;
+    : `  seed ${seed}: ${formatSeconds(first.at)} ${first.invariant}: ${first.message}`;
 }
 
-function shownKinds(kinds: ReadonlyMap<string, number>): string {
+function formatKinds(kinds: ReadonlyMap<string, number>): string {
   return [...kinds].map(([kind, count]) => `${kind} ${count}`).join(", ");
 }
 
-function seconds(ms: number): string {
+function formatSeconds(ms: number): string {
   return `${(ms / 1_000).toFixed(3)} s`;
 }
 
-function progressLine(wanted: number, { seeds, findings }: Summary, tookMs: number): string {
+function formatProgress(wanted: number, { seeds, findings }: Summary, tookMs: number): string {
   const width = 30;
   const done = Math.round((seeds / wanted) * width);
   const bar = "#".repeat(done) + ".".repeat(width - done);
   const leftS = Math.ceil(((tookMs / seeds) * (wanted - seeds)) / 1_000);
-  return `[${bar}] ${seeds} of ${wanted} seeds, ${findings.length} not green, ${leftS} s left`;
+  return `[${bar}] ${seeds} of ${wanted} seeds, ${findings.length} failed, ${leftS} s left`;
 }
 
-function rangeOf(text: string): { readonly from: number; readonly to: number } {
+function parseRange(text: string): { readonly from: number; readonly to: number } {
   const [, from, to] = /^(\d{1,9})\.\.(\d{1,9})$/.exec(text) ?? [];
   const range = { from: Number(from), to: Number(to) };
   if (range.from >= 1 && range.to >= range.from) return range;
   throw new UsageError(`--seeds needs a range such as 1..1000, got ${JSON.stringify(text)}.`);
 }
 
-function changesOf(options: Options): Changes {
+function parseChanges(options: Options): Changes {
   return {
-    without: listOf(options, "without").map(kindOf),
-    keep: options.text("keep") === undefined ? undefined : listOf(options, "keep").map(Number),
+    without: splitList(options, "without").map(parseFaultKind),
+    keep: options.text("keep") === undefined ? undefined : splitList(options, "keep").map(Number),
     programs: options.count("programs"),
     calmAt: options.count("calm-at"),
   };
 }
 
-function listOf(options: Options, name: string): string[] {
+function splitList(options: Options, name: string): string[] {
   return (options.text(name) ?? "").split(",").filter((word) => word !== "");
 }
 
-function kindOf(word: string): FaultKind {
+function parseFaultKind(word: string): FaultKind {
   const kind = FAULT_KINDS.find((each) => each === word.trim());
   if (kind !== undefined) return kind;
-  throw new UsageError(`There is no fault "${word}". Known are ${FAULT_KINDS.join(", ")}.`);
+  throw new UsageError(`There is no fault "${word}". The faults are ${FAULT_KINDS.join(", ")}.`);
 }

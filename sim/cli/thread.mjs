@@ -1,4 +1,5 @@
-// The entry of each simulation thread. A thread does not inherit tsx from the process, so it registers tsx itself.
+// The entry point of a simulation thread. Threads do not inherit tsx from the process, so we
+// register it here.
 import { register } from "tsx/esm/api";
 
 register();

@@ -1,4 +1,5 @@
-// What runs in each thread of a long simulation: a part of the seeds at a time, as it is told.
+// The code of a simulation thread: runs each part of the seeds that it receives and sends back the
+// summary.
 
 import { parentPort } from "node:worker_threads";
 import { simHost } from "../host/sim-host.ts";
@@ -6,6 +7,6 @@ import { runSwarm } from "../swarm.ts";
 import type { Part } from "./threads.ts";
 
 parentPort?.on("message", (part: Part) => {
-  // What it rejects with ends the thread, and the other side hears of that.
+  // An unhandled rejection ends the thread, which threads.ts reports.
   void runSwarm({ ...part, host: simHost }).then((summary) => parentPort?.postMessage(summary));
 });

@@ -1,22 +1,24 @@
-// Many seeds on all cores. Every seed is a world of its own, so that the parts can run in any order; their sums and their
-// findings are the same as from one thread.
+// Runs many seeds in parallel threads. Seeds are independent, so the parts may run in any order and
+// the combined summary is the same as with one thread.
 
 import { Worker } from "node:worker_threads";
 import { simHost } from "../host/sim-host.ts";
-import { emptySummary, runSwarm, type Summary, type SwarmOptions, sum } from "../swarm.ts";
+import { addSummary, emptySummary, runSwarm, type Summary, type SwarmOptions } from "../swarm.ts";
 
-/** One order to a thread. */
+/** A range of seeds for one thread. */
 export type Part = Omit<SwarmOptions, "host">;
 
 export interface ThreadsOptions extends Part {
-  /** At most so many threads. */
+  /** The largest number of threads. */
   readonly jobs: number;
-  /** After each part: how many seeds are through, of all parts together. */
+  /** Called after each part with the summary of all parts so far. */
   readonly onPart: (summary: Summary) => void;
 }
 
-/** Few enough that the threads end together, and enough that their talk does not count. */
-const SEEDS_A_PART = 25;
+/**
+ * Small enough that all threads end at about the same time, large enough that messages cost little.
+ */
+const SEEDS_PER_PART = 25;
 
 export async function runInThreads(options: ThreadsOptions): Promise<Summary> {
   const { from, to, jobs, onPart, ...same } = options;
@@ -24,15 +26,15 @@ export async function runInThreads(options: ThreadsOptions): Promise<Summary> {
   let next = from;
   const nextPart = (): Part | undefined => {
     if (next > to || (same.failFast && total.findings.length > 0)) return undefined;
-    const part = { ...same, from: next, to: Math.min(to, next + SEEDS_A_PART - 1) };
+    const part = { ...same, from: next, to: Math.min(to, next + SEEDS_PER_PART - 1) };
     next = part.to + 1;
     return part;
   };
   const add = (summary: Summary): void => {
-    sum(total, summary);
+    addSummary(total, summary);
     onPart(total);
   };
-  const parts = Math.ceil((to - from + 1) / SEEDS_A_PART);
+  const parts = Math.ceil((to - from + 1) / SEEDS_PER_PART);
   // A single part finishes before a thread has started.
   if (jobs === 1 || parts === 1) await runHere(nextPart, add);
   else
@@ -51,7 +53,7 @@ async function runHere(
     add(await runSwarm({ ...part, host: simHost }));
 }
 
-/** Resolves when there is no part left for it. */
+/** Resolves when no part is left. */
 async function runThread(
   nextPart: () => Part | undefined,
   add: (summary: Summary) => void,
@@ -59,18 +61,18 @@ async function runThread(
   const thread = new Worker(new URL("./thread.mjs", import.meta.url));
   try {
     await new Promise<void>((resolve, reject) => {
-      const order = (): void => {
+      const sendNext = (): void => {
         const part = nextPart();
         if (part === undefined) resolve();
         else thread.postMessage(part);
       };
       thread.on("message", (summary: Summary) => {
         add(summary);
-        order();
+        sendNext();
       });
       thread.on("error", reject);
       thread.on("exit", (code) => reject(new Error(`A thread ended with code ${code}.`)));
-      order();
+      sendNext();
     });
   } finally {
     await thread.terminate();

@@ -1,9 +1,9 @@
-// Carries out the planned faults on a running world, and ends them. One entry for each kind: add a fault to plan.ts, then
-// here.
+// Injects the planned faults into a running world and ends them again (the name is Jepsen's). To
+// add a fault, add its name to plan.ts and its implementation to `#faults` here.
 
-import type { Life } from "../life.ts";
 import type { StoreModel } from "../models/model.ts";
-import type { Resources } from "../resource.ts";
+import type { ProgramRunner } from "../program-runner.ts";
+import type { Resources } from "../resources.ts";
 import type { Chance } from "../world/chance.ts";
 import type { HostClocks } from "../world/host-clocks.ts";
 import type { Network } from "../world/network.ts";
@@ -19,28 +19,28 @@ export interface NemesisParts {
   readonly chance: Chance;
   readonly model: StoreModel;
   readonly resources: Resources;
-  readonly lives: readonly {
-    readonly life: Life;
+  readonly runners: readonly {
+    readonly runner: ProgramRunner;
     readonly clocks: HostClocks;
     readonly rate: number;
   }[];
-  /** Names that somebody may revoke. */
+  /** Resources whose leases may be revoked. */
   readonly contended: readonly string[];
-  /** Names that more than one program wants. */
-  readonly rivalled: readonly string[];
+  /** Resources that more than one program wants. */
+  readonly shared: readonly string[];
 }
 
-/** Does it, and answers how it ends; undefined when it needs no end. */
-type Do = (fault: PlannedFault, target: Target) => (() => void) | undefined;
-type Target = NemesisParts["lives"][number];
+/** Begins a fault. Returns the function that ends it, or undefined if it needs no end. */
+type Inject = (fault: PlannedFault, target: Target) => (() => void) | undefined;
+type Target = NemesisParts["runners"][number];
 
-/** Of a fault that costs much to simulate, what is shorter than so many ttl becomes much shorter. */
+/** A fault that is expensive to simulate is shortened unless it lasts longer than this many ttl. */
 const LONG_TTLS = 2.1;
 
 export class Nemesis {
   readonly #parts: NemesisParts;
-  /** What is under way, so that the calm can end it. */
-  readonly #open = new Set<() => void>();
+  /** Ends the faults in progress. */
+  readonly #active = new Set<() => void>();
   #isCalm = false;
 
   constructor(parts: NemesisParts) {
@@ -52,173 +52,176 @@ export class Nemesis {
     for (const fault of plan.faults) schedule.at(fault.at, () => this.#begin(fault));
   }
 
-  /** Everything that was done is undone. */
+  /** Ends all faults. */
   calm(): void {
     this.#isCalm = true;
-    for (const end of [...this.#open]) end();
+    for (const end of [...this.#active]) end();
     this.#parts.network.calm();
-    for (const { clocks, rate } of this.#parts.lives) clocks.setRate(rate);
+    for (const { clocks, rate } of this.#parts.runners) clocks.setRate(rate);
   }
 
   #begin(fault: PlannedFault): void {
-    const { lives } = this.#parts;
-    const target = lives[fault.target % lives.length];
-    const act = this.#acts[fault.kind];
-    if (this.#isCalm || target === undefined || act === undefined) return;
-    const undo = act(fault, target);
+    const { runners } = this.#parts;
+    const target = runners[fault.target % runners.length];
+    const inject = this.#faults[fault.kind];
+    if (this.#isCalm || target === undefined || inject === undefined) return;
+    const undo = inject(fault, target);
     if (undo !== undefined) this.#endLater(fault, undo);
   }
 
   #endLater({ ms }: PlannedFault, undo: () => void): void {
     const end = (): void => {
-      if (this.#open.delete(end)) undo();
+      if (this.#active.delete(end)) undo();
     };
-    this.#open.add(end);
+    this.#active.add(end);
     this.#parts.schedule.after(ms, end);
   }
 
-  #tell(fault: PlannedFault, who: string, detail = `${Math.round(fault.ms)} ms`): void {
+  #record(fault: PlannedFault, who: string, detail = `${Math.round(fault.ms)} ms`): void {
     this.#parts.trace.fault(who, fault.kind, detail);
   }
 
-  readonly #acts: Partial<Record<FaultKind, Do>> = {
-    pause: (fault, { life }) => {
-      const { program } = life;
+  readonly #faults: Partial<Record<FaultKind, Inject>> = {
+    pause: (fault, { runner }) => {
+      const { program } = runner;
       if (program === undefined) return undefined;
-      this.#tell(fault, life.name);
+      this.#record(fault, runner.name);
       program.stop();
       return () => program.resume();
     },
-    // Told when it comes to pass: at the program's next write.
-    "pause before a write": (fault, { life }) => {
-      const { plan, rivalled } = this.#parts;
-      // One that outlasts the ttl is there for the guard: so it waits for a guarded write where somebody else takes over.
-      const isForGuard = fault.ms > plan.ttlMs;
-      life.beforeWrite((program, { guarded, resource }) => {
+    // Recorded when the program is interrupted, which may be long after the planned instant.
+    "pause before a write": (fault, { runner }) => {
+      const { plan, shared } = this.#parts;
+      // A pause longer than the ttl tests the guard, so it waits for a guarded write to a resource
+      // that another program will take over.
+      const testsGuard = fault.ms > plan.ttlMs;
+      runner.beforeWrite((program, { guarded, resource }) => {
         if (this.#isCalm) return true;
-        const isSeen = guarded && rivalled.includes(resource) && this.#areUp(life);
-        if (isForGuard && !isSeen) return false;
-        this.#tell(fault, life.name);
+        const isTakenOver = guarded && shared.includes(resource) && this.#othersAreUp(runner);
+        if (testsGuard && !isTakenOver) return false;
+        this.#record(fault, runner.name);
         program.stop();
         this.#endLater(fault, () => program.resume());
-        if (isForGuard) this.#revokeMeanwhile(fault, life, resource);
+        if (testsGuard) this.#revokeDuringPause(fault, runner, resource);
         return true;
       });
       return undefined;
     },
     suspend: (fault, target) => this.#stopMachine(fault, target, "suspended"),
     "machine frozen": (fault, target) => this.#stopMachine(fault, target, "frozen"),
-    crash: (fault, { life }) => {
-      this.#tell(fault, life.name);
-      life.crash(fault.ms / 2);
+    crash: (fault, { runner }) => {
+      this.#record(fault, runner.name);
+      runner.crash(fault.ms / 2);
       return undefined;
     },
-    "stopped while writing": (fault, { life }) => {
-      const { program } = life;
-      // Everybody tries for the lock a thousand times a second meanwhile: long ones are rare, for the sake of speed.
+    "stopped while writing": (fault, { runner }) => {
+      const { program } = runner;
+      // All other programs retry for the write lock about every millisecond during this fault. Long
+      // ones are therefore rare, to keep the simulation fast.
       const ms = fault.ms > LONG_TTLS * this.#parts.plan.ttlMs ? fault.ms : fault.ms / 8;
-      return this.#atCommit(life, { ...fault, ms }, () => {
+      return this.#atCommit(runner, { ...fault, ms }, () => {
         program?.stop();
         this.#endLater({ ...fault, ms }, () => program?.resume());
       });
     },
-    "killed while writing": (fault, { life }) =>
-      this.#atCommit(life, fault, () => life.crash(fault.ms / 2)),
+    "killed while writing": (fault, { runner }) =>
+      this.#atCommit(runner, fault, () => runner.crash(fault.ms / 2)),
     reboot: (fault, { clocks }) => {
       if (clocks.isStopped) return undefined;
-      this.#tell(fault, "the machine");
-      for (const { life } of this.#on(clocks)) life.crash(fault.ms / 2);
+      this.#record(fault, "the machine");
+      for (const { runner } of this.#runnersOn(clocks)) runner.crash(fault.ms / 2);
       clocks.reboot();
       return undefined;
     },
-    "cut requests": (fault, { life }) => this.#cut(fault, life.name, ["out"]),
-    "cut answers": (fault, { life }) => this.#cut(fault, life.name, ["in"]),
-    "cut both ways": (fault, { life }) => this.#cut(fault, life.name, ["out", "in"]),
-    "cut resource": (fault, { life }) => {
+    "cut requests": (fault, { runner }) => this.#cut(fault, runner.name, ["out"]),
+    "cut answers": (fault, { runner }) => this.#cut(fault, runner.name, ["in"]),
+    "cut both ways": (fault, { runner }) => this.#cut(fault, runner.name, ["out", "in"]),
+    "cut resource": (fault, { runner }) => {
       const { network, resources } = this.#parts;
       const { name } = resources.program;
-      this.#tell(fault, life.name);
-      network.cut(life.name, name);
-      return () => network.heal(life.name, name);
+      this.#record(fault, runner.name);
+      network.cut(runner.name, name);
+      return () => network.heal(runner.name, name);
     },
-    "clock rate": (fault, { life, clocks, rate }) => {
-      // Slewed back to what the store's clock does: within the bound by any measure.
+    "clock rate": (fault, { runner, clocks, rate }) => {
+      // The clock is slewed to the rate of the store's clock, which is within the stated bound.
       const store = this.#parts.plan.rates[0] ?? 1;
-      this.#tell(fault, life.name);
+      this.#record(fault, runner.name);
       clocks.setRate(store);
       return () => clocks.setRate(rate);
     },
-    "clock far off": (fault, { life, clocks, rate }) => {
-      this.#tell(fault, life.name);
+    "clock far off": (fault, { runner, clocks, rate }) => {
+      this.#record(fault, runner.name);
       clocks.setRate(rate * this.#parts.chance.pick([0.5, 0.8, 1.5]));
       return () => clocks.setRate(rate);
     },
-    "wall clock set": (fault, { life, clocks }) => {
+    "wall clock set": (fault, { runner, clocks }) => {
       const byMs = this.#parts.chance.pick([-3_600_000, 3_600_000, -5_000, 5_000]);
-      this.#tell(fault, life.name, `by ${byMs} ms`);
+      this.#record(fault, runner.name, `by ${byMs} ms`);
       clocks.stepWall(byMs);
       return undefined;
     },
     "store paused": (fault) => {
       const { program } = this.#server(fault);
-      this.#tell(fault, program.name);
+      this.#record(fault, program.name);
       program.stop();
       return () => program.resume();
     },
     "store refuses": (fault) => {
       const server = this.#server(fault);
-      this.#tell(fault, server.program.name);
+      this.#record(fault, server.program.name);
       server.isDown = true;
       return () => {
         server.isDown = false;
         server.onReturn?.();
       };
     },
-    revoke: (fault, { life }) => {
+    revoke: (fault, { runner }) => {
       const resource = this.#parts.chance.pick(this.#parts.contended);
-      this.#tell(fault, life.name, resource);
-      void life.revoke(resource);
+      this.#record(fault, runner.name, resource);
+      void runner.revoke(resource);
       return undefined;
     },
-    "rolling restart": (fault, { life }) => {
-      this.#tell(fault, life.name);
-      void life.restart(fault.ms / 4);
+    "rolling restart": (fault, { runner }) => {
+      this.#record(fault, runner.name);
+      void runner.restart(fault.ms / 4);
       return undefined;
     },
     replay: (fault) => {
       const { resources } = this.#parts;
-      if (resources.replay()) this.#tell(fault, resources.program.name, "an old write");
+      if (resources.replay()) this.#record(fault, resources.program.name, "an old write");
       return undefined;
     },
   };
 
-  /** Whether all others are there to take over. */
-  #areUp(hanging: Life): boolean {
-    return this.#parts.lives.every(({ life }) => life === hanging || isUp(life));
+  /** Whether all other programs are running and can take over. */
+  #othersAreUp(paused: ProgramRunner): boolean {
+    return this.#parts.runners.every(({ runner }) => runner === paused || isUp(runner));
   }
 
-  /** An operator who does not wait until the store lets go of a holder that hangs. */
-  #revokeMeanwhile(fault: PlannedFault, hanging: Life, resource: string): void {
-    const { lives, chance, schedule, trace } = this.#parts;
+  /** Revokes the lease of a paused holder before it expires, as an impatient operator would. */
+  #revokeDuringPause(fault: PlannedFault, paused: ProgramRunner, resource: string): void {
+    const { runners, chance, schedule, trace } = this.#parts;
     if (chance.isTrue(0.2)) return;
     schedule.after(fault.ms * chance.between(0.05, 0.3), () => {
-      const other = lives.find(({ life }) => life !== hanging && isUp(life));
+      const other = runners.find(({ runner }) => runner !== paused && isUp(runner));
       if (this.#isCalm || other === undefined) return;
-      trace.fault(other.life.name, "revoke", resource);
-      void other.life.revoke(resource);
+      trace.fault(other.runner.name, "revoke", resource);
+      void other.runner.revoke(resource);
     });
   }
 
   #server(fault: PlannedFault): StoreModel["servers"][number] {
     const { servers } = this.#parts.model;
     const server = servers[fault.target % servers.length];
-    if (server === undefined) throw new Error("A store without machines cannot be paused.");
+    if (server === undefined)
+      throw new Error("The model has no servers, so this fault has no target.");
     return server;
   }
 
   #cut(fault: PlannedFault, name: string, ways: readonly ("out" | "in")[]): () => void {
     const { network, model } = this.#parts;
-    this.#tell(fault, name);
+    this.#record(fault, name);
     const paths = model.servers.flatMap(({ program }) =>
       ways.map((way) => (way === "out" ? [name, program.name] : [program.name, name])),
     ) as [string, string][];
@@ -228,16 +231,19 @@ export class Nemesis {
     };
   }
 
-  /** All that runs on it stops; in suspend the boot clock goes on, frozen from outside no clock does. */
+  /**
+   * Stops a machine with all its programs. The boot clock continues in suspend, but not when
+   * frozen.
+   */
   #stopMachine(
     fault: PlannedFault,
-    { life, clocks }: Target,
+    { runner, clocks }: Target,
     how: "suspended" | "frozen",
   ): (() => void) | undefined {
-    const programs = this.#on(clocks).flatMap((on) => on.life.program ?? []);
-    // One thing at a time: a machine that is asleep cannot fall asleep.
+    const programs = this.#runnersOn(clocks).flatMap(({ runner }) => runner.program ?? []);
+    // A stopped machine cannot be stopped again.
     if (programs.length === 0 || clocks.isStopped) return undefined;
-    this.#tell(fault, life.name);
+    this.#record(fault, runner.name);
     clocks.stop(how);
     for (const program of programs) program.stop();
     return () => {
@@ -249,22 +255,22 @@ export class Nemesis {
     };
   }
 
-  /** Those that run on this machine. */
-  #on(clocks: HostClocks): NemesisParts["lives"] {
-    return this.#parts.lives.filter((target) => target.clocks === clocks);
+  /** The programs on this machine. */
+  #runnersOn(clocks: HostClocks): NemesisParts["runners"] {
+    return this.#parts.runners.filter((target) => target.clocks === clocks);
   }
 
-  /** With the store's write lock in the program's hand, the next time that it has it. */
-  #atCommit({ name, program }: Life, fault: PlannedFault, act: () => void): undefined {
+  /** Calls `act` the next time that the program holds the write lock of the store. */
+  #atCommit({ name, program }: ProgramRunner, fault: PlannedFault, act: () => void): undefined {
     if (program === undefined) return;
     this.#parts.model.beforeCommit?.(program, () => {
       if (this.#isCalm) return;
-      this.#tell(fault, name);
+      this.#record(fault, name);
       act();
     });
   }
 }
 
-function isUp({ program }: Life): boolean {
+function isUp({ program }: ProgramRunner): boolean {
   return program?.isStopped === false;
 }

@@ -1,12 +1,13 @@
-// From a seed to everything that is decided before the world begins: sizes, durations, clocks, which faults are on, and
-// when each of the large ones comes. A plan is plain data: it can be printed, and shrunk by taking things out of it.
+// Draws a plan from a seed: everything that is decided before a run starts, such as sizes,
+// durations, clock rates and the planned faults. A plan is plain data, so it can be printed, and
+// shrunk by removing parts of it.
 
 import { Chance } from "../world/chance.ts";
 import type { Weather } from "../world/network.ts";
 
-/** Faults that hit single messages. */
+/** Faults of single messages. */
 const MESSAGE_FAULTS = ["loss", "duplicate", "slow", "very late"] as const;
-/** Faults that come at an instant and, mostly, end at another. */
+/** Faults with a planned beginning and, for most, a planned end. */
 const PLANNED_FAULTS = [
   "pause",
   "pause before a write",
@@ -24,10 +25,13 @@ const PLANNED_FAULTS = [
   "rolling restart",
   "replay",
 ] as const;
-/** A store in a file of one machine has no network before it and no clock that differs; other things happen there. */
+/**
+ * Faults of a store in a file. Its programs share one machine, so network and clock faults do not
+ * apply.
+ */
 const FILE_FAULTS = ["stopped while writing", "killed while writing", "reboot"] as const;
 const BEFORE_WRITE = "pause before a write";
-/** Outside of the bounds that a lease may count on: only the guard can help then. */
+/** Faults beyond the bounds that leases assume. Only a guard protects the resource then. */
 const BEYOND_FAULTS = ["machine frozen", "clock far off"] as const;
 
 export type FaultKind =
@@ -46,7 +50,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
 export interface PlannedFault {
   readonly at: number;
   readonly kind: FaultKind;
-  /** Which of the programs, or of the store's machines, or of the resources. */
+  /** Index of the program or of the store's server, modulo their number. */
   readonly target: number;
   readonly ms: number;
 }
@@ -58,29 +62,43 @@ export interface Plan {
   readonly ttlMs: number;
   readonly clockErrorMs: number;
   readonly roundTripMs: number;
-  /** How much later than the ttl that was asked the store lets go, whole seconds and its own rounds included. */
+  /**
+   * How long after the requested ttl the store may keep a session, because it rounds or expires in
+   * intervals.
+   */
   readonly storeLagMs: number;
-  /** Of the store's machine first, then of each program's; 1 is true time. */
+  /** Clock rates: of the store's machine first, then of each program's. 1 is true time. */
   readonly rates: readonly number[];
-  /** Faults come at least for so long; afterwards the calm begins as soon as there were enough of them. */
+  /**
+   * The shortest duration of the faults. The calm phase begins after it, once there were enough
+   * faults.
+   */
   readonly faultyMs: number;
-  /** So many faults make a day; 0 for one that was cut short to be looked at. */
+  /** A run with fewer faults is invalid. 0 for a run that was cut short on purpose. */
   readonly faultsMin: number;
-  /** The evening comes when everybody has got on again; where scheduled runs are judged, not before this. */
+  /**
+   * The planned duration of the calm phase. It ends earlier once all programs have made progress,
+   * except in runs with scheduled jobs.
+   */
   readonly calmMs: number;
   readonly kinds: readonly FaultKind[];
-  /** The bounds are broken on purpose: S3 and acts without a guard are not judged. */
+  /** The run breaks the bounds that leases assume. S3 and unguarded writes are not checked then. */
   readonly isBeyondBounds: boolean;
   readonly weather: Weather;
   readonly faults: readonly PlannedFault[];
 }
 
-/** So long after the faults, what began in them can still end: leases of the dead run out, the store lets go. */
-export function settledMs({ ttlMs, storeLagMs }: Pick<Plan, "ttlMs" | "storeLagMs">): number {
+/**
+ * How long the effects of the faults last after they end: sessions of crashed programs still have
+ * to expire.
+ */
+export function settlingMs({ ttlMs, storeLagMs }: Pick<Plan, "ttlMs" | "storeLagMs">): number {
   return 1.5 * (ttlMs + storeLagMs);
 }
 
-/** As often as the availability inequality allows for, where that is more than usual: a lost renewal must not lose the lease. */
+/**
+ * The usual interval, or a shorter one if needed so that one lost renewal never loses the lease.
+ */
 export function renewEveryMs(plan: Pick<Plan, "ttlMs" | "clockErrorMs" | "roundTripMs">): number {
   const { ttlMs, clockErrorMs, roundTripMs } = plan;
   return Math.min(ttlMs / 3, (ttlMs - clockErrorMs - 2 * roundTripMs) / 2);
@@ -88,12 +106,13 @@ export function renewEveryMs(plan: Pick<Plan, "ttlMs" | "clockErrorMs" | "roundT
 
 const KINDS_MIN = 8;
 const FAULTS_MIN = 100;
-/** Fewer prove nothing. */
+/** A run with fewer grants is invalid. */
 export const GRANTS_MIN = 10;
-/** A day that does not come to its faults, because everybody is stopped or cut off, ends after so many ttl. */
-export const LONGEST_DAY_TTLS = 54;
+/** The longest duration of the faults, for runs that never reach their minimum number of faults. */
+export const FAULTY_TTLS_MAX = 54;
 const USUAL_MS = 4;
-const REPLACED: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> = {
+/** Faults to use instead of those that do not apply to a store. */
+const SUBSTITUTES: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> = {
   sqlite: {
     "cut requests": "stopped while writing",
     "cut answers": "killed while writing",
@@ -102,66 +121,74 @@ const REPLACED: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> 
     "store paused": "stopped while writing",
   },
 };
-/** Between two planned faults, where there are few messages that something could happen to. */
-const LONGEST_GAP_TTLS: Readonly<Record<string, number>> = { sqlite: 0.2, redis: 0.2 };
+/** The longest gap between two planned faults, on stores that send few messages. */
+const GAP_TTLS_MAX: Readonly<Record<string, number>> = { sqlite: 0.2, redis: 0.2 };
 const STORE_LAG_MS: Readonly<Record<string, number>> = { etcd: 2_500, sqlite: 20, zookeeper: 900 };
 
-export function planOf(seed: number, store: string): Plan {
+export function createPlan(seed: number, store: string): Plan {
   const chance = new Chance(`${seed}`).stream("plan");
   const programs = chance.pick([2, 2, 3, 3, 4]);
   const ttlMs = Math.round(chance.between(1_400, 2_400));
   const drift = chance.pick([0.01, 0.02, 0.05]);
   const isOneMachine = store === "sqlite";
   const isBeyondBounds = chance.isTrue(0.12) && !isOneMachine;
-  const kinds = drawKinds(chance, isBeyondBounds).map((kind) => REPLACED[store]?.[kind] ?? kind);
-  const isLongDay = chance.isTrue(0.25);
-  const faultyMs = Math.round(
-    ttlMs * (isLongDay ? chance.between(3, 6) : chance.between(1.5, 2.5)),
-  );
-  // A slow network: then a renewal is sent before the one before it is answered.
+  const kinds = drawKinds(chance, isBeyondBounds).map((kind) => SUBSTITUTES[store]?.[kind] ?? kind);
+  const isLong = chance.isTrue(0.25);
+  const faultyMs = Math.round(ttlMs * (isLong ? chance.between(3, 6) : chance.between(1.5, 2.5)));
+  // On a slow network, a renewal is sent before the previous one is answered.
   const roundTripMs = Math.round(ttlMs * chance.pick([0.1, 0.1, 0.27]));
   const storeLagMs = STORE_LAG_MS[store] ?? 0;
   const timing = { ttlMs, roundTripMs, clockErrorMs: Math.ceil(ttlMs * drift) };
   return {
-    ...{ seed, store, programs, ...timing, storeLagMs, faultyMs, faultsMin: FAULTS_MIN },
-    calmMs: settledMs({ ttlMs, storeLagMs }) + 3_200,
+    seed,
+    store,
+    programs,
+    ...timing,
+    storeLagMs,
+    faultyMs,
+    faultsMin: FAULTS_MIN,
+    calmMs: settlingMs({ ttlMs, storeLagMs }) + 3_200,
     rates: drawRates(chance, programs + 1, drift).map((rate) => (isOneMachine ? 1 : rate)),
-    ...{ kinds, isBeyondBounds },
+    kinds,
+    isBeyondBounds,
     weather: drawWeather(chance, kinds, roundTripMs),
     faults: drawFaults(chance, kinds, { ttlMs, storeLagMs, programs, store }),
   };
 }
 
-/** A seed's day with things left out of it: what shrinking finds, and what a replay is told. */
+/**
+ * What to leave out of a seed's plan: found by shrinking, and given on the command line of a
+ * replay.
+ */
 export interface Changes {
   readonly without: readonly FaultKind[];
-  /** Of the planned faults only these, by their place in the seed's own plan; undefined: all. */
+  /** Indexes of the planned faults to keep, in the seed's original plan. @default all */
   readonly keep?: readonly number[] | undefined;
   readonly programs?: number | undefined;
-  /** The calm begins here, however few faults there were. */
+  /** Begin the calm phase here, however few faults there were. */
   readonly calmAt?: number | undefined;
 }
 
-export const UNCHANGED: Changes = { without: [] };
+export const NO_CHANGES: Changes = { without: [] };
 
-export function changed(plan: Plan, changes: Changes): Plan {
-  const is = (kind: FaultKind): boolean => changes.without.includes(kind);
+export function applyChanges(plan: Plan, changes: Changes): Plan {
+  const isLeftOut = (kind: FaultKind): boolean => changes.without.includes(kind);
   const { weather } = plan;
   return {
     ...plan,
     programs: changes.programs ?? plan.programs,
     faultyMs: changes.calmAt ?? plan.faultyMs,
     faultsMin: changes.calmAt === undefined ? plan.faultsMin : 0,
-    kinds: plan.kinds.filter((kind) => !is(kind)),
+    kinds: plan.kinds.filter((kind) => !isLeftOut(kind)),
     faults: plan.faults.filter(
-      ({ kind }, index) => !is(kind) && (changes.keep?.includes(index) ?? true),
+      ({ kind }, index) => !isLeftOut(kind) && (changes.keep?.includes(index) ?? true),
     ),
     weather: {
       ...weather,
-      loss: is("loss") ? 0 : weather.loss,
-      duplicate: is("duplicate") ? 0 : weather.duplicate,
-      slow: is("slow") ? 0 : weather.slow,
-      veryLate: is("very late") ? 0 : weather.veryLate,
+      loss: isLeftOut("loss") ? 0 : weather.loss,
+      duplicate: isLeftOut("duplicate") ? 0 : weather.duplicate,
+      slow: isLeftOut("slow") ? 0 : weather.slow,
+      veryLate: isLeftOut("very late") ? 0 : weather.veryLate,
     },
   };
 }
@@ -169,8 +196,8 @@ export function changed(plan: Plan, changes: Changes): Plan {
 function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
   const all: FaultKind[] = [...MESSAGE_FAULTS, ...PLANNED_FAULTS];
   const drawn = all.filter((kind) => chance.isTrue(kind === BEFORE_WRITE ? 0.9 : 0.65));
-  // Large faults come every few seconds; it takes the small ones for a hundred in a day.
-  while (drawn.filter(hitsMessages).length < 2) {
+  // Planned faults are seconds apart. Only message faults can add up to a hundred in a run.
+  while (drawn.filter(isMessageFault).length < 2) {
     const kind = chance.pick(MESSAGE_FAULTS.slice(0, 3));
     if (!drawn.includes(kind)) drawn.push(kind);
   }
@@ -181,11 +208,11 @@ function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
   return isBeyondBounds ? [...drawn, ...BEYOND_FAULTS] : drawn;
 }
 
-function hitsMessages(kind: FaultKind): boolean {
+function isMessageFault(kind: FaultKind): boolean {
   return (MESSAGE_FAULTS as readonly FaultKind[]).includes(kind);
 }
 
-/** Close to the bound that the holders were told, on either side of it, never outside. */
+/** Draws rates close to the clock error that the holders assume, but never beyond it. */
 function drawRates(chance: Chance, count: number, drift: number): number[] {
   const store = 1 + chance.between(-0.001, 0.001);
   const others = Array.from({ length: count - 1 }, () => {
@@ -214,27 +241,27 @@ function drawFaults(
   sizes: Pick<Plan, "ttlMs" | "storeLagMs" | "programs" | "store">,
 ): PlannedFault[] {
   const { ttlMs, storeLagMs, programs, store } = sizes;
-  const gapTtls = LONGEST_GAP_TTLS[store] ?? 0.35;
-  const planned = kinds.filter((kind) => !hitsMessages(kind));
+  const gapTtls = GAP_TTLS_MAX[store] ?? 0.35;
+  const planned = kinds.filter((kind) => !isMessageFault(kind));
   const faults: PlannedFault[] = [];
   // The first grants happen before the first fault.
   let at = ttlMs / 4;
-  /** Long enough for the store to let go, for another to take over, and to write. */
-  const outlastingMs = (): number => storeLagMs + ttlMs * chance.between(1.05, 1.3);
-  // It waits for a write that fits, and until then nothing has happened: so it is there for everybody from the beginning.
+  /** Long enough for the lease to expire and for another program to take over and write. */
+  const takeoverMs = (): number => storeLagMs + ttlMs * chance.between(1.05, 1.3);
+  // This fault waits for a suitable write, so every program gets one from the beginning.
   if (kinds.includes(BEFORE_WRITE)) {
     planned.push(BEFORE_WRITE, BEFORE_WRITE);
     for (let target = 0; target < programs; target += 1)
-      faults.push({ at, kind: BEFORE_WRITE, target, ms: outlastingMs() });
+      faults.push({ at, kind: BEFORE_WRITE, target, ms: takeoverMs() });
   }
   for (;;) {
     at += chance.between(0.02, gapTtls) * ttlMs;
-    if (at >= LONGEST_DAY_TTLS * ttlMs) return faults;
+    if (at >= FAULTY_TTLS_MAX * ttlMs) return faults;
     const kind = chance.pick(planned);
     const target = chance.below(programs);
     const isShort = chance.isTrue(kind === BEFORE_WRITE ? 0.2 : 0.5);
     const usualMs = ttlMs * (isShort ? chance.between(0.05, 0.9) : chance.between(0.9, 2.2));
-    const ms = kind === BEFORE_WRITE && !isShort ? outlastingMs() : usualMs;
+    const ms = kind === BEFORE_WRITE && !isShort ? takeoverMs() : usualMs;
     faults.push({ at, kind, target, ms });
   }
 }

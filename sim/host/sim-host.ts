@@ -1,9 +1,9 @@
-// What the simulator needs of the real process.
+// The real process as a host for simulations: event loop turns and isolation.
 
-import { closeWorld } from "./closed-world.ts";
+import { isolate } from "./isolation.ts";
 import { eachTurn } from "./turns.ts";
 
 export const simHost: {
-  readonly closeWorld: () => () => void;
+  readonly isolate: () => () => void;
   readonly eachTurn: (step: () => boolean) => Promise<void>;
-} = { closeWorld, eachTurn };
+} = { isolate, eachTurn };

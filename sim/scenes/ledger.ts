@@ -96,7 +96,7 @@ export class Ledger {
   #connection(from: Program): (arrive: () => void) => void {
     const known = this.#connections.get(from.name);
     if (known !== undefined) return known;
-    const opened = this.#network.orderly(from, this.program);
+    const opened = this.#network.openStream(from, this.program);
     this.#connections.set(from.name, opened);
     return opened;
   }

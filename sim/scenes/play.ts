@@ -29,7 +29,7 @@ export async function playScene(scene: Scene, host: Host): Promise<Played> {
 }
 
 async function playTake(scene: Scene, take: Take, host: Host): Promise<Tale> {
-  const reopen = host.closeWorld();
+  const reopen = host.isolate();
   try {
     const stage = new Stage(scene);
     take.play(stage);

@@ -1,7 +1,7 @@
 // What happened in one take of a scene: the trace that every world has, and beside it what the programs believed and what
 // reached the ledger. The numbers, the told timeline and the picture are made from this and from nothing else.
 
-import { type Happening, Trace, type Traced } from "../world/trace.ts";
+import { type TraceEventData, Trace, type TraceEvent } from "../world/trace.ts";
 
 export type Belief =
   /** From here on the program takes itself for the holder. `looks`: it looks at its own deadline before every act. */
@@ -32,7 +32,7 @@ export type Belief =
       readonly ms?: number | undefined;
     };
 
-export type Told = (Belief | Happening) & { readonly at: number; readonly who: string };
+export type Told = (Belief | TraceEventData) & { readonly at: number; readonly who: string };
 
 export class Tale extends Trace {
   /** Both kinds of events, in the order in which they happened. */
@@ -51,9 +51,9 @@ export class Tale extends Trace {
     return this.#newestToken;
   }
 
-  override note(who: string, happening: Happening): void {
+  override note(who: string, happening: TraceEventData): void {
     super.note(who, happening);
-    this.told.push({ ...(this.events.at(-1) as Traced) });
+    this.told.push({ ...(this.events.at(-1) as TraceEvent) });
     if (happening.kind === "storeGranted" && happening.token > this.#newestToken)
       this.#newestToken = happening.token;
     if (happening.kind === "renewed")

@@ -1,5 +1,6 @@
-// Goal: what a simulated program waits for by its clock comes when that clock shows it, whatever happens to the clock meanwhile.
-// Method: one machine, timers that note the true instant and what the clock shows.
+// Goal: a timer of a simulated program fires when the program's clock reaches it, even if the rate
+// changes. Method: one machine, with timers that record the true instant and the reading of the
+// clock.
 import { expect, test } from "vitest";
 import { Chance } from "../world/chance.ts";
 import { HostClocks } from "../world/host-clocks.ts";
@@ -29,7 +30,7 @@ test.each([
   ["twice as fast", 2, 500],
   ["one and a half times as fast", 1.5, 750],
 ])(
-  "a clock that goes %s for half a second: its timer comes when it shows a second",
+  "a one-second timer fires at one second of a clock that runs %s for half a second",
   (_, rate, trueMs) => {
     const { schedule, clocks, fired, wait, run } = makeMachine();
     wait(1_000);
@@ -40,7 +41,7 @@ test.each([
   },
 );
 
-test("a timer that was cancelled, or that is over, does not come with a new rate; nor any of a program that was killed", () => {
+test("a change of the rate fires no cancelled or expired timer, and none of a killed program", () => {
   const { clocks, program, fired, wait, run } = makeMachine();
   wait(100);
   program.clock.setTimer(() => expect.unreachable(), 200).cancel();

@@ -1,5 +1,6 @@
-// Goal: a request that is repeated after its answer was lost finds that it holds already, and takes no place in the queue, although
-// the record of every copy has another time in it. Method: the store's transactions on the model's key space.
+// Goal: a grant request that is repeated after its answer was lost recognizes its own grant and
+// does not enter the queue, although the record of each copy has another timestamp. Method: the
+// store's transactions on the key space of the model.
 import { expect, test } from "vitest";
 import type { Txn, TxnAnswer } from "../../src/clients/etcd/kv.ts";
 import type { Members } from "../../src/clients/etcd/members.ts";
@@ -29,7 +30,7 @@ function world(): { parts: GrantParts; clock: ManualClock; loseNext(): void; put
   put.length = 0;
   let isLost = false;
   const ask = async (transaction: Txn): Promise<{ answer: TxnAnswer; doubtful: boolean }> => {
-    const answer = answerOf(space, space.txn(transaction));
+    const answer = toAnswer(space, space.txn(transaction));
     if (!isLost) return { answer, doubtful: false };
     isLost = false;
     throw new StoreUnavailableError("The answer was lost.", { applied: "unknown" });
@@ -52,12 +53,12 @@ function world(): { parts: GrantParts; clock: ManualClock; loseNext(): void; put
   };
 }
 
-function answerOf(space: KeySpace, { succeeded, answers }: TxnResult): TxnAnswer {
+function toAnswer(space: KeySpace, { succeeded, answers }: TxnResult): TxnAnswer {
   const header = { revision: space.revision, term: space.term };
   const inner = answers.map((answer) => {
     if (answer === "done") return { kvs: [], txn: undefined };
     return "txn" in answer
-      ? { kvs: [], txn: answerOf(space, answer.txn) }
+      ? { kvs: [], txn: toAnswer(space, answer.txn) }
       : { kvs: answer.kvs, txn: undefined };
   });
   return { header, succeeded, answers: inner };
@@ -66,7 +67,7 @@ function answerOf(space: KeySpace, { succeeded, answers }: TxnResult): TxnAnswer
 const request = { sessionId, resource: "r", attempt: "mine", holderId: "h", limitMs: 100 };
 
 test.each([undefined, 17, { text: "}:9" }])(
-  "the copy of a request with the value %j recognises the grant of the first one",
+  "a repeated request with the value %j recognizes its own grant",
   async (value) => {
     const { parts, clock, loseNext, puts } = world();
     const wish = { ...request, value, queue: true };
@@ -79,7 +80,7 @@ test.each([undefined, 17, { text: "}:9" }])(
 );
 
 test.each(["mine2", "mine:", "min"])(
-  "another attempt of the same session, %j, queues behind the first",
+  "another attempt of the same session, %j, enters the queue",
   async (attempt) => {
     const { parts, puts } = world();
     expect(await grant(parts, { ...request, queue: true })).toMatchObject({ kind: "granted" });

@@ -1,6 +1,7 @@
-// Goal: the search tells linearizable histories from others, and the stores' models are linearizable under a bad network.
-// Method: histories known to be good and bad; then clients that ask at random over a network that loses and delays.
-// Not one that repeats: a request that is carried out twice is not one request, whatever it answers.
+// Goal: the search recognizes linearizable histories, and all models are linearizable on an
+// unreliable network. Method: histories that are known to be good or bad; then clients with random
+// requests on a network that loses and delays messages. It does not duplicate them, because a
+// request that is applied twice is not one operation.
 import { describe, expect, test } from "vitest";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
 import type { Store } from "../../src/stores/contract.ts";
@@ -18,7 +19,7 @@ function op(request: LeaseRequest, sentAt: number, at?: number, value?: LeaseAns
   return { request, sentAt, answer: { at, value } };
 }
 
-function grantOf(session: string, attempt = `${session}.1`): LeaseRequest {
+function toGrant(session: string, attempt = `${session}.1`): LeaseRequest {
   return { do: "grant", session, attempt };
 }
 
@@ -33,74 +34,74 @@ function seen(token: bigint | undefined): LeaseAnswer {
 }
 
 const GOOD: Record<string, Asked[]> = {
-  "one behind the other": [
-    op(grantOf("a"), 0, 1, yes(1n)),
+  "sequential requests": [
+    op(toGrant("a"), 0, 1, yes(1n)),
     op({ do: "release", session: "a", token: 1n }, 2, 3, { kind: "released" }),
-    op(grantOf("b"), 4, 5, yes(2n)),
+    op(toGrant("b"), 4, 5, yes(2n)),
   ],
-  "overlapping requests in another order than they were sent": [
-    op(grantOf("a"), 0, 10, { kind: "busy" }),
-    op(grantOf("b"), 1, 9, yes(1n)),
+  "overlapping requests that take effect in another order": [
+    op(toGrant("a"), 0, 10, { kind: "busy" }),
+    op(toGrant("b"), 1, 9, yes(1n)),
   ],
-  "a grant without an answer that a read has seen": [
-    op(grantOf("a"), 0),
+  "an unanswered grant that a read has seen": [
+    op(toGrant("a"), 0),
     op(read, 5, 6, seen(7n)),
-    op(grantOf("a"), 7, 8, yes(7n)),
+    op(toGrant("a"), 7, 8, yes(7n)),
   ],
-  "a release without an answer that took effect much later": [
-    op(grantOf("a"), 0, 1, yes(1n)),
+  "an unanswered release that took effect much later": [
+    op(toGrant("a"), 0, 1, yes(1n)),
     op({ do: "release", session: "a", token: 1n }, 2),
-    op(grantOf("b"), 3, 4, { kind: "busy" }),
-    op(grantOf("b", "b.2"), 5, 6, yes(2n)),
+    op(toGrant("b"), 3, 4, { kind: "busy" }),
+    op(toGrant("b", "b.2"), 5, 6, yes(2n)),
   ],
-  "a request without an answer that never took effect": [
-    op(grantOf("a"), 0),
+  "an unanswered request that never took effect": [
+    op(toGrant("a"), 0),
     op(read, 5, 6, seen(undefined)),
-    op(grantOf("b"), 7, 8, yes(1n)),
+    op(toGrant("b"), 7, 8, yes(1n)),
   ],
 };
 
 const BAD: Record<string, Asked[]> = {
-  "two grants of one resource": [op(grantOf("a"), 0, 1, yes(1n)), op(grantOf("b"), 2, 3, yes(2n))],
+  "two grants of one resource": [op(toGrant("a"), 0, 1, yes(1n)), op(toGrant("b"), 2, 3, yes(2n))],
   "two grants at the same time": [
-    op(grantOf("a"), 0, 10, yes(1n)),
-    op(grantOf("b"), 0, 10, yes(2n)),
+    op(toGrant("a"), 0, 10, yes(1n)),
+    op(toGrant("b"), 0, 10, yes(2n)),
   ],
   "a token that falls": [
-    op(grantOf("a"), 0, 1, yes(5n)),
+    op(toGrant("a"), 0, 1, yes(5n)),
     op({ do: "release", session: "a", token: 5n }, 2, 3, { kind: "released" }),
-    op(grantOf("b"), 4, 5, yes(4n)),
+    op(toGrant("b"), 4, 5, yes(4n)),
   ],
-  "a read of the past": [op(grantOf("a"), 0, 1, yes(1n)), op(read, 2, 3, seen(undefined))],
-  "busy although free": [
-    op(grantOf("a"), 0, 1, yes(1n)),
+  "an outdated read": [op(toGrant("a"), 0, 1, yes(1n)), op(read, 2, 3, seen(undefined))],
+  "a free resource reported as busy": [
+    op(toGrant("a"), 0, 1, yes(1n)),
     op({ do: "release", session: "a", token: 1n }, 2, 3, { kind: "released" }),
-    op(grantOf("b"), 4, 5, { kind: "busy" }),
+    op(toGrant("b"), 4, 5, { kind: "busy" }),
   ],
-  "a release that frees a successor": [
-    op(grantOf("a"), 0, 1, yes(1n)),
+  "a release of the successor's lease": [
+    op(toGrant("a"), 0, 1, yes(1n)),
     op({ do: "release", session: "a", token: 1n }, 2, 3, { kind: "released" }),
-    op(grantOf("b"), 4, 5, yes(2n)),
+    op(toGrant("b"), 4, 5, yes(2n)),
     op({ do: "release", session: "a", token: 1n }, 6, 7, { kind: "released" }),
   ],
-  "an ended attempt that is granted again": [
-    op(grantOf("a"), 0, 1, yes(1n)),
+  "a second grant of an ended attempt": [
+    op(toGrant("a"), 0, 1, yes(1n)),
     op({ do: "release", session: "a", token: 1n }, 2, 3, { kind: "released" }),
-    op(grantOf("a"), 4, 5, yes(2n)),
+    op(toGrant("a"), 4, 5, yes(2n)),
   ],
 };
 
 describe("the search", () => {
-  test.each(Object.entries(GOOD))("takes %s", (_, history) => {
+  test.each(Object.entries(GOOD))("accepts %s", (_, history) => {
     expect(linearizability(leaseSpec, history)).toBe("yes");
   });
 
-  test.each(Object.entries(BAD))("refuses %s", (_, history) => {
+  test.each(Object.entries(BAD))("rejects %s", (_, history) => {
     expect(linearizability(leaseSpec, history)).toBe("no");
   });
 
-  test("says that it does not know when it would take too long", () => {
-    const history = GOOD["one behind the other"] ?? [];
+  test("answers unknown if it would take too many tries", () => {
+    const history = GOOD["sequential requests"] ?? [];
     expect(linearizability(leaseSpec, history, 1)).toBe("unknown");
   });
 });
@@ -110,8 +111,8 @@ const REQUESTS = 9;
 const TTL_MS = 600_000;
 const LIMIT_MS = 400;
 
-/** One client: asks at random, each request once, and writes down what it heard. */
-async function wander(
+/** Runs one client that sends random requests, each once, and returns its history. */
+async function runClient(
   store: Store,
   bench: ModelBench,
   chance: Chance,
@@ -137,7 +138,7 @@ async function wander(
         token = value.token ?? token;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      // "no" is a promise: such a request is left out, and if it was carried out the history shows it.
+      // With "no" the request was not applied, so it is left out. If it was, the history shows it.
       if (error.applied === "unknown") history.push({ request, sentAt });
       else await nextTurn(undefined);
     }
@@ -145,7 +146,7 @@ async function wander(
   return history;
 }
 
-/** A store that is not connected says so at once: who asks on and on must let the world go on. */
+/** A disconnected store rejects immediately, so a retry loop must give way to the simulation. */
 function nextTurn<T>(value: T): Promise<T> {
   return new Promise((resolve) => setImmediate(() => resolve(value)));
 }
@@ -165,15 +166,16 @@ async function ask(store: Store, request: LeaseRequest): Promise<LeaseAnswer> {
     return { kind: "withdrawn" };
   }
   const outcome = await store.grant({ ...asked, holderId: sessionId, queue: false });
-  if (outcome.kind === "gone") throw new Error("The session cannot be gone.");
+  if (outcome.kind === "gone") throw new Error("The session is gone, although its ttl is long.");
   return outcome.kind === "granted" ? outcome : { kind: outcome.kind };
 }
 
 /**
- * On ZooKeeper whoever only tries has a place for a moment, also when it is refused: others may see it and be refused for it
- * (docs/stores/zookeeper.md, Limits). So what is judged there is who was granted, and how that ended.
+ * On ZooKeeper a request that does not wait enters the queue for a moment, so other requests may be
+ * answered "busy" because of it (docs/stores/zookeeper.md, Limits). We therefore check only the
+ * grants and how they ended.
  */
-function withoutPassers(history: readonly Asked[]): Asked[] {
+function onlyGrants(history: readonly Asked[]): Asked[] {
   const values = history.map(({ answer }) => answer?.value);
   const tokens = new Set(values.map((value) => (value?.kind === "granted" ? value.token : 0n)));
   return history.filter(({ request, answer }) => {
@@ -183,7 +185,7 @@ function withoutPassers(history: readonly Asked[]): Asked[] {
 }
 
 describe.each(MODEL_NAMES)("the model of %s", (name) => {
-  test("is linearizable when requests and answers get lost and come late", async () => {
+  test("is linearizable when requests and answers are lost or late", async () => {
     const engine = await loadEngine(name);
     let answered = 0;
     let lost = 0;
@@ -196,25 +198,25 @@ describe.each(MODEL_NAMES)("the model of %s", (name) => {
         const store = await bench.open();
         const sessionId = `s${index}`;
         const request = { sessionId, holderId: sessionId, ttlMs: TTL_MS, limitMs: LIMIT_MS };
-        // Until it is known to be there: the history is about grants.
+        // Retry until the session is open: the history is only about grants.
         while (
           !(await store.openSession(request).then(
             () => true,
             () => nextTurn(false),
           ))
         );
-        return wander(store, bench, chance.stream(sessionId), sessionId);
+        return runClient(store, bench, chance.stream(sessionId), sessionId);
       });
       const history = (await Promise.all(clients)).flat();
       bench.stop();
       await running;
       answered += history.filter(({ answer }) => answer !== undefined).length;
       lost += history.filter(({ answer }) => answer === undefined).length;
-      const judged = name === "zookeeper" ? withoutPassers(history) : history;
-      expect(linearizability(leaseSpec, judged), `seed ${seed}`).toBe("yes");
+      const checked = name === "zookeeper" ? onlyGrants(history) : history;
+      expect(linearizability(leaseSpec, checked), `seed ${seed}`).toBe("yes");
     }
     expect(answered).toBeGreaterThan(400);
-    // Between a program and its own disk no message gets lost.
+    // SQLite has no network that could lose a message.
     if (name !== "sqlite") expect(lost).toBeGreaterThan(50);
   });
 });

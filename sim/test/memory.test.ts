@@ -1,5 +1,6 @@
-// Goal: the network of the reference model tells no caller something that a later copy of its own request made untrue, and the
-// model's own record names one end for a lease. Method: requests that all arrive twice, and an end that comes before a release.
+// Goal: a caller never sees an answer that a later copy of its request made untrue, and the model
+// records a single end for each lease. Method: deliver every request twice; release a lease after
+// its session ended.
 import { describe, expect, test } from "vitest";
 import { memoryEngine } from "../models/memory/index.ts";
 import { call } from "../world/call.ts";
@@ -20,7 +21,7 @@ function makeWorld(weather: Weather) {
   const clocks = new HostClocks(schedule, { rate: 1, offsetMs: 5_000, name: "machine" });
   const machine = (name: string): Program =>
     new Program({ name, schedule, clocks, chance: chance.stream(name) });
-  /** Lets everything happen that has been begun. */
+  /** Runs until no event is left. */
   const pass = async (): Promise<void> => {
     do for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
     while (schedule.step());
@@ -28,12 +29,12 @@ function makeWorld(weather: Weather) {
   return { schedule, trace, network, clocks, machine, pass };
 }
 
-describe("a request that arrives twice", () => {
-  test("is answered with what its last copy came to", async () => {
+describe("a request that is delivered twice", () => {
+  test("gets the answer to its last copy", async () => {
     const { network, machine, pass } = makeWorld({ ...FINE, duplicate: 1, usualMs: 20 });
     const from = machine("client");
     const to = { program: machine("server"), isDown: false };
-    const told: { value: number; handled: number }[] = [];
+    const answers: { value: number; handled: number }[] = [];
     for (let count = 0; count < 100; count += 1) {
       let handled = 0;
       const handle = async (): Promise<number> => {
@@ -43,16 +44,16 @@ describe("a request that arrives twice", () => {
       const answer = call({ network, from, to, what: "question", limitMs: LIMIT_MS, handle });
       const value = answer.then((number) => ({ number }));
       await pass();
-      told.push({ value: (await value).number, handled });
+      answers.push({ value: (await value).number, handled });
     }
-    expect(told.filter(({ handled }) => handled === 2).length).toBeGreaterThan(20);
-    expect(told.filter(({ handled }) => handled === 1).length).toBeGreaterThan(20);
-    expect(told.filter(({ value, handled }) => value !== handled)).toEqual([]);
+    expect(answers.filter(({ handled }) => handled === 2).length).toBeGreaterThan(20);
+    expect(answers.filter(({ handled }) => handled === 1).length).toBeGreaterThan(20);
+    expect(answers.filter(({ value, handled }) => value !== handled)).toEqual([]);
   });
 });
 
-describe("the reference store's record", () => {
-  test("a lease that ended with its session is not released once more by a late request", async () => {
+describe("the trace of the memory model", () => {
+  test("has no second end for a lease that ended with its session", async () => {
     const { schedule, trace, network, clocks, machine, pass } = makeWorld(FINE);
     const model = memoryEngine({ schedule, network, trace, machine });
     const own = machine("p1");

@@ -1,5 +1,5 @@
-// Goal: the models of the stores are believable: what the real server passes, its model passes too. Method: the conformance
-// suite on each, with the store's real code in front and virtual time behind.
+// Goal: each model of a backend behaves like the real one. Method: the conformance suite on every
+// model, with the real code of the store and virtual time.
 
 import { storeSuite } from "../../src/testing/index.ts";
 import { sideBySide } from "../../test/support/stores/store-runner.ts";
@@ -25,7 +25,9 @@ const models: readonly (readonly [name: string, ttlMs: number, engine: Engine])[
 
 for (const [name, ttlMs, engine] of models)
   storeSuite(sideBySide, {
-    ...{ name, ttlMs, guarantees: { fifo: true, durable: true } },
+    name,
+    ttlMs,
+    guarantees: { fifo: true, durable: true },
     create: async () => {
       await engine.ready?.();
       return modelHarness(engine);

@@ -1,7 +1,8 @@
-// Goal: a connection to the model of Redis fails as a real one does, and the model forgets only where only the guard is judged.
-// Method: two machines and a network that the test cuts; days within and beyond the bounds.
+// Goal: a connection to the model of Redis fails like a real one, and the model loses writes only
+// in runs beyond the bounds. Method: two machines and a network that the test cuts; runs within and
+// beyond the bounds.
 import { describe, expect, test } from "vitest";
-import { planOf } from "../faults/plan.ts";
+import { createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { Connection } from "../models/redis/connection.ts";
 import { type Link, RedisServer } from "../models/redis/server.ts";
@@ -13,7 +14,7 @@ import { Program } from "../world/program.ts";
 import { Schedule } from "../world/schedule.ts";
 import { Trace } from "../world/trace.ts";
 
-const nobody: Link = { isDead: false, push: () => undefined, end: () => undefined };
+const noLink: Link = { isDead: false, push: () => undefined, end: () => undefined };
 const advance = ["eval", "return redis.call('INCR', 'k')", "0"];
 
 function world() {
@@ -29,7 +30,7 @@ function world() {
   const program = machine("store");
   const server = new RedisServer(program, trace);
   const callee = { program, isDown: false };
-  /** Does everything that is due in so much time. */
+  /** Lets this much virtual time pass and runs the events that are due. */
   const pass = async (ms: number): Promise<void> => {
     const end = schedule.now + ms;
     for (;;) {
@@ -39,19 +40,28 @@ function world() {
     }
     schedule.now = end;
   };
-  const read = (): unknown => server.handle(["eval", "return redis.call('GET', 'k')", "0"], nobody);
-  let backs = 0;
-  const heard: string[] = [];
+  const read = (): unknown => server.handle(["eval", "return redis.call('GET', 'k')", "0"], noLink);
+  let reconnects = 0;
+  const received: string[] = [];
   const connection = new Connection(
     { schedule, network, trace, client, callee, server },
     {
-      onMessage: (channel, message) => heard.push(`${channel} ${message}`),
+      onMessage: (channel, message) => received.push(`${channel} ${message}`),
       onBack: () => {
-        backs += 1;
+        reconnects += 1;
       },
     },
   );
-  return { connection, network, server, callee, pass, read, heard, backs: () => backs };
+  return {
+    connection,
+    network,
+    server,
+    callee,
+    pass,
+    read,
+    received,
+    reconnects: () => reconnects,
+  };
 }
 
 async function outcome(promise: Promise<unknown>): Promise<unknown> {
@@ -70,7 +80,7 @@ describe("a connection", () => {
     expect([...(await answers), await third]).toEqual([1, 2, 3]);
   });
 
-  test("that is given up fails what was not answered, which still arrives", async () => {
+  test("rejects unanswered commands when it is reset, although they may still arrive", async () => {
     const { connection, network, pass, read } = world();
     void connection.connect();
     await pass(10);
@@ -86,8 +96,8 @@ describe("a connection", () => {
     expect(read()).toEqual({ value: "1" });
   });
 
-  test("is refused at first, and made anew for ever once it worked", async () => {
-    const { connection, callee, server, pass, backs } = world();
+  test("fails if the first attempt is refused, and reconnects without limit after it worked once", async () => {
+    const { connection, callee, server, pass, reconnects } = world();
     callee.isDown = true;
     const refused = outcome(connection.connect());
     await pass(10);
@@ -99,49 +109,49 @@ describe("a connection", () => {
     const lost = outcome(connection.send(advance));
     await pass(5_000);
     expect(await lost).toBe("Connection is closed.");
-    expect(backs()).toBe(0);
+    expect(reconnects()).toBe(0);
     callee.isDown = false;
     server.restart();
     await pass(1_100);
-    expect(backs()).toBe(1);
+    expect(reconnects()).toBe(1);
     const answer = connection.send(advance);
     await pass(10);
     expect(await answer).toBe(1);
   });
 
-  test("hears what is published while it listens, and nothing of before", async () => {
-    const { connection, server, pass, heard } = world();
-    const tell = (text: string): unknown =>
-      server.handle(["eval", `return redis.call('PUBLISH', 'c:1', '${text}')`, "0"], nobody);
+  test("receives messages published after it subscribed, until the server restarts", async () => {
+    const { connection, server, pass, received } = world();
+    const publish = (text: string): unknown =>
+      server.handle(["eval", `return redis.call('PUBLISH', 'c:1', '${text}')`, "0"], noLink);
     void connection.connect();
     await pass(10);
-    expect(tell("early")).toEqual({ value: 0 });
+    expect(publish("early")).toEqual({ value: 0 });
     void connection.send(["psubscribe", "c:*"]);
     await pass(10);
-    expect(tell("now")).toEqual({ value: 1 });
+    expect(publish("now")).toEqual({ value: 1 });
     server.restart();
-    expect(tell("late")).toEqual({ value: 0 });
+    expect(publish("late")).toEqual({ value: 0 });
     await pass(200);
-    expect(heard).toEqual(["c:1 now"]);
+    expect(received).toEqual(["c:1 now"]);
   });
 });
 
-describe("a day", () => {
+describe("a run", () => {
   const seeds = Array.from({ length: 80 }, (_, index) => index + 1);
-  const isBeyond = (seed: number): boolean => planOf(seed, "redis").isBeyondBounds;
-  const forgot = async (seed: number): Promise<boolean> => {
-    const { ended } = await runSeed(seed, "redis", simHost);
-    return ended.trace.events.some(({ kind }) => kind === "storeForgot");
+  const isBeyond = (seed: number): boolean => createPlan(seed, "redis").isBeyondBounds;
+  const hasForgotten = async (seed: number): Promise<boolean> => {
+    const { result } = await runSeed(seed, "redis", simHost);
+    return result.trace.events.some(({ kind }) => kind === "storeForgot");
   };
 
-  test("beyond the bounds has a store that forgets", async () => {
-    let days = 0;
-    for (const seed of seeds.filter(isBeyond)) if (await forgot(seed)) days += 1;
-    expect(days).toBeGreaterThan(1);
+  test("beyond the bounds may have a store that loses writes", async () => {
+    let count = 0;
+    for (const seed of seeds.filter(isBeyond)) if (await hasForgotten(seed)) count += 1;
+    expect(count).toBeGreaterThan(1);
   });
 
-  test("within the bounds has none", async () => {
+  test("within the bounds has no store that loses writes", async () => {
     for (const seed of seeds.filter((one) => !isBeyond(one)).slice(0, 12))
-      expect(await forgot(seed), `seed ${seed}`).toBe(false);
+      expect(await hasForgotten(seed), `seed ${seed}`).toBe(false);
   });
 });

@@ -1,5 +1,6 @@
-// Goal: `npm run sim -- SCENE` tells the story with its numbers, writes the page where it says, and never writes over anything else.
-// Method: the command itself with a voice that listens, in a folder of its own.
+// Goal: `npm run sim -- SCENE` prints the events and numbers of a scene, writes the page to the
+// file it names, and never overwrites another file. Method: the command itself with recorded
+// output, in a temporary folder.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +22,7 @@ async function sim(...words: string[]): Promise<{ code: number; text: string }> 
 }
 
 describe("npm run sim -- SCENE", () => {
-  test("tells the story and the numbers of both, writes the page and says where", async () => {
+  test("prints the events and numbers of all takes, writes the page and names the file", async () => {
     const file = join(folder, "settlement.html");
     const { code, text } = await sim("settlement", "--out", file);
     expect(code).toBe(0);
@@ -34,12 +35,12 @@ describe("npm run sim -- SCENE", () => {
     expect(text).toContain(`Page: ${file}`);
     const page = readFileSync(file, "utf8");
     expect(page).toContain("<h1>The settlement batch that ran twice</h1>");
-    // Its own page is written over, with the same bytes, and the same is printed.
+    // The second time it overwrites its own page with the same bytes and prints the same text.
     expect(await sim("settlement", "--out", file)).toEqual({ code, text });
     expect(readFileSync(file, "utf8")).toBe(page);
   });
 
-  test("writes over nothing else unless told to, and does nothing before it has looked", async () => {
+  test("overwrites another file only with --force", async () => {
     const file = join(folder, "notes.html");
     writeFileSync(file, "my notes");
     await expect(sim("clock-jump", "--out", file)).rejects.toMatchObject({
@@ -51,7 +52,7 @@ describe("npm run sim -- SCENE", () => {
     expect(readFileSync(file, "utf8")).toContain("The clock that jumps");
   });
 
-  test("without --out the page goes to the working folder, named after the scene", async () => {
+  test("writes the page to the working folder by default, named after the scene", async () => {
     const before = process.cwd();
     process.chdir(folder);
     try {
@@ -63,13 +64,13 @@ describe("npm run sim -- SCENE", () => {
     expect(existsSync(join(folder, "tenure-stale-scheduler.html"))).toBe(true);
   });
 
-  test("an empty file is not a page either", async () => {
+  test("does not overwrite an empty file", async () => {
     const file = join(folder, "empty.html");
     writeFileSync(file, "");
     await expect(sim("clock-jump", "--out", file)).rejects.toThrow("not a page");
   });
 
-  test("a place where nothing can be written is named, with a way out", async () => {
+  test("names a file that cannot be written and suggests --out", async () => {
     const nowhere = join(folder, "no", "such", "page.html");
     await expect(sim("paused-leader", "--out", nowhere)).rejects.toThrow(
       /cannot be written to .*--out/,
@@ -82,7 +83,7 @@ describe("npm run sim -- SCENE", () => {
     await expect(sim("paused-leader", "--out", itself, "--force")).rejects.toThrow(/EISDIR/);
   });
 
-  test("--no-page prints only", async () => {
+  test("writes no page with --no-page", async () => {
     const { code, text } = await sim("leader-gap", "--no-page");
     expect(code).toBe(0);
     expect(text).toMatch(/nobody led for +11\.7 s +\d+ ms/);
@@ -90,7 +91,7 @@ describe("npm run sim -- SCENE", () => {
     expect(existsSync("tenure-leader-gap.html")).toBe(false);
   });
 
-  test("in JSON: the numbers of each take", async () => {
+  test("prints the numbers of each take with --json", async () => {
     const { text } = await sim("stale-scheduler", "--no-page", "--json");
     expect(JSON.parse(text)).toMatchObject({
       scene: "stale-scheduler",
@@ -103,20 +104,20 @@ describe("npm run sim -- SCENE", () => {
     });
   });
 
-  test("code 1, and what did not come out, when a story does not come out as it must", async () => {
+  test("ends with code 1 and names what differs if a scene does not have the expected result", async () => {
     const scene = SCENES.find(({ name }) => name === "paused-leader");
     const expected = scene?.expect;
     Object.assign(scene as object, { expect: () => ["the guard holds"] });
     try {
       const { code, text } = await sim("paused-leader", "--no-page");
       expect(code).toBe(1);
-      expect(text).toContain("This did not come out: the guard holds.");
+      expect(text).toContain("Not as expected: the guard holds.");
     } finally {
       Object.assign(scene as object, { expect: expected });
     }
   });
 
-  test("`scenes` lists them, and so do the help and the refusal of another name", async () => {
+  test("lists the scenes in `scenes`, in the help and in the error about an unknown name", async () => {
     const { text } = await sim("scenes");
     const help = commandHelp(SIM);
     for (const name of SCENE_NAMES) {
@@ -128,15 +129,15 @@ describe("npm run sim -- SCENE", () => {
 
   test.each([
     [["settlement", "--seed", "3"], "--seed is for seeds"],
-    [["settlement", "--store", "etcd"], "runs on the memory store"],
+    [["settlement", "--store", "etcd"], "always runs on the memory store"],
     [["settlement", "--jobs", "2"], "--jobs is for seeds"],
     [["settlement", "--twice"], "--twice is for seeds"],
     [["settlement", "--calm-at", "5000"], "--calm-at is for seeds"],
     [["--out", "x.html"], "--out needs a scene"],
     [["--no-page", "--seed", "3"], "--no-page needs a scene"],
-    [["scenes", "--force"], "lists them"],
+    [["scenes", "--force"], "only lists the scenes"],
     [["settlement", "--no-page", "--out", "x.html"], "--no-page writes nothing"],
-  ])("refuses %j", async (words, message) => {
+  ])("rejects %j", async (words, message) => {
     await expect(sim(...words)).rejects.toThrow(message);
   });
 });

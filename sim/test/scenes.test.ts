@@ -1,6 +1,7 @@
-// Goal: each scene shows what its story tells (the lock fails as it did, Tenure does not), the same to the last byte every time,
-// and its page is complete, well-formed and needs nothing from outside. Method: play every scene and count; read the page as
-// a strict parser would; play the plain lock without faults, so that it is not a straw man.
+// Goal: each scene has the result that its story describes: the plain lock fails and Tenure does
+// not. Two plays are identical, and the page is complete, well-formed and self-contained. Method:
+// play every scene and count; parse the page strictly; play the plain lock without faults to show
+// that it is a fair comparison.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -42,8 +43,8 @@ const bandsOf = (tale: Tale): { label: string; ms: number }[] =>
     event.kind === "band" ? [{ label: event.label, ms: Math.round(event.until - event.at) }] : [],
   );
 
-describe("the stories", () => {
-  test("settlement: a pause of 41.3 s, 47 of 100 payments made twice; behind a guard none, and all are made", async () => {
+describe("scenes", () => {
+  test("settlement: 47 of 100 payments are made twice, and none with a guard", async () => {
     const { scene, takes } = await play("settlement");
     const [plain, tenure] = takes;
     expect(plain?.numbers).toMatchObject({
@@ -60,7 +61,7 @@ describe("the stories", () => {
     });
     expect(plain?.numbers.togetherMs).toBeGreaterThan(8_000);
     expect(tenure?.numbers.togetherMs).toBe(0);
-    // S3: it stopped before the store let go, although nothing in it ran by then.
+    // S3: the holder's lease ended before the store's, although the program was paused.
     expect(tenure?.numbers.lateMs).toBeLessThan(0);
     for (const { tale } of takes) {
       expect(bandsOf(tale)).toContainEqual({ label: "garbage collection", ms: 41_300 });
@@ -71,7 +72,7 @@ describe("the stories", () => {
       );
       expect(granted.map(({ token }) => token)).toEqual([4719n, 4720n]);
       expect(["11:47:13", "11:47:14"]).toContain(granted[1]?.at);
-      // What had left the program before the pause landed when the lease was over.
+      // Writes that were sent before the pause arrive after the lease has expired.
       const late = tale.told.filter((event) => event.kind === "landed" && event.isStale);
       expect(late.length).toBe(47);
       for (const write of late) {
@@ -82,13 +83,13 @@ describe("the stories", () => {
     }
   });
 
-  test("leader-gap: 11.7 s without a leader; with handover, warm standby and ttl/3 under 200 ms", async () => {
+  test("leader-gap: 11.7 s without a leader, and under 200 ms with a handover to a warm standby", async () => {
     const { takes } = await play("leader-gap");
     const [plain, tenure] = takes;
     expect(durationText(plain?.numbers.gapMs ?? 0)).toBe("11.7 s");
     expect(tenure?.numbers.gapMs).toBeLessThan(200);
     expect(tenure?.numbers).toMatchObject({ togetherMs: 0, staleAdmitted: 0 });
-    // The switch cost the new leader one renewal, and nothing else (L3).
+    // The network fault costs the new leader one renewal, but not the lease (L3).
     const renewals = tenure?.tale.events.flatMap((event) =>
       event.kind === "renewed" && event.who === "coord-3" ? [event.outcome] : [],
     );
@@ -97,25 +98,25 @@ describe("the stories", () => {
     expect(holdsOf(tenure?.tale as Tale).map(({ who }) => who)).toEqual(["coord-2", "coord-3"]);
   });
 
-  test("stale-scheduler: token 41 places twelve workloads again; with Tenure 42 alone does", async () => {
+  test("stale-scheduler: token 41 places twelve workloads again, and with Tenure only 42 places them", async () => {
     const [plain, tenure] = await numbersOf("stale-scheduler");
     expect(plain).toMatchObject({ rows: 12, doubles: 12, staleAdmitted: 12, heldBack: 0 });
-    // Six had been checked before the pause: the guard refuses them. The rest were never begun.
+    // Six were checked before the pause, and the guard rejects them. The others fail their check.
     expect(tenure).toMatchObject({ rows: 12, doubles: 0, staleAdmitted: 0 });
     expect(tenure).toMatchObject({ staleRefused: 6, heldBack: 6, togetherMs: 0 });
   });
 
-  test("paused-leader: without a guard Tenure is as wrong as a lock; with one nothing stale gets in", async () => {
+  test("paused-leader: without a guard Tenure admits as many stale writes as a lock, with one none", async () => {
     const [plain, open, guarded] = await numbersOf("paused-leader");
     expect(plain).toMatchObject({ staleAdmitted: 7, staleRefused: 0 });
     expect(open).toMatchObject({ staleAdmitted: 7, staleRefused: 0 });
     expect(guarded).toMatchObject({ staleAdmitted: 0, staleRefused: 7 });
-    // It is not the guard that stops node-A: all three lead on until they are told.
+    // The guard does not stop node-A: in all three takes it leads until it learns of its loss.
     for (const numbers of [plain, open, guarded])
       expect(numbers?.togetherMs).toBeGreaterThan(3_000);
   });
 
-  test("clock-jump: each clock alone is wrong once; Tenure, without any guard, never", async () => {
+  test("clock-jump: a single clock fails once each, and Tenure never, even without a guard", async () => {
     const [wall, monotonic, tenure] = await numbersOf("clock-jump");
     expect(wall?.staleAdmitted).toBe(9);
     expect(durationText(wall?.lateMs ?? 0)).toBe("4 s");
@@ -127,7 +128,7 @@ describe("the stories", () => {
 });
 
 describe.each(SCENES)("$name", (scene) => {
-  test("comes out as it must, the same to the last byte, and the same faults come in every take", async () => {
+  test("has the expected result, is repeatable, and has the same faults in every take", async () => {
     const [one, other] = [await play(scene.name), await play(scene.name)];
     expect(one.unmet).toEqual([]);
     expect(pageOf(other)).toBe(pageOf(one));
@@ -141,7 +142,7 @@ describe.each(SCENES)("$name", (scene) => {
     expect(one.takes.at(-1)?.take.isTenure).toBe(true);
   });
 
-  test("at the store there is never more than one holder, in whatever take", async () => {
+  test("never has more than one holder at the store, in any take", async () => {
     const { takes } = await play(scene.name);
     for (const { tale } of takes) {
       const grants = grantsOf(tale, scene.endsAt);
@@ -154,7 +155,7 @@ describe.each(SCENES)("$name", (scene) => {
     }
   });
 
-  test("has a page that is well-formed, complete and needs nothing from outside", async () => {
+  test("has a page that is well-formed, complete and self-contained", async () => {
     const played = await play(scene.name);
     const page = pageOf(played);
     checkWellFormed(page.replace("<!doctype html>\n", ""));
@@ -171,7 +172,7 @@ describe.each(SCENES)("$name", (scene) => {
       for (const sign of ['class="bar h', 'class="renewal"', 'class="fault', 'class="grant h'])
         expect(figure).toContain(sign);
     }
-    // No sign in a figure that the legend does not explain.
+    // The legend explains every symbol in a figure.
     const legend = /<ul class="legend">.*?<\/ul>/.exec(page)?.[0] ?? "";
     for (const [sign, words] of Object.entries(SIGNS))
       if (figures.some((figure) => figure.includes(sign))) expect(legend).toContain(words);
@@ -216,16 +217,16 @@ function numbersIn(text: string | undefined, pattern: RegExp): number[] {
   return [...(text ?? "").matchAll(pattern)].map(([, digits]) => Number(digits));
 }
 
-describe("what is written in colours", () => {
+describe("coloured text", () => {
   const [light = "", dark = ""] = FIGURE_STYLE.split("@media");
-  /** Texts, and what they stand on. */
+  /** Text colours that are used on the page background. */
   const onPaper = ["text", "dim", "harm", "good", "refused", "deadline", "expiry", "faultText"];
   const onBars = ["h0", "h1", "h2"];
 
   test.each([
     ["light", light],
     ["dark", dark],
-  ])("can be read in %s: a contrast of 4.5 to 1 at least", (_name, style) => {
+  ])("has a contrast of at least 4.5 to 1 in %s mode", (_name, style) => {
     const colour = (name: string): number[] =>
       (new RegExp(`--${name}:#([0-9a-f]{6})`).exec(style)?.[1]?.match(/../g) ?? []).map((hex) =>
         Number.parseInt(hex, 16),
@@ -238,7 +239,7 @@ describe("what is written in colours", () => {
   });
 });
 
-/** As WCAG 2 has it. */
+/** The contrast ratio of WCAG 2. */
 function contrast(one: readonly number[], other: readonly number[]): number {
   const luminance = (parts: readonly number[]): number => {
     const [red = Number.NaN, green = Number.NaN, blue = Number.NaN] = parts.map((part) => {
@@ -251,7 +252,7 @@ function contrast(one: readonly number[], other: readonly number[]): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-/** Every element is closed in its turn, every attribute quoted, every special letter escaped. */
+/** Checks that elements are nested correctly, attributes quoted and special characters escaped. */
 function checkWellFormed(markup: string): void {
   const open: string[] = [];
   const tag = /<(\/?)([a-zA-Z][a-zA-Z0-9]*)((?: [a-zA-Z][\w:-]*="[^"<]*")*)(\/?)>/g;
@@ -288,7 +289,7 @@ function harmOf(scene: Scene, { gapMs, doubles, staleAdmitted }: Numbers): strin
   return String(doubles > 0 ? doubles : staleAdmitted);
 }
 
-test("docs/pictures/paused-leader.svg is what the code makes (mend it with vitest -u)", async () => {
+test("docs/pictures/paused-leader.svg is up to date (update it with vitest -u)", async () => {
   const picture = pictureFileOf(await play("paused-leader"));
   checkWellFormed(picture);
   await expect(picture).toMatchFileSnapshot(join(root, "docs", "pictures", "paused-leader.svg"));
@@ -304,7 +305,9 @@ describe("the plain lock", () => {
   async function worker(stage: Stage, name: string, from: number): Promise<void> {
     const program = stage.program(name);
     const lock = new PlainLock(stage, program, await stage.store(program), {
-      ...{ ttlMs: 5_000, renewEveryMs: 1_500, looks: "wall" },
+      ttlMs: 5_000,
+      renewEveryMs: 1_500,
+      looks: "wall",
     });
     await stage.until(program, from);
     for (let turn = 1; ; turn += 1) {
@@ -319,7 +322,7 @@ describe("the plain lock", () => {
     }
   }
 
-  test("is no straw man: without faults it is kept by renewals, given back, and never held by two", async () => {
+  test("is correct without faults: it is renewed, released and never held by two", async () => {
     const scene = quiet((stage) => {
       void worker(stage, "node-A", 0);
       void worker(stage, "node-B", 500);
@@ -330,7 +333,7 @@ describe("the plain lock", () => {
     const holds = holdsOf(tale);
     expect(holds.length).toBeGreaterThanOrEqual(4);
     expect(new Set(holds.map(({ who }) => who)).size).toBe(2);
-    // Longer than its ttl, so it was renewed.
+    // The lock is held for longer than its ttl, so it was renewed.
     const [first] = holds;
     expect((first?.stopsAt ?? 0) - (first?.from ?? 0)).toBeGreaterThan(5_000);
     expect(

@@ -1,5 +1,5 @@
-// Goal: no store's real code breaks an invariant over the model of its backend. Method: the swarm, on every model; of memory's the
-// seeds that sim-smoke-memory.test.ts leaves.
+// Goal: no store breaks an invariant on the model of its backend. Method: run seeds on every model,
+// and the memory seeds that smoke-memory.test.ts leaves out.
 import { MODEL_NAMES } from "../run.ts";
 import { smoke } from "./support/smoke.ts";
 

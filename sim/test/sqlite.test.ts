@@ -1,6 +1,7 @@
-// Goal: the simulated SQLite file behaves as a real one where only the simulator can look: a program that is stopped with the
-// write lock keeps all others from writing and shows them nothing, one that is killed leaves nothing, and a machine that starts
-// again gives old sessions one ttl more. Method: two programs on the model, step by step on virtual time.
+// Goal: the model of SQLite behaves like a real file in cases that real tests cannot control. A
+// program that is stopped with the write lock blocks all other writers and exposes no uncommitted
+// data, a killed program leaves no changes, and a reboot extends old sessions by one ttl. Method:
+// two programs on the model, step by step on virtual time.
 import { beforeAll, describe, expect, test } from "vitest";
 import type { GrantOutcome, Store } from "../../src/stores/contract.ts";
 import { sqliteEngine } from "../models/sqlite/index.ts";
@@ -75,8 +76,8 @@ async function holderOf(store: Store, pass: (ms: number) => Promise<void>): Prom
   return read.value?.holder?.holderId;
 }
 
-describe("a program in its write transaction", () => {
-  test("stopped: nobody sees its writes, nobody else writes, and it goes on where it was", async () => {
+describe("a program inside a write transaction", () => {
+  test("blocks other writers while it is stopped, hides its changes, and continues afterwards", async () => {
     const { model, pass, join, trace } = await makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     model.beforeCommit?.(one.program, () => one.program.stop());
@@ -94,7 +95,7 @@ describe("a program in its write transaction", () => {
     expect(await holderOf(two.store, pass)).toBe("one");
   });
 
-  test("stopped while it gives back: the record says when the clock was read and when others could see it", async () => {
+  test("records when the clock was read and when the release was visible, if it was stopped", async () => {
     const { model, schedule, pass, join, trace } = await makeWorld();
     const one = await join("one");
     const first = watched(grant(one.store, "one"));
@@ -110,7 +111,7 @@ describe("a program in its write transaction", () => {
     expect(freed).toMatchObject({ at: readAt + 100, readAt });
   });
 
-  test("killed: nothing was written, nothing is answered, and the lock is free", async () => {
+  test("leaves no changes and frees the write lock when it is killed", async () => {
     const { model, pass, join, trace } = await makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     model.beforeCommit?.(one.program, () => one.program.kill());
@@ -123,7 +124,7 @@ describe("a program in its write transaction", () => {
     expect(trace.events.filter(({ kind }) => kind === "storeGranted")).toHaveLength(1);
   });
 
-  test("killed while it was stopped: the same", async () => {
+  test("frees the write lock when it is killed while it is stopped", async () => {
     const { model, pass, join } = await makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     model.beforeCommit?.(one.program, () => one.program.stop());
@@ -137,7 +138,7 @@ describe("a program in its write transaction", () => {
   });
 });
 
-test("after a reboot an old session lasts one ttl more, and tokens go on", async () => {
+test("an old session lasts one ttl more after a reboot, and tokens keep rising", async () => {
   const { pass, join, clocks } = await makeWorld();
   const one = await join("one");
   const first = watched(grant(one.store, "one"));

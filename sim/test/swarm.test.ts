@@ -1,8 +1,9 @@
-// Goal: the simulator notices a day that cannot be repeated, makes a finding of whatever nobody caught on a day, and counts one on
-// which nothing was learned as invalid. Method: run seeds; make one differ; throw in the middle. Many seeds: sim-smoke-*.test.ts.
+// Goal: the simulator reports runs that are not repeatable and uncaught errors, and counts runs
+// that prove too little as invalid. Method: run seeds; make one differ; throw in the middle. Many
+// seeds run in smoke-*.test.ts.
 import { describe, expect, test } from "vitest";
 import { judge } from "../checkers/judge.ts";
-import { changed, FAULT_KINDS, planOf } from "../faults/plan.ts";
+import { applyChanges, createPlan, FAULT_KINDS } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { MODEL_NAMES, runSeed } from "../run.ts";
 import { shrink } from "../shrink.ts";
@@ -10,21 +11,21 @@ import { runSwarm } from "../swarm.ts";
 import type { Host } from "../world/world.ts";
 
 describe("determinism", () => {
-  test.each(MODEL_NAMES)("on %s another seed gives another day", async (store) => {
+  test.each(MODEL_NAMES)("on %s, different seeds give different traces", async (store) => {
     const hashes = new Set<string>();
     for (let seed = 1; seed <= 8; seed += 1)
-      hashes.add((await runSeed(seed, store, simHost)).ended.trace.hash());
+      hashes.add((await runSeed(seed, store, simHost)).result.trace.hash());
     expect(hashes.size).toBe(8);
   });
 
-  test("a day that is not the same the second time is a finding", async () => {
-    let days = 0;
+  test("a run that differs from its repetition is a finding", async () => {
+    let runs = 0;
     const host: Host = {
       ...simHost,
       eachTurn: (step) => {
-        days += 1;
+        runs += 1;
         let turns = 0;
-        const turnsMax = days === 2 ? 300 : Number.POSITIVE_INFINITY;
+        const turnsMax = runs === 2 ? 300 : Number.POSITIVE_INFINITY;
         return simHost.eachTurn(() => step() && ++turns < turnsMax);
       },
     };
@@ -35,35 +36,37 @@ describe("determinism", () => {
 });
 
 describe("plans", () => {
-  test("every seed draws at least eight kinds, and every kind is drawn by some seed", () => {
+  test("every seed draws at least eight kinds of faults, and every kind is drawn by some seed", () => {
     const seen = new Set<string>();
     for (let seed = 1; seed <= 300; seed += 1) {
-      const { kinds } = planOf(seed, "memory");
+      const { kinds } = createPlan(seed, "memory");
       expect(new Set(kinds).size).toBeGreaterThanOrEqual(8);
-      for (const kind of [...kinds, ...planOf(seed, "sqlite").kinds]) seen.add(kind);
+      for (const kind of [...kinds, ...createPlan(seed, "sqlite").kinds]) seen.add(kind);
     }
     expect([...seen].sort()).toEqual([...FAULT_KINDS].sort());
   });
 
-  test("clocks stay within the bound that the holders are told", () => {
+  test("clocks stay within the clock error that the holders assume", () => {
     for (let seed = 1; seed <= 300; seed += 1) {
-      const { rates, ttlMs, clockErrorMs } = planOf(seed, "memory");
+      const { rates, ttlMs, clockErrorMs } = createPlan(seed, "memory");
       const [store = 1, ...others] = rates;
       for (const rate of others)
         expect(Math.abs(rate / store - 1) * ttlMs).toBeLessThan(clockErrorMs);
     }
   });
 
-  test("what is left out does not happen", async () => {
+  test("faults that are left out do not occur", async () => {
     const without = ["loss", "slow", "crash", "duplicate"] as const;
-    const { ended } = await runSeed(3, "memory", simHost, { without, keep: [0, 2] });
-    for (const kind of without) expect(ended.trace.faults.has(kind)).toBe(false);
-    expect(changed(planOf(3, "memory"), { without: [], keep: [0, 2] }).faults).toHaveLength(2);
+    const { result } = await runSeed(3, "memory", simHost, { without, keep: [0, 2] });
+    for (const kind of without) expect(result.trace.faults.has(kind)).toBe(false);
+    expect(
+      applyChanges(createPlan(3, "memory"), { without: [], keep: [0, 2] }).faults,
+    ).toHaveLength(2);
   });
 });
 
 describe("turns", () => {
-  test("every promise that can settle has settled before the next turn, and before the end", async () => {
+  test("all settled promises are handled before the next turn and before the end", async () => {
     const order: string[] = [];
     let turns = 0;
     const deep = async (levels: number): Promise<void> => {
@@ -79,7 +82,7 @@ describe("turns", () => {
     expect(order).toEqual(["turn 1", "settled", "turn 2", "settled", "turn 3", "settled"]);
   });
 
-  test("what a step throws ends the turns", async () => {
+  test("an error in a step ends the turns", async () => {
     const broken = simHost.eachTurn(() => {
       throw new Error("planned");
     });
@@ -87,48 +90,51 @@ describe("turns", () => {
   });
 });
 
-describe("what nobody catches", () => {
-  const stray = (): Error => new Error("stray");
-  const WAYS: Record<string, () => void> = {
+describe("an uncaught error", () => {
+  const createError = (): Error => new Error("uncaught");
+  const ERRORS: Record<string, () => void> = {
     "thrown from a timer": () => {
-      throw stray();
+      throw createError();
     },
-    "rejected and forgotten": () => void Promise.reject(stray()),
-    "rejected and forgotten, some promises later": () =>
+    "rejected without a handler": () => void Promise.reject(createError()),
+    "rejected without a handler, some promises later": () =>
       void Promise.resolve()
         .then(() => undefined)
-        .then(() => Promise.reject(stray())),
+        .then(() => Promise.reject(createError())),
     "thrown from a microtask": () =>
       queueMicrotask(() => {
-        throw stray();
+        throw createError();
       }),
   };
 
-  /** The real host, but that something goes astray in the given turn of every day that comes so far. */
-  const astray = (goAstray: () => void, at: number): Host => ({
+  /**
+   * A host on which every run has an uncaught error in the given turn, or in its last turn if that
+   * is earlier.
+   */
+  const failingHost = (fail: () => void, at: number): Host => ({
     ...simHost,
     eachTurn: (step) => {
       let turns = 0;
       return simHost.eachTurn(() => {
         const goesOn = step();
         turns += 1;
-        if (turns === at || (!goesOn && turns < at)) goAstray();
+        if (turns === at || (!goesOn && turns < at)) fail();
         return goesOn;
       });
     },
   });
 
-  test.each(Object.entries(WAYS))(
-    "%s is a violation of its day, with its place, and the others go on",
-    async (_, goAstray) => {
-      let days = 0;
-      const broken = astray(goAstray, 300);
+  test.each(Object.entries(ERRORS))(
+    "%s is a violation of its run, with its stack, and other runs continue",
+    async (_, fail) => {
+      let runs = 0;
+      const broken = failingHost(fail, 300);
       const host: Host = {
         ...simHost,
-        // The second day is run once more for its stack.
+        // The second run is repeated for its stack.
         eachTurn: (step) => {
-          days += 1;
-          return (days === 2 || days === 3 ? broken : simHost).eachTurn(step);
+          runs += 1;
+          return (runs === 2 || runs === 3 ? broken : simHost).eachTurn(step);
         },
       };
       const before = listeners();
@@ -140,50 +146,50 @@ describe("what nobody catches", () => {
       const [{ invariant, message } = { invariant: "", message: "" }] =
         findings[0]?.violations ?? [];
       expect(invariant).toBe("errors");
-      expect(message).toMatch(/^Error: stray at .*sim\.test\.ts/);
+      expect(message).toMatch(/^Error: uncaught at .*sim\/test\/swarm\.test\.ts/);
       expect(listeners()).toEqual(before);
     },
   );
 
-  test("what fails around a day, and not on it, ends the run with the day's number", async () => {
-    let closings = 0;
+  test("outside of a run ends the swarm and names the seed", async () => {
+    let isolations = 0;
     const host: Host = {
       ...simHost,
-      // The first is for all days together, the others for one each.
-      closeWorld: () => {
-        closings += 1;
-        if (closings === 3) throw stray();
-        return simHost.closeWorld();
+      // The first isolation is for all runs together, the others for one each.
+      isolate: () => {
+        isolations += 1;
+        if (isolations === 3) throw createError();
+        return simHost.isolate();
       },
     };
     const swarm = { from: 4, to: 6, store: "memory", host, failFast: false, twice: false };
     await expect(runSwarm(swarm)).rejects.toMatchObject({
-      message: "Seed 5 on memory could not be judged.",
-      cause: { message: "stray" },
+      message: "Seed 5 on memory could not be checked.",
+      cause: { message: "uncaught" },
     });
   });
 
-  test("in the last turn of a day it is still that day's", async () => {
-    const host = astray(() => void Promise.reject(stray()), Number.MAX_SAFE_INTEGER);
+  test("in the last turn of a run belongs to that run", async () => {
+    const host = failingHost(() => void Promise.reject(createError()), Number.MAX_SAFE_INTEGER);
     const { verdict } = await runSeed(4, "memory", host);
     expect(verdict.violations).toMatchObject([{ invariant: "errors" }]);
   });
 
-  test("it is shrunk like any other, and the smaller day shows it again", async () => {
-    // Late, in a day that was faulty for longer than it was planned to be.
-    const host = astray(() => void Promise.reject(stray()), 250);
+  test("is shrunk like any other violation, and the smaller run replays it", async () => {
+    // The error comes after the planned end of the faults, in a run whose faults last longer.
+    const host = failingHost(() => void Promise.reject(createError()), 250);
     const found = await runSeed(57, "memory", host);
-    expect(found.ended.virtualMs).toBeGreaterThan(planOf(57, "memory").faultyMs);
-    // Otherwise the smaller days would be calm before it comes to pass.
-    expect(found.plan.faultyMs).toBeGreaterThan(found.ended.virtualMs);
+    expect(found.result.virtualMs).toBeGreaterThan(createPlan(57, "memory").faultyMs);
+    // Otherwise the smaller runs would be calm before the error.
+    expect(found.plan.faultyMs).toBeGreaterThan(found.result.virtualMs);
     const { changes, outcome } = await shrink(found, host);
     expect(outcome.plan.faults.length).toBeLessThan(found.plan.faults.length);
     const again = await runSeed(57, "memory", host, changes);
     expect(again.verdict.violations).toMatchObject([{ invariant: "errors" }]);
-    expect(again.ended.trace.hash()).toBe(outcome.ended.trace.hash());
+    expect(again.result.trace.hash()).toBe(outcome.result.trace.hash());
   });
 
-  test("outside of a day it goes where it went before", async () => {
+  test("goes to the original listeners after a run", async () => {
     const before = listeners();
     let during: unknown;
     await simHost.eachTurn(() => {
@@ -202,16 +208,13 @@ function listeners(): unknown[] {
   ];
 }
 
-test("a day without enough faults, without grants or stale writes is invalid", async () => {
-  const { plan, ended } = await runSeed(1, "memory", simHost);
-  expect(judge(plan, ended).invalid).toEqual([]);
-  const { faultCount } = ended.trace;
-  expect(judge({ ...plan, faultsMin: faultCount + 1 }, ended).invalid).toEqual([
+test("a run with too few faults or grants or without stale writes is invalid", async () => {
+  const { plan, result } = await runSeed(1, "memory", simHost);
+  expect(judge(plan, result).invalid).toEqual([]);
+  const { faultCount } = result.trace;
+  expect(judge({ ...plan, faultsMin: faultCount + 1 }, result).invalid).toEqual([
     `only ${faultCount} faults`,
   ]);
-  const empty = { ...ended, trace: { ...ended.trace, events: [] } as never };
-  expect(judge(plan, empty).invalid).toEqual([
-    "only 0 grants",
-    "nobody tried a stale write at a guard",
-  ]);
+  const empty = { ...result, trace: { ...result.trace, events: [] } as never };
+  expect(judge(plan, empty).invalid).toEqual(["only 0 grants", "no stale write reached a guard"]);
 });

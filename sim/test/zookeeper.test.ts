@@ -1,5 +1,5 @@
-// Goal: the model of ZooKeeper has the quirks that the real one has and that renewals are built around (ADR 012). Method: two
-// servers of an ensemble on virtual time, spoken to without a network between client and server.
+// Goal: the model of ZooKeeper has the peculiarities of the real one that renewals are designed for
+// (ADR 012). Method: two servers of an ensemble on virtual time, with clients connected directly.
 import { expect, test } from "vitest";
 import {
   connectFrame,
@@ -51,7 +51,7 @@ class World {
   }
 }
 
-/** One client's connection, and what came back over it. */
+/** A client's connection and the answers it received. */
 class Client {
   readonly answers: Buffer[] = [];
   isClosed = false;
@@ -74,7 +74,7 @@ class Client {
   }
 }
 
-test("a session ends at the tick behind its timeout, never before it", () => {
+test("a session ends at the first tick after its timeout", () => {
   let now = 10;
   const sessions = new Sessions(TICK_MS, () => now);
   sessions.start(1, TIMEOUT_MS, undefined);
@@ -87,27 +87,27 @@ test("a session ends at the tick behind its timeout, never before it", () => {
   expect(sessions.due()).toHaveLength(1);
 });
 
-test("a write through a follower does not start the session's time anew; the next report does", () => {
+test("a write through a follower does not extend the session, but the next report does", () => {
   const world = new World();
   const client = new Client(world.second);
   world.pass(1);
   const { session } = client.connection;
-  const endOf = (): number => world.first.sessions.get(session)?.expiresAt ?? 0;
-  // Behind a report, and well before the next one.
+  const readExpiry = (): number => world.first.sessions.get(session)?.expiresAt ?? 0;
+  // Just after a report, and well before the next one.
   world.pass(TICK_MS / 2 - 1);
-  const before = endOf();
+  const before = readExpiry();
   world.pass(TICK_MS / 4);
   const { length } = world.ensemble.log;
   client.ask(setData("/zookeeper", "", -1));
   world.pass(0);
   expect(world.ensemble.log).toHaveLength(length + 1);
   expect(client.answers).toHaveLength(2);
-  expect(endOf()).toBe(before);
+  expect(readExpiry()).toBe(before);
   world.pass(TICK_MS / 2);
-  expect(endOf()).toBeGreaterThan(before);
+  expect(readExpiry()).toBeGreaterThan(before);
 });
 
-test("a session that moves to another connection has its full time again, also through a follower", () => {
+test("a session that moves to another connection gets its full timeout, also through a follower", () => {
   const world = new World();
   const client = new Client(world.first);
   const { session } = client.connection;
@@ -117,13 +117,13 @@ test("a session that moves to another connection has its full time again, also t
   expect(moved.connection.session).toBe(session);
   const { now } = world.first.program.clock;
   expect(world.first.sessions.get(session)?.expiresAt).toBe(now() + TIMEOUT_MS);
-  // Whatever comes over the connection before is refused.
+  // Requests on the old connection are rejected.
   const { length } = world.ensemble.log;
   client.ask(setData("/zookeeper", "", -1));
   expect(world.ensemble.log[length]?.refused?.error).toBe(-118);
 });
 
-test("a leader that was replaced answers reads for up to a tick and agrees on nothing; the new one starts all clocks", () => {
+test("a replaced leader answers reads for up to a tick, and the new leader restarts all timeouts", () => {
   const world = new World();
   const client = new Client(world.first);
   const { session } = client.connection;
@@ -131,7 +131,7 @@ test("a leader that was replaced answers reads for up to a tick and agrees on no
   world.first.program.stop();
   world.pass(900);
   expect(world.ensemble.isLed(world.second)).toBe(true);
-  // Its timeout is over but for the change of leaders.
+  // Without the change of leaders, its timeout would have passed.
   world.pass(500);
   expect(world.second.tree.sessions.has(session)).toBe(true);
   const { length } = world.ensemble.log;
@@ -144,7 +144,7 @@ test("a leader that was replaced answers reads for up to a tick and agrees on no
   world.pass(2 * TICK_MS);
   expect(client.isClosed).toBe(true);
   expect(world.first.role).toBe("following");
-  // Nobody was heard of at the new leader, so the session ends there in its turn.
+  // The new leader receives no report of the session and ends it after its timeout.
   world.pass(TIMEOUT_MS);
   expect(world.second.tree.sessions.has(session)).toBe(false);
   expect(world.first.tree.sessions.has(session)).toBe(false);

@@ -1,35 +1,38 @@
-// The plain use: wait for the resource, work, give it back. Sometimes the release comes while work is still in flight.
+// Workload: a lock. Waits for the resource, works and releases, sometimes with work still in
+// flight.
 
 import type { Lease } from "../../src/holder/lease.ts";
 import {
-  type Day,
   drawHabits,
-  giveBack,
   type Habits,
-  untilStopped,
+  recordLease,
+  releaseLease,
+  repeatUntilStopped,
   type Workload,
-  welcome,
+  type WorkloadContext,
   work,
 } from "./workload.ts";
 
 export function lock(resource: string): Workload {
-  return (day) => {
-    const { tenure, chance, program, stopping, guard } = day;
-    return untilStopped(day, async () => {
+  return (context) => {
+    const { tenure, chance, program, stopping, guard } = context;
+    return repeatUntilStopped(context, async () => {
       const habits = drawHabits(chance);
       const waitMs = chance.between(500, 30_000);
       const guards = habits.guarded && chance.isTrue(0.5) ? [guard] : [];
       const lease = await tenure.acquire(resource, {
-        ...{ waitMs, guards, signal: stopping },
+        waitMs,
+        guards,
+        signal: stopping,
         whileInDoubt: habits.inDoubt ? "act" : "stop",
       });
-      welcome(day, lease, guards.length > 0);
+      recordLease(context, lease, guards.length > 0);
       try {
-        await pieces(day, lease, habits);
+        await workInPieces(context, lease, habits);
       } finally {
-        const released = giveBack(day, lease);
-        // A lease that is being given back takes no new work.
-        work(day, lease, habits).catch(() => undefined);
+        const released = releaseLease(context, lease);
+        // New work during the release must be rejected.
+        work(context, lease, habits).catch(() => undefined);
         await released;
       }
       await program.sleep(chance.between(0, 600));
@@ -37,17 +40,17 @@ export function lock(resource: string): Workload {
   };
 }
 
-/** The last piece is awaited, or cut short by a release that has to wait for it. */
-async function pieces(day: Day, lease: Lease, habits: Habits): Promise<void> {
-  const { chance, program } = day;
+/** Works in pieces. In half of the cases the last piece is still in flight at the release. */
+async function workInPieces(context: WorkloadContext, lease: Lease, habits: Habits): Promise<void> {
+  const { chance, program } = context;
   for (let left = chance.below(3); left > 0; left -= 1) {
-    // Sometimes two things at once: both must have settled before the lease is given back.
-    const beside = chance.isTrue(0.3) ? work(day, lease, habits) : undefined;
-    beside?.catch(() => undefined);
-    await work(day, lease, habits);
+    // Sometimes two pieces run at once. Both must settle before the release.
+    const second = chance.isTrue(0.3) ? work(context, lease, habits) : undefined;
+    second?.catch(() => undefined);
+    await work(context, lease, habits);
     await program.sleep(chance.between(0, 100));
   }
-  const last = work(day, lease, habits);
+  const last = work(context, lease, habits);
   last.catch(() => undefined);
   if (chance.isTrue(0.5)) await last;
   else await program.sleep(chance.between(0, 200));

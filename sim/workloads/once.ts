@@ -1,48 +1,51 @@
-// A schedule on every machine: each fire is to be run by one of them. Everybody goes by its own wall clock, which is a little
-// off, and may be set.
+// Workload: a scheduled job. Every program calls `tenure.once` at each scheduled time by its own
+// wall clock, which is slightly off and may be set. One of them should run the job.
 
 import type { Lease } from "../../src/holder/lease.ts";
 import type { Plan } from "../faults/plan.ts";
-import type { Happening } from "../world/trace.ts";
-import { drawHabits, untilStopped, type Workload, welcome } from "./workload.ts";
+import type { TraceEventData } from "../world/trace.ts";
+import { drawHabits, recordLease, repeatUntilStopped, type Workload } from "./workload.ts";
 
 const KEY = "job";
 const EVERY_MS = 2_000;
-/** Short against the day, so that claims run out in it; half of it is more than what the clocks differ by at first. */
+/**
+ * Short enough that claims expire during a run. Half of it exceeds the initial difference of the
+ * clocks.
+ */
 export const WINDOW_MS = 3_000;
 
-/** On one day in five, for the sake of speed: a run takes seven requests. */
-export function hasSchedule({ seed }: Plan): boolean {
+/** In one run of five only, because each job takes seven requests. */
+export function hasScheduledJobs({ seed }: Plan): boolean {
   return seed % 5 === 0;
 }
 
-export const once: Workload = (day) => {
-  const { tenure, chance, program } = day;
+export const once: Workload = (context) => {
+  const { tenure, chance, program } = context;
   const { clocks } = program;
   let last = Number.NaN;
-  return untilStopped(day, async () => {
+  return repeatUntilStopped(context, async () => {
     const untilNextMs = EVERY_MS - (clocks.wallNow() % EVERY_MS);
     await program.sleep(untilNextMs + (chance.isTrue(0.3) ? chance.between(0, 1_000) : 0));
-    // Asked again: the clock may have been set meanwhile.
+    // Read the clock again: it may have been set during the sleep.
     const fire = Math.floor(clocks.wallNow() / EVERY_MS) * EVERY_MS;
     if (fire === last) return;
     last = fire;
-    const note = (step: Extract<Happening, { kind: "fire" }>["step"]): void =>
-      day.note({ kind: "fire", fire, step, wall: clocks.wallNow() });
+    const note = (step: Extract<TraceEventData, { kind: "fire" }>["step"]): void =>
+      context.note({ kind: "fire", fire, step, wall: clocks.wallNow() });
     note("called");
     const habits = { ...drawHabits(chance), inDoubt: false };
     const work = async (lease: Lease): Promise<void> => {
       const { resource, token } = lease;
-      welcome(day, lease);
-      day.note({ kind: "workBegan", resource, token, actsInDoubt: false });
+      recordLease(context, lease);
+      context.note({ kind: "workBegan", resource, token, actsInDoubt: false });
       note("began");
       try {
         for (let acts = 1 + chance.below(2); acts > 0; acts -= 1) {
-          day.act(lease, habits);
+          context.act(lease, habits);
           await program.sleep(chance.between(5, 300));
         }
       } finally {
-        day.note({ kind: "workEnded", resource, token });
+        context.note({ kind: "workEnded", resource, token });
       }
     };
     const result = await tenure.once(KEY, { atMs: fire, windowMs: WINDOW_MS }, work);

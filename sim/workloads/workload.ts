@@ -1,5 +1,5 @@
-// What a workload is given, and what the workloads share. Each is one endless loop of a program that uses Tenure as its
-// users would; it ends when the program is told to stop.
+// The interface of a workload and helpers for workloads. A workload is a loop in a program under
+// test that uses Tenure as an application would, until the program has to stop.
 
 import { isTenureError } from "../../src/core/errors.ts";
 import type { Advanceable } from "../../src/holder/advance.ts";
@@ -8,85 +8,85 @@ import type { Tenure } from "../../src/tenure.ts";
 import type { Plan } from "../faults/plan.ts";
 import type { Chance } from "../world/chance.ts";
 import type { Program } from "../world/program.ts";
-import type { Happening } from "../world/trace.ts";
+import type { TraceEventData } from "../world/trace.ts";
 
-export interface Day {
+export interface WorkloadContext {
   readonly tenure: Tenure;
   readonly program: Program;
   readonly plan: Plan;
   readonly chance: Chance;
   readonly stopping: AbortSignal;
-  /** The guard of the resources, as acquire({ guards }) takes it. */
+  /** The guard of the resources, for acquire({ guards }). */
   readonly guard: Advanceable;
-  /** Checks the lease and, if it may, writes. False: it may not. */
+  /** Checks the lease, then writes to the resource. Returns false if the check failed. */
   act(lease: Lease, how: { readonly guarded: boolean; readonly inDoubt: boolean }): boolean;
-  note(happening: Happening): void;
+  note(data: TraceEventData): void;
 }
 
-export type Workload = (day: Day) => Promise<void>;
+export type Workload = (context: WorkloadContext) => Promise<void>;
 
 /** How a program treats one lease. */
 export interface Habits {
   readonly guarded: boolean;
   readonly inDoubt: boolean;
-  /** Goes on for a while although its signal has aborted. */
-  readonly deaf: boolean;
+  /** Continues for a while after the lease's signal was aborted. */
+  readonly ignoresSignal: boolean;
 }
 
 export function drawHabits(chance: Chance): Habits {
   return {
     guarded: chance.isTrue(0.85),
     inDoubt: chance.isTrue(0.25),
-    deaf: chance.isTrue(0.15),
+    ignoresSignal: chance.isTrue(0.15),
   };
 }
 
-/** Notes that the lease is there, and its end when it comes. */
-export function welcome(day: Day, lease: Lease, withGuards = false): void {
+/** Records that the program has the lease, and later the end of the lease. */
+export function recordLease(context: WorkloadContext, lease: Lease, withGuards = false): void {
   const { resource, token, safeUntil } = lease;
-  const { program } = day;
+  const { program } = context;
   const { clocks } = program;
-  day.note({ kind: "held", withGuards, resource, token, now: clocks.now(), safeUntil });
-  const over = (): void => {
+  context.note({ kind: "held", withGuards, resource, token, now: clocks.now(), safeUntil });
+  const recordEnd = (): void => {
     const { reason } = lease.signal.reason as { readonly reason: string };
     const { steadySince } = program;
     const { jumpedAt } = clocks;
     const now = clocks.now();
-    day.note({ kind: "over", resource, token, reason, now, steadySince, jumpedAt });
+    context.note({ kind: "over", resource, token, reason, now, steadySince, jumpedAt });
   };
-  if (lease.signal.aborted) over();
-  else lease.signal.addEventListener("abort", over, { once: true });
+  if (lease.signal.aborted) recordEnd();
+  else lease.signal.addEventListener("abort", recordEnd, { once: true });
 }
 
-/** Some acts under the lease, as one piece of work. Resolves when it is through, or the lease over. */
-export function work(day: Day, lease: Lease, habits: Habits): Promise<void> {
+/** Acts a few times under the lease, as one piece of work. */
+export function work(context: WorkloadContext, lease: Lease, habits: Habits): Promise<void> {
   const { resource, token } = lease;
-  const { chance, program } = day;
+  const { chance, program } = context;
   return lease.run(async () => {
-    day.note({ kind: "workBegan", resource, token, actsInDoubt: habits.inDoubt });
+    context.note({ kind: "workBegan", resource, token, actsInDoubt: habits.inDoubt });
     try {
       for (let acts = 1 + chance.below(4); acts > 0; acts -= 1) {
-        day.act(lease, habits);
+        context.act(lease, habits);
         await program.sleep(chance.between(20, 900));
-        if (lease.signal.aborted && !habits.deaf) return;
+        if (lease.signal.aborted && !habits.ignoresSignal) return;
       }
     } finally {
-      day.note({ kind: "workEnded", resource, token });
+      context.note({ kind: "workEnded", resource, token });
     }
   });
 }
 
-export async function giveBack(day: Day, lease: Lease): Promise<void> {
+export async function releaseLease(context: WorkloadContext, lease: Lease): Promise<void> {
   const { resource, token } = lease;
-  const drainMs = day.chance.isTrue(0.5) ? undefined : day.chance.between(0, 1_000);
-  day.note({ kind: "drained", resource, token, drainMs });
+  const drainMs = context.chance.isTrue(0.5) ? undefined : context.chance.between(0, 1_000);
+  context.note({ kind: "drained", resource, token, drainMs });
   const result = await lease.release({ drainMs });
-  day.note({ kind: "releasedAs", resource, token, result });
+  context.note({ kind: "releasedAs", resource, token, result });
 }
 
-/** What may happen to anybody: waits run out, leases are lost, stores are away. Everything else is a fault of ours. */
-export function isForeseen(error: unknown): boolean {
-  const foreseen = [
+/** Errors that an application has to expect under faults. Any other error is a bug in Tenure. */
+export function isExpectedError(error: unknown): boolean {
+  const expected = [
     "ACQUIRE_TIMEOUT",
     "LEASE_LOST",
     "LEASE_IN_DOUBT",
@@ -96,18 +96,21 @@ export function isForeseen(error: unknown): boolean {
     "GUARD_UNAVAILABLE",
     "CLOSED",
   ] as const;
-  return foreseen.some((code) => isTenureError(error, code));
+  return expected.some((code) => isTenureError(error, code));
 }
 
-/** Again and again until the program stops; what is foreseen is only a reason to try again. */
-export async function untilStopped(day: Day, round: () => Promise<void>): Promise<void> {
-  const { chance, program, stopping } = day;
+/** Repeats `round` until the program has to stop. An expected error only delays the next round. */
+export async function repeatUntilStopped(
+  context: WorkloadContext,
+  round: () => Promise<void>,
+): Promise<void> {
+  const { chance, program, stopping } = context;
   while (!stopping.aborted) {
     try {
       await round();
     } catch (error) {
       if (stopping.aborted) return;
-      if (!isForeseen(error)) throw error;
+      if (!isExpectedError(error)) throw error;
       await program.sleep(chance.between(10, 300));
     }
   }

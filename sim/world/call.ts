@@ -1,16 +1,18 @@
-// A request and its answer over the simulated network. The caller waits no longer than its limit, by its own clock; what it
-// sent may arrive long after. Who sends a request again has lost the answer to the first: only the one to the last copy counts.
+// A request and its answer over the simulated network. The caller waits for at most `limitMs` by
+// its own clock, and the request may arrive long after that. When the network delivers a request
+// twice, the caller sees only the answer to the last copy: a real client that retries has lost the
+// first.
 
 import { StoreUnavailableError } from "../../src/core/errors.ts";
 import type { Network } from "./network.ts";
 import type { Program } from "./program.ts";
 
-/** A program that answers, and may refuse to for a while. */
+/** A server program. */
 export interface Callee {
   readonly program: Program;
-  /** Connections are refused: the caller knows at once that nothing was done. */
+  /** Connections are refused, so the caller learns at once that nothing was done. */
   isDown: boolean;
-  /** Called when it answers again. */
+  /** Called when the server accepts connections again. */
   onReturn?(): void;
 }
 
@@ -20,7 +22,7 @@ export interface Call<T> {
   readonly to: Callee;
   readonly what: string;
   readonly limitMs: number;
-  /** Runs at the callee, as often as the request arrives. */
+  /** Runs at the callee, once for each copy of the request that arrives. */
   readonly handle: () => Promise<T>;
 }
 
@@ -41,10 +43,12 @@ export function call<T>({ network, from, to, what, limitMs, handle }: Call<T>): 
         if ("value" in reply) resolve(reply.value);
         else reject(reply.error);
       });
-    // Of a request that arrives more than once, no copy may be refused when another was handled: "no" must be true.
+    // If one copy of a request was handled, no other copy may be refused: `applied: "no"` must be
+    // true for the request as a whole.
     let fate: "unknown" | "handled" | "refused" = "unknown";
     network.send(from, to.program, () => {
-      // No transport delivers a request again whose answer has come; one that nobody answered can come at any time.
+      // A transport never delivers a request again after its answer has arrived. An unanswered
+      // request may arrive at any time.
       if (isAnswered) return;
       if (fate === "refused" || (to.isDown && fate === "handled")) return;
       if (to.isDown) {

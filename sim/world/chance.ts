@@ -1,5 +1,6 @@
-// All chance of a world, from its seed alone (sfc32). Each part has a stream of its own, named after it, so that a change in
-// one part does not move the dice of the others: that is what lets a failure be shrunk.
+// Random numbers that depend only on the seed (sfc32). Each part of the world draws from a named
+// stream of its own, so that a change in one part does not change the numbers of the others.
+// Shrinking a failure relies on this.
 
 import type { Random } from "../../src/async/clock.ts";
 
@@ -16,7 +17,7 @@ export class Chance implements Random {
     for (let turn = 0; turn < 12; turn += 1) this.#next();
   }
 
-  /** Another stream that depends on the seed and this name only. */
+  /** Creates a stream that depends only on the seed and this name. */
   stream(name: string): Chance {
     return new Chance(`${this.#seed}/${name}`);
   }
@@ -39,14 +40,14 @@ export class Chance implements Random {
     return low + (high - low) * this.next();
   }
 
-  /** From 0 up to `count`, exclusive. */
+  /** A whole number from 0 up to, but excluding, `count`. */
   below(count: number): number {
     return Math.floor(this.next() * count);
   }
 
   pick<T>(from: readonly T[]): T {
     const picked = from[this.below(from.length)];
-    if (picked === undefined) throw new Error("There is nothing to pick from.");
+    if (picked === undefined) throw new Error("pick() needs a list that is not empty.");
     return picked;
   }
 
@@ -61,7 +62,7 @@ export class Chance implements Random {
   }
 }
 
-/** FNV-1a, with a start of one's own. */
+/** FNV-1a with a chosen starting value. */
 export function digest(text: string, start: number): number {
   let hash = (0x811c_9dc5 ^ Math.imul(start, 0x9e37_79b1)) | 0;
   for (let index = 0; index < text.length; index += 1)

@@ -1,12 +1,13 @@
-// The three clocks of one simulated machine. The monotonic one runs at the host's own rate and stands still in suspend; the
-// boot clock runs on in suspend; the wall clock can be set. When the whole machine is paused from outside (a frozen
-// virtual machine), all three stand still and nobody inside can know.
+// The three clocks of one simulated machine. The monotonic clock runs at the machine's own rate and
+// stops during suspend. The boot clock continues during suspend. The wall clock can be set. When
+// the whole machine is frozen from outside (a paused virtual machine), all three stop, and no
+// program on it can detect this.
 
 import type { HostClock } from "../../src/async/clock.ts";
 import type { Schedule } from "./schedule.ts";
 
 const BOOT_STEP_MS = 10;
-/** What the clocks show when the first program of a boot begins. */
+/** The reading of the clocks when the first program after a boot starts. */
 const FIRST_MS = 20;
 
 export class HostClocks {
@@ -16,7 +17,7 @@ export class HostClocks {
   /** At `#since` true time, the monotonic clock showed `#base`. */
   #since = 0;
   #base: number;
-  /** What the boot clock counted and the monotonic one did not. */
+  /** Time in suspend: counted by the boot clock, not by the monotonic one. */
   #slept = 0;
   #wallOffset: number;
   #wallSteppedAt = Number.NEGATIVE_INFINITY;
@@ -24,7 +25,7 @@ export class HostClocks {
   #steadySince = Number.NEGATIVE_INFINITY;
   #jumpedAt = Number.NEGATIVE_INFINITY;
   #running: "yes" | "suspended" | "frozen" = "yes";
-  readonly #onRate = new Set<() => void>();
+  readonly #rateListeners = new Set<() => void>();
 
   constructor(
     schedule: Schedule,
@@ -34,13 +35,14 @@ export class HostClocks {
     this.#rate = start.rate;
     this.#base = start.offsetMs;
     this.#since = schedule.now;
-    // Off by up to half a second at first, also on a machine that starts later than others.
+    // Wall clocks start up to half a second off, also on a machine that starts later than others.
     const wallMs = 1_700_000_000_000 + schedule.now + (start.offsetMs % 1_000) - 500;
     this.#wallOffset = wallMs - start.offsetMs;
     const now = (): number => this.bootNow();
     const bootId = (): string => `boot ${this.#boots} of ${start.name}`;
     this.hostClock = {
-      ...{ now, stepMs: BOOT_STEP_MS },
+      now,
+      stepMs: BOOT_STEP_MS,
       get bootId() {
         return bootId();
       },
@@ -65,7 +67,10 @@ export class HostClocks {
     return this.#wallOffset + this.#boot();
   }
 
-  /** When the wall clock was last set forward, as a true instant. A program notices it with its next reading of the clock. */
+  /**
+   * The true instant at which the wall clock was last set forward. A program notices it with its
+   * next reading of the clock.
+   */
   get wallSteppedAt(): number {
     return this.#wallSteppedAt;
   }
@@ -75,26 +80,28 @@ export class HostClocks {
     if (byMs > 0) this.#wallSteppedAt = this.#schedule.now;
   }
 
-  /** Continuous: what it shows does not jump. */
+  /** Changes the rate without a jump in the reading. */
   setRate(rate: number): void {
     this.#settle();
     if (rate === this.#rate) return;
     this.#rate = rate;
-    for (const listener of [...this.#onRate]) listener();
+    for (const listener of [...this.#rateListeners]) listener();
   }
 
-  /** Tells when what is due by this clock is due at another true instant. */
-  onRate(listener: () => void): () => void {
-    this.#onRate.add(listener);
-    return () => this.#onRate.delete(listener);
+  /**
+   * Calls the listener when the rate changes, because timers are then due at other true instants.
+   */
+  onRateChange(listener: () => void): () => void {
+    this.#rateListeners.add(listener);
+    return () => this.#rateListeners.delete(listener);
   }
 
-  /** The true instant since which the monotonic clock has run. */
+  /** The true instant since which the monotonic clock has run without a stop. */
   get steadySince(): number {
     return this.#steadySince;
   }
 
-  /** When the machine last woke up from a suspend, as a true instant. */
+  /** The true instant at which the machine last woke up from suspend. */
   get jumpedAt(): number {
     return this.#jumpedAt;
   }
@@ -114,17 +121,17 @@ export class HostClocks {
     this.#running = "yes";
   }
 
-  /** When the monotonic clock will show this, if it runs on as it does now. */
+  /** The true instant at which the monotonic clock shows this value, at its current rate. */
   trueInstant(monotonic: number): number {
     return this.#schedule.now + (monotonic - this.now()) / this.#rate;
   }
 
-  /** The same for the boot clock, without its steps. */
+  /** The same for the boot clock, without rounding to its steps. */
   trueInstantOfBoot(boot: number): number {
     return this.#schedule.now + (boot - this.#boot()) / this.#rate;
   }
 
-  /** The machine starts again: all clocks but the wall clock begin anew. */
+  /** Restarts the machine. All clocks except the wall clock start from the beginning. */
   reboot(): void {
     this.#wallOffset += this.#boot() - FIRST_MS;
     [this.#base, this.#since, this.#slept] = [FIRST_MS, this.#schedule.now, 0];

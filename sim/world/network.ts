@@ -1,31 +1,32 @@
-// Messages between programs, and everything that can happen to one: it takes longer than others and is overtaken, gets
-// lost, arrives twice, waits behind a cut as in a socket's buffer and arrives long after its sender gave up, or comes again
-// much later. A cut has a direction: answers can be lost while requests arrive.
+// Delivers messages between programs, with the faults of a real network. A message may be slow and
+// overtaken by a later one, lost, or delivered twice. It may wait at a cut, as in a socket buffer,
+// and arrive long after its sender gave up. A cut has a direction: answers can be lost while
+// requests still arrive.
 
 import type { Chance } from "./chance.ts";
 import type { Program } from "./program.ts";
 import type { Schedule } from "./schedule.ts";
 import type { Trace } from "./trace.ts";
 
-/** Probabilities for each message; 0 where the seed did not draw the fault. */
+/** How the network treats messages: a probability for each fault, 0 if the seed did not draw it. */
 export interface Weather {
   readonly loss: number;
   readonly duplicate: number;
   readonly slow: number;
-  /** Very late: as a retransmission behind a long outage. */
+  /** Probability of a very long delay, as for a retransmission after an outage. */
   readonly veryLate: number;
-  /** Longest of the slow ones. */
+  /** The longest delay of a slow message. */
   readonly slowMs: number;
-  /** Longest of the others. */
+  /** The longest delay of any other message. */
   readonly usualMs: number;
 }
 
-/** Nothing happens to messages, and they take no time. */
+/** A network without faults or delays. */
 export const FINE: Weather = { loss: 0, duplicate: 0, slow: 0, veryLate: 0, slowMs: 0, usualMs: 0 };
-/** TCP sends again after this long at first. */
-const SENT_AGAIN_MS = 200;
+/** The first retransmission timeout of TCP. */
+const RETRANSMIT_MS = 200;
 const VERY_LATE_MS = 12_000;
-/** In the calm no message takes longer. */
+/** No message takes longer in the calm phase. */
 export const CALM_MAX_MS = 6;
 
 export class Network {
@@ -33,7 +34,7 @@ export class Network {
   readonly #chance: Chance;
   readonly #trace: Trace;
   #weather: Weather;
-  /** From whom to whom nothing passes, and what waits there. */
+  /** The paths that are cut, with the messages that wait there. */
   readonly #cuts = new Map<string, (() => void)[]>();
 
   constructor(parts: { schedule: Schedule; chance: Chance; trace: Trace; weather: Weather }) {
@@ -43,16 +44,18 @@ export class Network {
     this.#weather = parts.weather;
   }
 
-  /** `arrive` runs in a turn of the receiver; not at all, once, or more often. */
+  /** Sends a datagram. `arrive` runs in a turn of the receiver: never, once, or more than once. */
   send(from: Program, to: Program, arrive: () => void): void {
     from.send(() => this.#depart(from, to, arrive));
   }
 
   /**
-   * A connection's one direction: everything arrives, once and in order, sent again where it got lost. `mostMs`: no message alone
-   * takes longer. `onLate` hears when what has just left will arrive, where that is later than any in the calm: so is all behind it.
+   * Opens one direction of a TCP connection: every message arrives once and in order, and a lost
+   * one is retransmitted. `mostMs` limits the delay of a single message. `onLate` is called with
+   * the arrival time of a message that takes longer than any in the calm phase; later messages wait
+   * for it.
    */
-  orderly(
+  openStream(
     from: Program,
     to: Program,
     mostMs: number = Number.POSITIVE_INFINITY,
@@ -60,41 +63,41 @@ export class Network {
   ): (arrive: () => void) => void {
     let lastAt = 0;
     const travel = (arrive: () => void): void => {
-      const waiting = this.#cuts.get(pathOf(from.name, to.name));
+      const waiting = this.#cuts.get(toPath(from.name, to.name));
       if (waiting !== undefined) {
         this.#trace.count("cut off");
         waiting.push(() => travel(arrive));
         return;
       }
-      const againMs = this.#happens(this.#weather.loss, "loss") ? SENT_AGAIN_MS : 0;
-      const takesMs = Math.min(mostMs, this.#delayMs() + againMs);
-      lastAt = Math.max(lastAt, this.#schedule.now + takesMs);
+      const retransmitMs = this.#draw(this.#weather.loss, "loss") ? RETRANSMIT_MS : 0;
+      const delayMs = Math.min(mostMs, this.#delayMs() + retransmitMs);
+      lastAt = Math.max(lastAt, this.#schedule.now + delayMs);
       if (lastAt > this.#schedule.now + CALM_MAX_MS) onLate?.(lastAt);
       this.#schedule.at(lastAt, () => to.receive(arrive));
     };
     return (arrive) => from.send(() => travel(arrive));
   }
 
-  /** For what is near and cannot get lost, as a flush to the disk: it only takes its time. */
-  nearMs(): number {
+  /** Draws the delay of a local operation that cannot get lost, such as a flush to disk. */
+  drawLocalDelayMs(): number {
     const { slow, slowMs, usualMs } = this.#weather;
     const usual = this.#chance.between(usualMs / 80, usualMs / 4);
-    return this.#happens(slow, "slow") ? usual + this.#chance.between(0, slowMs / 50) : usual;
+    return this.#draw(slow, "slow") ? usual + this.#chance.between(0, slowMs / 50) : usual;
   }
 
   cut(from: string, to: string): void {
-    const path = pathOf(from, to);
+    const path = toPath(from, to);
     if (!this.#cuts.has(path)) this.#cuts.set(path, []);
   }
 
   heal(from: string, to: string): void {
-    const path = pathOf(from, to);
+    const path = toPath(from, to);
     const waiting = this.#cuts.get(path) ?? [];
     this.#cuts.delete(path);
     for (const go of waiting) go();
   }
 
-  /** No faults from now on; what is on its way stays on its way. */
+  /** Ends all faults. Messages under way keep their delay. */
   calm(): void {
     for (const path of [...this.#cuts.keys()]) {
       const [from = "", to = ""] = path.split(">");
@@ -105,15 +108,15 @@ export class Network {
 
   #depart(from: Program, to: Program, arrive: () => void): void {
     const { loss, duplicate } = this.#weather;
-    if (this.#happens(duplicate, "duplicate")) this.#travel(from, to, arrive);
-    if (this.#happens(loss, "loss")) return;
+    if (this.#draw(duplicate, "duplicate")) this.#travel(from, to, arrive);
+    if (this.#draw(loss, "loss")) return;
     this.#travel(from, to, arrive);
   }
 
   #travel(from: Program, to: Program, arrive: () => void): void {
-    const waiting = this.#cuts.get(pathOf(from.name, to.name));
+    const waiting = this.#cuts.get(toPath(from.name, to.name));
     if (waiting !== undefined) {
-      // What a socket's buffer kept is sent again when the path is back; the rest is gone.
+      // Half of the messages stay in a socket buffer until the path is back; the rest are lost.
       this.#trace.count("cut off");
       if (this.#chance.isTrue(0.5)) waiting.push(() => this.#travel(from, to, arrive));
       return;
@@ -124,18 +127,18 @@ export class Network {
   #delayMs(): number {
     const { slow, slowMs, veryLate, usualMs } = this.#weather;
     const usual = this.#chance.between(usualMs / 20, usualMs);
-    if (this.#happens(veryLate, "very late")) return this.#chance.between(slowMs, VERY_LATE_MS);
-    if (this.#happens(slow, "slow")) return usual + this.#chance.between(0, slowMs);
+    if (this.#draw(veryLate, "very late")) return this.#chance.between(slowMs, VERY_LATE_MS);
+    if (this.#draw(slow, "slow")) return usual + this.#chance.between(0, slowMs);
     return usual;
   }
 
-  #happens(probability: number, fault: string): boolean {
+  #draw(probability: number, fault: string): boolean {
     if (probability === 0 || !this.#chance.isTrue(probability)) return false;
     this.#trace.count(fault);
     return true;
   }
 }
 
-function pathOf(from: string, to: string): string {
+function toPath(from: string, to: string): string {
   return `${from}>${to}`;
 }

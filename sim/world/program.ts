@@ -1,6 +1,7 @@
-// One simulated process: its clock, its timers, and what reaches it from outside. It can be stopped (everything waits),
-// suspended with its machine, and killed. After a stop the order is Node's own: a loop that was busy takes the I/O of its
-// batch before any timer, one that was idle takes the timers first (measured; shared/research, "After SIGSTOP").
+// One simulated process: its clock, its timers and its input and output. It can be stopped
+// (everything waits), suspended with its machine, and killed. After a stop, callbacks run in the
+// order that we measured in Node: an event loop that was busy handles pending I/O before timers, an
+// idle one runs the timers first.
 
 import type { Clock, ClockJump, Timer } from "../../src/async/clock.ts";
 import type { Chance } from "./chance.ts";
@@ -20,7 +21,7 @@ interface Pending {
   armed: Scheduled | undefined;
 }
 
-/** A timer is never early, not even by the last digit of a number that was multiplied and divided by a rate. */
+/** Added to every timer, so that rounding in the clock rate never makes one fire early. */
 const NEVER_EARLY_MS = 0.001;
 
 export class Program {
@@ -38,7 +39,7 @@ export class Program {
   #heldIo: (() => void)[] = [];
   #heldTimers: Pending[] = [];
   readonly #timers = new Set<Pending>();
-  readonly #forgetRate: () => void;
+  readonly #unsubscribeRate: () => void;
   #outbox: (() => void)[] = [];
 
   constructor(parts: ProgramParts) {
@@ -47,7 +48,7 @@ export class Program {
     this.clocks = parts.clocks;
     this.chance = parts.chance;
     this.#wallSteppedAt = parts.clocks.wallSteppedAt;
-    this.#forgetRate = parts.clocks.onRate(() => this.#armAgain());
+    this.#unsubscribeRate = parts.clocks.onRateChange(() => this.#rearm());
     this.clock = {
       now: () => this.#now(),
       wallNow: () => this.clocks.wallNow(),
@@ -68,13 +69,16 @@ export class Program {
     return this.#stops > 0;
   }
 
-  /** Since this true instant it and its clock have run without a stop. */
+  /** The true instant since which the program and its clock have run without a stop. */
   get steadySince(): number {
     const runsSince = this.isStopped ? this.#schedule.now : this.#runsSince;
     return Math.max(runsSince, this.clocks.steadySince);
   }
 
-  /** SIGSTOP, a freeze, a full garbage collection: nothing runs, and what is sent in this turn leaves afterwards. */
+  /**
+   * SIGSTOP, a freeze, a full garbage collection. Nothing runs, and messages sent in the current
+   * turn leave only after resume().
+   */
   stop(): void {
     this.#stops += 1;
   }
@@ -94,25 +98,25 @@ export class Program {
     for (const turn of turns) this.#schedule.after(0, turn);
   }
 
-  /** SIGKILL: no line of it runs again. */
+  /** SIGKILL: none of its code runs again. */
   kill(): void {
     this.#isDead = true;
-    this.#forgetRate();
+    this.#unsubscribeRate();
     this.#listeners.clear();
     [this.#heldIo, this.#heldTimers, this.#outbox] = [[], [], []];
   }
 
-  /** The machine woke up: the next reading of the clock finds it. */
+  /** The machine woke up from suspend. The next reading of the clock reports the jump. */
   jump(): void {
     this.#hasJumped = true;
   }
 
-  /** Something came in. */
+  /** Handles an incoming message: now, or when the program runs again. */
   receive(run: () => void): void {
     this.#turn(run);
   }
 
-  /** Something goes out: now, or when the program runs again. */
+  /** Sends a message: now, or when the program runs again. */
   send(depart: () => void): void {
     if (this.#isDead) return;
     if (this.isStopped) this.#outbox.push(depart);
@@ -162,8 +166,8 @@ export class Program {
     this.#timers.add(timer);
   }
 
-  /** The clock has another rate: what is due by it comes sooner or later than it seemed. */
-  #armAgain(): void {
+  /** The clock rate changed, so pending timers are due at other true instants. */
+  #rearm(): void {
     for (const timer of [...this.#timers]) {
       timer.armed?.cancel();
       this.#arm(timer);
@@ -178,7 +182,7 @@ export class Program {
       this.#heldTimers.push(timer);
       return;
     }
-    // The real clock looks for a suspend whenever a timer goes off.
+    // Like the real clock, we check for a suspend whenever a timer fires.
     if (this.#now() < timer.due) {
       this.#arm(timer);
       return;

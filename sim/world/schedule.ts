@@ -1,5 +1,5 @@
-// Virtual time: what is to happen, in order. One event a turn; between two events nothing passes but the time from one to
-// the next. A binary heap, ordered by instant and, at one instant, by who came first.
+// Virtual time: a queue of events in a binary heap, ordered by instant and then by insertion. Each
+// turn runs one event, and time advances only from one event to the next.
 
 interface Entry {
   readonly at: number;
@@ -12,9 +12,11 @@ export interface Scheduled {
 }
 
 export class Schedule {
-  /** True time, in milliseconds since the world began. Only checkers and the world itself may look at it. */
+  /**
+   * True time, in milliseconds since the world began. Only the world and the checkers may read it.
+   */
   now = 0;
-  /** How many events have happened. */
+  /** How many events have run. */
   steps = 0;
   #order = 0;
   readonly #heap: Entry[] = [];
@@ -33,13 +35,13 @@ export class Schedule {
     return this.at(this.now + delayMs, run);
   }
 
-  /** When the next thing is due; undefined when nothing is left. */
+  /** When the next event is due; undefined if none is left. */
   get nextAt(): number | undefined {
     while (this.#heap[0] !== undefined && this.#heap[0].run === undefined) this.#take();
     return this.#heap[0]?.at;
   }
 
-  /** Does what is due next. False when nothing is left. */
+  /** Runs the next event. Returns false if none is left. */
   step(): boolean {
     for (;;) {
       const entry = this.#take();

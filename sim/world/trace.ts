@@ -1,16 +1,19 @@
-// What happened in a world, in the order in which it happened, with true instants. The checkers read nothing else. Events
-// named `store...` are the store's own truth, noted where it applied a request; the others are what a program saw or did.
+// The trace of a run: every event in order, with its true instant. The checkers read nothing else.
+// Events named `store...` are recorded by the model when the store applies a request. All other
+// events are what a program saw or did. The values of an event, `kind` included, are part of the
+// trace hash; the names of its other properties are not.
 
 import { digest } from "./chance.ts";
 
-/** How a grant ended at the store, where it did not simply expire. */
+/** How a grant ended at the store, unless it expired. */
 export type Ending = "released" | "withdrawn" | "revoked" | "sessionEnded";
 
-/** How a write came to be sent. */
+/** When a write was sent: right after its check, after the program was stopped, or by a replay. */
 export type Sent = "at once" | "after a stop" | "again";
 
-export type Happening =
-  /** The store said yes. */
+/** An event without its instant and its actor. */
+export type TraceEventData =
+  /** The store granted the resource. */
   | {
       readonly kind: "storeGranted";
       readonly resource: string;
@@ -18,24 +21,35 @@ export type Happening =
       readonly session: string;
       readonly attempt: string;
     }
+  /** The store freed the resource before the session expired. */
   | {
       readonly kind: "storeFreed";
       readonly resource: string;
       readonly token: bigint;
       readonly how: Ending;
-      /** When the store read its clock for it, where others could see it later only: a head start counts from that reading. */
+      /**
+       * When the store read its clock for this. The head start of the first waiter counts from
+       * here, even if other programs could see the change only later.
+       */
       readonly readAt?: number;
     }
-  /** A program's store was not told of a change that happened now; by its own word it looks by itself after so long at most. */
-  | { readonly kind: "reportLost"; readonly looksWithinMs: number }
-  /** Opened or renewed: the session lives until this true instant, by the store's clock as it runs now. */
+  /** A change notification to a program's store got lost. The store polls within this time. */
+  | { readonly kind: "reportLost"; readonly pollsWithinMs: number }
+  /**
+   * A session was opened or renewed. The store keeps it until this true instant, at the current
+   * rate of its clock.
+   */
   | { readonly kind: "storeKept"; readonly session: string; readonly until: number }
   /**
-   * A session has run out at the store. It lived until this true instant, by the last request of any kind that the store heard of
-   * it: a holder may count on its renewals only, and that is what `storeKept` tells.
+   * A session expired at the store at this true instant. On some stores any request extends a
+   * session, so this may be later than the last `storeKept`, which reports renewals only. A holder
+   * may rely on renewals only.
    */
   | { readonly kind: "storeExpired"; readonly session: string; readonly until: number }
-  /** On a store with places in a queue: one was taken away by whoever stands behind it, or a third party took it for the holder. */
+  /**
+   * The store removed a waiter from the queue: a later waiter skipped it, or a revocation mistook
+   * it for the holder.
+   */
   | {
       readonly kind: "storePassedOver";
       readonly resource: string;
@@ -43,43 +57,47 @@ export type Happening =
       readonly isRevocation: boolean;
     }
   /**
-   * The store lost writes that it had answered, or its clock was set: what it said before does not hold any more. `keeps`: the
-   * invariants that it promises even so.
+   * The store lost writes that it had acknowledged, or its clock was set, so its earlier answers no
+   * longer hold. `keeps` lists the invariants that it guarantees even then.
    */
   | { readonly kind: "storeForgot"; readonly keeps?: readonly string[] }
-  /** A grant that had been ended is there again, because the store forgot how it ended. */
+  /** An ended grant is held again, because the store lost the write that ended it. */
   | { readonly kind: "storeRestored"; readonly resource: string; readonly token: bigint }
-  /** A program sends a request that gives something up. */
+  /** A program sends a release request. */
   | { readonly kind: "gaveUp"; readonly resource: string; readonly token: bigint }
+  /** A program sends a request that ends its session. */
   | { readonly kind: "endedSession"; readonly session: string }
-  /** `sentAt` by the program's own clock, and as a true instant; `ttlMs` is what the store granted. */
+  /**
+   * The store opened a session. `sentAt` is by the program's clock; `ttlMs` is what the store
+   * granted.
+   */
   | {
       readonly kind: "opened";
-      /** By the store's own word: so much later than the ttl it may let go. */
+      /** How long after the ttl the store may keep the session, as the store states it. */
       readonly expiryLagMs: number;
       readonly session: string;
       readonly sentAt: number;
       readonly sentAtTrue: number;
       readonly ttlMs: number;
     }
-  /** The same, and when the answer came by the program's own clock. */
+  /** A renewal was answered, at `now` by the program's clock. */
   | {
       readonly kind: "renewed";
-      /** As of `asked`, when the answer came. */
+      /** As in `asked`, at the time of the answer. */
       readonly wallSteppedAt?: number;
       readonly session: string;
       readonly sentAt: number;
       readonly sentAtTrue: number;
       readonly now: number;
       readonly outcome: "renewed" | "gone" | "failed";
-      /** 0 where it was not renewed. */
+      /** 0 if the session was not renewed. */
       readonly ttlMs: number;
     }
-  /** The answer to another request said that the store does not know the session. */
+  /** The answer to a request other than a renewal said that the session is gone. */
   | { readonly kind: "toldGone"; readonly session: string }
   /**
-   * acquire() answered with a lease; `now` and `safeUntil` by the program's own clock. `withGuards`: it was to advance the
-   * resource's guard first.
+   * acquire() returned a lease. `now` and `safeUntil` are by the program's clock. `withGuards`:
+   * acquire() had to advance the guard of the resource first.
    */
   | {
       readonly kind: "held";
@@ -89,7 +107,7 @@ export type Happening =
       readonly token: bigint;
       readonly safeUntil: number;
     }
-  /** check() has just passed, by the program's own clock at `now`; `safeUntil` by the same, and as a true instant. */
+  /** check() has just passed. `now` and `safeUntil` are by the program's clock. */
   | {
       readonly kind: "acted";
       readonly resource: string;
@@ -110,37 +128,36 @@ export type Happening =
       readonly resource: string;
       readonly token: bigint;
     }
-  /** release() was called; undefined: it may take as long as the work does. */
+  /** release() was called. */
   | {
       readonly kind: "drained";
       readonly resource: string;
       readonly token: bigint;
+      /** Undefined: as long as the work takes. */
       readonly drainMs?: number | undefined;
     }
-  /** The lease told of its end, by the program's own clock at `now`. */
+  /** The signal of the lease was aborted, at `now` by the program's clock. */
   | {
       readonly kind: "over";
       readonly resource: string;
       readonly token: bigint;
       readonly reason: string;
       readonly now: number;
-      /** Since this true instant the program and its clock ran without a stop. */
+      /** The true instant since which the program and its clock have run without a stop. */
       readonly steadySince: number;
-      /** When its clock last jumped, as a true instant. */
+      /** The true instant at which its clock last jumped. */
       readonly jumpedAt: number;
     }
+  /** release() returned. */
   | {
       readonly kind: "releasedAs";
       readonly resource: string;
       readonly token: bigint;
       readonly result: string;
     }
-  /** The guard of the resource was advanced to the token. */
+  /** The guard of the resource advanced to the token. */
   | { readonly kind: "advanced"; readonly resource: string; readonly token: bigint }
-  /**
-   * A write reached the resource. `stale`: a higher token had been there before. `sent`: as soon as it was checked, when a stop
-   * between the two was over, or once more by the world.
-   */
+  /** A write reached the resource. `stale`: the resource had already seen a higher token. */
   | {
       readonly kind: "wrote";
       readonly resource: string;
@@ -150,7 +167,7 @@ export type Happening =
       readonly outcome: "admitted" | "refused";
       readonly stale: boolean;
     }
-  /** Of a schedule, by its instant; `wall` is what the program's clock on the wall shows. */
+  /** A step of a scheduled job. `fire` is its scheduled time, `wall` the program's wall clock. */
   | {
       readonly kind: "fire";
       readonly fire: number;
@@ -159,18 +176,18 @@ export type Happening =
     }
   | { readonly kind: "election"; readonly event: string; readonly detail: string }
   | { readonly kind: "failed"; readonly what: string; readonly code: string }
-  /** A request to the store leaves; `now` by the program's own clock. */
+  /** A program sends a request to the store, at `now` by its clock. */
   | {
       readonly kind: "asked";
       readonly what: string;
-      /** When the wall clock of its machine was last set forward, as a true instant, if ever. */
+      /** The true instant at which the wall clock of its machine was last set forward. */
       readonly wallSteppedAt?: number;
       readonly session: string;
       readonly now: number;
       readonly resource?: string;
       readonly attempt?: string;
     }
-  /** The answer to a request for a grant that waits: busy, so that it has its place in the queue by now. */
+  /** A grant request was answered with "busy", so the attempt is in the queue now. */
   | {
       readonly kind: "queued";
       readonly resource: string;
@@ -178,29 +195,36 @@ export type Happening =
       readonly sentAtTrue: number;
     }
   /**
-   * Of stores whose waiters are woken over a connection of its own: from this true instant on that of the program is in order, as
-   * far as is known now. Never, while it is not there; later, where something on it is late that all behind it waits for.
+   * State of the connection that wakes a program's waiters, on stores that have a separate one. It
+   * works from the true instant `from` on, as far as is known now: infinity while it is down, a
+   * later instant while a delayed message blocks it.
    */
   | { readonly kind: "listens"; readonly from: number }
   | { readonly kind: "fault"; readonly fault: string; readonly detail: string }
-  | { readonly kind: "started" | "closed" | "crashed" | "calm" | "evening" };
+  /** Start, planned end and crash of a program. */
+  | { readonly kind: "started" | "closed" | "crashed" }
+  /** The world enters the calm phase ("calm") or the shutdown phase ("evening"). */
+  | { readonly kind: "calm" | "evening" };
 
-export type Traced = Happening & { readonly at: number; readonly who: string };
+export type TraceEvent = TraceEventData & { readonly at: number; readonly who: string };
 
 export class Trace {
-  readonly events: Traced[] = [];
-  /** How often each fault was done, the small ones of the network included. */
+  readonly events: TraceEvent[] = [];
+  /** How often each fault occurred, including the faults of single messages. */
   readonly faults: Map<string, number> = new Map();
-  /** How often something came about in a model that no event tells of. Nobody judges by it; a count of zero is a model that idles. */
-  readonly sights: Map<string, number> = new Map();
+  /**
+   * How often a model did something that no event reports, such as electing a leader. No checker
+   * reads it; sim/test/coverage.test.ts fails if a count is zero.
+   */
+  readonly modelEvents: Map<string, number> = new Map();
   readonly #now: () => number;
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  note(who: string, happening: Happening): void {
-    this.events.push({ at: this.#now(), who, ...happening });
+  note(who: string, data: TraceEventData): void {
+    this.events.push({ at: this.#now(), who, ...data });
   }
 
   get faultCount(): number {
@@ -209,28 +233,28 @@ export class Trace {
     return sum;
   }
 
-  /** A fault worth a line of its own. */
+  /** Counts a fault and records it as an event. */
   fault(who: string, fault: string, detail: string): void {
     this.count(fault);
     this.note(who, { kind: "fault", fault, detail });
   }
 
-  /** A fault that hits one message: counted, not told. */
+  /** Counts a fault of a single message, without an event. */
   count(fault: string): void {
     addOne(this.faults, fault);
   }
 
-  /** No fault, and not part of the hash. */
-  saw(sight: string): void {
-    addOne(this.sights, sight);
+  /** Counts something that a model did. Not part of the hash. */
+  countModelEvent(name: string): void {
+    addOne(this.modelEvents, name);
   }
 
-  /** The same for the same events in the same order, and for nothing else. */
+  /** A hash of all events in order. Two runs of a seed must agree on it. */
   hash(): string {
     let one = 1;
     let other = 2;
     for (const event of this.events) {
-      const text = textOf(event);
+      const text = joinValues(event);
       one = digest(text, one);
       other = digest(text, other);
     }
@@ -243,7 +267,7 @@ function addOne(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
-function textOf(event: Traced): string {
+function joinValues(event: TraceEvent): string {
   let text = "";
   for (const value of Object.values(event)) text += `${value};`;
   return text;

@@ -1,16 +1,17 @@
-// One day of one world: a store on its machine, resources on another, programs with the real Tenure on theirs, and a plan
-// of faults. First the faults, then calm in which everybody must get on again, then the evening in which all go home.
+// Runs one plan: a store, the protected resources, and programs with the real Tenure library, each
+// on a simulated machine of its own. A run has three phases: faults; calm, in which every program
+// must make progress again; and shutdown, in which all programs close.
 
 import { Nemesis, type NemesisParts } from "../faults/nemesis.ts";
-import { GRANTS_MIN, LONGEST_DAY_TTLS, type Plan } from "../faults/plan.ts";
-import { Life } from "../life.ts";
+import { FAULTY_TTLS_MAX, GRANTS_MIN, type Plan } from "../faults/plan.ts";
 import type { Engine, Site, StoreModel } from "../models/model.ts";
 import { outage } from "../models/outage.ts";
-import { Resources } from "../resource.ts";
+import { ProgramRunner } from "../program-runner.ts";
+import { Resources } from "../resources.ts";
 import { LEADER, leader } from "../workloads/leader.ts";
 import { lock } from "../workloads/lock.ts";
 import { many } from "../workloads/many.ts";
-import { hasSchedule, once } from "../workloads/once.ts";
+import { hasScheduledJobs, once } from "../workloads/once.ts";
 import type { Workload } from "../workloads/workload.ts";
 import { Chance } from "./chance.ts";
 import { HostClocks } from "./host-clocks.ts";
@@ -19,49 +20,57 @@ import { Program } from "./program.ts";
 import { Schedule } from "./schedule.ts";
 import { Trace } from "./trace.ts";
 
-/** Wanted by somebody at all times, so that each must have a holder again soon after the calm. */
+/**
+ * Resources that some program wants at all times. Each must have a holder again soon after the
+ * faults end.
+ */
 export const CONTENDED: readonly string[] = ["lock/0", "lock/1", LEADER];
 
-/** How a world gets its turns of the event loop, and how the real one is shut out meanwhile. */
+/** What a run needs from the real process. */
 export interface Host {
+  /** Calls `step` once per turn of the event loop until it returns false. */
   eachTurn(step: () => boolean): Promise<void>;
-  closeWorld(): () => void;
+  /** Blocks real clocks, randomness and I/O. Returns the function that unblocks them. */
+  isolate(): () => void;
 }
 
-export interface Ended {
+export interface RunResult {
   readonly trace: Trace;
   readonly steps: number;
   readonly virtualMs: number;
-  /** When the faults ended; undefined when the day never came so far. */
+  /** When the calm phase began; undefined if the run did not reach it. */
   readonly calmAt: number | undefined;
-  /** When everybody was told to close; undefined as above. */
-  readonly eveningAt: number | undefined;
-  /** Programs that did not come to an end in the evening. */
+  /** When the shutdown phase began; undefined if the run did not reach it. */
+  readonly shutdownAt: number | undefined;
+  /** Programs that did not close in the shutdown phase. */
   readonly unfinished: readonly string[];
-  /** More happened than can have had a reason. */
+  /** The run was ended because it exceeded `STEPS_MAX`. */
   readonly ranAway: boolean;
-  /** What nobody caught, with the first lines of its stack. It ended the day. */
+  /** The uncaught error that ended the run, with the first lines of its stack. */
   readonly crash?: string | undefined;
 }
 
-export interface Living {
-  /** Costs as much as the rest of the day: for a second look at a day that crashed. */
+export interface RunWorldOptions {
+  /** Capture stack traces. This doubles the time of a run, so it is used only to repeat a crash. */
   readonly withStacks?: boolean;
 }
 
-/** A day has some thousand events; a loop without a wait would have no end. */
+/** A run has some thousand events. The limit ends a loop that never waits. */
 const STEPS_MAX = 400_000;
-const LOOK_MS = 200;
-/** Beyond the calm that liveness needs, for grants and an old token to come about. */
-const LONGEST_CALM_MS = 20_000;
+const CHECK_EVERY_MS = 200;
+/**
+ * How much longer than planned the calm phase may last, until there were enough grants and an
+ * outdated token.
+ */
+const EXTRA_CALM_MAX_MS = 20_000;
 const STACK_LINES = 4;
 
-export async function liveThrough(
+export async function runWorld(
   plan: Plan,
   engine: Engine,
   host: Host,
-  { withStacks = false }: Living = {},
-): Promise<Ended> {
+  { withStacks = false }: RunWorldOptions = {},
+): Promise<RunResult> {
   const schedule = new Schedule();
   const trace = new Trace(() => schedule.now);
   const chance = new Chance(`${plan.seed}`);
@@ -72,92 +81,103 @@ export async function liveThrough(
     const clocks = new HostClocks(schedule, { rate, offsetMs: own.between(1e3, 1e6), name });
     return new Program({ name, schedule, clocks, chance: own });
   };
-  const reopen = host.closeWorld();
+  const endIsolation = host.isolate();
   const { stackTraceLimit } = Error;
   if (withStacks) Error.stackTraceLimit = 2 * STACK_LINES;
-  let closing: StoreModel | undefined;
+  let openModel: StoreModel | undefined;
   try {
     const storeRate = plan.rates[0] ?? 1;
     const own = (name: string): Program => machine(name, storeRate);
     const site: Site = {
-      ...{ schedule, network, trace, machine: own },
+      schedule,
+      network,
+      trace,
+      machine: own,
       ...(plan.isBeyondBounds && { outage: (callee, server) => outage(trace, callee, server) }),
     };
     const model = engine(site);
-    closing = model;
+    openModel = model;
     const resources = new Resources(machine("resource", 1), network, trace);
-    const lives = Array.from({ length: plan.programs }, (_, index) => {
+    const runners = Array.from({ length: plan.programs }, (_, index) => {
       const name = `p${index + 1}`;
       const rate = plan.rates[index + 1] ?? 1;
       const own = chance.stream(name);
       const offsetMs = own.between(1e3, 1e6);
       const clocks = model.host ?? new HostClocks(schedule, { rate, offsetMs, name });
       const parts = { name, plan, schedule, clocks, chance: own, trace, model, resources };
-      return { life: new Life({ ...parts, workloads: workloadsOf(index, plan) }), clocks, rate };
+      const runner = new ProgramRunner({ ...parts, workloads: chooseWorkloads(index, plan) });
+      return { runner, clocks, rate };
     });
     const parts = {
-      ...{ plan, schedule, network, trace, model, resources, lives, contended: CONTENDED },
-      rivalled: rivalled(plan),
+      plan,
+      schedule,
+      network,
+      trace,
+      model,
+      resources,
+      runners,
+      contended: CONTENDED,
+      shared: findShared(plan),
       chance: chance.stream("nemesis"),
     };
-    const day = new Course(parts, new Nemesis(parts));
-    day.schedule();
-    const crash = await host.eachTurn(() => day.step()).then(() => undefined, firstLines);
+    const phases = new Phases(parts, new Nemesis(parts));
+    phases.schedule();
+    const crash = await host.eachTurn(() => phases.step()).then(() => undefined, describeCrash);
     const { steps, now: virtualMs } = schedule;
-    return { trace, steps, virtualMs, ...day.outcome(), crash };
+    return { trace, steps, virtualMs, ...phases.outcome(), crash };
   } finally {
-    closing?.close?.();
+    openModel?.close?.();
     Error.stackTraceLimit = stackTraceLimit;
-    reopen();
+    endIsolation();
   }
 }
 
-function firstLines(error: unknown): string {
+function describeCrash(error: unknown): string {
   const { stack } = error instanceof Error ? error : { stack: undefined };
   const lines = (stack ?? String(error)).split("\n").slice(0, STACK_LINES);
   return lines.map((line) => line.trim()).join(" ");
 }
 
-/** Every program contends for both locks and the leadership, and has a session full of small leases besides. */
-function workloadsOf(index: number, plan: Plan): Workload[] {
+/** Programs share two locks and a leadership. Each also has a session with many small leases. */
+function chooseWorkloads(index: number, plan: Plan): Workload[] {
   const loops: Workload[] = [lock(`lock/${index % 2}`), many, leader];
-  if (hasSchedule(plan)) loops.push(once);
+  if (hasScheduledJobs(plan)) loops.push(once);
   return index === 2 ? [...loops, lock("lock/0"), lock("lock/1")] : loops;
 }
 
-/** With two programs, each has a lock of its own. */
-function rivalled({ programs }: Plan): readonly string[] {
+/** The contended resources that more than one program wants: two programs have a lock each. */
+function findShared({ programs }: Plan): readonly string[] {
   return programs > 2 ? CONTENDED : [LEADER];
 }
 
-/** What happens when, apart from the faults. */
-class Course {
+/** Starts the programs and moves the run from phase to phase. */
+class Phases {
   readonly #plan: Plan;
   readonly #schedule: Schedule;
   readonly #trace: Trace;
   readonly #nemesis: Nemesis;
-  readonly #lives: readonly { readonly life: Life }[];
+  readonly #runners: readonly { readonly runner: ProgramRunner }[];
   readonly #resources: Resources;
   #calmAt: number | undefined;
-  #eveningAt: number | undefined;
+  #shutdownAt: number | undefined;
   #endAt = Number.POSITIVE_INFINITY;
   readonly #unfinished: Set<string>;
 
-  constructor({ plan, schedule, trace, resources, lives }: NemesisParts, nemesis: Nemesis) {
+  constructor({ plan, schedule, trace, resources, runners }: NemesisParts, nemesis: Nemesis) {
     this.#plan = plan;
     this.#schedule = schedule;
     this.#trace = trace;
     this.#nemesis = nemesis;
-    this.#lives = lives;
+    this.#runners = runners;
     this.#resources = resources;
-    this.#unfinished = new Set(lives.map(({ life }) => life.name));
+    this.#unfinished = new Set(runners.map(({ runner }) => runner.name));
   }
 
   schedule(): void {
-    for (const [index, { life }] of this.#lives.entries())
-      this.#schedule.at(index * 7, () => life.start());
+    for (const [index, { runner }] of this.#runners.entries())
+      this.#schedule.at(index * 7, () => runner.start());
     this.#nemesis.schedule();
-    this.#schedule.at(this.#plan.faultyMs, () => this.#calmWhenEnough());
+    this.#schedule.at(this.#plan.faultyMs, () => this.#beginCalmIfEnough());
   }
 
   step(): boolean {
@@ -165,52 +185,55 @@ class Course {
     return this.#schedule.steps < STEPS_MAX && this.#schedule.step();
   }
 
-  outcome(): Pick<Ended, "unfinished" | "ranAway" | "calmAt" | "eveningAt"> {
+  outcome(): Pick<RunResult, "unfinished" | "ranAway" | "calmAt" | "shutdownAt"> {
     return {
       calmAt: this.#calmAt,
-      eveningAt: this.#eveningAt,
+      shutdownAt: this.#shutdownAt,
       unfinished: [...this.#unfinished],
       ranAway: this.#schedule.steps >= STEPS_MAX,
     };
   }
 
-  /** A short day in which little went wrong proves little: it goes on until enough did. */
-  #calmWhenEnough(): void {
+  /** A run with few faults proves little, so the faults continue until there were enough. */
+  #beginCalmIfEnough(): void {
     const { faultsMin, ttlMs, calmMs } = this.#plan;
     const { now } = this.#schedule;
-    if (this.#trace.faultCount < faultsMin && now < LONGEST_DAY_TTLS * ttlMs) {
-      this.#schedule.after(Math.round(ttlMs / 4), () => this.#calmWhenEnough());
+    if (this.#trace.faultCount < faultsMin && now < FAULTY_TTLS_MAX * ttlMs) {
+      this.#schedule.after(Math.round(ttlMs / 4), () => this.#beginCalmIfEnough());
       return;
     }
     this.#calmAt = now;
-    this.#endAt = now + calmMs + LONGEST_CALM_MS + 4 * ttlMs + 10_000;
+    this.#endAt = now + calmMs + EXTRA_CALM_MAX_MS + 4 * ttlMs + 10_000;
     this.#nemesis.calm();
     this.#trace.note("world", { kind: "calm" });
     const before = this.#trace.events.length;
-    const leastMs = hasSchedule(this.#plan) ? calmMs : LOOK_MS;
-    this.#schedule.after(leastMs, () => this.#eveningWhenLively(before));
+    const leastMs = hasScheduledJobs(this.#plan) ? calmMs : CHECK_EVERY_MS;
+    this.#schedule.after(leastMs, () => this.#shutDownIfDone(before));
   }
 
-  /** Once everybody has got on, and there is enough to prove something by, the rest of the calm teaches nothing. */
-  #eveningWhenLively(calmFrom: number): void {
+  /**
+   * Ends the calm phase once a program has acted on every contended resource and the run proves
+   * enough.
+   */
+  #shutDownIfDone(calmFrom: number): void {
     const { events } = this.#trace;
     const waiting = new Set(CONTENDED);
     for (const event of events.slice(calmFrom))
       if (event.kind === "acted") waiting.delete(event.resource);
     const grants = events.filter(({ kind }) => kind === "storeGranted").length;
     const leftMs = (this.#calmAt ?? 0) + this.#plan.calmMs - this.#schedule.now;
-    const provesSomething = this.#resources.canTryGuard && grants >= GRANTS_MIN;
-    const isDone = waiting.size === 0 && provesSomething;
-    if (isDone || leftMs <= -LONGEST_CALM_MS) this.#evening();
-    else this.#schedule.after(LOOK_MS, () => this.#eveningWhenLively(calmFrom));
+    const provesEnough = this.#resources.canReplayStale && grants >= GRANTS_MIN;
+    const isDone = waiting.size === 0 && provesEnough;
+    if (isDone || leftMs <= -EXTRA_CALM_MAX_MS) this.#shutDown();
+    else this.#schedule.after(CHECK_EVERY_MS, () => this.#shutDownIfDone(calmFrom));
   }
 
-  #evening(): void {
-    this.#eveningAt = this.#schedule.now;
-    // On every day somebody must try to write with a token of the past, or nothing is learned about guards.
+  #shutDown(): void {
+    this.#shutdownAt = this.#schedule.now;
+    // Every run must try a write with an outdated token, or it proves nothing about guards.
     if (this.#resources.replay()) this.#trace.fault("resource", "replay", "an old write");
     this.#trace.note("world", { kind: "evening" });
-    for (const { life } of this.#lives)
-      void life.close().then(() => this.#unfinished.delete(life.name));
+    for (const { runner } of this.#runners)
+      void runner.close().then(() => this.#unfinished.delete(runner.name));
   }
 }

@@ -86,7 +86,7 @@ export class EtcdServer {
   /** Back from an outage, with a new leader: every lease has its full time again. */
   elect(): void {
     this.#watchers.clear();
-    this.#trace.saw("a new leader");
+    this.#trace.countModelEvent("a new leader");
     for (const { id, expiresAt } of this.#space.elect()) this.#kept(id, expiresAt);
   }
 

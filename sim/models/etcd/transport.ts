@@ -102,8 +102,8 @@ export class SimulatedTransport implements EtcdTransport {
       listens(arrivesAt);
     };
     listens(inOrderFrom);
-    const down = network.orderly(callee.program, client, SILENT_MS, onLate);
-    const up = network.orderly(client, callee.program, SILENT_MS, onLate);
+    const down = network.openStream(callee.program, client, SILENT_MS, onLate);
+    const up = network.openStream(client, callee.program, SILENT_MS, onLate);
     this.#own.add(broken);
     streams.add(broken);
     return {

@@ -53,8 +53,8 @@ export class Connection implements Backend {
     this.#route = route;
     this.client = client;
     const onLate = (arrivesAt: number): void => this.#late(arrivesAt);
-    this.#up = network.orderly(client, callee.program, NEVER, onLate);
-    this.#down = network.orderly(callee.program, client, NEVER, onLate);
+    this.#up = network.openStream(client, callee.program, NEVER, onLate);
+    this.#down = network.openStream(callee.program, client, NEVER, onLate);
   }
 
   get isOver(): boolean {

@@ -74,7 +74,7 @@ export class PgServer implements Forgetful<Copy> {
   /** Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now. */
   restart(): void {
     const isFailover = this.#program.chance.isTrue(0.5);
-    this.#trace.saw(isFailover ? "a standby took over" : "the same server again");
+    this.#trace.countModelEvent(isFailover ? "a standby took over" : "the same server again");
     this.#db.restart();
     this.#dropAll(isFailover);
   }
@@ -86,7 +86,7 @@ export class PgServer implements Forgetful<Copy> {
   failOver(copy: Copy): void {
     const { leases, sessions } = this.#db;
     this.#db.promote(copy);
-    // Ended by none of those who use it: as a revocation is, and to be told as one is.
+    // RunResult by none of those who use it: as a revocation is, and to be told as one is.
     for (const lease of leases.values())
       if (lease.session !== undefined && !isIn(this.#db.leases, lease))
         this.freed(lease, "revoked");

@@ -148,8 +148,8 @@ class Line implements Link {
     const { schedule } = parts;
     this.#inOrderFrom = schedule.now;
     const onLate = (arrivesAt: number): void => this.#late(arrivesAt);
-    this.#up = network.orderly(client, callee.program, NEVER, onLate);
-    this.#down = network.orderly(callee.program, client, NEVER, onLate);
+    this.#up = network.openStream(client, callee.program, NEVER, onLate);
+    this.#down = network.openStream(callee.program, client, NEVER, onLate);
     const fail = (code: string): void => {
       if (this.#state !== "connecting") return;
       this.#state = "over";

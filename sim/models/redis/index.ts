@@ -21,7 +21,7 @@ export const redisEngine: Engine = (site) => {
   const server = new RedisServer(program, trace);
   const callee = { program, isDown: false, onReturn: (): void => onReturn() };
   const restart = (): void => {
-    trace.saw("a restart");
+    trace.countModelEvent("a restart");
     server.restart();
   };
   const onReturn = site.outage?.(callee, server) ?? restart;

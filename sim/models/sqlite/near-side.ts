@@ -16,7 +16,7 @@ export function nearSide(store: Store, { program, schedule, network }: NearParts
   const arriving = <T>(answer: Promise<T>): Promise<T> =>
     new Promise((resolve, reject) => {
       const arrive = (settle: () => void): void =>
-        void schedule.after(network.nearMs(), () => program.receive(settle));
+        void schedule.after(network.drawLocalDelayMs(), () => program.receive(settle));
       answer.then(
         (value) => arrive(() => resolve(value)),
         (error: unknown) => arrive(() => reject(error)),

@@ -150,7 +150,7 @@ export class SharedFile {
     truth.committed();
     this.#log = undefined;
     this.#commits += 1;
-    this.#flushedAt = schedule.now + network.nearMs();
+    this.#flushedAt = schedule.now + network.drawLocalDelayMs();
     for (const { program, onReport } of this.#watchers) this.#report(program, onReport);
   }
 
@@ -159,8 +159,8 @@ export class SharedFile {
     if (program.isDead) return;
     if (other.program.chance.isTrue(REPORTS_LOST)) {
       trace.count("report lost");
-      trace.note(program.name, { kind: "reportLost", looksWithinMs: IDLE_LOOK_MS });
-    } else schedule.after(network.nearMs(), () => program.receive(onReport));
+      trace.note(program.name, { kind: "reportLost", pollsWithinMs: IDLE_LOOK_MS });
+    } else schedule.after(network.drawLocalDelayMs(), () => program.receive(onReport));
   }
 
   #rollBack(): void {

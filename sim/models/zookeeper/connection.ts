@@ -91,8 +91,8 @@ class ClientEnd {
   constructor(network: Network, client: Program, server: Listener) {
     this.#server = server;
     this.remoteAddress = server.program.name;
-    this.#up = network.orderly(client, server.program);
-    this.#down = network.orderly(server.program, client);
+    this.#up = network.openStream(client, server.program);
+    this.#down = network.openStream(server.program, client);
   }
 
   on(event: string, callback: Callback): void {

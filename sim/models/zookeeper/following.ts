@@ -24,8 +24,8 @@ export class Following {
     this.heardAt = follower.program.clock.now();
     this.answeredAt = leader.program.clock.now();
     const { network } = leader.ensemble;
-    this.#down = network.orderly(leader.program, follower.program);
-    this.#up = network.orderly(follower.program, leader.program);
+    this.#down = network.openStream(leader.program, follower.program);
+    this.#up = network.openStream(follower.program, leader.program);
   }
 
   pass(entry: Entry): void {

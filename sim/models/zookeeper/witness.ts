@@ -33,7 +33,7 @@ export class Witness {
   }
 
   saw(sight: string): void {
-    this.#trace.saw(sight);
+    this.#trace.countModelEvent(sight);
   }
 
   /** A session was heard of where its clock runs. Only what a holder may count on is noted: that keeps the trace short. */

@@ -1,5 +1,5 @@
-// The sequential rule of one resource of a store, without time: what each request may answer when requests are done one
-// after the other and no ttl ends.
+// The sequential specification of one resource, for linearizable.ts: the possible answers to each
+// request if requests are applied one after the other and no lease expires.
 import type { SequentialModel } from "./linearizable.ts";
 
 export type LeaseRequest =
@@ -17,81 +17,83 @@ export type LeaseAnswer =
 interface LeaseState {
   readonly token: bigint;
   readonly held: { readonly session: string; readonly attempt: string } | undefined;
-  /** Granted without anybody having heard of it: the token is not known, only that it is higher. */
-  readonly isTokenOpen: boolean;
+  /** The grant was not answered, so its token is unknown, except that it is higher than `token`. */
+  readonly isTokenUnknown: boolean;
   readonly ended: readonly string[];
 }
 
 export const leaseSpec: SequentialModel<LeaseState, LeaseRequest, LeaseAnswer> = {
-  initial: { token: 0n, held: undefined, isTokenOpen: false, ended: [] },
-  keyOf: ({ token, held, isTokenOpen, ended }) =>
-    `${token} ${held?.attempt ?? "-"} ${isTokenOpen} ${ended.join(",")}`,
+  initial: { token: 0n, held: undefined, isTokenUnknown: false, ended: [] },
+  toKey: ({ token, held, isTokenUnknown, ended }) =>
+    `${token} ${held?.attempt ?? "-"} ${isTokenUnknown} ${ended.join(",")}`,
   step: (state, request, answer) => {
     switch (request.do) {
       case "grant":
-        return granted(state, request, answer);
+        return grant(state, request, answer);
       case "release":
         return state.held?.session === request.session
-          ? ended(state, request.token, answer, "released")
-          : when(answer, "notHeld", state);
+          ? end(state, request.token, answer, "released")
+          : ifAnswer(answer, "notHeld", state);
       case "revoke":
-        return ended(state, request.token, answer, "revoked");
+        return end(state, request.token, answer, "revoked");
       case "withdraw": {
         const isHeld = state.held?.attempt === request.attempt;
         const without = { ...state, ended: [...state.ended, request.attempt] };
-        return when(answer, "withdrawn", isHeld ? free(state) : without);
+        return ifAnswer(answer, "withdrawn", isHeld ? free(state) : without);
       }
       case "read": {
         if (answer?.kind !== "read") return [state];
         if (state.held === undefined) return answer.token === undefined ? [state] : [];
-        return answer.token === undefined ? [] : known(state, answer.token);
+        return answer.token === undefined ? [] : revealToken(state, answer.token);
       }
     }
   },
 };
 
-function granted(
+function grant(
   state: LeaseState,
   { session, attempt }: Extract<LeaseRequest, { do: "grant" }>,
   answer: LeaseAnswer | undefined,
 ): readonly LeaseState[] {
   if (state.held?.attempt === attempt)
-    return answer?.kind === "granted" ? known(state, answer.token) : when(answer, "granted", state);
-  if (state.ended.includes(attempt)) return when(answer, "ended", state);
-  if (state.held !== undefined) return when(answer, "busy", state);
+    return answer?.kind === "granted"
+      ? revealToken(state, answer.token)
+      : ifAnswer(answer, "granted", state);
+  if (state.ended.includes(attempt)) return ifAnswer(answer, "ended", state);
+  if (state.held !== undefined) return ifAnswer(answer, "busy", state);
   const held = { session, attempt };
-  if (answer === undefined) return [{ ...state, held, isTokenOpen: true }];
+  if (answer === undefined) return [{ ...state, held, isTokenUnknown: true }];
   if (answer.kind !== "granted" || answer.token <= state.token) return [];
-  return [{ ...state, held, token: answer.token, isTokenOpen: false }];
+  return [{ ...state, held, token: answer.token, isTokenUnknown: false }];
 }
 
-/** Somebody saw the token of the present grant. */
-function known(state: LeaseState, token: bigint): readonly LeaseState[] {
-  if (!state.isTokenOpen) return token === state.token ? [state] : [];
-  return token > state.token ? [{ ...state, token, isTokenOpen: false }] : [];
+/** An answer revealed the token of the current grant. */
+function revealToken(state: LeaseState, token: bigint): readonly LeaseState[] {
+  if (!state.isTokenUnknown) return token === state.token ? [state] : [];
+  return token > state.token ? [{ ...state, token, isTokenUnknown: false }] : [];
 }
 
-/** Where nobody knows the token yet, it may or may not be the one that is meant. */
-function ended(
+/** If the token of the grant is unknown, the request may or may not name it. */
+function end(
   state: LeaseState,
   token: bigint,
   answer: LeaseAnswer | undefined,
   kind: "released" | "revoked",
 ): readonly LeaseState[] {
-  const hit = state.held === undefined ? [] : known(state, token).map(free);
-  const isMissed = hit.length === 0 || state.isTokenOpen;
+  const hit = state.held === undefined ? [] : revealToken(state, token).map(free);
+  const isMissed = hit.length === 0 || state.isTokenUnknown;
   return [
-    ...hit.flatMap((next) => when(answer, kind, next)),
-    ...(isMissed ? when(answer, "notHeld", state) : []),
+    ...hit.flatMap((next) => ifAnswer(answer, kind, next)),
+    ...(isMissed ? ifAnswer(answer, "notHeld", state) : []),
   ];
 }
 
 function free(state: LeaseState): LeaseState {
   const ended = state.held === undefined ? state.ended : [...state.ended, state.held.attempt];
-  return { ...state, held: undefined, isTokenOpen: false, ended };
+  return { ...state, held: undefined, isTokenUnknown: false, ended };
 }
 
-function when<S>(
+function ifAnswer<S>(
   answer: LeaseAnswer | undefined,
   kind: LeaseAnswer["kind"],
   state: S,

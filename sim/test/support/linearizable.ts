@@ -1,8 +1,9 @@
-// Whether a history of overlapping requests could have come from one thing that does them one after the other: for each
-// request there is an instant between its sending and its answer at which it took effect. The search of Wing and Gong with
-// Lowe's memory of what was tried, as Porcupine does it. For short histories: its cost grows fast with what overlaps.
+// Checks whether a history is linearizable: whether each request can have taken effect at one
+// instant between its sending and its answer. Uses the search of Wing and Gong with Lowe's
+// memoization, like Porcupine. Only for short histories, because the cost grows fast with the
+// number of overlapping requests.
 
-/** One request. Without an answer it may have taken effect at any time since, or never. */
+/** One request. Without an answer, it may take effect at any later time or never. */
 export interface Operation<Q, A> {
   readonly request: Q;
   readonly sentAt: number;
@@ -11,15 +12,18 @@ export interface Operation<Q, A> {
 
 export interface SequentialModel<S, Q, A> {
   readonly initial: S;
-  /** The states that may be behind it; none when this answer is impossible here. Without an answer: whatever would be. */
+  /**
+   * Returns the possible next states; none if this answer is impossible. Without an answer, any
+   * answer is possible.
+   */
   step(state: S, request: Q, answer: A | undefined): readonly S[];
-  /** The same for states that behave the same. */
-  keyOf(state: S): string;
+  /** Returns equal keys for states that behave the same. */
+  toKey(state: S): string;
 }
 
 export type Linearizability = "yes" | "no" | "unknown";
 
-/** `unknown` when more than `triesMax` orders would have to be tried. */
+/** Returns `unknown` if the search needs more than `triesMax` steps. */
 export function linearizability<S, Q, A>(
   model: SequentialModel<S, Q, A>,
   history: readonly Operation<Q, A>[],
@@ -46,30 +50,30 @@ class Search<S, Q, A> {
   }
 
   run(): Linearizability {
-    const found = this.#from(this.#model.initial, 0n);
+    const found = this.#search(this.#model.initial, 0n);
     if (found) return "yes";
     return this.#triesLeft > 0 ? "no" : "unknown";
   }
 
   /** `done` has a bit for each request that has taken effect. */
-  #from(state: S, done: bigint): boolean {
+  #search(state: S, done: bigint): boolean {
     const open = this.#history.flatMap((operation, index) =>
       (done >> BigInt(index)) & 1n ? [] : [{ operation, index }],
     );
-    // Whoever has no answer need not ever take effect.
+    // Requests without an answer need not take effect.
     if (open.every(({ operation }) => operation.answer === undefined)) return true;
-    const key = `${done.toString(36)} ${this.#model.keyOf(state)}`;
+    const key = `${done.toString(36)} ${this.#model.toKey(state)}`;
     if (this.#tried.has(key)) return false;
     this.#tried.add(key);
-    // Nothing may take effect behind the answer of another that has not.
+    // No request may take effect after the answer of another that has not taken effect yet.
     const firstAnswer = Math.min(...open.map(({ operation }) => operation.answer?.at ?? Infinity));
     for (const { operation, index } of open) {
       if (operation.sentAt > firstAnswer) break;
       this.#triesLeft -= 1;
       if (this.#triesLeft <= 0) return false;
-      const behind = this.#model.step(state, operation.request, operation.answer?.value);
+      const nextStates = this.#model.step(state, operation.request, operation.answer?.value);
       const nowDone = done | (1n << BigInt(index));
-      if (behind.some((next) => this.#from(next, nowDone))) return true;
+      if (nextStates.some((next) => this.#search(next, nowDone))) return true;
     }
     return false;
   }

@@ -1,4 +1,4 @@
-// A voice that keeps what a command answers, for tests of commands.
+// Records the output of a command instead of printing it.
 import { type Line, Voice } from "../../../src/cli/voice.ts";
 
 export class ListeningVoice extends Voice {

@@ -1,5 +1,6 @@
-// A model of a store in a small world of its own, for the conformance suite and for histories. Turns come from the real
-// event loop. For the suite messages take no time, and time passes only when it sleeps; for histories it runs on by itself.
+// Runs the model of a store in a small world, for the conformance suite and for histories. Turns
+// come from the real event loop. In the suite, messages take no time and virtual time passes only
+// in sleep(). For histories, virtual time passes by itself.
 
 import type { Store } from "../../../src/stores/contract.ts";
 import type { StoreHarness } from "../../../src/testing/index.ts";
@@ -15,9 +16,9 @@ export interface ModelBench {
   open(): Promise<Store>;
   /** True time. */
   now(): number;
-  /** Lets so much time pass, doing what is due. */
+  /** Lets this much virtual time pass and runs the events that are due. */
   pass(ms: number): Promise<void>;
-  /** Lets time pass until `stop`. */
+  /** Lets virtual time pass until stop(). */
   run(): Promise<void>;
   stop(): void;
   restart(): Promise<void>;
@@ -73,7 +74,7 @@ export function modelHarness(engine: Engine): StoreHarness {
   return { open, now, restart, sleep: pass, close: async () => stop() };
 }
 
-/** Does what is due up to a limit, one thing a turn, for as long as the test runs. */
+/** Runs events up to a limit of virtual time, one per turn of the event loop. */
 class Pump {
   readonly #schedule: Schedule;
   #limit = 0;

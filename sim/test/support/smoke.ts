@@ -1,12 +1,16 @@
-// A part of the simulator's smoke: seeds that must be green and the same twice. In parts, so that a slow machine shows how far it
-// got; in two files with as much work each, so that both cores of a small machine have one.
+// The smoke test of the simulator: seeds that must pass and be repeatable. It is split into small
+// tests, so that progress is visible on a slow machine, and into two files of equal cost that run
+// in parallel.
 import { describe, expect, test } from "vitest";
 import { simHost } from "../../host/sim-host.ts";
 import { runSwarm } from "../../swarm.ts";
 
-/** Few, because a test may take only so long, and this one computes all the time: a busy machine may give it a tenth of a core. */
+/** Few enough to stay within the time limit of a test on a busy machine. */
 const SEEDS_EACH = 5;
-/** One day in five on memory, one in twenty-five where takeovers are slowest. */
+/**
+ * Stale writes of a stopped holder per run: one in five on memory, one in 25 where takeovers are
+ * slowest.
+ */
 const OWN_SHARE = { memory: 0.2, others: 0.04 };
 
 export function smoke(store: string, seeds: { readonly from: number; readonly to: number }): void {
@@ -18,7 +22,7 @@ export function smoke(store: string, seeds: { readonly from: number; readonly to
   describe(`on ${store}`, () => {
     let [staleWrites, ownStaleWrites] = [0, 0];
 
-    test.each(parts)("seeds $from to $to break no invariant, twice the same", async (range) => {
+    test.each(parts)("seeds $from to $to break no invariant and are repeatable", async (range) => {
       const options = { ...range, store, host: simHost, failFast: false, twice: true };
       const summary = await runSwarm(options);
       expect(summary.findings).toEqual([]);
@@ -29,7 +33,7 @@ export function smoke(store: string, seeds: { readonly from: number; readonly to
       ownStaleWrites += summary.ownStaleWrites;
     });
 
-    test("what guards are there for happens often enough", () => {
+    test("stale writes reach the guards often enough", () => {
       expect(staleWrites).toBeGreaterThanOrEqual(count);
       const share = store === "memory" ? OWN_SHARE.memory : OWN_SHARE.others;
       expect(ownStaleWrites).toBeGreaterThanOrEqual(count * share);

@@ -1,11 +1,11 @@
-// Small traces by hand, for the tests of the simulator's checkers: one line for each thing that may happen.
+// Builds small traces by hand for the tests of the checkers.
 import { checkTrace } from "../../checkers/judge.ts";
-import { type Plan, planOf } from "../../faults/plan.ts";
-import type { Happening, Traced } from "../../world/trace.ts";
+import { createPlan, type Plan } from "../../faults/plan.ts";
+import type { TraceEvent, TraceEventData } from "../../world/trace.ts";
 import { CONTENDED } from "../../world/world.ts";
 
 export const plan: Plan = {
-  ...planOf(1, "memory"),
+  ...createPlan(1, "memory"),
   isBeyondBounds: false,
   roundTripMs: 100,
   ttlMs: 2_000,
@@ -13,14 +13,16 @@ export const plan: Plan = {
 export const CALM: number = plan.faultyMs;
 export const NEVER: number = Number.NEGATIVE_INFINITY;
 
-export type Step = readonly [at: number, who: string, happening: Happening];
+export type Step = readonly [at: number, who: string, data: TraceEventData];
 
-/** What the checkers say, the liveness of the usual resources apart. */
-export function findings(...steps: readonly Step[]): string[] {
-  return findingsOf(plan, steps);
+/**
+ * Returns the violations in a trace. Events that satisfy L1 for the contended resources are added.
+ */
+export function check(...steps: readonly Step[]): string[] {
+  return checkWithPlan(plan, steps);
 }
 
-export function findingsOf(of: Plan, steps: readonly Step[]): string[] {
+export function checkWithPlan(withPlan: Plan, steps: readonly Step[]): string[] {
   const alive: Step[] = CONTENDED.map((resource) => [CALM + 1, "p9", act({ resource, token: 9n })]);
   const grants: Step[] = CONTENDED.flatMap((resource): Step[] => [
     [CALM, "store", { kind: "storeKept", session: "alive", until: CALM + 9_000 }],
@@ -31,14 +33,16 @@ export function findingsOf(of: Plan, steps: readonly Step[]): string[] {
     ],
   ]);
   const events = [...steps, ...grants, ...alive]
-    .map(([at, who, happening]): Traced => ({ at, who, ...happening }))
+    .map(([at, who, data]): TraceEvent => ({ at, who, ...data }))
     .sort((one, other) => one.at - other.at);
-  return checkTrace(of, events).map(({ invariant, message }) => `${invariant}: ${message}`);
+  return checkTrace(withPlan, events).map(({ invariant, message }) => `${invariant}: ${message}`);
 }
 
 export const r = { resource: "r", token: 1n } as const;
 
-export function act(over: Partial<Extract<Happening, { kind: "acted" }>> = {}): Happening {
+export function act(
+  over: Partial<Extract<TraceEventData, { kind: "acted" }>> = {},
+): TraceEventData {
   const numbers = { now: 0, safeUntil: 1, safeUntilTrue: 0, actsInDoubt: false };
   return { kind: "acted", ...r, ...numbers, ...over };
 }
@@ -60,7 +64,7 @@ export function freed(
   return [at, "store", { kind: "storeFreed", ...r, how, readAt }];
 }
 
-export const given: Extract<Happening, { kind: "held" }> = {
+export const given: Extract<TraceEventData, { kind: "held" }> = {
   kind: "held",
   ...r,
   withGuards: false,
@@ -69,12 +73,12 @@ export const given: Extract<Happening, { kind: "held" }> = {
 };
 export const held: Step = [5, "p1", given];
 
-/** Told at a time when nothing had come between the holder and its session. */
-export function over(reason: string, of: { resource: string; token: bigint } = r): Happening {
+/** The end of a lease at a holder that was never stopped and whose clock never jumped. */
+export function over(reason: string, of: { resource: string; token: bigint } = r): TraceEventData {
   return { kind: "over", ...of, reason, now: 0, steadySince: NEVER, jumpedAt: NEVER };
 }
 
-/** The answer to a renewal of session a, by a clock that is right. */
+/** The answer to a renewal of session a, with an exact clock. */
 export function renewal(outcome: "renewed" | "gone" | "failed", sentAt: number, now: number): Step {
   const ttlMs = outcome === "renewed" ? plan.ttlMs : 0;
   const sent = { sentAt, sentAtTrue: sentAt, now };

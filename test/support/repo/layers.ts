@@ -96,8 +96,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   sim: {
     may: ["", "sim/", "node:"],
     never: ["cli/", "runtime/", "testing/", ...CLOCK_AND_RANDOM],
-    advice:
-      "The simulator runs on its own clock; only sim/host, sim/cli and sim/test use the real one.",
+    advice: "Only sim/host, sim/cli, sim/mutants and sim/test use the real clock and process.",
   },
 };
 

@@ -1,15 +1,15 @@
-// What is thrown or rejected and caught by nobody would end the process. For a while, somebody wants to hear of it instead.
+// Captures uncaught exceptions and unhandled rejections, which would otherwise end the process.
 
 const EVENTS = ["uncaughtException", "unhandledRejection"] as const;
 
-/** Until the function that it returns is called, strays come here and nowhere else. */
-export function catchStrays(onStray: (error: unknown) => void): () => void {
+/** Passes all such errors to `onError` only, until the returned function is called. */
+export function captureUncaughtErrors(onError: (error: unknown) => void): () => void {
   const restore = EVENTS.map((event) => {
     const others = process.rawListeners(event) as ((...all: unknown[]) => void)[];
     for (const listener of others) process.off(event, listener);
-    process.on(event, onStray);
+    process.on(event, onError);
     return () => {
-      process.off(event, onStray);
+      process.off(event, onError);
       for (const listener of others) process.on(event, listener);
     };
   });

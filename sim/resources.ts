@@ -1,5 +1,6 @@
-// The things that leases protect, on a machine of their own: some behind a guard (the real one), some with nothing before
-// them but the holders' own care. Both remember every write, and writes can come again long after they were sent.
+// The resources that leases protect, on a machine of their own. Each exists twice: once behind the
+// real memory guard, once without a guard. Both remember the writes, so that an old write can be
+// replayed long after it was sent.
 
 import { StaleTokenError } from "../src/core/errors.ts";
 import { type MemoryGuard, memoryGuard } from "../src/guards/memory/index.ts";
@@ -18,7 +19,7 @@ interface Past {
   readonly from: string;
 }
 
-const REMEMBERED = 200;
+const REMEMBERED_MAX = 200;
 
 export class Resources {
   readonly program: Program;
@@ -38,7 +39,7 @@ export class Resources {
     this.#network.send(from, this.program, () => this.#write(from.name, write, sent));
   }
 
-  /** Advances the guard over the network, for acquire({ guards }). */
+  /** Advances the guard over the network. Used by acquire({ guards }). */
   advance(
     from: Program,
     source: { readonly resource: string; readonly token: bigint },
@@ -60,40 +61,41 @@ export class Resources {
   }
 
   /**
-   * An old write comes once more, as from a queue that was restored: one that has been overtaken. Where nobody wrote to a
-   * guarded resource with an old token, one who wrote elsewhere with it tries now.
+   * Replays an old write with an outdated token, as a restored message queue would. Prefers a write
+   * whose token is outdated at the guard, even if it went to the unguarded resource before. Returns
+   * false if there is no such write.
    */
   replay(): boolean {
-    const guarded = this.#overtaken();
-    const old = guarded ?? this.#past.find(({ write }) => write.token < this.#highestOf(write));
+    const guarded = this.#findStaleAtGuard();
+    const old = guarded ?? this.#past.find(({ write }) => write.token < this.#highestToken(write));
     if (old === undefined) return false;
     const write = { ...old.write, guarded: guarded !== undefined };
     this.program.receive(() => this.#write(old.from, write, "again"));
     return true;
   }
 
-  /** Whether there is anything to try a guard with. */
-  get canTryGuard(): boolean {
-    return this.#overtaken() !== undefined;
+  /** Whether replay() can send a stale write to a guard. */
+  get canReplayStale(): boolean {
+    return this.#findStaleAtGuard() !== undefined;
   }
 
-  #overtaken(): Past | undefined {
+  #findStaleAtGuard(): Past | undefined {
     return this.#past.find(
-      ({ write }) => write.token < this.#highestOf({ ...write, guarded: true }),
+      ({ write }) => write.token < this.#highestToken({ ...write, guarded: true }),
     );
   }
 
   #write(from: string, write: Write, sent: Sent): void {
     const { resource, token, guarded } = write;
-    const stale = token < this.#highestOf(write);
+    const stale = token < this.#highestToken(write);
     const outcome = guarded ? this.#admit(write) : "admitted";
     this.#trace.note(from, { kind: "wrote", resource, token, guarded, sent, outcome, stale });
     if (outcome === "refused") return;
     this.#remember(write);
-    if (this.#past.length < REMEMBERED) this.#past.push({ write, from });
+    if (this.#past.length < REMEMBERED_MAX) this.#past.push({ write, from });
   }
 
-  /** The token came over a wire: the guard has nothing but the number. */
+  /** The guard sees only the token, as it would over a network. */
   #admit({ resource, token }: Write): "admitted" | "refused" {
     try {
       return this.#guard.write({ resource, token }, () => "admitted" as const);
@@ -103,17 +105,17 @@ export class Resources {
     }
   }
 
-  /** Counted here and not asked of the guard: it is what the guard is judged by. */
-  #highestOf(write: Write): bigint {
-    return this.#highest.get(nameOf(write)) ?? 0n;
+  /** Tracked separately from the guard, because the guard is checked against it. */
+  #highestToken(write: Write): bigint {
+    return this.#highest.get(toKey(write)) ?? 0n;
   }
 
   #remember(write: Write): void {
-    if (write.token > this.#highestOf(write)) this.#highest.set(nameOf(write), write.token);
+    if (write.token > this.#highestToken(write)) this.#highest.set(toKey(write), write.token);
   }
 }
 
-/** Guarded and plain resources of one name are two things: one must not be judged by the writes of the other. */
-function nameOf({ resource, guarded }: Write): string {
+/** The guarded and the unguarded resource of one name have separate tokens. */
+function toKey({ resource, guarded }: Write): string {
   return `${guarded ? "guarded" : "plain"} ${resource}`;
 }

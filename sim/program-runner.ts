@@ -1,5 +1,6 @@
-// One program of the world with the real Tenure in it, over its restarts. The machine and its clocks stay; each start is a
-// new process with a new Tenure and nothing in its memory.
+// Runs one program under test: the real Tenure library and its workloads, over crashes and
+// restarts. The machine and its clocks persist. Each start creates a new simulated process
+// (world/program.ts) with a new Tenure and empty memory.
 
 import { isTenureError } from "../src/core/errors.ts";
 import type { Lease } from "../src/holder/lease.ts";
@@ -9,15 +10,15 @@ import { Tenure } from "../src/tenure.ts";
 import { type Plan, renewEveryMs } from "./faults/plan.ts";
 import type { StoreModel } from "./models/model.ts";
 import { watchedStore } from "./models/watched-store.ts";
-import type { Resources, Write } from "./resource.ts";
+import type { Resources, Write } from "./resources.ts";
 import type { Workload } from "./workloads/workload.ts";
 import type { Chance } from "./world/chance.ts";
 import type { HostClocks } from "./world/host-clocks.ts";
 import { Program } from "./world/program.ts";
 import type { Schedule } from "./world/schedule.ts";
-import type { Happening, Trace } from "./world/trace.ts";
+import type { Trace, TraceEventData } from "./world/trace.ts";
 
-export interface LifeParts {
+export interface ProgramRunnerParts {
   readonly name: string;
   readonly plan: Plan;
   readonly schedule: Schedule;
@@ -29,25 +30,25 @@ export interface LifeParts {
   readonly workloads: readonly Workload[];
 }
 
-/** False: not at this write, but at a later one. */
-type Stall = (program: Program, write: Write) => boolean;
+/** Interrupts a program before a write. Returns false to wait for a later write. */
+type Interruption = (program: Program, write: Write) => boolean;
 
 const DRAIN_MS = 1_000;
-const LOOK_AGAIN_MS = 50;
-const OPEN_AGAIN_MS = 300;
+const WAKE_CHECK_MS = 50;
+const REOPEN_MS = 300;
 
-export class Life {
+export class ProgramRunner {
   readonly name: string;
-  readonly #parts: LifeParts;
+  readonly #parts: ProgramRunnerParts;
   #starts = 0;
   #program: Program | undefined;
   #tenure: Tenure | undefined;
   #stopping = new AbortController();
-  #stall: Stall | undefined;
-  /** Nothing is started any more. */
-  #isEvening = false;
+  #interruption: Interruption | undefined;
+  /** The run is ending: start() does nothing. */
+  #isShutDown = false;
 
-  constructor(parts: LifeParts) {
+  constructor(parts: ProgramRunnerParts) {
     this.#parts = parts;
     this.name = parts.name;
   }
@@ -58,19 +59,19 @@ export class Life {
 
   start(): void {
     const { name, schedule, clocks, chance, trace } = this.#parts;
-    if (this.#isEvening) return;
-    // Nothing starts on a machine that is asleep.
+    if (this.#isShutDown) return;
+    // No program starts on a suspended machine.
     if (clocks.isStopped) {
-      schedule.after(LOOK_AGAIN_MS, () => this.start());
+      schedule.after(WAKE_CHECK_MS, () => this.start());
       return;
     }
     this.#starts += 1;
     const own = chance.stream(`start ${this.#starts}`);
     const program = new Program({ name, schedule, clocks, chance: own });
     this.#program = program;
-    // Until the store is open there is none; the one of the life before died with it.
+    // The previous Tenure ended with its process. The new one exists once the store is open.
     this.#tenure = undefined;
-    this.#stall = undefined;
+    this.#interruption = undefined;
     this.#stopping = new AbortController();
     trace.note(name, { kind: "started" });
     void this.#run(program, own, this.#stopping.signal);
@@ -83,25 +84,25 @@ export class Life {
     this.#parts.schedule.after(restartAfterMs, () => this.start());
   }
 
-  /** A planned restart: everything is drained and given back, then a new process begins. */
+  /** A planned restart: drains and releases all leases, then starts a new process. */
   async restart(afterMs: number): Promise<void> {
     if (await this.#close()) this.#parts.schedule.after(afterMs, () => this.start());
   }
 
-  /** The end of the day. */
+  /** Closes the program for good. */
   async close(): Promise<void> {
-    this.#isEvening = true;
+    this.#isShutDown = true;
     await this.#close();
   }
 
-  /** Ends whoever's lease it is, as an operator would. */
+  /** Revokes the lease on the resource, whichever program holds it, as an operator would. */
   async revoke(resource: string): Promise<void> {
     await this.#tenure?.revoke(resource).catch(() => undefined);
   }
 
-  /** Between a check and the write behind it, at the next that it wants, this happens to the program. */
-  beforeWrite(stall: Stall): void {
-    this.#stall = stall;
+  /** Interrupts the program between check() and the next write that the interruption accepts. */
+  beforeWrite(interruption: Interruption): void {
+    this.#interruption = interruption;
   }
 
   async #run(program: Program, chance: Chance, stopping: AbortSignal): Promise<void> {
@@ -111,29 +112,37 @@ export class Life {
     if (opened === undefined) return;
     const tenure = new Tenure({
       store: watchedStore(opened, program, trace),
-      ...{ clock, random: chance, holderId: `${name}.${this.#starts}`, keepAlive: false },
-      defaults: timingOf(plan),
+      clock,
+      random: chance,
+      holderId: `${name}.${this.#starts}`,
+      keepAlive: false,
+      defaults: toTiming(plan),
       warn: (message) => this.#note({ kind: "failed", what: message, code: "WARNING" }),
     });
     this.#tenure = tenure;
     for (const [index, workload] of workloads.entries()) {
       const own = chance.stream(`workload ${index}`);
       const advance = (lease: Lease): Promise<void> => resources.advance(program, lease);
-      const day = {
-        ...{ tenure, program, plan, stopping, chance: own, guard: { advance } },
+      const context = {
+        tenure,
+        program,
+        plan,
+        stopping,
+        chance: own,
+        guard: { advance },
         act: (lease: Lease, how: { guarded: boolean; inDoubt: boolean }) =>
           this.#act(program, lease, how),
-        note: (happening: Happening) => this.#note(happening),
+        note: (data: TraceEventData) => this.#note(data),
       };
-      workload(day).catch((error: unknown) => {
-        // Nobody foresaw it, so its code alone would not say enough.
+      workload(context).catch((error: unknown) => {
+        // An unexpected error may have no code, so we record its text.
         if (!stopping.aborted)
           this.#note({ kind: "failed", what: "workload", code: String(error) });
       });
     }
   }
 
-  /** Until the store can be reached; undefined when the program is to stop before. */
+  /** Retries until the store is open. Returns undefined if the program has to stop before that. */
   async #open(program: Program, random: Chance, stopping: AbortSignal): Promise<Store | undefined> {
     const { clock, clocks } = program;
     while (!stopping.aborted) {
@@ -141,34 +150,41 @@ export class Life {
       try {
         return await open({ clock, hostClock: clocks.hostClock, random, warn: () => undefined });
       } catch (error) {
-        this.#failed("opening", error);
-        await program.sleep(OPEN_AGAIN_MS);
+        this.#noteFailure("opening", error);
+        await program.sleep(REOPEN_MS);
       }
     }
     return undefined;
   }
 
-  /** The heart of every workload: check, then write, with whatever comes between the two. */
+  /**
+   * Checks the lease, then writes. Every workload acts through this; faults may come in between.
+   */
   #act(program: Program, lease: Lease, how: { guarded: boolean; inDoubt: boolean }): boolean {
     try {
       lease.check();
     } catch (error) {
-      this.#failed("check", error);
+      this.#noteFailure("check", error);
       return false;
     }
     const { resource, token, safeUntil } = lease;
     const { clocks } = program;
     this.#note({
-      ...{ kind: "acted", resource, token, safeUntil, now: clocks.now() },
-      ...{ safeUntilTrue: clocks.trueInstant(safeUntil), actsInDoubt: how.inDoubt },
+      kind: "acted",
+      resource,
+      token,
+      safeUntil,
+      now: clocks.now(),
+      safeUntilTrue: clocks.trueInstant(safeUntil),
+      actsInDoubt: how.inDoubt,
     });
     const write = { resource, token, guarded: how.guarded };
-    if (this.#stall?.(program, write)) this.#stall = undefined;
+    if (this.#interruption?.(program, write)) this.#interruption = undefined;
     this.#parts.resources.send(program, write, program.isStopped ? "after a stop" : "at once");
     return true;
   }
 
-  /** False when there was nothing to close. */
+  /** Returns false if the program was down or already closing. */
   async #close(): Promise<boolean> {
     const { program } = this;
     const tenure = this.#tenure;
@@ -181,17 +197,17 @@ export class Life {
     return true;
   }
 
-  #failed(what: string, error: unknown): void {
+  #noteFailure(what: string, error: unknown): void {
     const code = isTenureError(error) ? error.code : String(error);
     this.#note({ kind: "failed", what, code });
   }
 
-  #note(happening: Happening): void {
-    this.#parts.trace.note(this.name, happening);
+  #note(data: TraceEventData): void {
+    this.#parts.trace.note(this.name, data);
   }
 }
 
-function timingOf(plan: Plan): AcquireOptions {
+function toTiming(plan: Plan): AcquireOptions {
   const { ttlMs, clockErrorMs, roundTripMs } = plan;
   return { ttlMs, clockErrorMs, roundTripMs, renewEveryMs: renewEveryMs(plan) };
 }

@@ -1,5 +1,6 @@
-// Goal: inside a simulated day nothing reaches the real world, and behind it everything is as it was, to the last
-// descriptor. Method: close the world, try a table of ways out, and every door that the code itself knows of.
+// Goal: no access to the real world is possible during isolation, and everything is restored
+// exactly afterwards. Method: isolate, then try a table of accesses and every access point that the
+// code lists.
 import childProcess, { spawn as namedSpawn } from "node:child_process";
 import nodeCrypto, { randomBytes as namedRandomBytes } from "node:crypto";
 import dgram from "node:dgram";
@@ -18,16 +19,16 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import workerThreads from "node:worker_threads";
 import { afterEach, describe, expect, test } from "vitest";
-import { closeWorld } from "../host/closed-world.ts";
-import { doors } from "../host/doors.ts";
+import { isolate } from "../host/isolation.ts";
+import { listAccessPoints } from "../host/real-world-access.ts";
 
 const here = fileURLToPath(import.meta.url);
-/** Where nothing is ever written, unless a door is open. */
+/** A file that is written only if isolation fails. */
 const never = join(os.tmpdir(), "tenure-never-written");
 const nothing = (): void => undefined;
 const format = new Intl.DateTimeFormat("en");
 
-const WAYS_OUT: Record<string, () => unknown> = {
+const ACCESSES: Record<string, () => unknown> = {
   "Date.now": () => Date.now(),
   "new Date": () => new Date(),
   Date: () => (Date as unknown as () => string)(),
@@ -116,44 +117,44 @@ const WAYS_OUT: Record<string, () => unknown> = {
   "fs.promises readFile": () => fs.promises.readFile(here),
 };
 
-let reopen: (() => void) | undefined;
+let endIsolation: (() => void) | undefined;
 
 afterEach(() => {
-  reopen?.();
-  reopen = undefined;
+  endIsolation?.();
+  endIsolation = undefined;
 });
 
-describe("inside", () => {
-  test.each(Object.entries(WAYS_OUT))("%s is refused", async (_, use) => {
-    reopen = closeWorld();
+describe("during isolation", () => {
+  test.each(Object.entries(ACCESSES))("%s is rejected", async (_, use) => {
+    endIsolation = isolate();
     let seen: unknown;
     try {
       seen = use();
     } catch (error) {
       seen = error;
     }
-    // A function that answers with a promise may refuse by that.
+    // A function that returns a promise may reject it instead of throwing.
     const message = await Promise.resolve(seen).then(String, String);
     expect(message).toContain("inside the simulated world");
   });
 
-  test("every door refuses, and says its name and where it was opened", () => {
-    const all = doors().filter(({ isRefused }) => isRefused === undefined);
+  test("every access point throws an error with its name and the caller", () => {
+    const all = listAccessPoints().filter(({ isBlocked }) => isBlocked === undefined);
     expect(all.length).toBeGreaterThan(150);
-    reopen = closeWorld();
+    endIsolation = isolate();
     for (const { holder, name } of all) {
       const use = (): unknown => {
         const { value, get } = Object.getOwnPropertyDescriptor(holder, name) ?? {};
         return Reflect.apply(value ?? get, holder, []);
       };
       expect(use, name).toThrow(`${name} was used inside the simulated world`);
-      expect(thrownBy(use).stack, name).toContain("sim-closed-world.test.ts");
+      expect(catchError(use).stack, name).toContain("sim/test/isolation.test.ts");
     }
   });
 
-  test("what needs no clock and no chance works", async () => {
+  test("functions without time, randomness and I/O work", async () => {
     const { length } = fs.readFileSync(here);
-    reopen = closeWorld();
+    endIsolation = isolate();
     const date = new Date(86_400_000);
     expect(date.toISOString()).toBe("1970-01-02T00:00:00.000Z");
     expect(date).toBeInstanceOf(Date);
@@ -165,42 +166,42 @@ describe("inside", () => {
     await new Promise<void>((resolve) => process.nextTick(() => queueMicrotask(resolve)));
   });
 
-  test("a second closing opens nothing when it ends", () => {
-    reopen = closeWorld();
-    closeWorld()();
+  test("ending a nested isolation does not end the outer one", () => {
+    endIsolation = isolate();
+    isolate()();
     expect(() => Date.now()).toThrow("inside the simulated world");
-    reopen();
-    reopen = undefined;
+    endIsolation();
+    endIsolation = undefined;
     expect(Date.now()).toBeGreaterThan(0);
   });
 });
 
-describe("behind it", () => {
-  test("everything is what it was", () => {
+describe("after isolation", () => {
+  test("all properties are restored", () => {
     const before = state();
-    closeWorld()();
+    isolate()();
     expect(state()).toEqual(before);
     expect(namedSetTimeout).toBe(timers.setTimeout);
     expect(namedRandomBytes(4)).toHaveLength(4);
     expect(new Date().getFullYear()).toBeGreaterThan(2_000);
     const limit = Error.stackTraceLimit;
-    closeWorld()();
+    isolate()();
     expect(Error.stackTraceLimit).toBe(limit);
   });
 
-  test("what was kept from inside works, too", () => {
-    reopen = closeWorld();
+  test("references that were stored during isolation work", () => {
+    endIsolation = isolate();
     const { randomBytes } = nodeCrypto;
     const Kept = Date;
-    reopen();
-    reopen = undefined;
+    endIsolation();
+    endIsolation = undefined;
     expect(randomBytes(4)).toHaveLength(4);
     expect(new Kept().getFullYear()).toBeGreaterThan(2_000);
   });
 });
 
 function state(): unknown[] {
-  return doors().map(({ where, holder, name }) => {
+  return listAccessPoints().map(({ where, holder, name }) => {
     const { value, get, set, ...flags } = Object.getOwnPropertyDescriptor(holder, name) ?? {};
     return [where, name, flags, identity(value), identity(get), identity(set)];
   });
@@ -208,18 +209,18 @@ function state(): unknown[] {
 
 const identities = new Map<unknown, number>();
 
-/** Two functions that look alike are not the same. */
+/** Distinguishes functions that are equal in every other way. */
 function identity(value: unknown): number {
   const known = identities.get(value) ?? identities.size;
   identities.set(value, known);
   return known;
 }
 
-function thrownBy(use: () => unknown): Error {
+function catchError(use: () => unknown): Error {
   try {
     use();
   } catch (error) {
     return error as Error;
   }
-  throw new Error("It was not refused.");
+  throw new Error("The access was not rejected.");
 }
