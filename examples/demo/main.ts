@@ -5,8 +5,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { paintFor } from "../../src/cli/paint.ts";
-import { quietExperiments } from "../../src/cli/quiet.ts";
+import { hideExperimentalWarnings } from "../../src/cli/node-warnings.ts";
+import { paintFor } from "../../src/cli/output/paint.ts";
 import { connect } from "../../src/connect.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import type { HolderView } from "../../src/stores/contract.ts";
@@ -100,7 +100,7 @@ async function readLedger(folder: string): Promise<LedgerRow[]> {
 }
 
 async function main(): Promise<number> {
-  quietExperiments();
+  hideExperimentalWarnings();
   const interrupted = interruption();
   try {
     return await playIn(mkdtempSync(join(tmpdir(), "tenure-demo-")), interrupted);

@@ -1,7 +1,7 @@
 // The demo's voice: one line per event, elapsed seconds on the left, then who, then a plain sentence.
 
 import type { Clock } from "../../src/async/clock.ts";
-import type { Paint, Style } from "../../src/cli/paint.ts";
+import type { Paint, Style } from "../../src/cli/output/paint.ts";
 import { assertNever } from "../../src/core/assert.ts";
 import type { Seen } from "./messages.ts";
 

@@ -3,7 +3,7 @@
 
 import type { Clock } from "../../src/async/clock.ts";
 import { pause } from "../../src/async/waits.ts";
-import { heldSince } from "../../src/cli/lease-view.ts";
+import { heldSince } from "../../src/cli/output/lease-view.ts";
 import type { HolderView } from "../../src/stores/contract.ts";
 import { TIMING } from "./messages.ts";
 import type { Narrator } from "./narrator.ts";

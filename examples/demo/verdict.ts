@@ -1,7 +1,7 @@
 // What the demo concludes, computed from two witnesses: the rows of the ledger and the reports of the workers. Nothing
 // here knows what the outcome should be, except `passed`.
 
-import type { Paint, Style } from "../../src/cli/paint.ts";
+import type { Paint, Style } from "../../src/cli/output/paint.ts";
 import { parseToken } from "../../src/core/token.ts";
 import { type LedgerRow, staleRows } from "./ledger.ts";
 import { type Seen, TIMING } from "./messages.ts";

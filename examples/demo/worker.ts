@@ -5,7 +5,7 @@
 import { rmSync } from "node:fs";
 import type { Clock } from "../../src/async/clock.ts";
 import { pause } from "../../src/async/waits.ts";
-import { quietExperiments } from "../../src/cli/quiet.ts";
+import { hideExperimentalWarnings } from "../../src/cli/node-warnings.ts";
 import { connect } from "../../src/connect.ts";
 import { isTenureError, type StaleTokenError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
@@ -163,7 +163,7 @@ function abandon(folder: string, stoppedPid: number | undefined): never {
 }
 
 async function main(name: string, folder: string): Promise<void> {
-  quietExperiments();
+  hideExperimentalWarnings();
   let stoppedPid: number | undefined;
   process.on("disconnect", () => abandon(folder, stoppedPid));
   // A terminal sends Ctrl-C to all processes; the director decides what it means.

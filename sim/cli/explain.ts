@@ -1,6 +1,6 @@
 // Of all that was found, the first in its smallest form: a timeline, and the command that shows it again.
 
-import type { Voice } from "../../src/cli/voice.ts";
+import type { Output } from "../../src/cli/output/output.ts";
 import type { Violation } from "../checkers/checker.ts";
 import { DETERMINISM } from "../difference.ts";
 import { UNCHANGED } from "../faults/plan.ts";
@@ -17,7 +17,7 @@ export async function explain(
   findings: readonly Finding[],
   store: string,
   host: Host,
-  voice: Voice,
+  voice: Output,
 ): Promise<void> {
   // One that is merely invalid may come before it, and has nothing to explain.
   const finding = findings.find(({ violations }) => violations.length > 0);
@@ -51,7 +51,7 @@ function explainDifference(
   seed: number,
   store: string,
   differs: Violation | undefined,
-  voice: Voice,
+  voice: Output,
 ): void {
   const how = differs?.message ?? "what was found is not found when the same day is run again";
   const command = `${replayCommand(seed, store, UNCHANGED)} --twice`;

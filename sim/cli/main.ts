@@ -1,10 +1,10 @@
 // `npm run sim`: parses the words and runs the simulation or the scene.
 
-import { parseCommand } from "../../src/cli/arguments.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { commandHelp } from "../../src/cli/help.ts";
+import { commandHelp } from "../../src/cli/help/help.ts";
+import { Output } from "../../src/cli/output/output.ts";
+import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { runProgram } from "../../src/cli/program.ts";
-import { Voice } from "../../src/cli/voice.ts";
 import { SIM } from "./definition.ts";
 import { simCommand } from "./simulate.ts";
 
@@ -16,7 +16,7 @@ await runProgram(
       console.log(commandHelp(SIM));
       return EXIT.ok;
     }
-    return simCommand(parsed, new Voice(parsed.options.has("json")));
+    return simCommand(parsed, new Output(parsed.options.has("json")));
   },
   { json: argv.includes("--json"), help: "npm run sim -- --help" },
 );

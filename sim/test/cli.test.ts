@@ -1,7 +1,7 @@
 // Goal: `npm run sim` answers with a summary or a timeline, ends with the right code, refuses nonsense, and a failure comes with a
 // short replay. Method: the command itself with a voice that listens; a planted failure for the shrinking.
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { parseCommand } from "../../src/cli/arguments.ts";
+import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { SIM } from "../cli/definition.ts";
 import { explain } from "../cli/explain.ts";
 import { simCommand } from "../cli/simulate.ts";

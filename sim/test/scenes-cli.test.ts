@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { parseCommand } from "../../src/cli/arguments.ts";
-import { commandHelp } from "../../src/cli/help.ts";
+import { commandHelp } from "../../src/cli/help/help.ts";
+import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { SCENE_NAMES, SIM } from "../cli/definition.ts";
 import { simCommand } from "../cli/simulate.ts";
 import { SCENES } from "../scenes/list.ts";

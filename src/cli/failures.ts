@@ -2,9 +2,8 @@
 
 import { isTenureError, type TenureError } from "../core/errors.ts";
 import { redacted, redactedText } from "../core/redaction.ts";
-import { CommandError } from "./command-error.ts";
+import { CommandError, UsageError } from "./errors.ts";
 import { EXIT } from "./exit-codes.ts";
-import { UsageError } from "./usage-error.ts";
 
 export interface Failure {
   readonly code: number;
@@ -12,7 +11,7 @@ export interface Failure {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-export function failureOf(error: unknown): Failure {
+export function toFailure(error: unknown): Failure {
   if (error instanceof UsageError) {
     return { code: EXIT.usage, message: redactedText(error.message), facts: { code: "USAGE" } };
   }

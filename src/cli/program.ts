@@ -1,10 +1,10 @@
 // Runs a command-line program to its exit code. An error that the program throws becomes one sentence on stderr and the exit
 // code that belongs to it. Shared by `tenure` and by the programs of this repository.
 
+import { UsageError } from "./errors.ts";
 import { EXIT } from "./exit-codes.ts";
-import { failureOf } from "./failures.ts";
-import { UsageError } from "./usage-error.ts";
-import { Voice } from "./voice.ts";
+import { toFailure } from "./failures.ts";
+import { Output } from "./output/output.ts";
 
 export interface ProgramOptions {
   /** Report errors as JSON. */
@@ -22,10 +22,10 @@ export async function runProgram(
   try {
     return process.exit(await main());
   } catch (error) {
-    const voice = new Voice(options.json);
-    const { code, message, facts } = failureOf(error);
-    voice.fail(message, { ...facts, exitCode: code });
-    if (error instanceof UsageError && !voice.json && !message.includes(" --help"))
+    const output = new Output(options.json);
+    const { code, message, facts } = toFailure(error);
+    output.fail(message, { ...facts, exitCode: code });
+    if (error instanceof UsageError && !output.json && !message.includes(" --help"))
       console.error(`See ${options.help}.`);
     return process.exit(code);
   }

@@ -4,18 +4,19 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { findCommand, type Parsed, parseCommand } from "../../src/cli/arguments.ts";
-import { completionScript } from "../../src/cli/completion.ts";
-import { COMMANDS, GLOBAL_OPTIONS } from "../../src/cli/definitions.ts";
-import { formatDuration, formatElapsed, parseDuration } from "../../src/cli/duration.ts";
+import { COMMANDS } from "../../src/cli/definitions/commands.ts";
+import { GLOBAL_OPTIONS } from "../../src/cli/definitions/definition.ts";
+import { UsageError } from "../../src/cli/errors.ts";
 import { EXIT, exitCodes } from "../../src/cli/exit-codes.ts";
-import { codesOf, commandHelp, overallHelp } from "../../src/cli/help.ts";
-import { heldSince, leaseRow } from "../../src/cli/lease-view.ts";
-import { manualPage } from "../../src/cli/manual.ts";
-import { printable } from "../../src/cli/text.ts";
-import { planFrom, runTiming } from "../../src/cli/timing-options.ts";
-import { UsageError } from "../../src/cli/usage-error.ts";
-import { Voice } from "../../src/cli/voice.ts";
+import { completionScript } from "../../src/cli/help/completion.ts";
+import { commandHelp, listExitNames, overallHelp } from "../../src/cli/help/help.ts";
+import { manualPage } from "../../src/cli/help/manual.ts";
+import { heldSince, leaseRow } from "../../src/cli/output/lease-view.ts";
+import { Output } from "../../src/cli/output/output.ts";
+import { printable } from "../../src/cli/output/text.ts";
+import { findCommand, type Parsed, parseCommand } from "../../src/cli/parsing/arguments.ts";
+import { formatDuration, formatElapsed, parseDuration } from "../../src/cli/parsing/duration.ts";
+import { planRunTiming, planTimingOptions } from "../../src/cli/parsing/timing-options.ts";
 import { planTiming } from "../../src/core/timing.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -104,8 +105,8 @@ describe("arguments", () => {
 });
 
 describe("the durations of a run", () => {
-  const timingOf = (...argv: string[]): ReturnType<typeof runTiming> =>
-    runTiming(parse("run", "job", ...argv, "--", "x").options);
+  const timingOf = (...argv: string[]): ReturnType<typeof planRunTiming> =>
+    planRunTiming(parse("run", "job", ...argv, "--", "x").options);
 
   test("L3: after one lost renewal there is still the time between SIGTERM and SIGKILL", () => {
     for (const argv of [[], ["--ttl", "3s"], ["--ttl", "1h"], ["--kill-after", "6s"]]) {
@@ -126,13 +127,13 @@ describe("the durations of a run", () => {
   });
 
   test("impossible numbers name the inequality and options of the command line that mend it", () => {
-    expect(() => planFrom({ ttlMs: 10_000, marginMs: 10 })).toThrow(
+    expect(() => planTimingOptions({ ttlMs: 10_000, marginMs: 10 })).toThrow(
       /safety inequality margin >= clock-error \+ round-trip.*Nearest: --margin 1\.1s/,
     );
-    expect(() => planFrom({ ttlMs: 10_000, renewEveryMs: 5_000 })).toThrow(
+    expect(() => planTimingOptions({ ttlMs: 10_000, renewEveryMs: 5_000 })).toThrow(
       /availability inequality.*Nearest: --renew-every 3950ms/,
     );
-    expect(() => planFrom({ ttlMs: 1_000 })).toThrow(/a ttl below 3s needs --clock-error/);
+    expect(() => planTimingOptions({ ttlMs: 1_000 })).toThrow(/a ttl below 3s needs --clock-error/);
   });
 });
 
@@ -152,7 +153,7 @@ describe("what is made from the definitions", () => {
       expect(help).toContain(`--${name}`);
     expect(definition.examples.length).toBeGreaterThan(0);
     for (const { line } of definition.examples) expect(help).toContain(line);
-    for (const name of codesOf(definition)) expect(help).toContain(String(EXIT[name]));
+    for (const name of listExitNames(definition)) expect(help).toContain(String(EXIT[name]));
     expect(Math.max(...help.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
   });
 
@@ -195,13 +196,13 @@ describe("control characters of others do not reach the terminal", () => {
   const masked = "a\uFFFD[2Jb\uFFFDc\uFFFDd";
 
   /** What a voice writes to stdout and stderr. */
-  function written(json: boolean, speak: (voice: Voice) => void): string {
+  function written(json: boolean, speak: (voice: Output) => void): string {
     const texts: string[] = [];
     const spies = [process.stdout, process.stderr].map((stream) =>
       vi.spyOn(stream, "write").mockImplementation((text) => texts.push(String(text)) > 0),
     );
     try {
-      speak(new Voice(json));
+      speak(new Output(json));
     } finally {
       for (const spy of spies) spy.mockRestore();
     }

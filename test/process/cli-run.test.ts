@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { hasMembers } from "../../src/cli/child/members.ts";
-import { Reaper } from "../../src/cli/child/reaper.ts";
+import { GroupKiller } from "../../src/cli/child/group-killer.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
 import { type CliWorld, cliWorlds, PROGRAM, SHORT } from "../support/process/cli.ts";
 import { hostMs, until } from "../support/process/process-file.ts";
@@ -195,7 +195,7 @@ describe("the reaper", () => {
       detached: true,
       env: { IN: here.folder, ...process.env },
     });
-    const reaper = new Reaper();
+    const reaper = new GroupKiller();
     await reaper.arm(other.pid as number);
     await reaper.disarm();
     // A SIGKILL would have been sent by now; a moment for the kernel to carry it out.

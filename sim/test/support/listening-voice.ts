@@ -1,7 +1,7 @@
 // A voice that keeps what a command answers, for tests of commands.
-import { type Line, Voice } from "../../../src/cli/voice.ts";
+import { type Line, Output } from "../../../src/cli/output/output.ts";
 
-export class ListeningVoice extends Voice {
+export class ListeningVoice extends Output {
   readonly texts: string[] = [];
 
   override answer(lines: () => Line | readonly Line[], object: () => unknown): void {

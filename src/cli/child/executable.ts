@@ -2,9 +2,8 @@
 
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { CommandError } from "../command-error.ts";
+import { CommandError, UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { UsageError } from "../usage-error.ts";
 
 export function checkExecutable(command: readonly string[]): void {
   const [name = ""] = command;

@@ -1,11 +1,11 @@
 // The command in a session and process group of its own. It starts behind a gate: a shell that waits for one word and then
-// becomes the command. So the reaper knows the group before the command exists, and the lease is looked at in between; if we
+// becomes the command. So the killer knows the group before the command exists, and the lease is looked at in between; if we
 // die before the word, the gate falls shut and nothing was started.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Writable } from "node:stream";
+import { GroupKiller } from "./group-killer.ts";
 import { hasMembers } from "./members.ts";
-import { Reaper } from "./reaper.ts";
 
 // The name is unlikely in anyone's environment; descriptor 3 is closed before the command begins.
 const GATE = `
@@ -24,12 +24,12 @@ export class ChildGroup {
   readonly id: number;
   /** How the command itself ended; others of its group may still run. */
   readonly exited: Promise<GroupExit>;
-  readonly #reaper: Reaper;
+  readonly #killer: GroupKiller;
 
-  private constructor(id: number, exited: Promise<GroupExit>, reaper: Reaper) {
+  private constructor(id: number, exited: Promise<GroupExit>, killer: GroupKiller) {
     this.id = id;
     this.exited = exited;
-    this.#reaper = reaper;
+    this.#killer = killer;
   }
 
   /** `mayStart` is asked at the last moment; when it throws, the command never ran. */
@@ -47,18 +47,18 @@ export class ChildGroup {
     const gate = child.stdio[3] as Writable;
     gate.on("error", () => undefined);
     const id = await pidOf(child);
-    const reaper = new Reaper();
+    const killer = new GroupKiller();
     try {
-      await reaper.arm(id);
+      await killer.arm(id);
       mayStart();
     } catch (error) {
       gate.destroy();
       await exited;
-      await reaper.disarm();
+      await killer.disarm();
       throw error;
     }
     gate.end("go\n");
-    return new ChildGroup(id, exited, reaper);
+    return new ChildGroup(id, exited, killer);
   }
 
   /** To every process of the group; that there is none any more is no error. */
@@ -78,7 +78,7 @@ export class ChildGroup {
 
   /** To be called when the group is over. */
   async close(): Promise<void> {
-    await this.#reaper.disarm();
+    await this.#killer.disarm();
   }
 }
 

@@ -7,18 +7,18 @@ import { isTenureError } from "../../core/errors.ts";
 import { formatToken } from "../../core/token.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
+import { HIDDEN_STORE } from "../backends/open-store.ts";
 import { EXIT } from "../exit-codes.ts";
-import { HIDDEN_STORE } from "../open-store.ts";
-import type { Relay } from "../relay.ts";
+import type { SignalRelay } from "../signal-relay.ts";
+import { DeadlineEnforcer } from "./deadline-enforcer.ts";
 import { ChildGroup, type GroupExit } from "./group.ts";
-import { Warden } from "./warden.ts";
 
 export interface Supervision {
   readonly command: readonly string[];
   readonly lease: Lease;
   readonly clock: Clock;
   readonly killAfterMs: number;
-  readonly relay: Relay;
+  readonly relay: SignalRelay;
   /** The command is not to know the URL of the store. */
   readonly hidesStore: boolean;
   /** Aborts when the command should end although the lease is held. */
@@ -41,31 +41,31 @@ export async function supervise(parts: Supervision): Promise<Supervised> {
   const { lease, clock, relay } = parts;
   const group = await start(parts);
   if (typeof group === "string") return { exitCode: undefined, lost: group, stuck: false };
-  const warden = new Warden({ group, lease, clock, killAfterMs: parts.killAfterMs });
+  const enforcer = new DeadlineEnforcer({ group, lease, clock, killAfterMs: parts.killAfterMs });
   relay.to({
     pass: (signal) => group.signal(signal),
     // Stopped first and continued last: it never runs while we cannot watch, nor after the lease was lost meanwhile.
     suspend: () => group.signal("SIGSTOP"),
     resume: () => {
-      warden.look();
-      if (!warden.hasKilled) group.signal("SIGCONT");
+      enforcer.look();
+      if (!enforcer.hasKilled) group.signal("SIGCONT");
     },
   });
-  const onStop = (): void => warden.end();
+  const onStop = (): void => enforcer.end();
   if (parts.stopping?.aborted) onStop();
   parts.stopping?.addEventListener("abort", onStop, { once: true });
   try {
-    const gaveUp = warden.gaveUp.then(() => undefined);
+    const gaveUp = enforcer.gaveUp.then(() => undefined);
     const exit = await Promise.race([group.exited, gaveUp]);
-    const cleared = exit !== undefined && (await clearRest(group, warden, clock));
+    const cleared = exit !== undefined && (await clearRest(group, enforcer, clock));
     // Also when nothing had to be killed: frozen for longer than the lease, we hear of the command's end first.
-    const lost = warden.lost ?? lossOf(lease);
+    const lost = enforcer.lost ?? lossOf(lease);
     if (cleared) await group.close();
     return { exitCode: exit && codeOf(exit), lost, stuck: !cleared };
   } finally {
     parts.stopping?.removeEventListener("abort", onStop);
     relay.to(undefined);
-    warden.stop();
+    enforcer.stop();
   }
 }
 
@@ -104,11 +104,15 @@ function environment({ lease, clock, hidesStore }: Supervision): NodeJS.ProcessE
 }
 
 /** The command has ended: what it left behind in its group has no lease to go on with. False when that cannot be killed. */
-async function clearRest(group: ChildGroup, warden: Warden, clock: Clock): Promise<boolean> {
+async function clearRest(
+  group: ChildGroup,
+  enforcer: DeadlineEnforcer,
+  clock: Clock,
+): Promise<boolean> {
   if (!group.isAlive) return true;
-  warden.end();
+  enforcer.end();
   let stuck = false;
-  void warden.gaveUp.then(() => {
+  void enforcer.gaveUp.then(() => {
     stuck = true;
   });
   while (group.isAlive) {

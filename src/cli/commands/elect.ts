@@ -10,26 +10,26 @@ import type { Leader } from "../../election/observe.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
+import { openSharedStore } from "../backends/open-store.ts";
 import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
 import type { Command } from "../command.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openSharedStore } from "../open-store.ts";
-import { Relay } from "../relay.ts";
-import { type RunTiming, runTiming } from "../timing-options.ts";
-import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
+import type { Output } from "../output/output.ts";
+import { planRunTiming, type RunTiming } from "../parsing/timing-options.ts";
+import { SignalRelay } from "../signal-relay.ts";
 
 const FOLLOW_AGAIN_MS = 1_000;
 
-export const electCommand: Command = async ({ positionals, command, options }, voice) => {
+export const electCommand: Command = async ({ positionals, command, options }, output) => {
   const name = checkResource(positionals[0]);
-  const timing = runTiming(options);
+  const timing = planRunTiming(options);
   const rank = parseRank(options.text("rank"));
   if (command.length > 0) checkExecutable(command);
-  const relay = new Relay();
+  const relay = new SignalRelay();
   const candidate = new Candidate({
-    ...{ command, relay, voice, timing, name },
+    ...{ command, relay, output, timing, name },
     hidesStore: options.has("hide-store"),
   });
   const { tenure } = await openSharedStore(options);
@@ -71,8 +71,8 @@ function parseRank(text = "0"): number {
 interface CandidateParts {
   readonly name: string;
   readonly command: readonly string[];
-  readonly relay: Relay;
-  readonly voice: Voice;
+  readonly relay: SignalRelay;
+  readonly output: Output;
   readonly timing: RunTiming;
   readonly hidesStore: boolean;
 }
@@ -111,7 +111,7 @@ class Candidate {
 
   /** Prints every leader until the signal aborts. That the store cannot be watched for now is no reason to stop leading. */
   async follow(election: Election, signal: AbortSignal): Promise<void> {
-    const { voice, name } = this.#parts;
+    const { output, name } = this.#parts;
     const { clock } = systemParts();
     while (!signal.aborted) {
       try {
@@ -119,29 +119,29 @@ class Candidate {
       } catch (error) {
         if (signal.aborted || isTenureError(error, "CLOSED")) return;
         const message = error instanceof Error ? error.message : String(error);
-        voice.note(`cannot see who leads for now: ${message}`, { event: "blind", name, message });
+        output.note(`cannot see who leads for now: ${message}`, { event: "blind", name, message });
       }
       await pause(clock, FOLLOW_AGAIN_MS, signal).catch(() => undefined);
     }
   }
 
   tell(event: ElectionEvent): void {
-    const { voice, name } = this.#parts;
+    const { output, name } = this.#parts;
     const facts = { event: event.type, name, ...event };
-    if (event.type === "lost") voice.note(`lost leadership: ${event.reason}.`, facts);
+    if (event.type === "lost") output.note(`lost leadership: ${event.reason}.`, facts);
     else if (event.type === "campaignFailed") {
       const { error } = event;
       const message = error instanceof Error ? error.message : String(error);
-      voice.note(`cannot campaign for now: ${message}`, { ...facts, error: message });
+      output.note(`cannot campaign for now: ${message}`, { ...facts, error: message });
     } else if (event.type === "leadFailed") {
       const { error } = event;
       const message = error instanceof Error ? error.message : String(error);
-      voice.note(`could not lead: ${message}`, { ...facts, error: message });
+      output.note(`could not lead: ${message}`, { ...facts, error: message });
     }
   }
 
   #tellLeader(leader: Leader | undefined): void {
-    const { voice, name, command } = this.#parts;
+    const { output, name, command } = this.#parts;
     const fact =
       leader === undefined
         ? { event: "leader", name, leader: null }
@@ -151,9 +151,9 @@ class Candidate {
         ? `nobody leads ${name}`
         : `${leader.holderId} leads ${name} in term ${leader.term}${shownValue(leader.value)}`;
     // Beside a command stdout is the command's.
-    if (command.length > 0) voice.note(`${sentence}.`, fact);
+    if (command.length > 0) output.note(`${sentence}.`, fact);
     else
-      voice.answer(
+      output.answer(
         () => sentence,
         () => fact,
       );

@@ -2,16 +2,20 @@
 // protection away; and tells whether it still holds. `reset` makes a guard of any kind forget a highest token.
 
 import type { ProtectedTable } from "../../guards/postgres/index.ts";
-import { agrees, checkCanAsk } from "../ask.ts";
+import { openTokens } from "../backends/guard-tokens.ts";
+import {
+  type GuardedDatabase,
+  type GuardTokens,
+  openDatabase,
+} from "../backends/guarded-database.ts";
 import type { Command } from "../command.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openTokens } from "../guard-tokens.ts";
-import { type GuardedDatabase, type GuardTokens, openDatabase } from "../guarded-database.ts";
-import { table } from "../text.ts";
-import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
+import { checkCanConfirm, confirm } from "../output/confirm.ts";
+import type { Output } from "../output/output.ts";
+import { table } from "../output/text.ts";
 
-export const guardCommand: Command = async ({ positionals, options }, voice) => {
+export const guardCommand: Command = async ({ positionals, options }, output) => {
   const [action = "", name] = positionals;
   const resource = options.text("resource");
   if (action !== "check" && name === undefined) {
@@ -25,21 +29,21 @@ export const guardCommand: Command = async ({ positionals, options }, voice) => 
         : `\`tenure guard ${action}\` takes no --resource.`,
     );
   }
-  if (action === "remove") checkCanAsk(options, voice, "remove the protection");
+  if (action === "remove") checkCanConfirm(options, output, "remove the protection");
   if (action === "reset") {
-    checkCanAsk(options, voice, "reset the guard");
+    checkCanConfirm(options, output, "reset the guard");
     const tokens = await openTokens(options);
     try {
-      return await reset(tokens, name ?? "", voice, options.has("yes"));
+      return await reset(tokens, name ?? "", output, options.has("yes"));
     } finally {
       await tokens.close();
     }
   }
   const database = await openDatabase(options);
   try {
-    if (action === "check") return await check(database, name, voice);
-    if (action === "remove") return await remove(database, name ?? "", voice, options.has("yes"));
-    return await install(database, name ?? "", resource ?? "", voice);
+    if (action === "check") return await check(database, name, output);
+    if (action === "remove") return await remove(database, name ?? "", output, options.has("yes"));
+    return await install(database, name ?? "", resource ?? "", output);
   } finally {
     await database.close();
   }
@@ -49,12 +53,12 @@ async function install(
   database: GuardedDatabase,
   name: string,
   resource: string,
-  voice: Voice,
+  output: Output,
 ): Promise<number> {
   await database.protect(name, resource);
   const [installed] = await database.tables(name);
   const shown = installed?.table ?? name;
-  voice.answer(
+  output.answer(
     () => `Protected ${shown}: from now on it takes writes only from the holder of ${resource}.`,
     () => ({ protected: true, ...objectOf(installed), table: shown, resource }),
   );
@@ -64,24 +68,24 @@ async function install(
 async function remove(
   database: GuardedDatabase,
   name: string,
-  voice: Voice,
+  output: Output,
   isSure: boolean,
 ): Promise<number> {
   const [found] = await database.tables(name);
   if (found === undefined) {
-    voice.answer(
+    output.answer(
       () => `${name} is not protected; nothing was removed.`,
       () => ({ table: name, removed: false }),
     );
     return EXIT.no;
   }
   const question = `${found.table} takes writes only from the holder of ${found.resource}. Without it, nothing refuses a former holder. Remove the protection?`;
-  if (!isSure && !(await agrees(question))) {
-    voice.note("nothing was removed.", {});
+  if (!isSure && !(await confirm(question))) {
+    output.note("nothing was removed.", {});
     return EXIT.no;
   }
   await database.unprotect(name, found.guard);
-  voice.answer(
+  output.answer(
     () => `Removed the protection of ${found.table}: nothing refuses a former holder now.`,
     () => ({ table: found.table, resource: found.resource, removed: true }),
   );
@@ -91,25 +95,25 @@ async function remove(
 async function reset(
   tokens: GuardTokens,
   resource: string,
-  voice: Voice,
+  output: Output,
   isSure: boolean,
 ): Promise<number> {
   const highest = await tokens.highest(resource);
   if (highest === undefined) {
-    voice.answer(
+    output.answer(
       () => `No token has been seen for ${resource}; nothing was reset.`,
       () => ({ resource, reset: false }),
     );
     return EXIT.no;
   }
   const question = `The guard of ${resource} has seen token ${highest} and refuses every lower one. After a reset it admits every token, also a late write of a former holder. Have all holders of the old store been stopped for at least one ttl? Reset it?`;
-  if (!isSure && !(await agrees(question))) {
-    voice.note("nothing was reset.", {});
+  if (!isSure && !(await confirm(question))) {
+    output.note("nothing was reset.", {});
     return EXIT.no;
   }
   // By token: one that came while the question was open belongs to a holder that is at work.
   const isReset = await tokens.reset(resource, highest);
-  voice.answer(
+  output.answer(
     () =>
       isReset
         ? `Reset the guard of ${resource}: it has forgotten token ${highest} and admits every token, also a late write of a former holder.`
@@ -122,10 +126,10 @@ async function reset(
 async function check(
   database: GuardedDatabase,
   name: string | undefined,
-  voice: Voice,
+  output: Output,
 ): Promise<number> {
   const found = await database.tables(name);
-  voice.answer(
+  output.answer(
     () => {
       if (found.length === 0)
         return name === undefined ? "No table is protected." : `${name} is not protected.`;

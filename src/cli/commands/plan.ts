@@ -2,25 +2,25 @@
 
 import { slackOf, type Timing } from "../../core/timing.ts";
 import type { Command } from "../command.ts";
-import { formatDuration } from "../duration.ts";
 import { EXIT } from "../exit-codes.ts";
-import { hang } from "../text.ts";
-import { timeline } from "../timeline.ts";
-import { planFrom, timingOptions } from "../timing-options.ts";
+import { foldAfter } from "../output/text.ts";
+import { timeline } from "../output/timeline.ts";
+import { formatDuration } from "../parsing/duration.ts";
+import { parseTimingOptions, planTimingOptions } from "../parsing/timing-options.ts";
 
 interface Load {
   readonly processes: number;
   readonly leases: number;
 }
 
-export const planCommand: Command = async ({ options }, voice) => {
+export const planCommand: Command = async ({ options }, output) => {
   const load = {
     processes: options.count("processes") ?? 1,
     leases: options.count("leases") ?? 1,
   };
-  const timing = planFrom(timingOptions(options));
-  voice.answer(
-    () => describe(timing, load, voice.width),
+  const timing = planTimingOptions(parseTimingOptions(options));
+  output.answer(
+    () => describe(timing, load, output.width),
     () => ({ timing, ...consequences(timing, load) }),
   );
   return EXIT.ok;
@@ -42,7 +42,7 @@ function consequences(timing: Timing, load: Load): Record<string, unknown> {
 function describe(timing: Timing, load: Load, width: number): string[] {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
   const row = (name: string, ms: number, meaning: string): string[] =>
-    hang(`  ${name.padEnd(18)}${formatDuration(ms).padStart(9)}  `, meaning, width);
+    foldAfter(`  ${name.padEnd(18)}${formatDuration(ms).padStart(9)}  `, meaning, width);
   const safetyMs = marginMs - clockErrorMs - roundTripMs;
   return [
     "The five numbers",
@@ -66,7 +66,7 @@ function describe(timing: Timing, load: Load, width: number): string[] {
     ...row("a cut-off holder", ttlMs - marginMs, "acts no longer than this after its last renewal"),
     "",
     "Cost to the store",
-    ...cost(timing, load).flatMap((line) => hang("  ", line, width)),
+    ...cost(timing, load).flatMap((line) => foldAfter("  ", line, width)),
     "",
     ...timeline(timing),
   ];

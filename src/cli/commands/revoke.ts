@@ -1,22 +1,22 @@
 // `tenure revoke`: shows whose lease it is, asks, and ends exactly that grant.
 
 import type { HolderView } from "../../stores/contract.ts";
-import { agrees, checkCanAsk } from "../ask.ts";
+import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openStore } from "../open-store.ts";
+import { checkCanConfirm, confirm } from "../output/confirm.ts";
 
 const LIMIT_MS = 5_000;
 
-export const revokeCommand: Command = async ({ positionals, options }, voice) => {
+export const revokeCommand: Command = async ({ positionals, options }, output) => {
   const resource = positionals[0] ?? "";
-  checkCanAsk(options, voice, "revoke");
+  checkCanConfirm(options, output, "revoke");
   const { tenure, store } = await openStore(options);
   try {
     const { holder } = await tenure.read(resource);
     const isSure = holder === undefined || options.has("yes");
-    if (!isSure && !(await agrees(questionOf(resource, holder)))) {
-      voice.note("nothing was revoked.", {});
+    if (!isSure && !(await confirm(questionOf(resource, holder)))) {
+      output.note("nothing was revoked.", {});
       return EXIT.no;
     }
     // By token: a grant that came while the question was open is somebody else's.
@@ -25,7 +25,7 @@ export const revokeCommand: Command = async ({ positionals, options }, voice) =>
         ? undefined
         : await store.revoke({ resource, token: holder.token, limitMs: LIMIT_MS });
     const revoked = outcome?.kind === "revoked";
-    voice.answer(
+    output.answer(
       () =>
         revoked
           ? `Revoked ${resource}: ${holder?.holderId ?? ""} held it with token ${holder?.token}.`

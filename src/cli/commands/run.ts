@@ -8,17 +8,17 @@ import type { Due } from "../../once/fire.ts";
 import { markFire } from "../../once/marks.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
-import type { Parsed } from "../arguments.ts";
+import { type Opened, openSharedStore } from "../backends/open-store.ts";
 import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
 import type { Command } from "../command.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { type Opened, openSharedStore } from "../open-store.ts";
-import { Relay } from "../relay.ts";
-import { type RunTiming, runTiming } from "../timing-options.ts";
-import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
-import { windowOf } from "../window.ts";
+import type { Output } from "../output/output.ts";
+import type { Parsed } from "../parsing/arguments.ts";
+import { parseWindow } from "../parsing/once-per.ts";
+import { planRunTiming, type RunTiming } from "../parsing/timing-options.ts";
+import { SignalRelay } from "../signal-relay.ts";
 
 interface Plan extends RunTiming {
   readonly resource: string;
@@ -33,12 +33,12 @@ interface Plan extends RunTiming {
 /** Whoever looks on is told what is waited for. */
 const SILENT_MS = 1_000;
 
-export const runCommand: Command = async (parsed, voice) => {
+export const runCommand: Command = async (parsed, output) => {
   const plan = planOf(parsed);
   checkExecutable(plan.command);
-  const relay = new Relay();
+  const relay = new SignalRelay();
   const opened = await openSharedStore(parsed.options);
-  const { code, releasable } = await new Run(plan, opened, relay, voice).untilDone();
+  const { code, releasable } = await new Run(plan, opened, relay, output).untilDone();
   // A lease under which something still runs is left to its ttl.
   if (releasable) await opened.tenure.close({ drainMs: 0 });
   return code;
@@ -57,13 +57,13 @@ function planOf({ positionals, command, options }: Parsed): Plan {
   const resource = checkResource(positionals[0]);
   const noWait = options.has("no-wait") || windowMs !== undefined;
   return {
-    ...runTiming(options),
+    ...planRunTiming(options),
     resource,
     command,
     waitMs: wait ?? (noWait ? 0 : Number.POSITIVE_INFINITY),
     restart: options.has("restart"),
     hidesStore: options.has("hide-store"),
-    window: windowMs === undefined ? undefined : windowOf(resource, windowMs),
+    window: windowMs === undefined ? undefined : parseWindow(resource, windowMs),
   };
 }
 
@@ -77,14 +77,14 @@ const ended = (code: number): Ending => ({ code, releasable: true });
 class Run {
   readonly #plan: Plan;
   readonly #opened: Opened;
-  readonly #relay: Relay;
-  readonly #voice: Voice;
+  readonly #relay: SignalRelay;
+  readonly #output: Output;
 
-  constructor(plan: Plan, opened: Opened, relay: Relay, voice: Voice) {
+  constructor(plan: Plan, opened: Opened, relay: SignalRelay, output: Output) {
     this.#plan = plan;
     this.#opened = opened;
     this.#relay = relay;
-    this.#voice = voice;
+    this.#output = output;
   }
 
   async untilDone(): Promise<Ending> {
@@ -100,7 +100,7 @@ class Run {
     const lease = await this.#acquire();
     if (typeof lease === "number") return ended(lease);
     if (!(await this.#takeWindow(lease))) return ended(this.#taken());
-    this.#voice.aside(`holds "${resource}", token ${lease.token}.`, {
+    this.#output.aside(`holds "${resource}", token ${lease.token}.`, {
       event: "held",
       resource,
       token: lease.token,
@@ -112,8 +112,13 @@ class Run {
     await this.#release(lease);
     if (end.lost === undefined) {
       const code = end.exitCode ?? EXIT.failed;
-      if (this.#voice.json)
-        this.#voice.note("", { event: "ended", by: "command", exitCode: code, token: lease.token });
+      if (this.#output.json)
+        this.#output.note("", {
+          event: "ended",
+          by: "command",
+          exitCode: code,
+          token: lease.token,
+        });
       return ended(code);
     }
     this.#tellLoss(lease, end.lost, end.exitCode !== undefined);
@@ -146,7 +151,7 @@ class Run {
     const heldBy = await this.#heldBy();
     const who = heldBy === undefined ? "somebody else" : heldBy;
     const how = waitMs === 0 ? "" : " and the wait is over";
-    this.#voice.note(`busy: "${resource}" is held by ${who}${how}.`, {
+    this.#output.note(`busy: "${resource}" is held by ${who}${how}.`, {
       event: "ended",
       by: "tenure",
       reason: "busy",
@@ -157,7 +162,7 @@ class Run {
   }
 
   #taken(): number {
-    this.#voice.aside(`"${this.#plan.resource}" has had its run in this window.`, {
+    this.#output.aside(`"${this.#plan.resource}" has had its run in this window.`, {
       event: "ended",
       by: "tenure",
       reason: "taken",
@@ -185,7 +190,7 @@ class Run {
   async #release(lease: Lease): Promise<void> {
     const result = await lease.release();
     if (result !== "unconfirmed") return;
-    this.#voice.note(
+    this.#output.note(
       `the store did not confirm the release of "${lease.resource}"; it is free when the ttl is over.`,
       { event: "unconfirmed", resource: lease.resource },
     );
@@ -193,7 +198,7 @@ class Run {
 
   #tellLoss(lease: Lease, reason: string, started: boolean): void {
     const what = started ? "All of its process group was ended." : "The command was not started.";
-    this.#voice.note(`lost: ${reason} ${what}`, {
+    this.#output.note(`lost: ${reason} ${what}`, {
       event: "ended",
       by: "tenure",
       reason: "lost",
@@ -204,7 +209,7 @@ class Run {
   }
 
   #leaveStuck(): Ending {
-    this.#voice.note("the command was killed and does not die; the lease is left to its ttl.", {
+    this.#output.note("the command was killed and does not die; the lease is left to its ttl.", {
       event: "ended",
       by: "tenure",
       reason: "stuck",
@@ -216,7 +221,7 @@ class Run {
   async #tellWaiting(): Promise<void> {
     const { resource } = this.#plan;
     const heldBy = await this.#heldBy();
-    this.#voice.aside(`waits for "${resource}", held by ${heldBy ?? "nobody we can see"}.`, {
+    this.#output.aside(`waits for "${resource}", held by ${heldBy ?? "nobody we can see"}.`, {
       event: "waiting",
       resource,
       heldBy,

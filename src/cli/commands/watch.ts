@@ -4,25 +4,25 @@ import type { Clock } from "../../async/clock.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { LeaseView } from "../../stores/contract.ts";
+import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { heldFor, LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";
-import { openStore } from "../open-store.ts";
-import { Relay } from "../relay.ts";
-import { table } from "../text.ts";
-import type { Voice } from "../voice.ts";
+import { heldFor, LEASE_HEAD, leaseObject, leaseRow } from "../output/lease-view.ts";
+import type { Output } from "../output/output.ts";
+import { table } from "../output/text.ts";
+import { SignalRelay } from "../signal-relay.ts";
 
 const REDRAW_MS = 500;
 
-export const watchCommand: Command = async ({ positionals, options }, voice) => {
-  const relay = new Relay();
+export const watchCommand: Command = async ({ positionals, options }, output) => {
+  const relay = new SignalRelay();
   const { tenure } = await openStore(options);
   const { clock } = systemParts();
-  const screen = voice.onTerminal && !voice.json ? new Screen(voice, clock) : undefined;
+  const screen = output.onTerminal && !output.json ? new Screen(output, clock) : undefined;
   try {
     const changes = tenure.watch(positionals[0] ?? "", { signal: relay.ended });
     for await (const lease of changes) {
-      if (screen === undefined) voice.line(leaseObject(lease));
+      if (screen === undefined) output.line(leaseObject(lease));
       else screen.change(lease);
     }
   } catch (error) {
@@ -36,15 +36,15 @@ export const watchCommand: Command = async ({ positionals, options }, voice) => 
 
 /** The table, drawn over the whole screen. */
 class Screen {
-  readonly #voice: Voice;
+  readonly #output: Output;
   readonly #clock: Clock;
   readonly #leases = new Map<string, { readonly lease: LeaseView; readonly seenAt: number }>();
   #timer: { cancel(): void };
 
-  constructor(voice: Voice, clock: Clock) {
-    this.#voice = voice;
+  constructor(output: Output, clock: Clock) {
+    this.#output = output;
     this.#clock = clock;
-    voice.enterScreen();
+    output.enterScreen();
     this.#timer = this.#draw();
   }
 
@@ -57,7 +57,7 @@ class Screen {
 
   close(): void {
     this.#timer.cancel();
-    this.#voice.leaveScreen();
+    this.#output.leaveScreen();
   }
 
   /** Draws, and again after a while. */
@@ -72,7 +72,7 @@ class Screen {
     const head = LEASE_HEAD.filter((name) => name !== "EXPIRES IN");
     const [title = "", ...body] = table(head, shown).map((line) => line.slice(0, columns));
     const rest = all.length - shown.length;
-    this.#voice.drawScreen([
+    this.#output.drawScreen([
       `${all.length} held${rest > 0 ? `, ${rest} not shown` : ""}. Ctrl-C ends.`,
       { style: "bold", text: title },
       ...body,

@@ -3,7 +3,7 @@
 import { DOCS } from "../../core/docs.ts";
 import { planTiming, type Timing } from "../../core/timing.ts";
 import type { Guarantees } from "../../stores/contract.ts";
-import { formatDuration } from "../duration.ts";
+import { formatDuration } from "../parsing/duration.ts";
 import type { HostTaken } from "./host.ts";
 import type { Measured } from "./measure.ts";
 

@@ -2,13 +2,12 @@
 // the guards on Redis, etcd, ZooKeeper and files, which have no tables to protect.
 
 import { existsSync } from "node:fs";
-import { systemParts } from "../runtime/system.ts";
-import type { Options } from "./arguments.ts";
-import { CommandError } from "./command-error.ts";
-import { EXIT } from "./exit-codes.ts";
+import { systemParts } from "../../runtime/system.ts";
+import { CommandError, UsageError } from "../errors.ts";
+import { EXIT } from "../exit-codes.ts";
+import { hideExperimentalWarnings } from "../node-warnings.ts";
+import type { Options } from "../parsing/arguments.ts";
 import { databaseUrl, type GuardTokens, openDatabase, unreachable } from "./guarded-database.ts";
-import { quietExperiments } from "./quiet.ts";
-import { UsageError } from "./usage-error.ts";
 
 const LIMIT_MS = 5_000;
 
@@ -33,7 +32,7 @@ export async function openTokens(options: Options): Promise<GuardTokens> {
 }
 
 async function openEtcd(url: string): Promise<GuardTokens> {
-  const { etcdGuard, resetHighest } = await import("../guards/etcd/index.ts");
+  const { etcdGuard, resetHighest } = await import("../../guards/etcd/index.ts");
   const guard = etcdGuard(url);
   return {
     highest: (resource) => guard.highest(resource),
@@ -43,7 +42,7 @@ async function openEtcd(url: string): Promise<GuardTokens> {
 }
 
 async function openZooKeeper(url: string): Promise<GuardTokens> {
-  const { resetHighest, zookeeperGuard } = await import("../guards/zookeeper/index.ts");
+  const { resetHighest, zookeeperGuard } = await import("../../guards/zookeeper/index.ts");
   const guard = zookeeperGuard(url);
   return {
     highest: (resource) => guard.highest(resource),
@@ -53,10 +52,10 @@ async function openZooKeeper(url: string): Promise<GuardTokens> {
 }
 
 async function openFile(rest: string, ledger: string | undefined): Promise<GuardTokens> {
-  quietExperiments();
-  const { fileGuard, resetHighest } = await import("../guards/file/index.ts");
+  hideExperimentalWarnings();
+  const { fileGuard, resetHighest } = await import("../../guards/file/index.ts");
   const path = rest.startsWith("//") ? rest.slice(2) : rest;
-  const { checkPlace } = await import("../clients/sqlite/file-identity.ts");
+  const { checkPlace } = await import("../../clients/sqlite/file-identity.ts");
   if (path === "") throw new UsageError("A file: URL needs the path of the guarded file.");
   // As fileGuard() finds it, also through a symbolic link.
   const place = ledger ?? `${checkPlace(path, { allowNetworkFileSystem: false })}.tenure`;
@@ -72,9 +71,9 @@ async function openFile(rest: string, ledger: string | undefined): Promise<Guard
 
 /** On a connection of the store's making, which the guard gets as a client of ioredis. */
 async function openRedis(url: string, prefix: string | undefined): Promise<GuardTokens> {
-  const { redisGuard, resetHighest } = await import("../guards/redis/index.ts");
-  const { placeOf, redisOptionsOf } = await import("../clients/redis/url.ts");
-  const { loadLibrary } = await import("../clients/redis/wire.ts");
+  const { redisGuard, resetHighest } = await import("../../guards/redis/index.ts");
+  const { placeOf, redisOptionsOf } = await import("../../clients/redis/url.ts");
+  const { loadLibrary } = await import("../../clients/redis/wire.ts");
   const { library: name, url: address, prefix: ofStore } = redisOptionsOf(url);
   if (ofStore !== undefined) {
     throw new UsageError("prefix in a redis: URL is that of a store. Give --guard PREFIX instead.");

@@ -1,8 +1,8 @@
-// Goal: SIGTERM and SIGKILL come when they must, whatever the renewals do. Method: the warden on a manual clock, with a lease
+// Goal: SIGTERM and SIGKILL come when they must, whatever the renewals do. Method: the enforcer on a manual clock, with a lease
 // whose deadline the test moves.
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import { Warden } from "./warden.ts";
+import { DeadlineEnforcer } from "./deadline-enforcer.ts";
 
 class World {
   readonly clock = new ManualClock();
@@ -10,16 +10,16 @@ class World {
   readonly loss = new AbortController();
   readonly startedAt: number = this.clock.now();
   readonly lease = { signal: this.loss.signal, safeUntil: this.startedAt + 10_000 };
-  readonly warden: Warden;
+  readonly enforcer: DeadlineEnforcer;
 
   constructor(killAfterMs = 2_000) {
     const { clock, lease, sent, startedAt } = this;
     const group = { signal: (signal: string) => void sent.push([signal, clock.now() - startedAt]) };
-    this.warden = new Warden({ group, lease, clock, killAfterMs });
+    this.enforcer = new DeadlineEnforcer({ group, lease, clock, killAfterMs });
   }
 }
 
-describe("the warden", () => {
+describe("the enforcer", () => {
   test("S3: without a renewal SIGTERM comes `killAfterMs` before the deadline and SIGKILL before it", async () => {
     const world = new World();
     await world.clock.advance(7_999);
@@ -29,7 +29,7 @@ describe("the warden", () => {
       ["SIGTERM", 8_000],
       ["SIGKILL", 9_900],
     ]);
-    expect(world.warden.lost).toBe("The store did not confirm the lease in time.");
+    expect(world.enforcer.lost).toBe("The store did not confirm the lease in time.");
   });
 
   test("renewals in time keep it quiet", async () => {
@@ -39,7 +39,7 @@ describe("the warden", () => {
       world.lease.safeUntil = world.clock.now() + 10_000;
     }
     expect(world.sent).toEqual([]);
-    expect(world.warden.lost).toBeUndefined();
+    expect(world.enforcer.lost).toBeUndefined();
   });
 
   test("a renewal that comes after SIGTERM does not take it back, and does not delay SIGKILL beyond the grace", async () => {
@@ -52,25 +52,25 @@ describe("the warden", () => {
       // Looked at when the old deadline would have come, and then at the end of the grace.
       ["SIGKILL", 10_000],
     ]);
-    expect(world.warden.lost).toBeDefined();
+    expect(world.enforcer.lost).toBeDefined();
   });
 
   test("a lost lease: SIGKILL in the same turn, with the reason", () => {
     const world = new World();
     world.loss.abort(new Error("a third party revoked it"));
     expect(world.sent).toEqual([["SIGKILL", 0]]);
-    expect(world.warden.lost).toBe("a third party revoked it");
+    expect(world.enforcer.lost).toBe("a third party revoked it");
   });
 
   test("asked to end: SIGTERM now, SIGKILL after the grace, and that is no loss", async () => {
     const world = new World(500);
-    world.warden.end();
+    world.enforcer.end();
     await world.clock.advance(5_000);
     expect(world.sent).toEqual([
       ["SIGTERM", 0],
       ["SIGKILL", 500],
     ]);
-    expect(world.warden.lost).toBeUndefined();
+    expect(world.enforcer.lost).toBeUndefined();
   });
 
   test("no grace: SIGKILL alone, and still before the deadline", async () => {
@@ -79,17 +79,17 @@ describe("the warden", () => {
     expect(world.sent).toEqual([["SIGKILL", 9_990]]);
   });
 
-  test("a group that does not die is given up; a warden that was stopped does nothing more", async () => {
+  test("a group that does not die is given up; a enforcer that was stopped does nothing more", async () => {
     const world = new World();
     let gaveUp = false;
-    void world.warden.gaveUp.then(() => {
+    void world.enforcer.gaveUp.then(() => {
       gaveUp = true;
     });
     world.loss.abort(new Error("gone"));
     await world.clock.advance(5_001);
     expect(gaveUp).toBe(true);
     const stopped = new World();
-    stopped.warden.stop();
+    stopped.enforcer.stop();
     stopped.loss.abort(new Error("gone"));
     await stopped.clock.advance(20_000);
     expect(stopped.sent).toEqual([]);

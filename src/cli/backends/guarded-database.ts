@@ -1,14 +1,13 @@
 // The database whose tables `tenure guard` protects, PostgreSQL or SQLite, behind one small interface.
 
 import { existsSync } from "node:fs";
-import { mistakeIn } from "../clients/shared/url-mistakes.ts";
-import { redacted } from "../core/redaction.ts";
-import type { PostgresTarget, ProtectedTable } from "../guards/postgres/index.ts";
-import type { Options } from "./arguments.ts";
-import { CommandError } from "./command-error.ts";
-import { EXIT } from "./exit-codes.ts";
-import { quietExperiments } from "./quiet.ts";
-import { UsageError } from "./usage-error.ts";
+import { mistakeIn } from "../../clients/shared/url-mistakes.ts";
+import { redacted } from "../../core/redaction.ts";
+import type { PostgresTarget, ProtectedTable } from "../../guards/postgres/index.ts";
+import { CommandError, UsageError } from "../errors.ts";
+import { EXIT } from "../exit-codes.ts";
+import { hideExperimentalWarnings } from "../node-warnings.ts";
+import type { Options } from "../parsing/arguments.ts";
 
 /** The highest tokens of a guard, for `reset`. */
 export interface GuardTokens {
@@ -51,9 +50,9 @@ export async function openDatabase(options: Options): Promise<GuardedDatabase> {
 
 async function openPostgres(url: string, schema: string | undefined): Promise<GuardedDatabase> {
   const { postgresGuard, protectedTables, protectTable, resetHighest, unprotectTable } =
-    await import("../guards/postgres/index.ts");
-  const { loadLibrary } = await import("../clients/postgres/open-link.ts");
-  const { oneHostUrlOf } = await import("../clients/postgres/url.ts");
+    await import("../../guards/postgres/index.ts");
+  const { loadLibrary } = await import("../../clients/postgres/open-link.ts");
+  const { oneHostUrlOf } = await import("../../clients/postgres/url.ts");
   const only = oneHostUrlOf(url, "--database");
   const loaded = await loadLibrary();
   let target: PostgresTarget;
@@ -86,13 +85,13 @@ async function openPostgres(url: string, schema: string | undefined): Promise<Gu
 }
 
 async function openSqlite(rest: string, table: string | undefined): Promise<GuardedDatabase> {
-  quietExperiments();
+  hideExperimentalWarnings();
   const { protectedTables, protectTable, resetHighest, unprotectTable } = await import(
-    "../guards/sqlite/index.ts"
+    "../../guards/sqlite/index.ts"
   );
-  const { readHighest } = await import("../guards/sqlite/reset.ts");
-  const { loadDriver, sqliteCode } = await import("../clients/sqlite/driver.ts");
-  const { sqliteOptionsOf } = await import("../stores/sqlite/url.ts");
+  const { readHighest } = await import("../../guards/sqlite/reset.ts");
+  const { loadDriver, sqliteCode } = await import("../../clients/sqlite/driver.ts");
+  const { sqliteOptionsOf } = await import("../../stores/sqlite/url.ts");
   const { file } = sqliteOptionsOf(rest);
   // Opening a file that is not there would make one.
   if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)}.`);

@@ -1,7 +1,7 @@
 // One ttl as a line of text: when renewals are sent, until when the holder acts, when the store lets go.
 
-import type { Timing } from "../core/timing.ts";
-import { formatDuration } from "./duration.ts";
+import type { Timing } from "../../core/timing.ts";
+import { formatDuration } from "../parsing/duration.ts";
 
 const WIDTH = 64;
 

@@ -1,8 +1,9 @@
 // The manual page tenure(1), made from the definitions. man/tenure.1 is this text; a test keeps the two the same.
 
-import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS } from "./definitions.ts";
-import { exitCodes } from "./exit-codes.ts";
-import { usageOf } from "./help.ts";
+import { COMMANDS } from "../definitions/commands.ts";
+import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { formatUsage } from "./help.ts";
 
 export function manualPage(): string {
   return [
@@ -10,7 +11,7 @@ export function manualPage(): string {
     ".SH NAME",
     roff("tenure - one process acts at a time"),
     ".SH SYNOPSIS",
-    ...COMMANDS.flatMap((command) => [roff(usageOf(command)), ".br"]),
+    ...COMMANDS.flatMap((command) => [roff(formatUsage(command)), ".br"]),
     ".SH DESCRIPTION",
     roff(
       "Leases, locks and leader election on a store that you already run. Exactly one holder at a time, each with a larger token than the one before, so that the late acts of a former holder can be refused.",
@@ -37,7 +38,7 @@ export function manualPage(): string {
 
 function commandPart(command: CommandDefinition): string[] {
   return [
-    `.SS ${roff(usageOf(command))}`,
+    `.SS ${roff(formatUsage(command))}`,
     ...command.about.flatMap((paragraph) => [".PP", roff(paragraph)]),
     ...[...command.options, ...GLOBAL_OPTIONS].flatMap(({ name, short, value, summary }) => [
       ".TP",

@@ -16,7 +16,7 @@ export function fold(text: string, width: number): string[] {
 }
 
 /** Folds a text that follows `start`, and indents all further lines so that they begin below the text. */
-export function hang(start: string, text: string, width: number): string[] {
+export function foldAfter(start: string, text: string, width: number): string[] {
   const lines = fold(text, Math.max(HANGING_MIN, width - start.length));
   return lines.map((line, index) => `${index === 0 ? start : " ".repeat(start.length)}${line}`);
 }

@@ -1,17 +1,22 @@
 // The help texts, made from the definitions.
 
-import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS, invocation } from "./definitions.ts";
-import { EXIT, type ExitName, exitCodes, MEANINGS } from "./exit-codes.ts";
-import { fold } from "./text.ts";
+import { COMMANDS } from "../definitions/commands.ts";
+import {
+  type CommandDefinition,
+  formatInvocation,
+  GLOBAL_OPTIONS,
+} from "../definitions/definition.ts";
+import { EXIT, type ExitName, exitCodes, MEANINGS } from "../exit-codes.ts";
+import { fold } from "../output/text.ts";
 
 const WIDTH = 96;
 
-export function usageOf(definition: CommandDefinition): string {
+export function formatUsage(definition: CommandDefinition): string {
   const parts = definition.arguments.map(({ name, required }) => (required ? name : `[${name}]`));
   if (definition.options.length > 0) parts.push("[options]");
   if (definition.runs === "must") parts.push("-- COMMAND [ARGUMENT...]");
   if (definition.runs === "may") parts.push("[-- COMMAND [ARGUMENT...]]");
-  return [invocation(definition), ...parts].join(" ");
+  return [formatInvocation(definition), ...parts].join(" ");
 }
 
 export function commandHelp(definition: CommandDefinition): string {
@@ -23,7 +28,7 @@ export function commandHelp(definition: CommandDefinition): string {
   );
   const examples = definition.examples.flatMap(({ line, does }) => [`  ${line}`, `      ${does}`]);
   return [
-    `Usage: ${usageOf(definition)}`,
+    `Usage: ${formatUsage(definition)}`,
     "",
     ...definition.about.flatMap((paragraph) => [...fold(paragraph, WIDTH), ""]),
     "Options:",
@@ -33,7 +38,7 @@ export function commandHelp(definition: CommandDefinition): string {
     ...examples,
     "",
     "Exit codes:",
-    ...rows(codesOf(definition).map((name) => [codeText(name), MEANINGS[name]])),
+    ...rows(listExitNames(definition).map((name) => [formatExitCode(name), MEANINGS[name]])),
   ].join("\n");
 }
 
@@ -57,12 +62,12 @@ export function overallHelp(): string {
 }
 
 /** The codes that a command may end with, smallest first. */
-export function codesOf(definition: CommandDefinition): ExitName[] {
+export function listExitNames(definition: CommandDefinition): ExitName[] {
   const names: ExitName[] = ["ok", "usage", "failed", ...definition.exits];
   return names.sort((a, b) => EXIT[a] - EXIT[b]);
 }
 
-export function codeText(name: ExitName): string {
+export function formatExitCode(name: ExitName): string {
   return name === "signal" ? "128+n" : String(EXIT[name]);
 }
 

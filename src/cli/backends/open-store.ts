@@ -3,13 +3,13 @@
 import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { connect, fromUrl } from "../connect.ts";
-import { warn } from "../runtime/system.ts";
-import type { OpenStore, Store } from "../stores/contract.ts";
-import type { Tenure } from "../tenure.ts";
-import type { Options } from "./arguments.ts";
-import { quietExperiments } from "./quiet.ts";
-import { UsageError } from "./usage-error.ts";
+import { connect, fromUrl } from "../../connect.ts";
+import { warn } from "../../runtime/system.ts";
+import type { OpenStore, Store } from "../../stores/contract.ts";
+import type { Tenure } from "../../tenure.ts";
+import { UsageError } from "../errors.ts";
+import { hideExperimentalWarnings } from "../node-warnings.ts";
+import type { Options } from "../parsing/arguments.ts";
 
 /**
  * TENURE_STORE of a command whose store is hidden. Without any, a tenure inside the command would take the file of this user,
@@ -25,7 +25,7 @@ export interface Opened {
 
 export async function openStore(options: Options): Promise<Opened> {
   // Node's remark about its own SQLite is nothing that the user of a program can act on.
-  quietExperiments();
+  hideExperimentalWarnings();
   const open = await chosenStore(options);
   let store: Store | undefined;
   const tenure = await connect(
@@ -58,7 +58,7 @@ async function chosenStore(options: Options): Promise<OpenStore> {
     );
   }
   if (url !== undefined && url !== "") return fromUrl(url);
-  const { sqliteStore } = await import("../stores/sqlite/index.ts");
+  const { sqliteStore } = await import("../../stores/sqlite/index.ts");
   return sqliteStore({ file: defaultFile() });
 }
 

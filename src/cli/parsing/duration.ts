@@ -1,6 +1,6 @@
 // Lengths of time as people write and read them: 500ms, 10s, 2m, 1h. A number without a unit is refused rather than guessed.
 
-import { UsageError } from "./usage-error.ts";
+import { UsageError } from "../errors.ts";
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 type Unit = keyof typeof UNITS;

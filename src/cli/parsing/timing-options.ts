@@ -2,11 +2,11 @@
 // gets SIGTERM so long before the deadline, and a single lost renewal must not bring it that far. So the interval between
 // renewals is chosen for `2 * renewEvery + roundTrip + killAfter <= ttl - margin`.
 
-import { planTiming, type Timing, TimingError, type TimingOptions } from "../core/timing.ts";
+import { planTiming, type Timing, TimingError, type TimingOptions } from "../../core/timing.ts";
+import { CommandError } from "../errors.ts";
+import { EXIT } from "../exit-codes.ts";
 import type { Options } from "./arguments.ts";
-import { CommandError } from "./command-error.ts";
 import { formatDuration } from "./duration.ts";
-import { EXIT } from "./exit-codes.ts";
 
 const FLAGS: Readonly<Record<keyof Timing, string>> = {
   ttlMs: "--ttl",
@@ -22,7 +22,7 @@ const KILL_AFTER_MAX_MS = 10_000;
 const RENEW_EVERY_MIN_MS = 50;
 
 /** Only what was given. */
-export function timingOptions(options: Options): TimingOptions {
+export function parseTimingOptions(options: Options): TimingOptions {
   return {
     ttlMs: options.duration("ttl"),
     renewEveryMs: options.duration("renew-every"),
@@ -33,7 +33,7 @@ export function timingOptions(options: Options): TimingOptions {
 }
 
 /** Like planTiming(), and speaks of the options of the command line when it refuses. */
-export function planFrom(asked: TimingOptions): Timing {
+export function planTimingOptions(asked: TimingOptions): Timing {
   try {
     return planTiming(asked);
   } catch (error) {
@@ -47,16 +47,16 @@ export interface RunTiming {
   readonly killAfterMs: number;
 }
 
-export function runTiming(options: Options): RunTiming {
-  const asked = timingOptions(options);
-  const plain = planFrom(asked);
+export function planRunTiming(options: Options): RunTiming {
+  const asked = parseTimingOptions(options);
+  const plain = planTimingOptions(asked);
   const killAfterMs =
     options.duration("kill-after") ?? Math.min(plain.ttlMs / KILL_AFTER_SHARE, KILL_AFTER_MAX_MS);
   const room = (plain.ttlMs - plain.marginMs - plain.roundTripMs - killAfterMs) / 2;
   const renewEveryMs = asked.renewEveryMs ?? Math.min(plain.renewEveryMs, room);
   if (renewEveryMs > room || renewEveryMs < RENEW_EVERY_MIN_MS)
     throw tooLittleRoom(plain, killAfterMs, asked.renewEveryMs);
-  return { timing: planFrom({ ...asked, renewEveryMs }), killAfterMs };
+  return { timing: planTimingOptions({ ...asked, renewEveryMs }), killAfterMs };
 }
 
 function tooLittleRoom(

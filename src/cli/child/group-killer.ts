@@ -15,7 +15,7 @@ read -r word
 /** Whoever kills it time and again wants it gone. */
 const RESTARTS_MAX = 20;
 
-export class Reaper {
+export class GroupKiller {
   #process: ChildProcess | undefined;
   #restarts = 0;
   #over = false;
@@ -23,29 +23,29 @@ export class Reaper {
   /** From when this resolves, the group does not outlive us. */
   async arm(group: number): Promise<void> {
     // Our number is for people who look at the process list.
-    const args = ["-c", SCRIPT, "tenure-reaper", String(process.pid)];
-    const reaper = spawn("/bin/sh", args, {
+    const args = ["-c", SCRIPT, "tenure-group-killer", String(process.pid)];
+    const killer = spawn("/bin/sh", args, {
       detached: true,
       cwd: "/",
       env: {},
       stdio: ["pipe", "ignore", "ignore"],
     });
-    reaper.stdin?.on("error", () => undefined);
-    await started(reaper);
-    this.#process = reaper;
-    reaper.once("exit", () => this.#gone(group));
+    killer.stdin?.on("error", () => undefined);
+    await started(killer);
+    this.#process = killer;
+    killer.once("exit", () => this.#gone(group));
     // In the pipe is enough: it is read after our death as well.
-    await write(reaper, `${group}\n`);
+    await write(killer, `${group}\n`);
   }
 
   /** The group is over: there is nobody to kill, and its number may soon be somebody else's. */
   async disarm(): Promise<void> {
-    const reaper = this.#process;
+    const killer = this.#process;
     this.#over = true;
-    if (reaper === undefined || reaper.exitCode !== null || reaper.signalCode !== null) return;
-    const gone = new Promise((resolve) => reaper.once("exit", resolve));
-    await write(reaper, "done\n").catch(() => undefined);
-    reaper.stdin?.end();
+    if (killer === undefined || killer.exitCode !== null || killer.signalCode !== null) return;
+    const gone = new Promise((resolve) => killer.once("exit", resolve));
+    await write(killer, "done\n").catch(() => undefined);
+    killer.stdin?.end();
     await gone;
   }
 

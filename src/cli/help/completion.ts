@@ -1,7 +1,8 @@
 // Completion scripts for three shells, made from the definitions. They complete commands and options, files after `--` and
 // for values; resource names are not asked of the store, because a Tab must not wait for a network.
 
-import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS } from "./definitions.ts";
+import { COMMANDS } from "../definitions/commands.ts";
+import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";
 
 export function completionScript(shell: string): string {
   if (shell === "bash") return bash();

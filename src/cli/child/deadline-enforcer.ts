@@ -6,7 +6,7 @@ import type { Clock, Timer } from "../../async/clock.ts";
 import type { Lease } from "../../holder/lease.ts";
 import type { ChildGroup } from "./group.ts";
 
-export interface WardenParts {
+export interface EnforcerParts {
   readonly group: Pick<ChildGroup, "signal">;
   readonly lease: Pick<Lease, "signal" | "safeUntil">;
   readonly clock: Clock;
@@ -26,12 +26,12 @@ const LEAD_MIN_MS = 10;
 const LEAD_MAX_MS = 100;
 const LEAD_SHARE = 10;
 
-export class Warden {
+export class DeadlineEnforcer {
   /** Why the lease counts as lost, if it does. */
   lost: string | undefined;
   /** Resolves when the group was killed and did not die. */
   readonly gaveUp: Promise<void>;
-  readonly #parts: WardenParts;
+  readonly #parts: EnforcerParts;
   readonly #leadMs: number;
   /** So long before the deadline nobody waits for a renewal any more. */
   readonly #noticeMs: number;
@@ -40,7 +40,7 @@ export class Warden {
   #timer: Timer | undefined;
   #giveUp: () => void = () => undefined;
 
-  constructor(parts: WardenParts) {
+  constructor(parts: EnforcerParts) {
     this.#parts = parts;
     const leadMs = Math.min(LEAD_MAX_MS, parts.killAfterMs / LEAD_SHARE);
     this.#leadMs = Math.max(LEAD_MIN_MS, leadMs);

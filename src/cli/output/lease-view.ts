@@ -1,7 +1,7 @@
 // A lease as it is shown: a row for people, an object for programs.
 
-import type { LeaseView } from "../stores/contract.ts";
-import { formatElapsed } from "./duration.ts";
+import type { LeaseView } from "../../stores/contract.ts";
+import { formatElapsed } from "../parsing/duration.ts";
 
 export const LEASE_HEAD = [
   "RESOURCE",

@@ -1,10 +1,10 @@
 // --once-per: the window of `tenure run` is that of once(), whose marks remember it (once/marks.ts).
 
-import { checkFire, type Due, WINDOW_MAX_MS, WINDOW_MIN_MS } from "../once/fire.ts";
+import { checkFire, type Due, WINDOW_MAX_MS, WINDOW_MIN_MS } from "../../once/fire.ts";
+import { UsageError } from "../errors.ts";
 import { formatDuration } from "./duration.ts";
-import { UsageError } from "./usage-error.ts";
 
-export function windowOf(resource: string, windowMs: number): Due {
+export function parseWindow(resource: string, windowMs: number): Due {
   if (windowMs >= WINDOW_MIN_MS && windowMs <= WINDOW_MAX_MS)
     return checkFire(resource, { windowMs });
   throw new UsageError(

@@ -12,7 +12,7 @@ export type Line = string | { readonly style: Style; readonly text: string };
 
 const WIDTH_MAX = 100;
 
-export class Voice {
+export class Output {
   readonly json: boolean;
   readonly #paint: Paint = paintFor(process.stdout);
   readonly #paintError: Paint = paintFor(process.stderr);

@@ -2,16 +2,16 @@
 // because a mistyped option that is ignored is a lease held with the wrong settings.
 
 import { parseArgs } from "node:util";
-import { nearest } from "../core/nearest.ts";
+import { nearest } from "../../core/nearest.ts";
+import { COMMANDS } from "../definitions/commands.ts";
 import {
-  COMMANDS,
   type CommandDefinition,
+  formatInvocation,
   GLOBAL_OPTIONS,
-  invocation,
   type OptionDefinition,
-} from "./definitions.ts";
+} from "../definitions/definition.ts";
+import { UsageError } from "../errors.ts";
 import { parseDuration } from "./duration.ts";
-import { UsageError } from "./usage-error.ts";
 
 export interface Parsed {
   readonly definition: CommandDefinition;
@@ -113,7 +113,7 @@ function checkedValue(option: OptionDefinition, value: string | undefined): stri
 function unknownOption(definition: CommandDefinition, given: string): UsageError {
   const names = [...definition.options, ...GLOBAL_OPTIONS].map(({ name }) => `--${name}`);
   return new UsageError(
-    `\`${invocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Known are ${names.join(", ")}.`,
+    `\`${formatInvocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Known are ${names.join(", ")}.`,
   );
 }
 
@@ -125,7 +125,7 @@ interface Shape {
 
 function checkShape(definition: CommandDefinition, shape: Shape): void {
   const { arguments: wanted, runs } = definition;
-  const called = invocation(definition);
+  const called = formatInvocation(definition);
   const required = wanted.filter((argument) => argument.required).length;
   const missing = wanted[shape.positionals.length];
   if (shape.positionals.length < required) {

@@ -3,7 +3,7 @@
 
 import { onSignals } from "../runtime/process-end.ts";
 
-export interface RelayTarget {
+export interface SignalTarget {
   pass(signal: NodeJS.Signals): void;
   /** This process is about to stop. */
   suspend(): void;
@@ -14,11 +14,11 @@ export interface RelayTarget {
 const ENDING: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"];
 const TELLING: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH"];
 
-export class Relay {
+export class SignalRelay {
   /** The first signal that asked for an end. */
   endedBy: NodeJS.Signals | undefined;
   readonly #ended = new AbortController();
-  #target: RelayTarget | undefined;
+  #target: SignalTarget | undefined;
 
   constructor() {
     onSignals(ENDING, (signal) => this.#onEnding(signal));
@@ -40,7 +40,7 @@ export class Relay {
     return this.#target !== undefined;
   }
 
-  to(target: RelayTarget | undefined): void {
+  to(target: SignalTarget | undefined): void {
     this.#target = target;
     // It came while the command was being started.
     if (this.endedBy !== undefined) target?.pass(this.endedBy);
