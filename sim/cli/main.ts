@@ -1,7 +1,7 @@
 // `npm run sim`: parses the words and runs the simulation or the scene.
 
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { commandHelp } from "../../src/cli/help/help.ts";
+import { formatCommandHelp } from "../../src/cli/help/help.ts";
 import { Output } from "../../src/cli/output/output.ts";
 import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { runProgram } from "../../src/cli/program.ts";
@@ -13,7 +13,7 @@ await runProgram(
   async () => {
     const parsed = parseCommand(SIM, argv);
     if (parsed.options.has("help")) {
-      console.log(commandHelp(SIM));
+      console.log(formatCommandHelp(SIM));
       return EXIT.ok;
     }
     return simCommand(parsed, new Output(parsed.options.has("json")));

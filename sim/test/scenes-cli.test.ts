@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { commandHelp } from "../../src/cli/help/help.ts";
+import { formatCommandHelp } from "../../src/cli/help/help.ts";
 import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { SCENE_NAMES, SIM } from "../cli/definition.ts";
 import { simCommand } from "../cli/simulate.ts";
@@ -118,7 +118,7 @@ describe("npm run sim -- SCENE", () => {
 
   test("`scenes` lists them, and so do the help and the refusal of another name", async () => {
     const { text } = await sim("scenes");
-    const help = commandHelp(SIM);
+    const help = formatCommandHelp(SIM);
     for (const name of SCENE_NAMES) {
       expect(text).toContain(name);
       expect(help).toContain(name);

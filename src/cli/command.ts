@@ -1,4 +1,4 @@
-// What a command is to main.ts: the parsed words in, an exit code out.
+// The type of a command: it takes the parsed command line and resolves with the exit code.
 
 import type { Output } from "./output/output.ts";
 import type { Parsed } from "./parsing/arguments.ts";

@@ -1,4 +1,5 @@
-// From what a command threw to a sentence for the terminal and an exit code.
+// Turns an error that a command threw into a message for the terminal and an exit code. Passwords in
+// URLs are redacted.
 
 import { isTenureError, type TenureError } from "../core/errors.ts";
 import { redacted, redactedText } from "../core/redaction.ts";
@@ -19,14 +20,14 @@ export function toFailure(error: unknown): Failure {
     return { code: error.exitCode, message: error.message, facts: error.facts };
   }
   if (isTenureError(error)) {
-    return { code: exitOf(error), message: error.message, facts: { code: error.code } };
+    return { code: toExitCode(error), message: error.message, facts: { code: error.code } };
   }
   const { stack, message: said } = redacted(error);
   const message = error instanceof Error ? (stack ?? said) : said;
   return { code: EXIT.failed, message, facts: { code: "UNEXPECTED" } };
 }
 
-function exitOf(error: TenureError): number {
+function toExitCode(error: TenureError): number {
   switch (error.code) {
     case "INVALID_ARGUMENT":
       return EXIT.usage;

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 
-// The `tenure` program: finds the command and runs it. A command's module is loaded only when that command is called, which
-// keeps `tenure run` quick to start.
+// The `tenure` program: finds the command and runs it. The module of a command is loaded only when that
+// command is called, which keeps the start of `tenure run` fast.
 
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
@@ -39,8 +39,8 @@ async function perform(parsed: Parsed): Promise<number> {
 }
 
 async function help(name: string | undefined): Promise<number> {
-  const { commandHelp, overallHelp } = await import("./help/help.ts");
-  console.log(name === undefined ? overallHelp() : commandHelp(findCommand(name)));
+  const { formatCommandHelp, formatOverallHelp } = await import("./help/help.ts");
+  console.log(name === undefined ? formatOverallHelp() : formatCommandHelp(findCommand(name)));
   return EXIT.ok;
 }
 

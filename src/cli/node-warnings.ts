@@ -1,7 +1,8 @@
-// Keeps one warning off the demo's screen: Node 22 and 24 call node:sqlite experimental each time a process loads it.
+// Hides Node's experimental warnings. Node 22 and 24 print one whenever a process loads node:sqlite, and
+// users of the CLI cannot act on it.
 
 export function hideExperimentalWarnings(): void {
-  // Node prints warnings through a listener of its own; all others are printed here instead.
+  // This also removes Node's own listener, which prints warnings, so we print all other warnings here.
   process.removeAllListeners("warning");
   process.on("warning", (warning) => {
     if (warning.name !== "ExperimentalWarning") console.error(warning.stack ?? warning.message);

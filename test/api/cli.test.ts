@@ -8,9 +8,9 @@ import { COMMANDS } from "../../src/cli/definitions/commands.ts";
 import { GLOBAL_OPTIONS } from "../../src/cli/definitions/definition.ts";
 import { UsageError } from "../../src/cli/errors.ts";
 import { EXIT, exitCodes } from "../../src/cli/exit-codes.ts";
-import { completionScript } from "../../src/cli/help/completion.ts";
-import { commandHelp, listExitNames, overallHelp } from "../../src/cli/help/help.ts";
-import { manualPage } from "../../src/cli/help/manual.ts";
+import { formatCompletionScript } from "../../src/cli/help/completion.ts";
+import { formatCommandHelp, listExitNames, formatOverallHelp } from "../../src/cli/help/help.ts";
+import { formatManualPage } from "../../src/cli/help/manual.ts";
 import { heldSince, leaseRow } from "../../src/cli/output/lease-view.ts";
 import { Output } from "../../src/cli/output/output.ts";
 import { printable } from "../../src/cli/output/text.ts";
@@ -139,7 +139,7 @@ describe("the durations of a run", () => {
 
 describe("what is made from the definitions", () => {
   test("overall help names every command and every exit code", () => {
-    const help = overallHelp();
+    const help = formatOverallHelp();
     for (const { name, summary } of COMMANDS) {
       expect(help).toContain(name);
       expect(help).toContain(summary);
@@ -148,7 +148,7 @@ describe("what is made from the definitions", () => {
   });
 
   test.each(COMMANDS)("help of $name has its options, an example and its codes", (definition) => {
-    const help = commandHelp(definition);
+    const help = formatCommandHelp(definition);
     for (const { name } of [...definition.options, ...GLOBAL_OPTIONS])
       expect(help).toContain(`--${name}`);
     expect(definition.examples.length).toBeGreaterThan(0);
@@ -166,7 +166,7 @@ describe("what is made from the definitions", () => {
   });
 
   test.each(["bash", "zsh", "fish"])("completion for %s has every command and option", (shell) => {
-    const script = completionScript(shell);
+    const script = formatCompletionScript(shell);
     for (const { name, options } of COMMANDS) {
       expect(script).toContain(name);
       for (const option of options) {
@@ -176,7 +176,7 @@ describe("what is made from the definitions", () => {
   });
 
   test("man/tenure.1 is up to date (mend it with vitest -u)", async () => {
-    await expect(manualPage()).toMatchFileSnapshot(join(root, "man", "tenure.1"));
+    await expect(formatManualPage()).toMatchFileSnapshot(join(root, "man", "tenure.1"));
   });
 
   test("docs/cli.md has the exit codes, and every command with all of its options", () => {

@@ -1,4 +1,5 @@
-// Which store a command talks to: --store, else TENURE_STORE, else a file of this user that is made on first use.
+// Opens the store of a command: --store, otherwise TENURE_STORE, otherwise a SQLite file of this user,
+// which is created on first use.
 
 import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
@@ -12,21 +13,20 @@ import { hideExperimentalWarnings } from "../node-warnings.ts";
 import type { Options } from "../parsing/arguments.ts";
 
 /**
- * TENURE_STORE of a command whose store is hidden. Without any, a tenure inside the command would take the file of this user,
- * in silence, and hold leases that are not those of the other machines.
+ * The value of TENURE_STORE for a command started with --hide-store. If the variable were unset, a tenure
+ * started by the command would silently use this user's file, where no other machine sees its leases.
  */
 export const HIDDEN_STORE = "hidden:";
 
 export interface Opened {
   readonly tenure: Tenure;
-  /** The same store below it, for what the library has no call for. */
+  /** The store that `tenure` uses, for operations that Tenure does not offer. */
   readonly store: Store;
 }
 
 export async function openStore(options: Options): Promise<Opened> {
-  // Node's remark about its own SQLite is nothing that the user of a program can act on.
   hideExperimentalWarnings();
-  const open = await chosenStore(options);
+  const open = await chooseStore(options);
   let store: Store | undefined;
   const tenure = await connect(
     async (parts) => {
@@ -39,35 +39,36 @@ export async function openStore(options: Options): Promise<Opened> {
   return { tenure, store };
 }
 
-/** For commands that exclude other processes, which a memory store cannot do. */
+/** For commands that must exclude other processes. Warns about a memory store, which cannot. */
 export async function openSharedStore(options: Options): Promise<Opened> {
   const opened = await openStore(options);
   if (opened.store.guarantees.store === "memory") {
     warn(
-      "A memory: store is known only to this process, so no other process is excluded. Name a store that all of them use, such as --store sqlite:./tenure.db.",
+      "A memory: store exists only in this process, so it excludes no other process. Use a store that all processes share, such as --store sqlite:./tenure.db.",
     );
   }
   return opened;
 }
 
-async function chosenStore(options: Options): Promise<OpenStore> {
+async function chooseStore(options: Options): Promise<OpenStore> {
   const url = options.text("store") ?? process.env.TENURE_STORE;
   if (url === HIDDEN_STORE) {
     throw new UsageError(
-      "The tenure that runs this command hides its store (--hide-store). Name a store with --store URL, or run the outer one without --hide-store.",
+      "The outer tenure that runs this command hides its store (--hide-store). Pass --store URL, or run the outer tenure without --hide-store.",
     );
   }
   if (url !== undefined && url !== "") return fromUrl(url);
   const { sqliteStore } = await import("../../stores/sqlite/index.ts");
-  return sqliteStore({ file: defaultFile() });
+  return sqliteStore({ file: prepareDefaultFile() });
 }
 
-function defaultFile(): string {
+/** Creates the folder of the default store and returns the path of its file. */
+function prepareDefaultFile(): string {
   const { XDG_STATE_HOME: given = "" } = process.env;
-  // The specification says to ignore a relative path.
+  // The XDG specification says to ignore a relative path.
   const state = isAbsolute(given) ? given : join(homedir(), ".local", "state");
   const folder = join(state, "tenure");
-  // Only this user: who can write the file can take every lease in it.
+  // Accessible to this user only: a process that can write the file can take every lease in it.
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return join(folder, "tenure.db");
 }

@@ -1,10 +1,11 @@
-// Kills the command's process group when this process is gone, however it went: kill -9, a crash, out of memory. A shell of a
-// few lines in a session of its own reads from a pipe that only we hold; when the kernel closes our end, it kills.
+// Kills the command's process group if this process dies for any reason: kill -9, a crash, out of memory.
+// A small shell script in its own session reads from a pipe whose other end only this process holds. When
+// the kernel closes that end, the script kills the group.
 
 import { type ChildProcess, spawn } from "node:child_process";
 
-// Its signals are none of ours: a terminal or a group kill must not take it away. `kill -s` because dash knows no other form
-// that takes a group.
+// The script ignores signals from a terminal or to a group, so that it outlives this process. In dash,
+// `kill -s` is the only form that accepts a group.
 const SCRIPT = `
 trap '' HUP INT QUIT TERM USR1 USR2 TSTP TTIN TTOU
 read -r group || exit 0
@@ -12,17 +13,17 @@ read -r word
 [ "$word" = done ] || kill -s KILL -- "-$group"
 `;
 
-/** Whoever kills it time and again wants it gone. */
+/** If the script is killed this often, it is killed on purpose, so it is not restarted again. */
 const RESTARTS_MAX = 20;
 
 export class GroupKiller {
   #process: ChildProcess | undefined;
   #restarts = 0;
-  #over = false;
+  #stopped = false;
 
-  /** From when this resolves, the group does not outlive us. */
-  async arm(group: number): Promise<void> {
-    // Our number is for people who look at the process list.
+  /** Once this resolves, the group does not outlive this process. */
+  async start(group: number): Promise<void> {
+    // The pid is only for people who read the process list.
     const args = ["-c", SCRIPT, "tenure-group-killer", String(process.pid)];
     const killer = spawn("/bin/sh", args, {
       detached: true,
@@ -31,17 +32,17 @@ export class GroupKiller {
       stdio: ["pipe", "ignore", "ignore"],
     });
     killer.stdin?.on("error", () => undefined);
-    await started(killer);
+    await waitForSpawn(killer);
     this.#process = killer;
-    killer.once("exit", () => this.#gone(group));
-    // In the pipe is enough: it is read after our death as well.
+    killer.once("exit", () => this.#restart(group));
+    // It suffices that the line is in the pipe: the script reads it even after this process has died.
     await write(killer, `${group}\n`);
   }
 
-  /** The group is over: there is nobody to kill, and its number may soon be somebody else's. */
-  async disarm(): Promise<void> {
+  /** To be called when the group has ended: its id may soon belong to another process. */
+  async stop(): Promise<void> {
     const killer = this.#process;
-    this.#over = true;
+    this.#stopped = true;
     if (killer === undefined || killer.exitCode !== null || killer.signalCode !== null) return;
     const gone = new Promise((resolve) => killer.once("exit", resolve));
     await write(killer, "done\n").catch(() => undefined);
@@ -49,14 +50,14 @@ export class GroupKiller {
     await gone;
   }
 
-  #gone(group: number): void {
-    if (this.#over || this.#restarts >= RESTARTS_MAX) return;
+  #restart(group: number): void {
+    if (this.#stopped || this.#restarts >= RESTARTS_MAX) return;
     this.#restarts += 1;
-    this.arm(group).catch(() => undefined);
+    this.start(group).catch(() => undefined);
   }
 }
 
-function started(child: ChildProcess): Promise<void> {
+function waitForSpawn(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     child.once("spawn", resolve);
     child.once("error", reject);

@@ -1,5 +1,5 @@
-// `tenure guard`: protects tables of PostgreSQL and SQLite, so that every write to them needs a current token; takes the
-// protection away; and tells whether it still holds. `reset` makes a guard of any kind forget a highest token.
+// `tenure guard` protects tables of PostgreSQL and SQLite, so that every write needs a current token. It
+// also removes and checks the protection. `reset` makes a guard of any kind forget its highest token.
 
 import type { ProtectedTable } from "../../guards/postgres/index.ts";
 import { openTokens } from "../backends/guard-tokens.ts";
@@ -25,7 +25,7 @@ export const guardCommand: Command = async ({ positionals, options }, output) =>
   if ((action === "install") !== (resource !== undefined)) {
     throw new UsageError(
       action === "install"
-        ? "`tenure guard install` needs --resource: whose holder may write to the table."
+        ? "`tenure guard install` needs --resource: the resource whose holder may write to the table."
         : `\`tenure guard ${action}\` takes no --resource.`,
     );
   }
@@ -59,8 +59,8 @@ async function install(
   const [installed] = await database.tables(name);
   const shown = installed?.table ?? name;
   output.answer(
-    () => `Protected ${shown}: from now on it takes writes only from the holder of ${resource}.`,
-    () => ({ protected: true, ...objectOf(installed), table: shown, resource }),
+    () => `Protected ${shown}: it now accepts writes only from the holder of ${resource}.`,
+    () => ({ protected: true, ...toObject(installed), table: shown, resource }),
   );
   return EXIT.ok;
 }
@@ -69,7 +69,7 @@ async function remove(
   database: GuardedDatabase,
   name: string,
   output: Output,
-  isSure: boolean,
+  isConfirmed: boolean,
 ): Promise<number> {
   const [found] = await database.tables(name);
   if (found === undefined) {
@@ -79,14 +79,15 @@ async function remove(
     );
     return EXIT.no;
   }
-  const question = `${found.table} takes writes only from the holder of ${found.resource}. Without it, nothing refuses a former holder. Remove the protection?`;
-  if (!isSure && !(await confirm(question))) {
+  const question = `${found.table} accepts writes only from the holder of ${found.resource}. Without the protection, late writes of a former holder are accepted. Remove it?`;
+  if (!isConfirmed && !(await confirm(question))) {
     output.note("nothing was removed.", {});
     return EXIT.no;
   }
   await database.unprotect(name, found.guard);
   output.answer(
-    () => `Removed the protection of ${found.table}: nothing refuses a former holder now.`,
+    () =>
+      `Removed the protection of ${found.table}: late writes of a former holder are now accepted.`,
     () => ({ table: found.table, resource: found.resource, removed: true }),
   );
   return EXIT.ok;
@@ -96,7 +97,7 @@ async function reset(
   tokens: GuardTokens,
   resource: string,
   output: Output,
-  isSure: boolean,
+  isConfirmed: boolean,
 ): Promise<number> {
   const highest = await tokens.highest(resource);
   if (highest === undefined) {
@@ -106,18 +107,18 @@ async function reset(
     );
     return EXIT.no;
   }
-  const question = `The guard of ${resource} has seen token ${highest} and refuses every lower one. After a reset it admits every token, also a late write of a former holder. Have all holders of the old store been stopped for at least one ttl? Reset it?`;
-  if (!isSure && !(await confirm(question))) {
+  const question = `The guard of ${resource} has seen token ${highest} and rejects every lower one. After a reset it admits every token, including a late write of a former holder. Have all holders of the old store been stopped for at least one ttl? Reset it?`;
+  if (!isConfirmed && !(await confirm(question))) {
     output.note("nothing was reset.", {});
     return EXIT.no;
   }
-  // By token: one that came while the question was open belongs to a holder that is at work.
+  // Conditional on the token: a newer one, seen while we asked, belongs to an active holder.
   const isReset = await tokens.reset(resource, highest);
   output.answer(
     () =>
       isReset
-        ? `Reset the guard of ${resource}: it has forgotten token ${highest} and admits every token, also a late write of a former holder.`
-        : `${resource} is in use: the guard has seen another token than ${highest} since. Nothing was reset.`,
+        ? `Reset the guard of ${resource}: it has forgotten token ${highest} and admits every token, including a late write of a former holder.`
+        : `${resource} is in use: the guard has seen a newer token than ${highest} in the meantime. Nothing was reset.`,
     () => ({ resource, highest, reset: isReset }),
   );
   return isReset ? EXIT.ok : EXIT.no;
@@ -134,19 +135,21 @@ async function check(
       if (found.length === 0)
         return name === undefined ? "No table is protected." : `${name} is not protected.`;
       const rows = found.map((each) => [
-        ...[each.table, each.resource, each.guard],
+        each.table,
+        each.resource,
+        each.guard,
         each.fault === undefined ? "intact" : `BROKEN: ${each.fault}`,
       ]);
       const [head = "", ...body] = table(["TABLE", "RESOURCE", "GUARD", "PROTECTION"], rows);
       return [{ style: "bold", text: head }, ...body];
     },
-    () => found.map(objectOf),
+    () => found.map(toObject),
   );
   const isFine = found.length > 0 && found.every((each) => each.fault === undefined);
   return isFine ? EXIT.ok : EXIT.no;
 }
 
-function objectOf(found: ProtectedTable | undefined): object {
+function toObject(found: ProtectedTable | undefined): object {
   if (found === undefined) return {};
   const { table: name, resource, guard, fault } = found;
   return { table: name, resource, guard, intact: fault === undefined, ...(fault ? { fault } : {}) };

@@ -1,4 +1,4 @@
-// `tenure ls`: every held lease below a prefix.
+// `tenure ls` lists every held lease whose resource begins with a prefix.
 
 import type { LeaseView } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
@@ -14,7 +14,7 @@ export const lsCommand: Command = async ({ positionals, options }, output) => {
     for await (const lease of tenure.list(positionals[0] ?? "")) leases.push(lease);
     output.answer(
       () => {
-        if (leases.length === 0) return "Nothing is held.";
+        if (leases.length === 0) return "No leases are held.";
         const [head = "", ...body] = table(LEASE_HEAD, leases.map(leaseRow));
         return [{ style: "bold", text: head }, ...body];
       },

@@ -1,4 +1,4 @@
-// `tenure show`: who holds one resource, by one linearizable read.
+// `tenure show` prints the holder of one resource, from one linearizable read.
 
 import { systemParts } from "../../runtime/system.ts";
 import { openStore } from "../backends/open-store.ts";

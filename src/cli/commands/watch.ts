@@ -1,4 +1,4 @@
-// `tenure watch`: a table that redraws itself on a terminal, lines of JSON anywhere else.
+// `tenure watch` redraws a table on a terminal, and prints lines of JSON otherwise.
 
 import type { Clock } from "../../async/clock.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
@@ -34,7 +34,7 @@ export const watchCommand: Command = async ({ positionals, options }, output) =>
   return EXIT.signal + (signalNumber(relay.endedBy ?? "") ?? 0);
 };
 
-/** The table, drawn over the whole screen. */
+/** Draws the table over the whole screen of the terminal. */
 class Screen {
   readonly #output: Output;
   readonly #clock: Clock;
@@ -60,9 +60,9 @@ class Screen {
     this.#output.leaveScreen();
   }
 
-  /** Draws, and again after a while. */
+  /** Draws the table and sets a timer for the next time. */
   #draw(): { cancel(): void } {
-    // Some terminals say 0 for a size that they do not know.
+    // Some terminals report 0 for an unknown size.
     const columns = process.stdout.columns || 80;
     const rows = process.stdout.rows || 24;
     const all = [...this.#leases.values()]
@@ -73,7 +73,7 @@ class Screen {
     const [title = "", ...body] = table(head, shown).map((line) => line.slice(0, columns));
     const rest = all.length - shown.length;
     this.#output.drawScreen([
-      `${all.length} held${rest > 0 ? `, ${rest} not shown` : ""}. Ctrl-C ends.`,
+      `${all.length} held${rest > 0 ? `, ${rest} not shown` : ""}. Press Ctrl-C to exit.`,
       { style: "bold", text: title },
       ...body,
     ]);

@@ -1,4 +1,4 @@
-// The help texts, made from the definitions.
+// Generates the help texts from the definitions.
 
 import { COMMANDS } from "../definitions/commands.ts";
 import {
@@ -19,7 +19,7 @@ export function formatUsage(definition: CommandDefinition): string {
   return [formatInvocation(definition), ...parts].join(" ");
 }
 
-export function commandHelp(definition: CommandDefinition): string {
+export function formatCommandHelp(definition: CommandDefinition): string {
   const options = [...definition.options, ...GLOBAL_OPTIONS].map(
     ({ name, short, value, summary }): [string, string] => [
       `${short === undefined ? "    " : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`,
@@ -32,36 +32,37 @@ export function commandHelp(definition: CommandDefinition): string {
     "",
     ...definition.about.flatMap((paragraph) => [...fold(paragraph, WIDTH), ""]),
     "Options:",
-    ...rows(options),
+    ...formatRows(options),
     "",
     "Examples:",
     ...examples,
     "",
     "Exit codes:",
-    ...rows(listExitNames(definition).map((name) => [formatExitCode(name), MEANINGS[name]])),
+    ...formatRows(listExitNames(definition).map((name) => [formatExitCode(name), MEANINGS[name]])),
   ].join("\n");
 }
 
-export function overallHelp(): string {
+export function formatOverallHelp(): string {
   return [
     "Usage: tenure COMMAND [options]",
     "",
-    "One process acts at a time, and the late acts of a former holder are harmless.",
+    "Leases, locks and leader election. One process acts at a time, and late writes of a former holder\nare rejected.",
     "",
     "Commands:",
-    ...rows(COMMANDS.map(({ name, summary }) => [name, summary])),
+    ...formatRows(COMMANDS.map(({ name, summary }) => [name, summary])),
     "",
     "Examples:",
     ...COMMANDS.slice(0, 4).map(({ examples }) => `  ${examples[0]?.line}`),
     "",
     "Exit codes:",
-    ...rows(exitCodes().map(({ code, meaning }) => [String(code), meaning])),
+    ...formatRows(exitCodes().map(({ code, meaning }) => [String(code), meaning])),
     "",
-    "tenure COMMAND --help has the rest; tenure --version (-V) prints the version. Times are written 500ms, 10s, 2m, 1h.",
+    "tenure COMMAND --help explains a command. tenure --version (-V) prints the version.",
+    "Durations are written 500ms, 10s, 2m, 1h.",
   ].join("\n");
 }
 
-/** The codes that a command may end with, smallest first. */
+/** The codes that a command can exit with, smallest first. */
 export function listExitNames(definition: CommandDefinition): ExitName[] {
   const names: ExitName[] = ["ok", "usage", "failed", ...definition.exits];
   return names.sort((a, b) => EXIT[a] - EXIT[b]);
@@ -71,7 +72,7 @@ export function formatExitCode(name: ExitName): string {
   return name === "signal" ? "128+n" : String(EXIT[name]);
 }
 
-function rows(pairs: readonly (readonly [string, string])[]): string[] {
+function formatRows(pairs: readonly (readonly [string, string])[]): string[] {
   const left = Math.max(...pairs.map(([name]) => name.length)) + 2;
   return pairs.flatMap(([name, text]) => {
     const lines = fold(text, WIDTH - left - 2);

@@ -1,74 +1,81 @@
-// The manual page tenure(1), made from the definitions. man/tenure.1 is this text; a test keeps the two the same.
+// Generates the manual page tenure(1) from the definitions. A test checks that man/tenure.1 is up to date.
 
 import { COMMANDS } from "../definitions/commands.ts";
 import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { formatUsage } from "./help.ts";
 
-export function manualPage(): string {
+export function formatManualPage(): string {
   return [
     ".TH TENURE 1",
     ".SH NAME",
-    roff("tenure - one process acts at a time"),
+    escapeRoff("tenure - one process acts at a time"),
     ".SH SYNOPSIS",
-    ...COMMANDS.flatMap((command) => [roff(formatUsage(command)), ".br"]),
+    ...COMMANDS.flatMap((command) => [escapeRoff(formatUsage(command)), ".br"]),
     ".SH DESCRIPTION",
-    roff(
-      "Leases, locks and leader election on a store that you already run. Exactly one holder at a time, each with a larger token than the one before, so that the late acts of a former holder can be refused.",
+    escapeRoff(
+      "Leases, locks and leader election on a store that you already run. A resource has at most one holder at a time. Every grant has a larger token than the one before, so that a guard can reject the late writes of a former holder.",
     ),
     ".PP",
-    roff(
-      "tenure --version, or -V, prints the version; tenure COMMAND --help the options of a command.",
+    escapeRoff(
+      "tenure --version, or -V, prints the version. tenure COMMAND --help prints the options of a command.",
     ),
     ".SH COMMANDS",
-    ...COMMANDS.flatMap(commandPart),
+    ...COMMANDS.flatMap(formatCommand),
     ".SH EXIT STATUS",
-    ...exitCodes().flatMap(({ code, meaning }) => [".TP", `.B ${code}`, roff(meaning)]),
+    ...exitCodes().flatMap(({ code, meaning }) => [".TP", `.B ${code}`, escapeRoff(meaning)]),
     ".SH ENVIRONMENT",
-    ...environment().flatMap(([name, text]) => [".TP", `.B ${name}`, roff(text)]),
+    ...listEnvironment().flatMap(([name, text]) => [".TP", `.B ${name}`, escapeRoff(text)]),
     ".SH FILES",
     ".TP",
     ".I $XDG_STATE_HOME/tenure/tenure.db",
-    roff(
-      "The store when none is named; ~/.local/state/tenure/tenure.db when XDG_STATE_HOME is not set.",
+    escapeRoff(
+      "The default store. It is ~/.local/state/tenure/tenure.db if XDG_STATE_HOME is not set.",
     ),
     "",
   ].join("\n");
 }
 
-function commandPart(command: CommandDefinition): string[] {
+function formatCommand(command: CommandDefinition): string[] {
   return [
-    `.SS ${roff(formatUsage(command))}`,
-    ...command.about.flatMap((paragraph) => [".PP", roff(paragraph)]),
+    `.SS ${escapeRoff(formatUsage(command))}`,
+    ...command.about.flatMap((paragraph) => [".PP", escapeRoff(paragraph)]),
     ...[...command.options, ...GLOBAL_OPTIONS].flatMap(({ name, short, value, summary }) => [
       ".TP",
-      `.B ${roff(`${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`)}`,
-      roff(summary),
+      `.B ${escapeRoff(`${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`)}`,
+      escapeRoff(summary),
     ]),
     ".PP",
     "Examples:",
-    ...command.examples.flatMap(({ line, does }) => [".TP", `.B ${roff(line)}`, roff(does)]),
+    ...command.examples.flatMap(({ line, does }) => [
+      ".TP",
+      `.B ${escapeRoff(line)}`,
+      escapeRoff(does),
+    ]),
   ];
 }
 
-function environment(): [string, string][] {
+function listEnvironment(): [string, string][] {
   return [
     [
       "TENURE_STORE",
-      "The store when --store is not given. The command that run or elect runs inherits it, unless --hide-store is given.",
+      "The store if --store is not given. The command started by run or elect inherits it, unless --hide-store is given.",
     ],
-    ["TENURE_DATABASE", "The database of guard when --database is not given."],
-    ["NO_COLOR", "When set, no colours."],
-    ["TENURE_RESOURCE, TENURE_TOKEN", "For the command that run or elect runs: what it holds."],
+    ["TENURE_DATABASE", "The database for guard if --database is not given."],
+    ["NO_COLOR", "If set, the output has no colours."],
+    [
+      "TENURE_RESOURCE, TENURE_TOKEN",
+      "Set for the command started by run or elect: the resource and the token of its lease.",
+    ],
     [
       "TENURE_SAFE_UNTIL_MS",
-      "For the same: until when the lease was certain as the command started, in milliseconds of CLOCK_MONOTONIC on this host. Renewals move the deadline on; they do not reach the environment.",
+      "Set for the same command: the deadline of the lease when the command started, in milliseconds of CLOCK_MONOTONIC on this host. Renewals extend the deadline but do not change the variable.",
     ],
   ];
 }
 
-/** A line may not begin with a dot or a quote, and a bare minus would become a hyphen that cannot be copied. */
-function roff(text: string): string {
+/** Escapes text for roff. A line must not begin with a dot or a quote; a bare minus becomes a hyphen. */
+function escapeRoff(text: string): string {
   const escaped = text.replaceAll("\\", "\\e").replaceAll("-", "\\-");
   return /^[.']/.test(escaped) ? `\\&${escaped}` : escaped;
 }

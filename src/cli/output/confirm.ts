@@ -1,4 +1,5 @@
-// A question on the terminal before something is ended or removed. Where nobody can be asked, the caller has to say --yes.
+// Asks for confirmation on the terminal before a command ends or removes something. Without a terminal
+// the user has to pass --yes.
 
 import { createInterface } from "node:readline";
 import { UsageError } from "../errors.ts";
@@ -6,11 +7,14 @@ import type { Options } from "../parsing/arguments.ts";
 import type { Output } from "./output.ts";
 import { printable } from "./text.ts";
 
-/** Called before anything is opened: a program that forgot --yes learns it at once. `what` is a verb: "revoke". */
+/**
+ * Throws if there is no terminal and no --yes. Called before a store is opened, so that a script without
+ * --yes fails immediately. `what` is a verb, such as "revoke".
+ */
 export function checkCanConfirm(options: Options, output: Output, what: string): void {
-  const asks = process.stdin.isTTY === true && process.stdout.isTTY === true && !output.json;
-  if (options.has("yes") || asks) return;
-  throw new UsageError(`There is nobody to ask: give --yes to ${what} without a question.`);
+  const canAsk = process.stdin.isTTY === true && process.stdout.isTTY === true && !output.json;
+  if (options.has("yes") || canAsk) return;
+  throw new UsageError(`Confirmation needs a terminal. Pass --yes to ${what} without being asked.`);
 }
 
 export function confirm(question: string): Promise<boolean> {
