@@ -1,4 +1,5 @@
-// The errors that a command throws on purpose. failures.ts turns them into a message and an exit code.
+// The errors that a command throws on purpose. failures.ts turns them into a message and an exit
+// code.
 
 /** The command line is invalid. The message says what to change; the exit code is 2. */
 export class UsageError extends Error {}

@@ -1,5 +1,5 @@
-// The exit codes of `tenure` and their meanings. Help, the manual page, docs/cli.md and the tests use
-// this table. The meaning of a number never changes. 69 to 78 follow sysexits.h.
+// The exit codes of `tenure` and their meanings. Help, the manual page, docs/cli.md and the tests
+// use this table. The meaning of a number never changes. 69 to 78 follow sysexits.h.
 
 export interface ExitCode {
   readonly code: number;

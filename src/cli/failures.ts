@@ -1,5 +1,5 @@
-// Turns an error that a command threw into a message for the terminal and an exit code. Passwords in
-// URLs are redacted.
+// Turns an error that a command threw into a message for the terminal and an exit code. Passwords
+// in URLs are redacted.
 
 import { isTenureError, type TenureError } from "../core/errors.ts";
 import { redacted, redactedText } from "../core/redaction.ts";

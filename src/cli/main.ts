@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 
-// The `tenure` program: finds the command and runs it. The module of a command is loaded only when that
-// command is called, which keeps the start of `tenure run` fast.
+// The `tenure` program: finds the command and runs it. The module of a command is loaded only when
+// that command is called, which keeps the start of `tenure run` fast.
 
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";

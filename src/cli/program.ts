@@ -1,5 +1,6 @@
 // Runs a command-line program and exits the process with its code. An error that the program throws
-// becomes a message on stderr and an exit code. Used by `tenure` and by the programs of this repository.
+// becomes a message on stderr and an exit code. Used by `tenure` and by the programs of this
+// repository.
 
 import { UsageError } from "./errors.ts";
 import { EXIT } from "./exit-codes.ts";
@@ -32,8 +33,9 @@ export async function runProgram(
 }
 
 /**
- * Survives EPIPE. A reader of stdout may exit early (`tenure ls | head`), which ends the program. If the
- * reader of stderr exits, the program continues, because its work does not depend on its messages.
+ * Survives EPIPE. A reader of stdout may exit early (`tenure ls | head`), which ends the program.
+ * If the reader of stderr exits, the program continues, because its work does not depend on its
+ * messages.
  */
 function surviveClosedPipes(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {

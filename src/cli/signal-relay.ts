@@ -1,6 +1,6 @@
-// Handles signals sent to this process. While a command runs, signals are passed on to it; otherwise an
-// ending signal aborts the wait. On ^Z the command is stopped before this process, because a stopped
-// process cannot renew the lease and the command must not act without it.
+// Handles signals sent to this process. While a command runs, signals are passed on to it;
+// otherwise an ending signal aborts the wait. On ^Z the command is stopped before this process,
+// because a stopped process cannot renew the lease and the command must not act without it.
 
 import { onSignals } from "../runtime/process-end.ts";
 

@@ -1,5 +1,5 @@
-// Goal: the command line is parsed as the help describes, and invalid input is rejected with advice.
-// Method: the parsers directly, and every text that is generated from the definitions.
+// Goal: the command line is parsed as the help describes, and invalid input is rejected with
+// advice. Method: the parsers directly, and every text that is generated from the definitions.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

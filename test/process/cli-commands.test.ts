@@ -1,5 +1,6 @@
-// Goal: every command besides `run` and `guard` prints correct results, as text and as JSON, and exits
-// with its documented code. Method: the built program on a SQLite file; once-per also on Redis and ZooKeeper.
+// Goal: every command besides `run` and `guard` prints correct results, as text and as JSON, and
+// exits with its documented code. Method: the built program on a SQLite file; once-per also on
+// Redis and ZooKeeper.
 import { execFileSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
-// Goal: `tenure guard reset` makes a guard of every kind accept the lower tokens of another store. It
-// needs confirmation, resets only the token that it showed, and states the risk. Method: the built program
-// on real databases, servers and files, with tokens from SQLite (wall clock) and from etcd or ZooKeeper.
+// Goal: `tenure guard reset` makes a guard of every kind accept the lower tokens of another store.
+// It needs confirmation, resets only the token that it showed, and states the risk. Method: the
+// built program on real databases, servers and files, with tokens from SQLite (wall clock) and from
+// etcd or ZooKeeper.
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, test } from "vitest";

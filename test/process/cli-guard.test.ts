@@ -1,6 +1,7 @@
-// Goal: `tenure guard` protects tables, reports correctly whether they are protected, and removes the
-// protection only after confirmation; invalid names change nothing. Method: the built program on real
-// SQLite files and a real PostgreSQL. A plain write without a guard shows whether a table is protected.
+// Goal: `tenure guard` protects tables, reports correctly whether they are protected, and removes
+// the protection only after confirmation; invalid names change nothing. Method: the built program
+// on real SQLite files and a real PostgreSQL. A plain write without a guard shows whether a table
+// is protected.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,7 @@
-// Goal: a command under `tenure run` does not outlive its lease, whatever happens to the lease, the store
-// or the program, even if the command resists. Method: real processes on a SQLite file. The command ignores
-// SIGTERM and logs when it was alive; the tables of the store say when the lease expires.
+// Goal: a command under `tenure run` does not outlive its lease, whatever happens to the lease, the
+// store or the program, even if the command resists. Method: real processes on a SQLite file. The
+// command ignores SIGTERM and logs when it was alive; the tables of the store say when the lease
+// expires.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -66,8 +67,8 @@ test("S3: if the store does not answer, SIGTERM and SIGKILL are sent before the 
   try {
     database.exec("BEGIN IMMEDIATE");
     const row = database.prepare("SELECT max(expires_ms) AS ms FROM session").get();
-    // The store uses the boot clock, the log the monotonic clock. Without a suspend their difference is
-    // constant.
+    // The store uses the boot clock, the log the monotonic clock. Without a suspend their
+    // difference is constant.
     const bootMs = Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1_000;
     const expiresAt = Number((row as { ms: number }).ms) - bootMs + hostMs();
     expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });

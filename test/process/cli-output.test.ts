@@ -1,5 +1,6 @@
-// Goal: names and values written by other processes cannot control the terminal of a user of `tenure`.
-// Method: the built program on a SQLite file in which a holder with a hostile name holds a lease.
+// Goal: names and values written by other processes cannot control the terminal of a user of
+// `tenure`. Method: the built program on a SQLite file in which a holder with a hostile name holds
+// a lease.
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit-codes.ts";
@@ -12,7 +13,7 @@ const world = cliWorlds();
 const HOSTILE = "evil\u001B[2J\u001B]0;owned\u0007\ntenure: all is well\u009B2J\u007F";
 
 /** All control characters except the newline. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: matching control characters is the purpose
+// biome-ignore lint/suspicious/noControlCharactersInRegex: intended
 const CONTROL = /[\u0000-\u0009\u000B-\u001F\u007F-\u009F]/;
 
 async function heldByHostile(): Promise<CliWorld> {

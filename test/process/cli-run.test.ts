@@ -77,8 +77,8 @@ describe("the command", () => {
 
   test("receives every signal that the program receives, as does its whole group", async () => {
     const here = world();
-    // The grandchild receives the signals because they go to the group. A shell started with & ignores
-    // INT and QUIT.
+    // The grandchild receives the signals because they go to the group. A shell started with &
+    // ignores INT and QUIT.
     const trap = (name: string): string =>
       `for s in HUP INT QUIT USR1 USR2 TERM; do trap "echo ${name}-$s" $s; done; echo ${name}-ready; while :; do sleep 0.02; done`;
     const job = here.start(["run", "job", ...sh(`(${trap("grandchild")}) & ${trap("own")}`)]);

@@ -1,5 +1,5 @@
-// Opens a guard of any kind for `tenure guard reset`. guarded-database.ts opens PostgreSQL and SQLite;
-// this file opens Redis, etcd, ZooKeeper and files, which have no tables to protect.
+// Opens a guard of any kind for `tenure guard reset`. guarded-database.ts opens PostgreSQL and
+// SQLite; this file opens Redis, etcd, ZooKeeper and files, which have no tables to protect.
 
 import { existsSync } from "node:fs";
 import { systemParts } from "../../runtime/system.ts";
@@ -114,7 +114,7 @@ async function openRedis(url: string, prefix: string | undefined): Promise<Guard
   };
 }
 
-/** Rejects after LIMIT_MS. The timer also keeps the process alive, which the connection does not. */
+/** Rejects after LIMIT_MS. The timer also keeps the process alive, unlike the connection. */
 function withTimeout<T>(answer: Promise<T>, late: string): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = systemParts().clock.setTimer(

@@ -1,4 +1,4 @@
-// Opens the database whose tables `tenure guard` protects, with one interface for PostgreSQL and SQLite.
+// Opens the database whose tables `tenure guard` protects: PostgreSQL or SQLite, one interface.
 
 import { existsSync } from "node:fs";
 import { mistakeIn } from "../../clients/shared/url-mistakes.ts";

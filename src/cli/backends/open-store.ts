@@ -1,5 +1,5 @@
-// Opens the store of a command: --store, otherwise TENURE_STORE, otherwise a SQLite file of this user,
-// which is created on first use.
+// Opens the store of a command: --store, otherwise TENURE_STORE, otherwise a SQLite file of this
+// user, which is created on first use.
 
 import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
@@ -13,8 +13,9 @@ import { hideExperimentalWarnings } from "../node-warnings.ts";
 import type { Options } from "../parsing/arguments.ts";
 
 /**
- * The value of TENURE_STORE for a command started with --hide-store. If the variable were unset, a tenure
- * started by the command would silently use this user's file, where no other machine sees its leases.
+ * The value of TENURE_STORE for a command started with --hide-store. If the variable were unset, a
+ * tenure started by the command would silently use this user's file, where no other machine sees
+ * its leases.
  */
 export const HIDDEN_STORE = "hidden:";
 

@@ -1,5 +1,5 @@
-// Goal: SIGTERM and SIGKILL are sent in time, whatever the renewals do. Method: the enforcer on a manual
-// clock, with a lease whose deadline the test changes.
+// Goal: SIGTERM and SIGKILL are sent in time, whatever the renewals do. Method: the enforcer on a
+// manual clock, with a lease whose deadline the test changes.
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { DeadlineEnforcer } from "./deadline-enforcer.ts";

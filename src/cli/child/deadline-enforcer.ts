@@ -1,7 +1,8 @@
 // Stops the command before its lease expires. Sends SIGTERM when the deadline approaches without a
-// renewal, then SIGKILL before the deadline. If the lease is lost, it sends SIGKILL immediately. Decisions
-// use the clock rather than timer callbacks, so a process that was frozen acts correctly when it resumes.
-// Once SIGTERM has been sent, a late renewal changes nothing, because the command is already terminating.
+// renewal, then SIGKILL before the deadline. If the lease is lost, it sends SIGKILL immediately.
+// Decisions use the clock rather than timer callbacks, so a process that was frozen acts correctly
+// when it resumes. Once SIGTERM has been sent, a late renewal changes nothing, because the command
+// is already terminating.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import type { Lease } from "../../holder/lease.ts";

@@ -1,5 +1,5 @@
-// Checks that the command exists before a lease is acquired. A mistyped command would otherwise take the
-// lease from other processes for nothing.
+// Checks that the command exists before a lease is acquired. A mistyped command would otherwise
+// take the lease from other processes for nothing.
 
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";

@@ -1,11 +1,11 @@
-// Kills the command's process group if this process dies for any reason: kill -9, a crash, out of memory.
-// A small shell script in its own session reads from a pipe whose other end only this process holds. When
-// the kernel closes that end, the script kills the group.
+// Kills the command's process group if this process dies for any reason: kill -9, a crash, out of
+// memory. A small shell script in its own session reads from a pipe whose other end only this
+// process holds. When the kernel closes that end, the script kills the group.
 
 import { type ChildProcess, spawn } from "node:child_process";
 
-// The script ignores signals from a terminal or to a group, so that it outlives this process. In dash,
-// `kill -s` is the only form that accepts a group.
+// The script ignores signals from a terminal or to a group, so that it outlives this process. In
+// dash, `kill -s` is the only form that accepts a group.
 const SCRIPT = `
 trap '' HUP INT QUIT TERM USR1 USR2 TSTP TTIN TTOU
 read -r group || exit 0
@@ -35,7 +35,7 @@ export class GroupKiller {
     await waitForSpawn(killer);
     this.#process = killer;
     killer.once("exit", () => this.#restart(group));
-    // It suffices that the line is in the pipe: the script reads it even after this process has died.
+    // Once the line is in the pipe, the script can read it even after this process has died.
     await write(killer, `${group}\n`);
   }
 

@@ -1,14 +1,15 @@
-// Runs the command in its own session and process group. A shell starts first, waits for a line on a
-// pipe, and then replaces itself with the command (exec). This leaves time to start the group killer and
-// to check the lease before the command runs. If this process dies before it writes the line, the shell
-// exits and the command never runs.
+// Runs the command in its own session and process group. A shell starts first, waits for a line on
+// a pipe, and then replaces itself with the command (exec). This leaves time to start the group
+// killer and to check the lease before the command runs. If this process dies before it writes the
+// line, the shell exits and the command never runs.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Writable } from "node:stream";
 import { GroupKiller } from "./group-killer.ts";
 import { hasMembers } from "./members.ts";
 
-// The variable name is unlikely to exist in an environment. Descriptor 3 is closed before the command runs.
+// The variable name is unlikely to exist in an environment. Descriptor 3 is closed before the
+// command runs.
 const START_SCRIPT = `
 read -r tenure_start <&3 && [ "$tenure_start" = go ] || exit 125
 unset tenure_start

@@ -1,5 +1,5 @@
-// Reports whether a process group still has running members. Zombies do not count: they cannot act, and
-// in a container whose init does not reap them they stay forever.
+// Reports whether a process group still has running members. Zombies do not count: they cannot act,
+// and in a container whose init does not reap them they stay forever.
 
 import { readdirSync, readFileSync } from "node:fs";
 

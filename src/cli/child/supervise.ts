@@ -28,7 +28,7 @@ export interface Supervision {
 export interface Supervised {
   /** The exit code as a shell reports it. Undefined if the command did not start. */
   readonly exitCode: number | undefined;
-  /** Why the lease was lost, if it was. Another process may have held it before the command ended. */
+  /** Why the lease was lost. Another process may have held it before the command ended. */
   readonly lost: string | undefined;
   /** The group did not die after SIGKILL. The lease must not be released: it has to expire. */
   readonly stuck: boolean;
@@ -44,8 +44,8 @@ export async function supervise(parts: Supervision): Promise<Supervised> {
   const enforcer = new DeadlineEnforcer({ group, lease, clock, killAfterMs: parts.killAfterMs });
   relay.setTarget({
     pass: (signal) => group.signal(signal),
-    // The command is stopped before this process and continued after it. It never runs while this process
-    // cannot enforce the deadline, nor after the lease was lost in the meantime.
+    // The command is stopped before this process and continued after it. It never runs while this
+    // process cannot enforce the deadline, nor after the lease was lost in the meantime.
     suspend: () => group.signal("SIGSTOP"),
     resume: () => {
       enforcer.enforce();
@@ -59,8 +59,8 @@ export async function supervise(parts: Supervision): Promise<Supervised> {
     const gaveUp = enforcer.gaveUp.then(() => undefined);
     const exit = await Promise.race([group.exited, gaveUp]);
     const hasEnded = exit !== undefined && (await endRemaining(group, enforcer, clock));
-    // The lease may be lost although nothing was killed: if this process was frozen, it may see the exit of
-    // the command before it sees the loss.
+    // The lease may be lost although nothing was killed: if this process was frozen, it may see the
+    // exit of the command before it sees the loss.
     const lost = enforcer.lost ?? findLoss(lease);
     if (hasEnded) await group.close();
     return { exitCode: exit && toExitCode(exit), lost, stuck: !hasEnded };
@@ -106,8 +106,8 @@ function buildEnvironment({ lease, clock, hidesStore }: Supervision): NodeJS.Pro
 }
 
 /**
- * Ends the processes that the command left in its group. They must not continue, because the lease is
- * about to be released. Resolves with false if they cannot be killed.
+ * Ends the processes that the command left in its group. They must not continue, because the lease
+ * is about to be released. Resolves with false if they cannot be killed.
  */
 async function endRemaining(
   group: ChildGroup,

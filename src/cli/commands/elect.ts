@@ -1,5 +1,5 @@
-// `tenure elect` runs a candidate that prints every leader and, if a command is given, runs it while
-// leading.
+// `tenure elect` runs a candidate that prints every leader and, if a command is given, runs it
+// while leading.
 
 import { pause } from "../../async/waits.ts";
 import { isTenureError } from "../../core/errors.ts";
@@ -50,7 +50,7 @@ export const electCommand: Command = async ({ positionals, command, options }, o
   election.start();
   const code = await candidate.done;
   observing.abort();
-  // If processes of the command are still running, the lease must not be released: it has to expire.
+  // If processes of the command still run, the lease must not be released: it has to expire.
   if (!candidate.stuck) await tenure.close({ drainMs: timing.killAfterMs });
   return code;
 };
@@ -96,7 +96,7 @@ class Candidate {
     });
     const { relay } = parts;
     relay.ended.addEventListener("abort", () => {
-      // A running command receives the signal and decides; the candidate ends when the command does.
+      // A running command receives the signal and decides; the candidate ends when it exits.
       if (!relay.hasTarget) this.#finish(this.#signalCode());
     });
   }
@@ -115,8 +115,8 @@ class Candidate {
   }
 
   /**
-   * Prints every leader until the signal aborts. If the store cannot be watched, it reports the error and
-   * retries: that is no reason to stop leading.
+   * Prints every leader until the signal aborts. If the store cannot be watched, it reports the
+   * error and retries: that is no reason to stop leading.
    */
   async follow(election: Election, signal: AbortSignal): Promise<void> {
     const { output, name } = this.#parts;

@@ -1,5 +1,6 @@
-// `tenure guard` protects tables of PostgreSQL and SQLite, so that every write needs a current token. It
-// also removes and checks the protection. `reset` makes a guard of any kind forget its highest token.
+// `tenure guard` protects tables of PostgreSQL and SQLite, so that every write needs a current
+// token. It also removes and checks the protection. `reset` makes a guard of any kind forget its
+// highest token.
 
 import type { ProtectedTable } from "../../guards/postgres/index.ts";
 import { openTokens } from "../backends/guard-tokens.ts";

@@ -1,5 +1,5 @@
-// `tenure run` acquires a lease, runs the command and releases the lease. child/supervise.ts keeps the
-// command within the lease; this file decides the order of the steps and reports them.
+// `tenure run` acquires a lease, runs the command and releases the lease. child/supervise.ts keeps
+// the command within the lease; this file decides the order of the steps and reports them.
 
 import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -30,7 +30,7 @@ interface Plan extends RunTiming {
   readonly window: Due | undefined;
 }
 
-/** After waiting this long, we report who holds the lease. */
+/** After waiting this long, we report the holder of the lease. */
 const REPORT_WAIT_AFTER_MS = 1_000;
 
 export const runCommand: Command = async (parsed, output) => {
@@ -39,7 +39,7 @@ export const runCommand: Command = async (parsed, output) => {
   const relay = new SignalRelay();
   const opened = await openSharedStore(parsed.options);
   const { code, releasable } = await new Run(plan, opened, relay, output).run();
-  // If processes of the command are still running, the lease must not be released: it has to expire.
+  // If processes of the command still run, the lease must not be released: it has to expire.
   if (releasable) await opened.tenure.close({ drainMs: 0 });
   return code;
 };
@@ -171,7 +171,7 @@ class Run {
     return EXIT.ok;
   }
 
-  /** Resolves with true if the command may run: it has not run in this window, or there is no window. */
+  /** Resolves with true if there is no window, or the command has not run in it yet. */
   async #takeWindow(lease: Lease): Promise<boolean> {
     const { timing, window } = this.#plan;
     if (window === undefined) return true;

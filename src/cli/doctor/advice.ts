@@ -1,5 +1,5 @@
-// Derives recommended durations and a list of problems from the measurements of `tenure doctor`. Pure, so
-// that every rule can be tested.
+// Derives recommended durations and a list of problems from the measurements of `tenure doctor`.
+// Pure, so that every rule can be tested.
 
 import { DOCS } from "../../core/docs.ts";
 import { planTiming, type Timing } from "../../core/timing.ts";

@@ -1,5 +1,5 @@
-// Reads how much CPU time this process loses to throttling by its control group and to the hypervisor
-// (steal). Only Linux reports this; on other systems the values are undefined.
+// Reads how much CPU time this process loses to throttling by its control group and to the
+// hypervisor (steal). Only Linux reports this; on other systems the values are undefined.
 
 import { readFileSync } from "node:fs";
 

@@ -1,5 +1,5 @@
-// Measures how long renewals and grants take and how late timers fire in this process. It uses the same
-// store code that holds leases, with a session and a resource of its own.
+// Measures how long renewals and grants take and how late timers fire in this process. It uses the
+// same store code that holds leases, with a session and a resource of its own.
 
 import type { Clock, Random } from "../../async/clock.ts";
 import { pause } from "../../async/waits.ts";

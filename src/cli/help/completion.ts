@@ -1,6 +1,6 @@
-// Generates completion scripts for three shells from the definitions. They complete commands, options,
-// and files for values and after `--`. They do not complete resource names, because pressing Tab must not
-// wait for a store.
+// Generates completion scripts for three shells from the definitions. They complete commands,
+// options, and files for values and after `--`. They do not complete resource names, because
+// pressing Tab must not wait for a store.
 
 import { COMMANDS } from "../definitions/commands.ts";
 import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";

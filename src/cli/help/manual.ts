@@ -1,4 +1,5 @@
-// Generates the manual page tenure(1) from the definitions. A test checks that man/tenure.1 is up to date.
+// Generates the manual page tenure(1) from the definitions. A test checks that man/tenure.1 is up
+// to date.
 
 import { COMMANDS } from "../definitions/commands.ts";
 import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";
@@ -74,7 +75,10 @@ function listEnvironment(): [string, string][] {
   ];
 }
 
-/** Escapes text for roff. A line must not begin with a dot or a quote; a bare minus becomes a hyphen. */
+/**
+ * Escapes text for roff. A line must not begin with a dot or a quote; a bare minus becomes a
+ * hyphen.
+ */
 function escapeRoff(text: string): string {
   const escaped = text.replaceAll("\\", "\\e").replaceAll("-", "\\-");
   return /^[.']/.test(escaped) ? `\\&${escaped}` : escaped;

@@ -1,5 +1,5 @@
-// Asks for confirmation on the terminal before a command ends or removes something. Without a terminal
-// the user has to pass --yes.
+// Asks for confirmation on the terminal before a command ends or removes something. Without a
+// terminal the user has to pass --yes.
 
 import { createInterface } from "node:readline";
 import { UsageError } from "../errors.ts";
@@ -8,8 +8,8 @@ import type { Output } from "./output.ts";
 import { printable } from "./text.ts";
 
 /**
- * Throws if there is no terminal and no --yes. Called before a store is opened, so that a script without
- * --yes fails immediately. `what` is a verb, such as "revoke".
+ * Throws if there is no terminal and no --yes. Called before a store is opened, so that a script
+ * without --yes fails immediately. `what` is a verb, such as "revoke".
  */
 export function checkCanConfirm(options: Options, output: Output, what: string): void {
   const canAsk = process.stdin.isTTY === true && process.stdout.isTTY === true && !output.json;

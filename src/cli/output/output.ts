@@ -1,8 +1,9 @@
-// Writes the output of a command. Results go to stdout and messages to stderr, so that `tenure run` adds
-// nothing to the output of the command it runs. With --json both are lines of JSON.
+// Writes the output of a command. Results go to stdout and messages to stderr, so that `tenure run`
+// adds nothing to the output of the command it runs. With --json both are lines of JSON.
 //
-// Names and values come from other processes and may contain control characters. This file replaces them
-// in every line, so that commands need not. Styles are therefore passed beside a line, not inside it.
+// Names and values come from other processes and may contain control characters. This file replaces
+// them in every line, so that commands need not. Styles are therefore passed beside a line, not
+// inside it.
 
 import { type Paint, paintFor, type Style } from "./paint.ts";
 import { printable } from "./text.ts";
@@ -25,7 +26,9 @@ export class Output {
     return process.stdout.isTTY === true;
   }
 
-  /** The maximum length of a line: the width of the terminal, at most 100. A file or pipe gets 100. */
+  /**
+   * The maximum length of a line: the width of the terminal, at most 100. A file or pipe gets 100.
+   */
   get width(): number {
     return Math.min(process.stdout.columns ?? WIDTH_MAX, WIDTH_MAX);
   }
@@ -43,7 +46,10 @@ export class Output {
     return all.map(written).join("\n");
   }
 
-  /** Switches to the alternate screen of the terminal. `leaveScreen()` restores the previous content. */
+  /**
+   * Switches to the alternate screen of the terminal. `leaveScreen()` restores the previous
+   * content.
+   */
   enterScreen(): void {
     process.stdout.write("\u001B[?1049h\u001B[?25l");
   }
@@ -76,7 +82,9 @@ export class Output {
       process.stderr.write(`\r\u001B[K${printable(text)}`);
   }
 
-  /** Reports an error. Further lines are indented, so that each message starts at the left margin. */
+  /**
+   * Reports an error. Further lines are indented, so that each message starts at the left margin.
+   */
   fail(message: string, facts: Readonly<Record<string, unknown>>): void {
     const lines = `tenure: ${message}`.split("\n").map(printable).join("\n  ");
     const text = this.json
@@ -88,7 +96,8 @@ export class Output {
 
 /**
  * Tokens become strings of digits, because they may exceed the range of a JavaScript number.
- * JSON.stringify leaves U+007F to U+009F as they are. They are escaped here, which is equivalent JSON.
+ * JSON.stringify leaves U+007F to U+009F as they are. They are escaped here, which is equivalent
+ * JSON.
  */
 function toJson(object: unknown): string {
   const text = JSON.stringify(object, (_key, value: unknown) =>

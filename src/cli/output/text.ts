@@ -21,7 +21,9 @@ export function foldAfter(start: string, text: string, width: number): string[] 
   return lines.map((line, index) => `${index === 0 ? start : " ".repeat(start.length)}${line}`);
 }
 
-/** On a narrow terminal lines may exceed its width: one word per line would be no easier to read. */
+/**
+ * On a narrow terminal lines may exceed its width: one word per line would be no easier to read.
+ */
 const FOLDED_MIN_WIDTH = 24;
 
 /** Makes every column as wide as its widest cell. The last column is not padded. */
@@ -37,10 +39,10 @@ export function table(head: readonly string[], body: readonly (readonly string[]
 }
 
 /**
- * Replaces control characters in one line of text. Names and values come from other processes and could
- * otherwise send escape sequences to the terminal.
+ * Replaces control characters in one line of text. Names and values come from other processes and
+ * could otherwise send escape sequences to the terminal.
  */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: matching control characters is the purpose
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: intended
   return text.replace(/[\u0000-\u001F\u007F-\u009F]/g, "\uFFFD");
 }

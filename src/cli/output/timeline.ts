@@ -1,4 +1,5 @@
-// Draws one ttl as a line of text: when renewals are sent, when the holder stops, when the lease expires.
+// Draws one ttl as a line of text: when renewals are sent, when the holder stops, when the lease
+// expires.
 
 import type { Timing } from "../../core/timing.ts";
 import { formatDuration } from "../parsing/duration.ts";
@@ -23,7 +24,9 @@ export function timeline({ ttlMs, renewEveryMs, marginMs }: Timing): string[] {
   ];
 }
 
-/** Each label starts below its mark, on the first line where it does not overlap the previous label. */
+/**
+ * Each label starts below its mark, on the first line where it does not overlap the previous label.
+ */
 function labels(marks: readonly { readonly column: number; readonly text: string }[]): string[] {
   const lines: string[] = [];
   for (const { column, text } of marks) {

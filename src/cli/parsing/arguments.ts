@@ -1,6 +1,6 @@
-// Parses argv into a command and its options, using node:util parseArgs and the definitions. Unknown
-// commands and options are rejected with the nearest match: if a mistyped option were ignored, a lease
-// would be held with the wrong settings.
+// Parses argv into a command and its options, using node:util parseArgs and the definitions.
+// Unknown commands and options are rejected with the nearest match: if a mistyped option were
+// ignored, a lease would be held with the wrong settings.
 
 import { parseArgs } from "node:util";
 import { nearest } from "../../core/nearest.ts";

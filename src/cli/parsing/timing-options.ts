@@ -1,7 +1,7 @@
 // Turns the durations on the command line into the timing of a lease. `run` and `elect` have one
-// duration more: the command receives SIGTERM `killAfter` before its deadline, and a single lost renewal
-// must not cause that. The renewal interval is therefore chosen such that
-// `2 * renewEvery + roundTrip + killAfter <= ttl - margin`.
+// duration more: the command receives SIGTERM `killAfter` before its deadline, and a single lost
+// renewal must not cause that. The renewal interval is therefore chosen such that `2 * renewEvery +
+// roundTrip + killAfter <= ttl - margin`.
 
 import { planTiming, type Timing, TimingError, type TimingOptions } from "../../core/timing.ts";
 import { CommandError } from "../errors.ts";
@@ -19,7 +19,9 @@ const FLAGS: Readonly<Record<keyof Timing, string>> = {
 
 const KILL_AFTER_SHARE = 5;
 const KILL_AFTER_MAX_MS = 10_000;
-/** A long --kill-after shortens the renewal interval, but not below this: it would load the store. */
+/**
+ * A long --kill-after shortens the renewal interval, but not below this: it would load the store.
+ */
 const RENEW_EVERY_MIN_MS = 50;
 
 /** The durations that were given; the others are undefined. */

@@ -1,5 +1,6 @@
-// Starts the built `tenure` program for tests and collects its output, its exit and the processes that it
-// left running. After each test, all processes that it started are killed, including the commands.
+// Starts the built `tenure` program for tests and collects its output, its exit and the processes
+// that it left running. After each test, all processes that it started are killed, including the
+// commands.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -46,8 +47,8 @@ export class Cli {
       this.err += text;
       this.child.emit("said");
     });
-    // "exit", not "close": a process left running would keep the pipes open, and the test has to fail
-    // rather than hang.
+    // "exit", not "close": a process left running would keep the pipes open, and the test has to
+    // fail rather than hang.
     this.ended = new Promise((resolve, reject) => {
       this.child.once("error", reject);
       this.child.once("exit", (code, signal) => setTimeout(() => resolve({ code, signal }), 50));
