@@ -1,6 +1,6 @@
 // The resource of the demo: a ledger in its own SQLite file, separate from the lease store. Every
-// entry records the token it was written with, so that the rows alone show whether a stale write was
-// accepted.
+// entry records the token it was written with, so that the rows alone show whether a stale write
+// was accepted.
 
 import { type Connection, loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { parseToken } from "../../src/core/token.ts";

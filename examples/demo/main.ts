@@ -1,7 +1,7 @@
 // The demo, run by `npm start`: takeovers, handovers and rejected stale writes on one machine, in
-// about twenty seconds. This file owns the temporary folder, the signals and the exit code. story.ts
-// contains the steps, verdict.ts evaluates the result. The exit code is 0 only if stale writes were
-// attempted, none was accepted, and tokens strictly increased.
+// about twenty seconds. This file owns the temporary folder, the signals and the exit code.
+// story.ts contains the steps, verdict.ts evaluates the result. The exit code is 0 only if stale
+// writes were attempted, none was accepted, and tokens strictly increased.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +41,9 @@ function waitForInterruption(): Promise<number> {
   });
 }
 
-/** Runs the demo and resolves with the exit code. Always ends all workers and removes the folder. */
+/**
+ * Runs the demo and resolves with the exit code. Always ends all workers and removes the folder.
+ */
 async function runIn(folder: string, interrupted: Promise<number>): Promise<number> {
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
   // In case the `finally` below fails.

@@ -7,7 +7,9 @@ import type { Timing } from "../../src/core/timing.ts";
 
 export const RESOURCE = "ledger";
 
-/** A short ttl makes takeovers visible. Below 3 s both bounds are required; these suit one machine. */
+/**
+ * A short ttl makes takeovers visible. Below 3 s both bounds are required; these suit one machine.
+ */
 export const TIMING: Pick<Timing, "ttlMs" | "clockErrorMs" | "roundTripMs"> = {
   ttlMs: 2_000,
   clockErrorMs: 20,

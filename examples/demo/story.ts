@@ -1,6 +1,6 @@
-// The steps of the demo. Three workers compete for the lease. Three times, the holder is stopped for
-// longer than its ttl and then attempts a late write. Three times, the holder is shut down as in a
-// deploy. Returns the measured times; verdict.ts evaluates them.
+// The steps of the demo. Three workers compete for the lease. Three times, the holder is stopped
+// for longer than its ttl and then attempts a late write. Three times, the holder is shut down as
+// in a deploy. Returns the measured times; verdict.ts evaluates them.
 
 import type { Clock } from "../../src/async/clock.ts";
 import { pause } from "../../src/async/waits.ts";

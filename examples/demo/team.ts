@@ -1,5 +1,5 @@
-// Manages the worker processes: starts, stops, resumes and ends them, and keeps their reports in order
-// of arrival. If a worker dies unexpectedly, every wait fails, so that the demo cannot hang.
+// Manages the worker processes: starts, stops, resumes and ends them, and keeps their reports in
+// order of arrival. If a worker dies unexpectedly, every wait fails, so that the demo cannot hang.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,7 @@
 // A worker process of the demo. It waits for the lease, appends to the ledger while it holds the
-// lease, and hands over on SIGTERM. On the order to stall it reproduces the classic failure: check()
-// succeeds, the process is stopped, and it writes after another worker has taken over. Started by
-// team.ts with its name and the shared folder.
+// lease, and hands over on SIGTERM. On the order to stall it reproduces the classic failure:
+// check() succeeds, the process is stopped, and it writes after another worker has taken over.
+// Started by team.ts with its name and the shared folder.
 
 import { rmSync } from "node:fs";
 import type { Clock } from "../../src/async/clock.ts";

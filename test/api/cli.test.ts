@@ -72,13 +72,16 @@ describe("arguments", () => {
   });
 
   test.each<[string[], RegExp]>([
-    [["rnu"], /no command "rnu"\. Did you mean run\? Known are run, elect/],
-    [["zzzzzzzz"], /no command "zzzzzzzz"\. Known are/],
+    [["rnu"], /no command "rnu"\. Did you mean run\? Commands: run, elect/],
+    [["zzzzzzzz"], /no command "zzzzzzzz"\. Commands:/],
     [
       ["redis://u:hush@h"],
-      /^There is no command \(not shown: it may contain a password\)\. Known are/,
+      /^There is no command \(not shown: it may contain a password\)\. Commands:/,
     ],
-    [["doctor", "redis//u:hush@h"], /no place for \(not shown: it may contain a password\)/],
+    [
+      ["doctor", "redis//u:hush@h"],
+      /does not accept the argument \(not shown: it may contain a password\)/,
+    ],
     [
       ["guard", "redis://u:hush@h"],
       /^\w+ is one of .*, got \(not shown: it may contain a password\)/,
@@ -89,10 +92,10 @@ describe("arguments", () => {
     [["run", "job", "--ttl", "--json", "--", "x"], /--ttl needs a value/],
     [["run", "job", "--no-wait=1", "--", "x"], /--no-wait is a switch/],
     [["run", "--", "x"], /needs RESOURCE/],
-    [["run", "job", "x"], /no place for "x"\. The command to run comes after --/],
+    [["run", "job", "x"], /does not accept the argument "x"\. The command to run comes after --/],
     [["run", "job"], /needs the command to run after --/],
     [["elect", "job", "--"], /needs the command to run after --/],
-    [["ls", "a", "b"], /no place for "b"/],
+    [["ls", "a", "b"], /does not accept the argument "b"/],
     [["ls", "--", "x"], /runs no command/],
     [["completion", "tcsh"], /SHELL is one of bash, zsh, fish, got "tcsh"/],
   ])("%j is rejected", (argv, message) => {

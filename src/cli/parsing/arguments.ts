@@ -62,7 +62,7 @@ export function findCommand(name: string): CommandDefinition {
   if (found !== undefined) return found;
   const names = COMMANDS.map((command) => command.name);
   throw new UsageError(
-    `There is no command ${quoteForMessage(name)}.${didYouMean(name, names)} Known are ${names.join(", ")}.`,
+    `There is no command ${quoteForMessage(name)}.${didYouMean(name, names)} Commands: ${names.join(", ")}.`,
   );
 }
 
@@ -114,7 +114,7 @@ function checkValue(option: OptionDefinition, value: string | undefined): string
 function toUnknownOptionError(definition: CommandDefinition, given: string): UsageError {
   const names = [...definition.options, ...GLOBAL_OPTIONS].map(({ name }) => `--${name}`);
   return new UsageError(
-    `\`${formatInvocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Known are ${names.join(", ")}.`,
+    `\`${formatInvocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Options: ${names.join(", ")}.`,
   );
 }
 
@@ -136,7 +136,7 @@ function checkShape(definition: CommandDefinition, shape: Shape): void {
   if (extra !== undefined) {
     const advice = runs === "no" ? "" : " The command to run comes after --.";
     throw new UsageError(
-      `\`${called}\` has no place for ${quoteForMessage(extra)}.${advice} See ${called} --help.`,
+      `\`${called}\` does not accept the argument ${quoteForMessage(extra)}.${advice} See ${called} --help.`,
     );
   }
   for (const [index, { name: what, oneOf }] of wanted.entries()) {
