@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-
 // The `tenure` program: finds the command and runs it. The module of a command is loaded only when
 // that command is called, which keeps the start of `tenure run` fast.
 

@@ -11,7 +11,7 @@ export interface OptionDefinition {
   readonly summary: string;
 }
 
-export interface ArgumentDefinition {
+interface ArgumentDefinition {
   readonly name: string;
   readonly required: boolean;
   /** The allowed values, if there are only a few. */

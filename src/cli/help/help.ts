@@ -68,7 +68,7 @@ export function listExitNames(definition: CommandDefinition): ExitName[] {
   return names.sort((a, b) => EXIT[a] - EXIT[b]);
 }
 
-export function formatExitCode(name: ExitName): string {
+function formatExitCode(name: ExitName): string {
   return name === "signal" ? "128+n" : String(EXIT[name]);
 }
 
