@@ -26,7 +26,9 @@ export async function runProgram(
     const output = new Output(options.json);
     const { code, message, facts } = toFailure(error);
     output.fail(message, { ...facts, exitCode: code });
-    if (error instanceof UsageError && !output.json && !message.includes(" --help"))
+    // Some messages already refer to the help.
+    const refersToHelp = /See .* --help\.$/.test(message);
+    if (error instanceof UsageError && !output.json && !refersToHelp)
       console.error(`See ${options.help}.`);
     return process.exit(code);
   }
