@@ -1,5 +1,5 @@
-// Errors of etcd and of the connection in our words: what each means for the request, whether
-// another member may do better, and what the user can do about it.
+// Errors of etcd and of the connection in our words: what each means for the request, whether another member may do
+// better, and what the user can do about it.
 
 import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
@@ -26,10 +26,7 @@ const PASSING: ReadonlySet<number> = new Set([
   ...[CODES.internal, CODES.unavailable],
 ]);
 
-/**
- * A request with a token that has expired or is outdated, or without a token where etcd requires
- * one.
- */
+/** A request with a token that has expired or is outdated, or without a token where etcd requires one. */
 const LOGIN_REJECTED =
   /revision of auth store is old|invalid auth token|user name is empty|token is not provided/;
 
@@ -46,9 +43,8 @@ export function statusOf(error: unknown): Status | undefined {
 }
 
 /**
- * What to make of a failed try. `passing`: the same request may work at another member or a little
- * later. `login`: the token of our login is not or no longer valid. `final`: it is the answer.
- * `applied`: whether something may have been changed.
+ * What to make of a failed try. `passing`: the same request may work at another member or a little later. `login`: the
+ * token of our login is not or no longer valid. `final`: it is the answer. `applied`: whether something may have been changed.
  */
 export function judge(error: unknown): {
   readonly kind: "passing" | "login" | "final";

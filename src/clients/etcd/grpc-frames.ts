@@ -1,5 +1,4 @@
-// gRPC's frame around a message: one byte (compressed or not), four bytes of length. Streams of
-// frames arrive in pieces.
+// gRPC's frame around a message: one byte (compressed or not), four bytes of length. Streams of frames arrive in pieces.
 
 const PREFIX_BYTES = 5;
 /** Far above anything that the store asks for; more is a sign that this is no etcd. */

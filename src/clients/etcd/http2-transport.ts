@@ -1,6 +1,5 @@
-// gRPC over node:http2, to one member of the cluster: one connection, made when it is first needed
-// and again when it broke. Neither the connection nor its timers keep the process alive; whoever
-// waits for an answer does.
+// gRPC over node:http2, to one member of the cluster: one connection, made when it is first needed and again when it
+// broke. Neither the connection nor its timers keep the process alive; whoever waits for an answer does.
 
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
 import type { SecureContextOptions } from "node:tls";
@@ -187,10 +186,7 @@ export class Http2Transport implements EtcdTransport {
     if (this.#connection === connection) this.#connection = undefined;
   }
 
-  /**
-   * While a stream waits in silence, only a ping tells whether there is still somebody at the other
-   * end.
-   */
+  /** While a stream waits in silence, only a ping tells whether there is still somebody at the other end. */
   #pingLater(connection: Connection): void {
     connection.pingTimer?.cancel();
     connection.pingTimer = this.#clock.setTimer(() => {

@@ -1,7 +1,6 @@
-// The one stream on which all sessions of a store are kept alive. etcd answers its messages in
-// order, so an answer belongs to the oldest message that has none. A stream on which one came too
-// late is given up with all that wait on it: otherwise a late answer could be taken for that of a
-// newer message.
+// The one stream on which all sessions of a store are kept alive. etcd answers its messages in order, so an answer
+// belongs to the oldest message that has none. A stream on which one came too late is given up with all that wait on
+// it: otherwise a late answer could be taken for that of a newer message.
 
 import type { Clock } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";

@@ -1,5 +1,5 @@
-// Transactions and reads of etcd's key space, as values: what a request says, and what its answer
-// tells. Field numbers are those of etcd's rpc.proto and kv.proto (3.4 and up).
+// Transactions and reads of etcd's key space, as values: what a request says, and what its answer tells. Field numbers
+// are those of etcd's rpc.proto and kv.proto (3.4 and up).
 
 import { type Reader, Writer } from "./protobuf.ts";
 
@@ -38,10 +38,7 @@ export interface RangeAnswer {
 
 export type Compare = {
   readonly key: Uint8Array;
-  /**
-   * Then it must hold for every key from `key` up to here; where there is none, for one that was
-   * never made.
-   */
+  /** Then it must hold for every key from `key` up to here; where there is none, for one that was never made. */
   readonly end?: Uint8Array | undefined;
 } & (
   | { readonly target: "create"; readonly is: "=" | ">"; readonly than: bigint }

@@ -1,5 +1,5 @@
-// Goal: one login serves all requests that need it, and a request waits for it only within its own
-// limit. Method: a clock that the test moves, and an Authenticate request that is a promise.
+// Goal: one login serves all requests that need it, and a request waits for it only within its own limit. Method: a clock
+// that the test moves, and an Authenticate request that is a promise.
 
 import { expect, test } from "vitest";
 import { StoreUnavailableError } from "../../core/errors.ts";

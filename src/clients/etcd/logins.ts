@@ -1,6 +1,5 @@
-// The login of one connection to etcd. All requests share it, and at most one Authenticate request
-// is under way: etcd takes 60 to 100 ms for each. Requests wait for that one instead of leaving
-// with a token that is about to be replaced.
+// The login of one connection to etcd. All requests share it, and at most one Authenticate request is under way: etcd
+// takes 60 to 100 ms for each. Requests wait for that one instead of leaving with a token that is about to be replaced.
 
 import type { Clock } from "../../async/clock.ts";
 import { limitsOf } from "../../async/limits.ts";
@@ -33,18 +32,15 @@ export class Logins {
   }
 
   /**
-   * Waits for a login under way, and starts one if etcd rejected the current credential. Undefined
-   * if there is nothing to wait for, which saves the usual request a turn of the event loop.
+   * Waits for a login under way, and starts one if etcd rejected the current credential. Undefined if there is nothing to
+   * wait for, which saves the usual request a turn of the event loop.
    */
   ready(rejected: Credential | undefined, limitMs: number): Promise<void> | undefined {
     if (this.#underWay === undefined && rejected !== this.#current) return undefined;
     return this.#underWay === undefined ? this.#logIn(limitMs) : this.#join(limitMs);
   }
 
-  /**
-   * The login under way has the limit of the request that started it, which may be shorter: then
-   * there is one more.
-   */
+  /** The login under way has the limit of the request that started it, which may be shorter: then there is one more. */
   async #join(limitMs: number): Promise<void> {
     const { clock } = this.#parts;
     const endsAt = clock.now() + limitMs;

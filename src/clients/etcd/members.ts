@@ -1,8 +1,7 @@
-// The members of the cluster as one server: a request goes to the member that answered last; if
-// that one is slow, the next is asked as well, and the first answer counts. So a member that is
-// frozen, cut off or without a leader costs a part of the limit, not all of it. A request may
-// therefore arrive twice: every one of the store's is harmless then, and is told (`doubtful`) when
-// an earlier copy may have been carried out.
+// The members of the cluster as one server: a request goes to the member that answered last; if that one is slow, the
+// next is asked as well, and the first answer counts. So a member that is frozen, cut off or without a leader costs a
+// part of the limit, not all of it. A request may therefore arrive twice: every one of the store's is harmless then,
+// and is told (`doubtful`) when an earlier copy may have been carried out.
 
 import type { Clock } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, type TenureError } from "../../core/errors.ts";
@@ -36,10 +35,7 @@ export interface CallOptions {
   readonly foreseen?: ((error: unknown) => boolean) | undefined;
 }
 
-/**
- * One with the login at hand, one with a new login, and one more because roles can change just
- * after that login.
- */
+/** One with the login at hand, one with a new login, and one more because roles can change just after that login. */
 const TRIES_MAX = 3;
 
 export class Members {
@@ -96,10 +92,7 @@ export class Members {
     }
   }
 
-  /**
-   * A stream at the member that answered last, and what it was opened with. Throws when it cannot
-   * be made.
-   */
+  /** A stream at the member that answered last, and what it was opened with. Throws when it cannot be made. */
   stream(path: string, events: StreamEvents): Opened {
     if (this.#closed) throw this.closedError();
     const member = this.#at(this.#current);
@@ -114,10 +107,7 @@ export class Members {
     return { stream: member.transport.stream(path, metadataOf(used), heard), member, used };
   }
 
-  /**
-   * This member does not do: the next one is asked from now on. Its connection is dropped when it
-   * was silent.
-   */
+  /** This member does not do: the next one is asked from now on. Its connection is dropped when it was silent. */
   leave(member: Member, since: number): void {
     if (this.#at(this.#current) === member)
       this.#current = (this.#current + 1) % this.#members.length;
@@ -129,8 +119,8 @@ export class Members {
   }
 
   /**
-   * Waits for a login under way, and starts one if `rejected` is the current credential. Undefined
-   * if there is nothing to wait for, which is always so without a user and a password.
+   * Waits for a login under way, and starts one if `rejected` is the current credential. Undefined if there is nothing to
+   * wait for, which is always so without a user and a password.
    */
   loggedIn(limitMs: number, rejected?: Credential): Promise<void> | undefined {
     return this.#login === undefined ? undefined : this.#logins.ready(rejected, limitMs);
@@ -141,10 +131,7 @@ export class Members {
     await this.loggedIn(limitMs, this.#logins.current);
   }
 
-  /**
-   * What to tell the caller of a request that etcd has answered with an error. Undefined: try again
-   * with a new login.
-   */
+  /** What to tell the caller of a request that etcd has answered with an error. Undefined: try again with a new login. */
   finalError(
     error: unknown,
     { tries, isDoubtful }: { readonly tries: number; readonly isDoubtful: boolean },

@@ -1,6 +1,5 @@
-// How keys are named. Everything lies below one prefix, so that one permission covers it. A
-// resource's name is the tail of its key, or stands behind its length: no two names can meet,
-// whatever they contain.
+// How keys are named. Everything lies below one prefix, so that one permission covers it. A resource's name is the tail
+// of its key, or stands behind its length: no two names can meet, whatever they contain.
 
 // biome-ignore lint/style/noRestrictedImports: a digest, no chance in it
 import { createHash } from "node:crypto";
@@ -82,8 +81,7 @@ export function behind(key: Buffer): Buffer {
 }
 
 function sessionNames(prefix: string, id: string): SessionNames {
-  // The same from every process and at every time, so that nobody has to remember it; never 0,
-  // which means any.
+  // The same from every process and at every time, so that nobody has to remember it; never 0, which means any.
   const lease = (digest(`${prefix}\0${id}`) >> 1n) | 1n;
   const folder = `${prefix}s/${hex(lease)}/`;
   const marks = `${prefix}m/${hex(lease)}/`;
@@ -102,8 +100,7 @@ function below(start: string): Span {
 
 /** All keys that begin so. */
 export function spanBelow(key: Buffer): Span {
-  // The next beginning of the same length: bytes that cannot grow are left out, and where none can,
-  // there is no end.
+  // The next beginning of the same length: bytes that cannot grow are left out, and where none can, there is no end.
   const last = key.findLastIndex((byte) => byte < 0xff);
   if (last < 0) return { key, end: Buffer.of(0) };
   const end = Buffer.from(key.subarray(0, last + 1));

@@ -1,5 +1,5 @@
-// From settings to a cluster that is known to be fit: log in, ask for the version, and try out what
-// the role allows. All of it within one limit, and whatever fails says which setting to look at.
+// From settings to a cluster that is known to be fit: log in, ask for the version, and try out what the role allows. All
+// of it within one limit, and whatever fails says which setting to look at.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
@@ -44,10 +44,7 @@ export async function openMembers(settings: Settings, clock: Clock): Promise<Mem
   }
 }
 
-/**
- * Its condition is never true, so nothing is written; but etcd checks the permission for all of it,
- * and a majority agrees.
- */
+/** Its condition is never true, so nothing is written; but etcd checks the permission for all of it, and a majority agrees. */
 function probe({ all }: Names): Txn {
   return {
     when: [{ key: all.key, target: "create", is: "=", than: -1n }],

@@ -1,5 +1,4 @@
-// What a user may say about the store, in terms of what follows from it. Checked before anything is
-// connected.
+// What a user may say about the store, in terms of what follows from it. Checked before anything is connected.
 
 import type { Clock } from "../../async/clock.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
@@ -12,30 +11,18 @@ import type { EtcdTransport } from "./transport.ts";
 
 export interface EtcdOptions {
   /**
-   * The members: `["10.0.0.1:2379", "10.0.0.2:2379"]`, also as `https://10.0.0.1:2379`. Name all of
-   * them: with one, its end is yours.
+   * The members: `["10.0.0.1:2379", "10.0.0.2:2379"]`, also as `https://10.0.0.1:2379`. Name all of them: with one, its
+   * end is yours.
    */
   readonly endpoints?: readonly string[] | undefined;
-  /**
-   * A gRPC channel of your own instead. It must find a healthy member by itself, and end calls that
-   * are cancelled.
-   */
+  /** A gRPC channel of your own instead. It must find a healthy member by itself, and end calls that are cancelled. */
   readonly transport?: EtcdTransport | undefined;
-  /**
-   * For TLS: what tls.connect() takes: ca, cert, key, servername. `{}` trusts what Node trusts.
-   * @default none, or `{}` for https://
-   */
+  /** For TLS: what tls.connect() takes: ca, cert, key, servername. `{}` trusts what Node trusts. @default none, or `{}` for https:// */
   readonly tls?: TlsOptions | undefined;
-  /**
-   * With authentication switched on in etcd. The role that the user needs is in
-   * docs/stores/etcd.md.
-   */
+  /** With authentication switched on in etcd. The role that the user needs is in docs/stores/etcd.md. */
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /**
-   * Keys begin with it. All processes that compete must use the same one: two prefixes are two
-   * worlds. @default tenure/
-   */
+  /** Keys begin with it. All processes that compete must use the same one: two prefixes are two worlds. @default tenure/ */
   readonly prefix?: string | undefined;
   /**
    * Connecting and looking at the cluster fails after this long, in milliseconds. Too small: a slow

@@ -1,5 +1,5 @@
-// Goal: what is written can be read, to the last digit, and damaged messages are refused. Method:
-// known bytes, properties over random numbers and sizes, and every truncation of a message.
+// Goal: what is written can be read, to the last digit, and damaged messages are refused. Method: known bytes, properties
+// over random numbers and sizes, and every truncation of a message.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeRange, decodeTxn, encodeTxn } from "./kv.ts";
@@ -95,10 +95,7 @@ function readAll(reader: Reader): void {
   while (reader.next()) reader.bytes();
 }
 
-/**
- * The message has three fields, one behind the other: cut off exactly between two, it is a shorter
- * whole.
- */
+/** The message has three fields, one behind the other: cut off exactly between two, it is a shorter whole. */
 function endsBetweenFields(whole: Buffer, length: number): boolean {
   let at = 0;
   while (at < length) at += 2 + (whole[at + 1] ?? 0);

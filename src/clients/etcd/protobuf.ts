@@ -1,6 +1,5 @@
-// The few parts of the protobuf encoding that etcd's messages use: varints, byte strings and nested
-// messages. 64-bit numbers are bigints from the first byte to the last, because a revision is a
-// token and must not lose a digit.
+// The few parts of the protobuf encoding that etcd's messages use: varints, byte strings and nested messages. 64-bit
+// numbers are bigints from the first byte to the last, because a revision is a token and must not lose a digit.
 
 const LOW_32 = 0xffff_ffffn;
 
@@ -53,8 +52,7 @@ export class Writer {
   message(field: number, write: (writer: Writer) => void): void {
     this.#reserve(10);
     this.#varint((field << 3) | 2);
-    // Most messages are short: one byte is kept for the length, and the message is moved when it
-    // needs more.
+    // Most messages are short: one byte is kept for the length, and the message is moved when it needs more.
     const lengthAt = this.#at++;
     write(this);
     const length = this.#at - lengthAt - 1;
@@ -85,10 +83,7 @@ export class Writer {
   }
 }
 
-/**
- * Reads one message field by field: `while (reader.next()) switch (reader.field) ...`. Unread
- * fields are skipped.
- */
+/** Reads one message field by field: `while (reader.next()) switch (reader.field) ...`. Unread fields are skipped. */
 export class Reader {
   field = 0;
   readonly #buffer: Buffer;

@@ -1,5 +1,5 @@
-// One request, at one member after the other until somebody answers: the next is asked when the
-// first fails, and also when it is slow, without giving up on the first.
+// One request, at one member after the other until somebody answers: the next is asked when the first fails, and also when
+// it is slow, without giving up on the first.
 
 import type { Clock } from "../../async/clock.ts";
 import { type Limit, limitsOf } from "../../async/limits.ts";

@@ -1,6 +1,5 @@
-// The requests of etcd that the store uses, each with its path, its message and what is read of the
-// answer; all but the key space's own (kv.ts). Field numbers are those of etcd's rpc.proto (3.4 and
-// up).
+// The requests of etcd that the store uses, each with its path, its message and what is read of the answer; all but the
+// key space's own (kv.ts). Field numbers are those of etcd's rpc.proto (3.4 and up).
 
 import {
   decodeHeader,

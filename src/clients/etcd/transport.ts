@@ -1,5 +1,5 @@
-// The narrow seam to etcd: gRPC calls and streams that carry messages as bytes. Http2Transport is
-// ours; whoever has a channel of their own passes an object of this shape.
+// The narrow seam to etcd: gRPC calls and streams that carry messages as bytes. Http2Transport is ours; whoever has a
+// channel of their own passes an object of this shape.
 
 /** gRPC metadata: names in small letters. */
 export type Metadata = Readonly<Record<string, string>>;
@@ -10,10 +10,7 @@ export interface EtcdTransport {
   /** One request, one answer: the messages alone, without gRPC's frame. */
   call(path: string, message: Uint8Array, metadata: Metadata): EtcdCall;
   stream(path: string, metadata: Metadata, events: StreamEvents): EtcdStream;
-  /**
-   * Nothing comes back on this connection: the next call must use a new one. Open calls and streams
-   * end.
-   */
+  /** Nothing comes back on this connection: the next call must use a new one. Open calls and streams end. */
   reset(): void;
   /** Called once, when the store is closed. Leave a channel alone that others use. */
   close(): void;

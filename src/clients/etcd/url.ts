@@ -1,5 +1,4 @@
-// etcd://user:password@host1:2379,host2:2379/prefix?connect-ms=5000: the options of the store as
-// one text.
+// etcd://user:password@host1:2379,host2:2379/prefix?connect-ms=5000: the options of the store as one text.
 
 import { readFileSync } from "node:fs";
 import { InvalidArgumentError } from "../../core/errors.ts";

@@ -1,7 +1,6 @@
-// All watches of a store on one stream. When the stream breaks, each is made anew at another member
-// from the last revision that it saw, so nothing is missed; only when that revision is no longer
-// kept is its owner told to look. Not from the one behind it: a compaction of exactly that one
-// would swallow a deletion without a word (seen on 3.4).
+// All watches of a store on one stream. When the stream breaks, each is made anew at another member from the last
+// revision that it saw, so nothing is missed; only when that revision is no longer kept is its owner told to look. Not
+// from the one behind it: a compaction of exactly that one would swallow a deletion without a word (seen on 3.4).
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { judge } from "./failures.ts";
@@ -10,10 +9,7 @@ import type { Members, Opened } from "./members.ts";
 import { watch as rpc, type WatchAnswer, type WatchEvent } from "./rpc.ts";
 
 export interface WatchListener {
-  /**
-   * Everything behind this revision will be told. Once, and only where no revision to begin with
-   * was given.
-   */
+  /** Everything behind this revision will be told. Once, and only where no revision to begin with was given. */
   onBegin?(revision: bigint): void;
   onEvents(events: readonly WatchEvent[]): void;
   /** The watch is over: something may have been missed. */
@@ -136,10 +132,7 @@ export class Watches {
     this.#retryLater();
   }
 
-  /**
-   * The login that the stream was opened with may have run out: all are made anew on another one,
-   * with a new login.
-   */
+  /** The login that the stream was opened with may have run out: all are made anew on another one, with a new login. */
   #refused(): void {
     const line = this.#line;
     line?.stream.cancel();

@@ -1,7 +1,6 @@
-// PostgreSQL's errors, and those of its client libraries, in our words: what it means for the
-// request, and which setting mends it. An error that the server sent means that nothing was
-// applied: it rolled the statement back. An error of the connection says nothing about a request
-// that had left.
+// PostgreSQL's errors, and those of its client libraries, in our words: what it means for the request, and which setting
+// mends it. An error that the server sent means that nothing was applied: it rolled the statement back. An error of the
+// connection says nothing about a request that had left.
 
 import {
   isTenureError,
@@ -59,9 +58,7 @@ export function silence(address: string, within: string): string {
   return `PostgreSQL at ${address} did not answer ${within}. Check host and port, the firewall, and that the server there is PostgreSQL.`;
 }
 
-/**
- * By SQLSTATE, or by the first two characters of one; and by the codes of Node and of postgres.js.
- */
+/** By SQLSTATE, or by the first two characters of one; and by the codes of Node and of postgres.js. */
 const READINGS: Readonly<Record<string, Reading>> = {
   "28": wrongLogin,
   "3D000": unusable(
@@ -125,8 +122,7 @@ export function failure(error: unknown, where: Circumstance): Error {
   const code = codeOf(cause);
   const reading = READINGS[code] ?? (isSqlState(cause) ? READINGS[code.slice(0, 2)] : undefined);
   if (reading !== undefined) return reading(where, cause);
-  // What a pool of pg says of a connection that it could not open; of one that is not free it says
-  // something else.
+  // What a pool of pg says of a connection that it could not open; of one that is not free it says something else.
   if (/due to connection timeout/i.test(cause.message)) return silent(where, cause);
   if (/does not support SSL|SSL connection|tls/i.test(cause.message)) return badTls(where, cause);
   if (isSqlState(cause)) {

@@ -1,7 +1,6 @@
-// Several hosts behind one link: the first of them that takes writes is used, and when it stops
-// doing so the others are asked again, in order. Only one host is used at a time, so requests of
-// one process never reach two servers at once; that two servers do not both believe to be primary
-// is the affair of whoever promotes them, and a promotion raises the tokens.
+// Several hosts behind one link: the first of them that takes writes is used, and when it stops doing so the others are asked
+// again, in order. Only one host is used at a time, so requests of one process never reach two servers at once; that two
+// servers do not both believe to be primary is the affair of whoever promotes them, and a promotion raises the tokens.
 
 import type { Clock } from "../../async/clock.ts";
 import { limitsOf } from "../../async/limits.ts";
@@ -70,10 +69,7 @@ export function linkFromHosts(hosts: readonly Host[], clock: Clock, shareMs: num
   };
 }
 
-/**
- * The same request on the link of one host; an unanswered one, and some errors, mean that another
- * host may be primary now.
- */
+/** The same request on the link of one host; an unanswered one, and some errors, mean that another host may be primary now. */
 async function through(link: PgLink, call: Call, lost: () => void): Promise<readonly Row[]> {
   const inner: Call = {
     text: call.text,
@@ -120,8 +116,7 @@ async function firstPrimary(
     void link.close().catch(() => undefined);
   }
   const message = `None of the hosts in the URL takes writes: ${reasons.join("; ")}.`;
-  // A standby may be promoted, a host may come back: worth another try, unless all of them refuse
-  // for good.
+  // A standby may be promoted, a host may come back: worth another try, unless all of them refuse for good.
   throw failure !== undefined && isLasting(failure)
     ? new StoreUnusableError(message, { cause: failure })
     : new StoreUnavailableError(message, { applied: "no", cause: failure });

@@ -1,10 +1,7 @@
-// The narrow seam to PostgreSQL: what the store needs of a client library. pg-link.ts and
-// postgresjs-link.ts are the two that have it. A link sends and receives; limits, retries and the
-// meaning of errors are the store's (requests.ts).
+// The narrow seam to PostgreSQL: what the store needs of a client library. pg-link.ts and postgresjs-link.ts are the two
+// that have it. A link sends and receives; limits, retries and the meaning of errors are the store's (requests.ts).
 
-/**
- * Values travel as text (`$1::text::bigint`), so that neither library converts them in its own way.
- */
+/** Values travel as text (`$1::text::bigint`), so that neither library converts them in its own way. */
 export type SqlValue = string | null;
 export type Row = Readonly<Record<string, string | null>>;
 
@@ -12,15 +9,9 @@ export type Row = Readonly<Record<string, string | null>>;
 export interface Call {
   readonly text: string;
   readonly values: readonly SqlValue[];
-  /**
-   * The link sets this right before the statement leaves: an error before that means that nothing
-   * was applied.
-   */
+  /** The link sets this right before the statement leaves: an error before that means that nothing was applied. */
   sent: boolean;
-  /**
-   * Set by the link: nobody waits for the answer any more, so its connection must not be used
-   * again.
-   */
+  /** Set by the link: nobody waits for the answer any more, so its connection must not be used again. */
   abandon: (() => void) | undefined;
 }
 
@@ -43,10 +34,7 @@ export interface PgLink {
   /** Where it leads, for messages: host, port and database, never a password. */
   readonly address: string;
   query(call: Call): Promise<readonly Row[]>;
-  /**
-   * Whether the server has accepted a connection. Absent for a client of the user's, which may only
-   * be busy.
-   */
+  /** Whether the server has accepted a connection. Absent for a client of the user's, which may only be busy. */
   readonly isReached?: () => boolean;
   /** Opens a further connection and listens; undefined when this link cannot open one. */
   readonly listen: ((channel: string, hearing: Hearing) => Promise<Ear>) | undefined;

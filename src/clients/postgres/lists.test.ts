@@ -1,5 +1,4 @@
-// Goal: every list of texts survives as a value of a statement. Method: properties, against a
-// reader of that form.
+// Goal: every list of texts survives as a value of a statement. Method: properties, against a reader of that form.
 
 import fc from "fast-check";
 import { expect, test } from "vitest";

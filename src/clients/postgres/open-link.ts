@@ -1,6 +1,5 @@
-// From what the user gave (a URL, a pool or client of pg, an instance of postgres.js) to a link.
-// The libraries are optional peers and loaded here, when the store is opened; a missing one is
-// named together with the command that installs it.
+// From what the user gave (a URL, a pool or client of pg, an instance of postgres.js) to a link. The libraries are optional peers
+// and loaded here, when the store is opened; a missing one is named together with the command that installs it.
 
 import type { Clock } from "../../async/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";

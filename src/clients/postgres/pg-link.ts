@@ -1,6 +1,6 @@
-// The link through node-postgres (`pg`): a pool made from a URL, or a Pool or Client that the user
-// gave. The pool of our own is replaced when a request stays unanswered: its other connections are
-// likely to be just as dead, and a renewal has no time to find out one by one.
+// The link through node-postgres (`pg`): a pool made from a URL, or a Pool or Client that the user gave. The pool of our own
+// is replaced when a request stays unanswered: its other connections are likely to be just as dead, and a renewal has no
+// time to find out one by one.
 
 import type { Call, Ear, Hearing, PgLink, Row } from "./link.ts";
 import { isUnprepared, type Statement, StatementNames, unnamed } from "./statement-names.ts";
@@ -74,8 +74,8 @@ export function linkFromUrl(
     const made = new library.Pool({ ...settings, max: POOL_MAX });
     // Idle connections may break; the next request opens another one.
     made.on("error", () => undefined);
-    // The pool stops listening before its promise tells us of the connection; what the server sends
-    // in between would be thrown at the process.
+    // The pool stops listening before its promise tells us of the connection; what the server sends in between would be
+    // thrown at the process.
     made.on("connect", (client) => {
       client.on("error", () => undefined);
       if (made === pool) isReached = true;
@@ -109,10 +109,7 @@ export function linkFromUrl(
   };
 }
 
-/**
- * The user's own pool. Its settings also open the listening connection, so that none of the pool is
- * taken away.
- */
+/** The user's own pool. Its settings also open the listening connection, so that none of the pool is taken away. */
 export function linkFromPool(
   pool: PgPool,
   library: PgLibrary | undefined,
@@ -134,9 +131,7 @@ export function linkFromPool(
   };
 }
 
-/**
- * One connection of the user's: requests take turns, since pg deprecates a queue inside the client.
- */
+/** One connection of the user's: requests take turns, since pg deprecates a queue inside the client. */
 export function linkFromClient(
   client: PgClient,
   library: PgLibrary | undefined,

@@ -1,7 +1,6 @@
-// The link through postgres.js (`postgres`): an instance made from a URL, or one that the user
-// gave. The library cannot drop one connection of an instance, so one of our own is replaced as a
-// whole when a request stays unanswered. Statements are prepared: without that, postgres.js asks
-// for the types first and needs two round trips.
+// The link through postgres.js (`postgres`): an instance made from a URL, or one that the user gave. The library cannot drop
+// one connection of an instance, so one of our own is replaced as a whole when a request stays unanswered.
+// Statements are prepared: without that, postgres.js asks for the types first and needs two round trips.
 
 import type { Call, Ear, Hearing, PgLink, Row } from "./link.ts";
 

@@ -1,6 +1,5 @@
-// Sends requests and never hangs: each has a limit, after which its answer counts as lost and its
-// connection as broken. Conflicts that the server undid are tried again inside the limit, with the
-// same attempt, so a grant stays one grant.
+// Sends requests and never hangs: each has a limit, after which its answer counts as lost and its connection as broken.
+// Conflicts that the server undid are tried again inside the limit, with the same attempt, so a grant stays one grant.
 
 import type { Clock, Random } from "../../async/clock.ts";
 import { limitsOf } from "../../async/limits.ts";
@@ -28,10 +27,7 @@ export class Requests {
     this.#parts = parts;
   }
 
-  /**
-   * One statement; `{schema}` in it stands for the name. Without values it may be several
-   * statements.
-   */
+  /** One statement; `{schema}` in it stands for the name. Without values it may be several statements. */
   async run(text: string, values: readonly SqlValue[], limitMs: number): Promise<readonly Row[]> {
     const { clock, random } = this.#parts;
     const statement = this.#named(text);

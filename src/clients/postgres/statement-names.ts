@@ -1,7 +1,6 @@
-// Names under which the server keeps parsed statements, for each connection: parsing costs it more
-// than most requests do. A pooler in transaction mode may change the server behind a connection,
-// which then does not know the name, or knows it already; from the first such answer on, statements
-// go without names.
+// Names under which the server keeps parsed statements, for each connection: parsing costs it more than most requests do. A
+// pooler in transaction mode may change the server behind a connection, which then does not know the name, or knows it
+// already; from the first such answer on, statements go without names.
 
 import type { Call } from "./link.ts";
 

@@ -1,7 +1,6 @@
-// From a postgres: URL to the options of the store and to one URL for each host that it names. The
-// settings that are not ours are passed on to the client library. The URLs for the library are
-// rebuilt, so that it reads the same user and password as we do and does not fail on them: its
-// error would contain the text.
+// From a postgres: URL to the options of the store and to one URL for each host that it names. The settings that are not ours are
+// passed on to the client library. The URLs for the library are rebuilt, so that it reads the same user and password as we do
+// and does not fail on them: its error would contain the text.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import {
@@ -19,10 +18,7 @@ const KIND: UrlKind = {
   defaultPort: 5432,
 };
 
-/**
- * Our settings are taken out of the URL: the client libraries would pass them on to the server,
- * which knows none.
- */
+/** Our settings are taken out of the URL: the client libraries would pass them on to the server, which knows none. */
 export function postgresOptionsOf(url: string): {
   url: string;
   schema: string | undefined;
@@ -59,8 +55,7 @@ export interface HostUrl {
 /** One for each host that the URL names, in order. */
 export function hostUrlsOf(text: unknown): readonly HostUrl[] {
   const url = storeUrlOf(text, KIND);
-  // Otherwise the rest of a password that begins with "@/" would be taken for the name of a
-  // database, and shown.
+  // Otherwise the rest of a password that begins with "@/" would be taken for the name of a database, and shown.
   if (url.login !== undefined && url.hosts === "") {
     throw new InvalidArgumentError(
       `${KIND.name} has a user but no host. Write the host after the "@", for example localhost. If the "@" belongs to the ` +
@@ -84,10 +79,7 @@ export function oneHostUrlOf(text: unknown, what: string): HostUrl {
   throw new InvalidArgumentError(`${what} names one host: that of the primary.`);
 }
 
-/**
- * Without a host, the library uses its environment or the setting `host`. A host that begins with
- * %2F is the folder of a socket.
- */
+/** Without a host, the library uses its environment or the setting `host`. A host that begins with %2F is the folder of a socket. */
 function hostTextsOf(url: StoreUrl): string[] {
   const isSocket = /^(?:%2F[\w.%-]*)?$/i.test(url.hosts);
   if (!isSocket) hostsOf(url, KIND);

@@ -1,16 +1,12 @@
-// Errors of Redis and of its libraries in our words: what each means for the request, and what the
-// user can do about it. Replies begin with a word in capitals; whatever does not is a matter of the
-// connection.
+// Errors of Redis and of its libraries in our words: what each means for the request, and what the user can do about it.
+// Replies begin with a word in capitals; whatever does not is a matter of the connection.
 
 import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
 
-/**
- * The word that an error reply begins with, also where an older server wraps it in the trace of a
- * script.
- */
+/** The word that an error reply begins with, also where an older server wraps it in the trace of a script. */
 export function replyCode(error: unknown): string | undefined {
   const message = error instanceof Error ? error.message : String(error);
   const code = /^-?([A-Z][A-Z0-9]+)(?=[ :]|$)/.exec(message)?.[1];

@@ -1,7 +1,6 @@
-// The seam over ioredis. Of its defaults we leave four behind on connections of our own: no queue
-// while offline (the caller is told at once that nothing was sent), no resending (a request is sent
-// once, the caller decides), retries for ever, but only after the first connection has worked, and
-// no patience with one that is given up.
+// The seam over ioredis. Of its defaults we leave four behind on connections of our own: no queue while offline (the
+// caller is told at once that nothing was sent), no resending (a request is sent once, the caller decides), retries for
+// ever, but only after the first connection has worked, and no patience with one that is given up.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { HostPort } from "../shared/url.ts";
@@ -11,9 +10,8 @@ import type { ChannelEvents, ChannelWire, IoredisClient, Library, Target, Wire }
 const RETRY_MAX_MS = 1_000;
 
 /**
- * A connection that is given up because nothing comes over it answers no goodbye either. By default
- * ioredis waits 2 s for one before it connects anew, which is most of a short ttl. Nothing is lost:
- * whoever gives it up has every answer, or has stopped waiting.
+ * A connection that is given up because nothing comes over it answers no goodbye either. By default ioredis waits 2 s for one before
+ * it connects anew, which is most of a short ttl. Nothing is lost: whoever gives it up has every answer, or has stopped waiting.
  */
 const GOODBYE_MS = 20;
 
@@ -75,8 +73,7 @@ function makeClient(library: Ioredis, target: Target, retry: Retry): IoredisClie
         ...(password === undefined ? {} : { sentinelPassword: password }),
         ...(place.isTls ? { sentinelTLS: tls, enableTLSForSentinelMode: true } : {}),
         retryStrategy: retry,
-        // Between the death of a master and the choice of the next, Sentinels name one that does
-        // not answer.
+        // Between the death of a master and the choice of the next, Sentinels name one that does not answer.
         sentinelRetryStrategy: retry,
       });
     }
@@ -110,10 +107,7 @@ export function ioredisWire(client: IoredisClient): Wire {
 
 type Retry = (times: number) => number | undefined;
 
-/**
- * Connects once; later interruptions are mended for ever. The first failure is told with its true
- * cause.
- */
+/** Connects once; later interruptions are mended for ever. The first failure is told with its true cause. */
 async function connected(make: (retry: Retry) => IoredisClient): Promise<IoredisClient> {
   let ready = false;
   let cause: unknown;

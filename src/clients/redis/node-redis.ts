@@ -1,6 +1,5 @@
-// The seam over node-redis. On connections of our own nothing is queued while offline: the caller
-// is told at once that nothing was sent. It has no way to drop a connection and make a new one, so
-// that is done here, with a new client.
+// The seam over node-redis. On connections of our own nothing is queued while offline: the caller is told at once that
+// nothing was sent. It has no way to drop a connection and make a new one, so that is done here, with a new client.
 
 import type { ChannelEvents, ChannelWire, Library, NodeRedisClient, Target, Wire } from "./wire.ts";
 

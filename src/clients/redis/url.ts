@@ -1,5 +1,4 @@
-// From a URL to where Redis is: one server, the nodes of a cluster, or the Sentinels that know the
-// master.
+// From a URL to where Redis is: one server, the nodes of a cluster, or the Sentinels that know the master.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import {

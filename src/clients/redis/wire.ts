@@ -1,6 +1,5 @@
-// The narrow seam to Redis: what the store needs of a connection. Two libraries have it, ioredis
-// and node-redis; the user's own client is taken as it is, or one is made from a URL. Neither
-// library is imported before a store is opened.
+// The narrow seam to Redis: what the store needs of a connection. Two libraries have it, ioredis and node-redis; the
+// user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
 
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
 import { faultOf } from "../shared/libraries.ts";
@@ -18,10 +17,7 @@ export interface Wire {
   duplicate(): Promise<Wire>;
   /** One more connection with the same settings, for messages only. */
   openChannels(events: ChannelEvents): Promise<ChannelWire>;
-  /**
-   * Drops a connection on which nothing comes back, and makes a new one; leaves a client that is
-   * the user's alone.
-   */
+  /** Drops a connection on which nothing comes back, and makes a new one; leaves a client that is the user's alone. */
   reset(): void;
   /** Ends what we made ourselves. */
   close(): void;
@@ -94,10 +90,7 @@ export interface Library {
   connect(target: Target): Promise<Wire>;
 }
 
-/**
- * The named library, or the first one that is installed. Clusters and Sentinels are reached by URL
- * through ioredis only.
- */
+/** The named library, or the first one that is installed. Clusters and Sentinels are reached by URL through ioredis only. */
 export async function loadLibrary(
   name?: LibraryName,
   kind: Place["kind"] = "server",

@@ -1,5 +1,5 @@
-// Goal: an unsupported version of a library is recognised, and a supported or unknown one is never
-// rejected. Method: packages written into temp folders and resolved by Node itself.
+// Goal: an unsupported version of a library is recognised, and a supported or unknown one is never rejected. Method: packages
+// written into temp folders and resolved by Node itself.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,10 +10,7 @@ const base = mkdtempSync(join(tmpdir(), "tenure-libraries-"));
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 let folders = 0;
 
-/**
- * An application with this version of a library; the package hides its package.json, as node-cron
- * does.
- */
+/** An application with this version of a library; the package hides its package.json, as node-cron does. */
 function application(name: string, version: string): string {
   folders += 1;
   const folder = join(base, String(folders));

@@ -1,15 +1,11 @@
-// The versions of other libraries that Tenure works with, and the version that the application has.
-// Package managers enforce the peer ranges only in part (--legacy-peer-deps, Yarn, pnpm), so Tenure
-// checks again when a library is first used.
+// The versions of other libraries that Tenure works with, and the version that the application has. Package managers enforce
+// the peer ranges only in part (--legacy-peer-deps, Yarn, pnpm), so Tenure checks again when a library is first used.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
-/**
- * The first version that works, and the first major version that was not tested. package.json has
- * the same as peers.
- */
+/** The first version that works, and the first major version that was not tested. package.json has the same as peers. */
 const SUPPORTED = {
   "@nestjs/common": ["9.0", 13],
   "@nestjs/schedule": ["3.0", 13],
@@ -32,9 +28,8 @@ export interface Checked {
 }
 
 /**
- * `bases` are the files from which the library is looked up. The default is the main script and the
- * working directory: the application, and not Tenure, decides which copy its code imports. Where
- * the two differ, one supported version is enough.
+ * `bases` are the files from which the library is looked up. The default is the main script and the working directory: the
+ * application, and not Tenure, decides which copy its code imports. Where the two differ, one supported version is enough.
  */
 export function checkLibrary(
   name: SupportedLibrary,
@@ -52,10 +47,7 @@ export function checkLibrary(
   return { isFound: true, fault };
 }
 
-/**
- * For a client of one of these libraries: what is wrong, unless a supported version of one of them
- * is installed.
- */
+/** For a client of one of these libraries: what is wrong, unless a supported version of one of them is installed. */
 export function faultOf(...names: SupportedLibrary[]): string | undefined {
   const checked = names.map((name) => checkLibrary(name));
   if (checked.some(({ isFound, fault }) => isFound && fault === undefined)) return undefined;
@@ -73,10 +65,7 @@ function asNumber(version: string): number {
   return major * 1_000 + minor;
 }
 
-/**
- * The package.json is read from the folder of the resolved file upwards, because `exports` may hide
- * it from require().
- */
+/** The package.json is read from the folder of the resolved file upwards, because `exports` may hide it from require(). */
 function versionFrom(base: string, name: string): string | undefined {
   try {
     let folder = dirname(createRequire(base).resolve(name));

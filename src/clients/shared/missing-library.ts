@@ -1,5 +1,5 @@
-// The error for a client library that is not there. Libraries are optional and loaded when a store
-// is opened, by name, so a bundler does not see them.
+// The error for a client library that is not there. Libraries are optional and loaded when a store is opened, by name, so a
+// bundler does not see them.
 
 import { StoreUnusableError } from "../../core/errors.ts";
 

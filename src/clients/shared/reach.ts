@@ -11,9 +11,7 @@ export function reachHint(code: string, otherwise: string): string {
   return HINTS[code] ?? otherwise;
 }
 
-/**
- * Whether an error of a connection is about TLS: a certificate, or one side that does not speak it.
- */
+/** Whether an error of a connection is about TLS: a certificate, or one side that does not speak it. */
 export function isAboutTls(code: string, message: string): boolean {
   return /SSL|TLS|EPROTO|CERT|wrong version number|packet length|self.signed/i.test(
     `${code} ${message}`,

@@ -1,5 +1,5 @@
-// Names the likely mistake in a text that should be the URL of a store. It shows no part of the
-// text, because a password may be anywhere in it.
+// Names the likely mistake in a text that should be the URL of a store. It shows no part of the text, because a password
+// may be anywhere in it.
 
 const SERVER_SCHEMES =
   "postgresql|postgres|rediss\\+sentinel|redis\\+sentinel|rediss|redis|etcds|etcd|zookeeper";

@@ -1,6 +1,5 @@
-// Goal: S8: a URL parser takes any text: it returns what the URL names, or throws an
-// InvalidArgumentError. What it reads as user and password is what the client library reads.
-// Method: generated texts, arbitrary ones and ones made of the pieces of URLs.
+// Goal: S8: a URL parser takes any text: it returns what the URL names, or throws an InvalidArgumentError. What it reads as user and
+// password is what the client library reads. Method: generated texts, arbitrary ones and ones made of the pieces of URLs.
 import fc from "fast-check";
 import pg from "pg";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
-// Reads the URL of a store on a server: scheme://user:password@host1,host2/path?settings. The
-// platform's parser takes one host only and repeats the text in its errors. No message here
-// contains any part of the text, because a malformed URL may have its password anywhere.
+// Reads the URL of a store on a server: scheme://user:password@host1,host2/path?settings. The platform's parser takes one host only
+// and repeats the text in its errors. No message here contains any part of the text, because a malformed URL may have its
+// password anywhere.
 
 import { isIPv6 } from "node:net";
 import { InvalidArgumentError } from "../../core/errors.ts";

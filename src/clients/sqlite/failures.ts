@@ -3,9 +3,7 @@
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
 import { SQLITE, sqliteCode } from "./driver.ts";
 
-/**
- * `committing`: the error came from COMMIT, after which nobody can say whether it is on the disk.
- */
+/** `committing`: the error came from COMMIT, after which nobody can say whether it is on the disk. */
 export function failure(error: unknown, file: string, committing = false): TenureError | Error {
   switch (sqliteCode(error)) {
     case SQLITE.busy:

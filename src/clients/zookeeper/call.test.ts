@@ -1,5 +1,5 @@
-// Goal: a caller that was told that nothing was sent stays right about that, also where requests of
-// one moment share a message. Method: a link that notes what it is given, on a clock moved by hand.
+// Goal: a caller that was told that nothing was sent stays right about that, also where requests of one moment share a
+// message. Method: a link that notes what it is given, on a clock moved by hand.
 
 import { expect, test } from "vitest";
 import { Steps } from "../../stores/zookeeper/steps.ts";

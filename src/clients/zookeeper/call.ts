@@ -1,5 +1,5 @@
-// One request of a caller: one or several messages over a link, within one limit. Ends in an
-// answer, or in an error that says whether something may have been done.
+// One request of a caller: one or several messages over a link, within one limit. Ends in an answer, or in an error that
+// says whether something may have been done.
 
 import type { Clock } from "../../async/clock.ts";
 import { limitsOf } from "../../async/limits.ts";
@@ -38,8 +38,8 @@ export class Call {
   }
 
   /**
-   * What is sent without waiting in between travels together and is answered in this order.
-   * `others`: the calls that the message belongs to as well.
+   * What is sent without waiting in between travels together and is answered in this order. `others`: the calls that the
+   * message belongs to as well.
    */
   send(message: Message, others: readonly Call[] = []): Promise<Reply> {
     // Its caller was told that nothing was sent, and that must stay true.
@@ -73,10 +73,7 @@ export class Call {
   }
 }
 
-/**
- * Runs `work` within the limit. It goes on behind the limit, so that what it learns late is not
- * lost.
- */
+/** Runs `work` within the limit. It goes on behind the limit, so that what it learns late is not lost. */
 export function within<T>(
   clock: Clock,
   link: Link,

@@ -1,5 +1,5 @@
-// What goes wrong at ZooKeeper, in our words: what it means for the request, and what the user can
-// do about it. No message repeats a password.
+// What goes wrong at ZooKeeper, in our words: what it means for the request, and what the user can do about it. No message
+// repeats a password.
 
 import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";

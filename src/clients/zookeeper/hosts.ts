@@ -36,10 +36,7 @@ export interface Attempt {
   readonly signal: AbortSignal;
 }
 
-/**
- * Dials and does what has to be done first on the stream; where that fails or takes too long,
- * nothing is left open.
- */
+/** Dials and does what has to be done first on the stream; where that fails or takes too long, nothing is left open. */
 export function dialWithin<T>(
   host: Host,
   { dial, clock, limitMs, signal }: Attempt,

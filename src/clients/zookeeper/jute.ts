@@ -1,6 +1,5 @@
-// Jute, the encoding of ZooKeeper's protocol: big-endian integers, texts and buffers with their
-// length before them. What is read came from outside: every length is checked before it is
-// believed.
+// Jute, the encoding of ZooKeeper's protocol: big-endian integers, texts and buffers with their length before them. What
+// is read came from outside: every length is checked before it is believed.
 
 /** What arrived is not what ZooKeeper would send. */
 export class ProtocolError extends Error {}
@@ -127,9 +126,7 @@ export class JuteReader {
   }
 }
 
-/**
- * A listing of a hundred thousand long names is below this; a port of another kind is mostly above.
- */
+/** A listing of a hundred thousand long names is below this; a port of another kind is mostly above. */
 const FRAME_MAX_BYTES = 64 << 20;
 
 /** Cuts what arrives, in pieces of any size, into frames. */

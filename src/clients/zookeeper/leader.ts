@@ -1,5 +1,4 @@
-// Which server leads, and whether a connection is one to it. What that means for a renewal is told
-// in link.ts.
+// Which server leads, and whether a connection is one to it. What that means for a renewal is told in link.ts.
 
 import type { Duplex } from "node:stream";
 import { type Attempt, addressOf, type Host } from "./hosts.ts";
@@ -17,8 +16,8 @@ export interface Probe extends Attempt {
 }
 
 /**
- * Whether this server leads, by its own word ("srvr", the one four-letter word that is allowed by
- * default). False where it does not say so in time: then a renewal takes the longer way.
+ * Whether this server leads, by its own word ("srvr", the one four-letter word that is allowed by default). False where
+ * it does not say so in time: then a renewal takes the longer way.
  */
 async function isLeader({ host, port }: Host, probe: Probe): Promise<boolean> {
   let stream: Duplex;
@@ -52,10 +51,9 @@ async function isLeader({ host, port }: Host, probe: Probe): Promise<boolean> {
 }
 
 /**
- * Whether a request over this connection resets the clock that ends its session. Asked after the
- * connection was made, since a server that changes its role ends all its connections: what it says
- * now holds for as long as this one lives. A single address may hide several servers, so its word
- * on a second connection proves nothing there.
+ * Whether a request over this connection resets the clock that ends its session. Asked after the connection was made, since
+ * a server that changes its role ends all its connections: what it says now holds for as long as this one lives. A single
+ * address may hide several servers, so its word on a second connection proves nothing there.
  */
 export async function resetsExpiry(
   wire: Wire,
@@ -68,9 +66,7 @@ export async function resetsExpiry(
   return hosts.length > 1 && isLeader(host, probe);
 }
 
-/**
- * The index of the first that says so; asked all at once, so that one that is down costs no time.
- */
+/** The index of the first that says so; asked all at once, so that one that is down costs no time. */
 export async function findLeader(
   hosts: readonly Host[],
   probe: Probe,

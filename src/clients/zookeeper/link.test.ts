@@ -1,6 +1,5 @@
-// Goal: what a server of an ensemble does for reasons of its own makes no request fail: one that is
-// a moment behind its neighbours hangs up, and one that hears late of an old connection takes the
-// session there. Method: an ensemble on virtual time.
+// Goal: what a server of an ensemble does for reasons of its own makes no request fail: one that is a moment behind its
+// neighbours hangs up, and one that hears late of an old connection takes the session there. Method: an ensemble on virtual time.
 import { setImmediate as soon } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { Connection } from "../../../sim/models/zookeeper/connection.ts";
@@ -72,8 +71,7 @@ test("a request over a connection that the session was taken from by one that ca
         receive(connection, bytes);
       };
     }
-    // At each of them in turn, several times: mostly it is not the server that the store is
-    // connected to.
+    // At each of them in turn, several times: mostly it is not the server that the store is connected to.
     for (const [index, member] of [...members, ...members, ...members].entries()) {
       const seen = Math.max(...members.map(({ tree }) => tree.lastZxid));
       const old = new Connection(nothing, nothing);
@@ -84,8 +82,7 @@ test("a request over a connection that the session was taken from by one that ca
       // Two at a time: when the first is refused, the other is still under way.
       const resources = ["r", "s"];
       await Promise.all(resources.map((each) => takeAndRelease(store, `a.${index}${each}`, each)));
-      // Nobody else writes here: it has seen all that was written, and no server behind that will
-      // do.
+      // Nobody else writes here: it has seen all that was written, and no server behind that will do.
       expect(said.filter((lastZxid) => lastZxid < seen)).toEqual([]);
     }
   }));

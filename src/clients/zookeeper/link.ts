@@ -1,12 +1,11 @@
-// A ZooKeeper session over one connection after another. A connection is made when something is to
-// be sent, so that the session is kept alive only by what its holder asks for; where it breaks,
-// whatever was under way has failed, and the next request tries every host of the list once.
+// A ZooKeeper session over one connection after another. A connection is made when something is to be sent, so that the
+// session is kept alive only by what its holder asks for; where it breaks, whatever was under way has failed, and the next
+// request tries every host of the list once.
 //
-// What a renewal proves depends on where it goes (ADR 012). The clock that ends a session runs at
-// the leader. A request resets it there only over a connection to the leader itself (or to a server
-// without an ensemble); over a follower it does not. But when a session moves to a new connection,
-// every server asks the leader, who resets the clock. So resetExpiry() moves the session where its
-// connection is not to the leader.
+// What a renewal proves depends on where it goes (ADR 012). The clock that ends a session runs at the leader. A request
+// resets it there only over a connection to the leader itself (or to a server without an ensemble); over a follower it does
+// not. But when a session moves to a new connection, every server asks the leader, who resets the clock. So resetExpiry()
+// moves the session where its connection is not to the leader.
 
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../async/clock.ts";
@@ -39,9 +38,8 @@ const NEW_SESSION = Buffer.alloc(16);
 const HOST_MIN_MS = 250;
 const IDLE_MAX_MS = 1_000;
 /**
- * A server whose data are older than what this session has seen hangs up in the handshake. It has
- * caught up a moment later, or its neighbour behind the same address answers; without another try,
- * every move of the session could fail for it.
+ * A server whose data are older than what this session has seen hangs up in the handshake. It has caught up a moment later, or
+ * its neighbour behind the same address answers; without another try, every move of the session could fail for it.
  */
 const CATCH_UP_MS: readonly number[] = [5, 20];
 const MOVED = "the session has moved to another connection";
@@ -95,10 +93,7 @@ export class Link {
     return this.#over !== undefined;
   }
 
-  /**
-   * Fails with ConnectionLostError when the answer is unknown, with SessionOverError when the
-   * session has ended.
-   */
+  /** Fails with ConnectionLostError when the answer is unknown, with SessionOverError when the session has ended. */
   async send(message: Message): Promise<Reply> {
     for (let tries = 1; ; tries += 1) {
       while (this.#moving !== undefined) await this.#moving;
@@ -110,8 +105,7 @@ export class Link {
       }
       if (reply.error !== ERROR.sessionMoved) return reply;
       this.#leave(wire);
-      // It was refused, and so not carried out: a new connection has the session again, and the
-      // next try its answer.
+      // It was refused, and so not carried out: a new connection has the session again, and the next try its answer.
       if (tries === MOVED_TRIES) throw new ConnectionLostError(MOVED);
     }
   }
@@ -128,14 +122,13 @@ export class Link {
   }
 
   /**
-   * Makes sure that the clock that ends the session is reset, not before this call, by what is done
-   * here or by any request that is sent next.
+   * Makes sure that the clock that ends the session is reset, not before this call, by what is done here or by any
+   * request that is sent next.
    */
   async resetExpiry(): Promise<void> {
     const since = this.#clock.now();
     await this.connected();
-    // A move that someone else has begun may have asked the leader a moment too early: then another
-    // one is due.
+    // A move that someone else has begun may have asked the leader a moment too early: then another one is due.
     while (this.#askedAt < since && !(await this.#isDirect)) {
       this.#moving ??= this.#move().finally(() => {
         this.#moving = undefined;
@@ -144,14 +137,10 @@ export class Link {
     }
   }
 
-  /**
-   * Takes the session to a new connection: by that the leader resets its clock, whichever server is
-   * asked.
-   */
+  /** Takes the session to a new connection: by that the leader resets its clock, whichever server is asked. */
   async #move(): Promise<void> {
     const before = this.#live();
-    // What is under way would be lost with the connection; but a connection that has gone silent is
-    // lost anyway.
+    // What is under way would be lost with the connection; but a connection that has gone silent is lost anyway.
     await before?.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
     if (before !== undefined && before === this.#wire) {
       this.#wire = undefined;
@@ -162,8 +151,8 @@ export class Link {
   }
 
   /**
-   * Another connection has the session, one that was given up long ago perhaps and came late, and
-   * whatever goes over this one is refused. What is under way is to hear so.
+   * Another connection has the session, one that was given up long ago perhaps and came late, and whatever goes over this one
+   * is refused. What is under way is to hear so.
    */
   #leave(wire: Wire): void {
     if (this.#wire !== wire) return;

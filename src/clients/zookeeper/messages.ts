@@ -1,5 +1,5 @@
-// The messages of ZooKeeper's protocol that Tenure needs, as functions from and to bytes. Numbers
-// and layouts are those of the server's own zookeeper.jute; nothing here knows of leases.
+// The messages of ZooKeeper's protocol that Tenure needs, as functions from and to bytes. Numbers and layouts are those of
+// the server's own zookeeper.jute; nothing here knows of leases.
 
 import { type JuteReader, JuteWriter } from "./jute.ts";
 
@@ -109,10 +109,7 @@ export function setData(path: string, data: Data, version: number): Message {
   return { opcode: OPCODE.setData, write: (body) => body.text(path).data(data).int(version) };
 }
 
-/**
- * Part of a multi: all of it fails unless the node's data have been written exactly so often; -1:
- * unless it is there.
- */
+/** Part of a multi: all of it fails unless the node's data have been written exactly so often; -1: unless it is there. */
 export function check(path: string, version: number): Message {
   return { opcode: OPCODE.check, write: (body) => body.text(path).int(version) };
 }
@@ -134,10 +131,7 @@ export function digestAuth(userAndPassword: string): Message {
   };
 }
 
-/**
- * Tells of everything below the path until the session ends or another connection is made. Needs
- * 3.6.
- */
+/** Tells of everything below the path until the session ends or another connection is made. Needs 3.6. */
 export function watchBelow(path: string): Message {
   const RECURSIVE = 1;
   return { opcode: OPCODE.addWatch, write: (body) => body.text(path).int(RECURSIVE) };

@@ -1,6 +1,5 @@
-// Goal: every resource and attempt has a legal name of its own that leads back to it, and places
-// come in the order of their coming, also where the server's counter wraps. Method: properties, and
-// the edges by hand.
+// Goal: every resource and attempt has a legal name of its own that leads back to it, and places come in the order of their
+// coming, also where the server's counter wraps. Method: properties, and the edges by hand.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeNotices, decodePlace, encodeNotices } from "../../stores/zookeeper/record.ts";

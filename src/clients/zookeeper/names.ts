@@ -1,6 +1,5 @@
-// Where things are: the paths below the root, and what the name of a node tells. Resources and
-// attempts may be any text; as part of a path they are percent-encoded, which leaves ordinary names
-// readable.
+// Where things are: the paths below the root, and what the name of a node tells. Resources and attempts may be any text;
+// as part of a path they are percent-encoded, which leaves ordinary names readable.
 
 export interface Names {
   readonly root: string;
@@ -54,9 +53,9 @@ export function sessionName(sessionId: bigint): string {
 }
 
 /**
- * The beginning of the names of one attempt's places; the server appends the number. An attempt's
- * name mostly begins with that of its Tenure session, which is left out: the end of a session is
- * one transaction with the paths of all its places, and the server limits how long it may be.
+ * The beginning of the names of one attempt's places; the server appends the number. An attempt's name mostly begins with
+ * that of its Tenure session, which is left out: the end of a session is one transaction with the paths of all its places,
+ * and the server limits how long it may be.
  */
 export function placePrefix(session: string, sessionId: string, attempt: string): string {
   const short = attempt.startsWith(`${sessionId}.`)
@@ -87,9 +86,8 @@ function readPlace(name: string): Place | undefined {
 }
 
 /**
- * The server counts in 32 bits with a sign, and after 2147483647 comes -2147483648. Places that
- * exist at the same time are never two thousand million numbers apart, so the shorter way round
- * tells who came first.
+ * The server counts in 32 bits with a sign, and after 2147483647 comes -2147483648. Places that exist at the same time are
+ * never two thousand million numbers apart, so the shorter way round tells who came first.
  */
 function order(one: number, other: number): number {
   return (one - other) | 0;

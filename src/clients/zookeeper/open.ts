@@ -1,6 +1,5 @@
-// From settings to a server that is known to be fit: connect, create the nodes that everything else
-// is below, write and read once. All of it within one limit, and whatever fails says which setting
-// to look at.
+// From settings to a server that is known to be fit: connect, create the nodes that everything else is below, write and read
+// once. All of it within one limit, and whatever fails says which setting to look at.
 
 import type { Clock } from "../../async/clock.ts";
 import { DOCS } from "../../core/docs.ts";
@@ -11,10 +10,7 @@ import { type Acl, CREATE, create, ERROR, getChildren2 } from "./messages.ts";
 import type { Settings } from "./options.ts";
 import { Reader } from "./reader.ts";
 
-/**
- * `needed` are the nodes that have to be there; created, with everything above them, where they are
- * missing.
- */
+/** `needed` are the nodes that have to be there; created, with everything above them, where they are missing. */
 export async function openReader(
   settings: Settings,
   clock: Clock,

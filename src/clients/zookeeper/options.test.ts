@@ -1,5 +1,5 @@
-// Goal: a URL means what it says, and every bad input is refused before anything is connected, with
-// what to change and without a password in the message.
+// Goal: a URL means what it says, and every bad input is refused before anything is connected, with what to change and
+// without a password in the message.
 import { describe, expect, test } from "vitest";
 import { settingsOf, type ZooKeeperOptions } from "./options.ts";
 import { zookeeperOptionsOf } from "./url.ts";

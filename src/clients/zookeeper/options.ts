@@ -11,15 +11,12 @@ import { type Names, namesOf } from "./names.ts";
 
 export interface ZooKeeperOptions {
   /**
-   * The members of the ensemble, "h1:2181,h2:2181,h3:2181" or as a list; without a port it is 2181.
-   * Each entry must be one server: with two entries or more they are asked who leads, and their
-   * answers are believed. A load balancer goes in as the only entry.
+   * The members of the ensemble, "h1:2181,h2:2181,h3:2181" or as a list; without a port it is 2181. Each entry must be one
+   * server: with two entries or more they are asked who leads, and their answers are believed. A load balancer goes in as
+   * the only entry.
    */
   readonly hosts: string | readonly string[];
-  /**
-   * The node below which everything is kept; created where it is missing. All who compete use the
-   * same. @default "/tenure"
-   */
+  /** The node below which everything is kept; created where it is missing. All who compete use the same. @default "/tenure" */
   readonly root?: string | undefined;
   /** For the digest scheme. All nodes then belong to this user alone. */
   readonly auth?: { readonly user: string; readonly password: string } | undefined;

@@ -1,6 +1,5 @@
-// The store's own connection, for what concerns no session of ours: reading, listing, watching,
-// revoking. Its ZooKeeper session owns nothing; when the server ended it for lack of use, a new one
-// takes its place.
+// The store's own connection, for what concerns no session of ours: reading, listing, watching, revoking. Its ZooKeeper
+// session owns nothing; when the server ended it for lack of use, a new one takes its place.
 
 import type { Clock } from "../../async/clock.ts";
 import { type Call, within } from "./call.ts";
@@ -39,10 +38,7 @@ export class Reader {
     }
   }
 
-  /**
-   * Calls back with the path of every node that a watch tells of, and with undefined when some may
-   * have been missed.
-   */
+  /** Calls back with the path of every node that a watch tells of, and with undefined when some may have been missed. */
   listen(hear: (path: string | undefined) => void): () => void {
     this.#listeners.add(hear);
     return () => this.#listeners.delete(hear);

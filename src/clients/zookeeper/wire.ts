@@ -1,6 +1,5 @@
-// One connection to one server: what is sent is answered in order, or the connection ends and
-// everything under way with it. It says when something was last heard, and never tries again: that
-// is for link.ts to decide.
+// One connection to one server: what is sent is answered in order, or the connection ends and everything under way with
+// it. It says when something was last heard, and never tries again: that is for link.ts to decide.
 
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../async/clock.ts";
@@ -27,10 +26,7 @@ export interface Reply {
 /** The connection ended; requests that were sent may or may not have been carried out. */
 export class ConnectionLostError extends Error {}
 
-/**
- * A stream that may have the two methods of a socket that decide whether it keeps the process
- * alive.
- */
+/** A stream that may have the two methods of a socket that decide whether it keeps the process alive. */
 type MaybeSocket = Duplex & { ref?(): unknown; unref?(): unknown };
 
 const TURN: Promise<void> = Promise.resolve();
@@ -83,10 +79,7 @@ export class Wire {
     return this.#pending.length - this.#answered;
   }
 
-  /**
-   * Resolves when every request has its answer or will never get one, and at the latest after the
-   * limit.
-   */
+  /** Resolves when every request has its answer or will never get one, and at the latest after the limit. */
   idle(clock: Clock, limitMs: number): Promise<void> {
     if (this.underWay === 0) return Promise.resolve();
     return new Promise((resolve) => {
