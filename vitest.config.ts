@@ -1,13 +1,14 @@
-// Four test projects. `unit` needs no server and computes all the time, so it gets one worker per core. `stores` and
-// `process` run against real servers and processes and mostly wait, so many of their files run at once. `timed`
-// measures durations; its files run last, one at a time. `npm test` runs the first group next to the second.
-// Coverage is measured for src/core only: it is pure, so an unreached branch there is a missing test.
+// Defines four test projects. `unit` needs no server and is CPU-bound, so it has one worker per
+// core. `stores` and `process` use real servers and processes and mostly wait, so many of their
+// files run at once. `timed` measures durations; its files run last, one at a time. `npm test` runs
+// `unit` in parallel with `stores` and `process`. Coverage is measured only for src/core: it is
+// pure, so an uncovered branch there means that a test is missing.
 import { availableParallelism } from "node:os";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { LongestFirst } from "./scripts/longest-first.ts";
 import { TestReporter } from "./scripts/reporter.ts";
 
-/** Files that wait at the same time. More use up the idle time of the cores; too many make every file slow. */
+/** The number of files that run at once. More use idle cores; too many slow down every file. */
 const WAITING_FILES = 2 * availableParallelism() + 1;
 
 const config: ViteUserConfig = defineConfig({
@@ -35,7 +36,7 @@ const config: ViteUserConfig = defineConfig({
           name: "stores",
           include: [
             "test/stores/**/*.test.ts",
-            "test/guards/{etcd,postgres,redis,zookeeper}/**/*.test.ts",
+            "test/guards/{all,etcd,postgres,redis,zookeeper}/**/*.test.ts",
           ],
           globalSetup: ["test/servers/global-setup.ts"],
           testTimeout: 30_000,

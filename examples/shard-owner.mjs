@@ -1,11 +1,15 @@
 #!/usr/bin/env node
-// Eight shards of work, shared evenly among however many processes are there; each shard is owned by one at a time.
+// Distributes eight shards of work evenly among any number of processes. Each shard has at most one
+// owner at a time.
 //
-//   node examples/shard-owner.mjs a           in as many terminals as you like, with other names; then kill one with -9
+//   node examples/shard-owner.mjs a     in several terminals, with different names
 //
-// Two kinds of leases. `shop/members/NAME`: that this process is there, so that everyone can count. `shop/shards/N`: that
-// it owns shard N. All of them are kept by one renewal. When anything changes everyone looks again: whoever has more than its
-// share gives some up, whoever has less takes what is free.
+// Kill one of them with -9, and the others take over its shards.
+//
+// There are two kinds of leases. `shop/members/NAME` says that a process is running, so that all
+// can count the members. `shop/shards/N` says that a process owns shard N. One renewal covers all
+// leases of a process. On every change, each process counts again: one with more than its share
+// releases shards, one with less acquires free shards.
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, onShutdown } from "tenure";
 
@@ -18,9 +22,9 @@ const tenure = await connect(TENURE_STORE, { holderId: name });
 const member = await tenure.acquire(`shop/members/${name}`);
 const owned = new Map();
 let ending = false;
-let lastSaid = "";
+let lastStatus = "";
 
-/** The work: never without a look at the lease. Ends when the shard is given up, or lost. */
+/** The work on a shard. It checks the lease before each step, and ends with the shard. */
 async function work(lease, stop) {
   while (!stop.aborted) {
     lease.check();
@@ -56,19 +60,19 @@ async function balance() {
     const lease = await tenure.tryAcquire(`shop/shards/${shard}`);
     if (lease !== undefined) take(shard, lease);
   }
-  const text = `owns ${[...owned.keys()].sort().join(",") || "none"} of ${SHARDS}, with ${members} here`;
-  if (text !== lastSaid) say(text);
-  lastSaid = text;
+  const text = `owns ${[...owned.keys()].sort().join(",") || "none"} of ${SHARDS}, ${members} members`;
+  if (text !== lastStatus) say(text);
+  lastStatus = text;
 }
 
-/** A store that is away for a moment is no reason to end: the leases hold until their deadlines. */
-async function look() {
+/** Retries while the store is unreachable: the leases remain valid until their deadlines. */
+async function balanceWithRetries() {
   for (;;) {
     try {
       return await balance();
     } catch (error) {
       if (ending || !error.retryable) throw error;
-      say(`looks again in a second: ${error.message}`);
+      say(`retries in a second: ${error.message}`);
       await sleep(1_000);
     }
   }
@@ -83,16 +87,17 @@ onShutdown(tenure, {
 });
 member.signal.addEventListener("abort", () => {
   if (ending) return;
-  // Frozen for longer than the ttl, or cut off: the others count without us by now. A supervisor starts us anew.
-  say("is not counted any more, and ends");
+  // This process was frozen for longer than the ttl, or isolated. The other members no longer count
+  // it. Exit, so that a supervisor restarts it.
+  say("lost its membership and exits");
   process.exit(1);
 });
 
-// What changed does not matter; that something did is the reason to look. Ends with close().
+// Every change is a reason to balance again, whatever it is. The loop ends with close().
 try {
   for await (const _ of tenure.watch("shop/")) {
     if (ending) break;
-    await look();
+    await balanceWithRetries();
   }
 } catch (error) {
   if (!ending) throw error;

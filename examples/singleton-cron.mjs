@@ -1,10 +1,11 @@
 #!/usr/bin/env node
-// A job that stands in the schedule of every machine, and of which each fire is run by one of them.
+// A job that every machine schedules, and that only one machine runs per scheduled time.
 //
-//   node examples/singleton-cron.mjs a        in as many terminals as you like, with other names; then kill one with -9
+//   node examples/singleton-cron.mjs a     in several terminals, with different names
 //
-// TENURE_STORE is where they meet: a SQLite file for one machine, the URL of a server for several. Every run adds a line
-// to report.txt, through a guard: what a run that was frozen and replaced still tries to write is refused.
+// TENURE_STORE is the shared store: a SQLite file for one machine, the URL of a server for several.
+// Every run appends a line to report.txt through a guard. If a run was frozen and replaced, the
+// guard rejects its late write.
 import { Cron } from "croner";
 import { connect, onShutdown } from "tenure";
 import { fileGuard } from "tenure/guards/file";
@@ -18,12 +19,11 @@ const tenure = await connect(TENURE_STORE, { holderId: name });
 const report = fileGuard("./report.txt", { resource: "settlement" });
 
 async function settle(lease, _job, fire) {
-  // A second run of the same fire could be told by its instant; here there is none.
   await report.append(lease, `${fire.toISOString()} ${name} ${lease.token}\n`);
-  say(`ran the fire of ${fire.toISOString()} under token ${lease.token}`);
+  say(`ran the job of ${fire.toISOString()} with token ${lease.token}`);
 }
 
-const onSkip = ({ reason, by }) => say(`not here: ${reason}${by === undefined ? "" : ` by ${by}`}`);
+const onSkip = ({ reason, by }) => say(`skipped: ${reason}${by === undefined ? "" : ` by ${by}`}`);
 const failed = (error) => say(`failed: ${error.message}`);
 const job = new Cron(
   SCHEDULE,
@@ -31,6 +31,6 @@ const job = new Cron(
   oncePerFire(tenure, "settlement", settle, { onSkip }),
 );
 
-// On SIGTERM: no new fire, let a run finish, release, exit with 0.
+// On SIGTERM: start no new run, let the current one finish, release, exit with 0.
 onShutdown(tenure, { graceMs: 10_000, before: () => job.stop() });
 say(`is on the schedule ${SCHEDULE}`);

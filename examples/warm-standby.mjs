@@ -1,12 +1,16 @@
 #!/usr/bin/env node
-// A small journal service: one primary writes, the others stand by with everything in memory and take over.
+// A small journal service. One primary writes; the standbys keep all entries in memory and take
+// over.
 //
-//   node examples/warm-standby.mjs a          in as many terminals as you like, with other names
-//   curl -L -d "an entry" URL                 any of them: a standby sends you to the primary
-//   curl URL                                  what it has in memory; then kill the primary with -9
+//   node examples/warm-standby.mjs a     in several terminals, with different names
+//   curl -L -d "an entry" URL            any of them: a standby redirects to the primary
+//   curl URL                             prints the entries in memory
 //
-// `prepare` reads the journal and follows it, so that a takeover costs the acquisition alone. Every write goes through a guard
-// that was advanced to the new term before the new primary began: a former one that was frozen writes nothing any more.
+// Kill the primary with -9, and a standby takes over.
+//
+// `prepare` reads the journal and follows it, so that a takeover takes no longer than the
+// acquisition. Every write goes through a guard. The guard advances to the new term before the new
+// primary starts, so that a former primary that was frozen can no longer write.
 import { existsSync, readFileSync, unwatchFile, watchFile } from "node:fs";
 import { createServer } from "node:http";
 import { connect, onShutdown } from "tenure";
@@ -20,25 +24,25 @@ const say = (text) => console.log(`${name}: ${text}`);
 const tenure = await connect(TENURE_STORE, { holderId: name });
 const journal = fileGuard(FILE, { resource: "journal/primary" });
 let entries = [];
-/** The lease, while this is the primary. */
-let reign;
+/** The lease while this process is the primary. */
+let primaryLease;
 
 function readJournal() {
   entries = existsSync(FILE) ? readFileSync(FILE, "utf8").split("\n").slice(0, -1) : [];
 }
 
 async function write(entry) {
-  await reign.run((lease) => journal.append(lease, `${entry}\n`)); // on the disk, or refused
+  await primaryLease.run((lease) => journal.append(lease, `${entry}\n`)); // on disk, or rejected
   entries.push(entry);
 }
 
 const server = createServer(async (request, response) => {
   try {
     if (request.method === "GET") return response.end(`${entries.join("\n")}\n`);
-    if (reign === undefined) {
+    if (primaryLease === undefined) {
       const { leader } = await election.leader();
       if (leader === undefined || leader.holderId === name)
-        return response.writeHead(503, { "retry-after": "1" }).end("nobody leads\n");
+        return response.writeHead(503, { "retry-after": "1" }).end("there is no primary\n");
       return response.writeHead(307, { location: leader.value.url }).end();
     }
     let body = "";
@@ -46,7 +50,7 @@ const server = createServer(async (request, response) => {
     await write(body.replaceAll("\n", " "));
     response.writeHead(201).end(`${entries.length}\n`);
   } catch (error) {
-    // Lost, in doubt or refused: whether it was written is for the client to look up at the next primary.
+    // Lost, in doubt or rejected. The client has to ask the next primary whether it was written.
     response.writeHead(503).end(`${error.message}\n`);
   }
 });
@@ -64,13 +68,13 @@ const election = tenure.election("journal/primary", {
   },
   lead: async (lease, stopping) => {
     unwatchFile(FILE, readJournal);
-    // The guard is advanced, so nobody else can write any more: what is in the file now is everything.
+    // The guard has advanced, so no former primary can write: the file is complete now.
     readJournal();
-    reign = lease;
+    primaryLease = lease;
     say(`is primary in term ${lease.token} with ${entries.length} entries`);
     if (!stopping.aborted)
       await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
-    reign = undefined;
+    primaryLease = undefined;
   },
 });
 election.start();

@@ -1,5 +1,5 @@
-// The door of every npm script: checks Node, installs and builds what is needed, then runs the job.
-// It uses only Node's built-ins, because in a fresh clone there is nothing else yet.
+// The entry point of every npm script: checks the version of Node, installs and builds what is
+// needed, then runs the job. It uses only Node's built-ins, because a fresh clone has nothing else.
 import { readFileSync } from "node:fs";
 
 const [job = "", ...args] = process.argv.slice(2);
@@ -14,11 +14,11 @@ if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
   process.exit(1);
 }
 
-// Loaded only now: these files may use what an older Node cannot read.
+// Loaded only now, because an older Node may not be able to parse these files.
 const { endLike, run, tool } = await import("./run.mjs");
 const { setUp, SetupError } = await import("./setup.mjs");
 
-/** Every job: what it needs built, and the arguments for node. `command` is called after the set-up. */
+/** Every job: whether it needs a build, and its arguments for node, computed after the set-up. */
 const jobs = {
   start: { build: "no", command: () => ["--import", "tsx", "examples/demo/main.ts"] },
   test: { build: "if-needed", command: () => ["scripts/test.mjs"] },
@@ -44,7 +44,7 @@ const jobs = {
     command: () => [tool("vitest"), "run", "--project", "unit", "--coverage"],
   },
   format: { build: "no", command: () => ["--import", "tsx", "scripts/format.ts"] },
-  // Called by npm around `npm pack` and `npm publish`.
+  // npm calls these before and after `npm pack` and `npm publish`.
   prepack: { build: "if-needed", command: () => ["scripts/readme-links.mjs", "absolute"] },
   postpack: { build: "no", command: () => ["scripts/readme-links.mjs", "relative"] },
 };
@@ -58,7 +58,7 @@ try {
   await setUp(jobs[job]);
 } catch (error) {
   console.error(error instanceof SetupError ? error.message : error);
-  // The test job always closes with this line, also when it could not begin.
+  // The test job always ends with this line, even if it could not start.
   if (job.startsWith("test")) console.log("0 passed, 1 failed, 0 skipped");
   process.exit(1);
 }

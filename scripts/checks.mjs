@@ -1,5 +1,5 @@
-// The static checks: types, lint and format, dead code, and the package as its users will get it.
-// One line each; the output of a check is shown only when it fails. `npm run check` runs this file alone.
+// The static checks: types, lint and format, dead code, and the package as users install it. Each
+// check prints one line; its output is shown only if it fails. `npm run check` runs only this file.
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { npm, root, run, seconds, tool } from "./run.mjs";
 
 const node = (...args) => run(process.execPath, args, { capture: true });
 
-/** Runs every check and prints the lines; gives back the names of those that failed. */
+/** Runs every check, prints the lines, and returns the names of the checks that failed. */
 export async function runChecks() {
   const failed = [];
   const check = async (name, work) => {
@@ -26,7 +26,7 @@ export async function runChecks() {
   );
   await check("dead code (knip)", () => node(tool("knip"), "--no-progress"));
   await check("public API (api-extractor)", () => node(join(root, "scripts/api.mjs"), "--check"));
-  // Packed once, aside: what is judged is the very archive a user would install.
+  // Packed once into a temporary folder: the checks use the archive that a user would install.
   const folder = mkdtempSync(join(tmpdir(), "tenure-pack-"));
   try {
     await check("package packs (npm pack)", () =>

@@ -1,4 +1,4 @@
-// The types of folder-lock.mjs, which runs before anything is installed and so stays plain JavaScript.
+// The types of folder-lock.mjs, which is plain JavaScript because it runs before the installation.
 export function withFolderLock<T>(
   folder: string,
   onWait: (pid: number) => void,

@@ -1,7 +1,8 @@
-// One set-up at a time in one clone, also after a crash. The lock is a folder of numbered files; the
-// highest number is the lock, its text names the owner. Taking over from a dead owner means linking the
-// next number, which only one process can do. (Deleting a dead owner's lock and making it anew would let a
-// slow third process delete the new one.) The highest file is never deleted, so numbers never fall.
+// A lock that allows one set-up at a time per clone and survives crashes. The lock is a folder of
+// numbered files. The file with the highest number is the lock; its text names the owner. A process
+// takes over from a dead owner by linking the next number, which only one process can do. (If it
+// deleted and recreated the file of the dead owner, a slow third process could delete the new
+// file.) The file with the highest number is never deleted, so numbers never decrease.
 import {
   linkSync,
   mkdirSync,
@@ -14,36 +15,36 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Runs `work` while no other process runs under the same folder; `onWait(pid)` is called once if it must wait. */
+/** Runs `work` while holding the lock. Calls `onWait(pid)` once if it has to wait. */
 export async function withFolderLock(folder, onWait, work) {
   mkdirSync(folder, { recursive: true });
   const mine = join(folder, `new-${process.pid}`);
-  writeFileSync(mine, ownerText(process.pid));
+  writeFileSync(mine, describeOwner(process.pid));
   let number;
-  let told = false;
+  let hasReported = false;
   while (number === undefined) {
-    const owner = livingOwner(folder, highest(folder));
+    const owner = findLivingOwner(folder, findHighest(folder));
     if (owner !== undefined) {
-      if (!told) onWait(owner);
-      told = true;
+      if (!hasReported) onWait(owner);
+      hasReported = true;
       await sleep(250);
       continue;
     }
     number = tryTake(folder, mine);
   }
-  rmSync(mine); // the number is a second name of the same file and stays
+  rmSync(mine); // the number is a second link to the same file and stays
   try {
     return await work();
   } finally {
-    // Replaced in one step: a reader sees a living owner or the word, never half a line.
+    // Renamed atomically: a reader sees either the owner or "released", never a partial line.
     writeFileSync(mine, "released");
     renameSync(mine, join(folder, String(number)));
   }
 }
 
 function tryTake(folder, mine) {
-  const before = highest(folder);
-  if (livingOwner(folder, before) !== undefined) return undefined;
+  const before = findHighest(folder);
+  if (findLivingOwner(folder, before) !== undefined) return undefined;
   const number = before + 1;
   try {
     linkSync(mine, join(folder, String(number)));
@@ -51,8 +52,8 @@ function tryTake(folder, mine) {
     if (error.code === "EEXIST") return undefined;
     throw error;
   }
-  // Our look may have been old: then higher numbers exist, and ours means nothing.
-  if (highest(folder) !== number) {
+  // If higher numbers exist, `before` was outdated and our number is not the lock.
+  if (findHighest(folder) !== number) {
     rmSync(join(folder, String(number)), { force: true });
     return undefined;
   }
@@ -65,15 +66,15 @@ function tryTake(folder, mine) {
   return number;
 }
 
-function highest(folder) {
+function findHighest(folder) {
   return readdirSync(folder).reduce(
     (max, name) => (/^\d+$/.test(name) ? Math.max(max, Number(name)) : max),
     0,
   );
 }
 
-/** The pid that holds `number`, or undefined when it was released, its owner died, or there is none. */
-function livingOwner(folder, number) {
+/** The pid that holds `number`. Undefined if it is free, released, or its owner has died. */
+function findLivingOwner(folder, number) {
   if (number === 0) return undefined;
   let text;
   try {
@@ -84,8 +85,8 @@ function livingOwner(folder, number) {
   }
   if (text === "released") return undefined;
   const pid = Number.parseInt(text, 10);
-  // The start time tells a living owner from a stranger that was given the same pid later.
-  return isAlive(pid) && text === ownerText(pid) ? pid : undefined;
+  // The start time distinguishes the owner from a later process with the same pid.
+  return isAlive(pid) && text === describeOwner(pid) ? pid : undefined;
 }
 
 function isAlive(pid) {
@@ -97,7 +98,7 @@ function isAlive(pid) {
   }
 }
 
-function ownerText(pid) {
+function describeOwner(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     return `${pid} started ${stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]}`;

@@ -1,4 +1,5 @@
-// `npm run format`: writes the import rules of biome.jsonc from the table of layers, then formats the tree.
+// `npm run format` generates the import rules in biome.jsonc from the table of layers, then formats
+// the source tree.
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,9 +1,9 @@
-// The order of the test files: the longest first, because a long file that starts last makes everybody wait for it.
-// Vitest's own order needs the durations of an earlier run, which a fresh clone does not have.
+// Orders the test files, the longest first, because a long file that starts last prolongs the whole
+// run. Vitest's own order needs the durations of an earlier run, which a fresh clone does not have.
 import { relative } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What takes longest, in order. `npm test` prints its slowest files at the end: keep this list in step with them. */
+/** The slowest files, in order. `npm test` prints them at its end; update this list accordingly. */
 const LONGEST: readonly string[] = [
   "sim/test/smoke-models.test.ts",
   "sim/test/smoke-memory.test.ts",

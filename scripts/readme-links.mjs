@@ -1,6 +1,7 @@
-// The npm package has the README without the files that it links to. So while npm packs, the links are absolute:
-// `node scripts/readme-links.mjs absolute` before (prepack), `relative` after (postpack). If packing is interrupted in
-// between, run the second by hand.
+// Makes the links in the README absolute while npm packs, because the package contains the README
+// but not the files that it links to. npm runs `node scripts/readme-links.mjs absolute` before
+// packing (prepack) and `relative` afterwards (postpack). If packing is interrupted in between, run
+// the second by hand.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -10,7 +11,7 @@ const { homepage } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")
 /** HEAD is the default branch. */
 const base = `${homepage.replace(/#.*$/, "")}/blob/HEAD/`;
 
-/** Links to files of the repository as links to the web. Links within the page stay. */
+/** Turns links to files of the repository into web links. Links within the page stay. */
 export function absolute(text) {
   return text.replace(/\]\((?![a-z]+:|#)/g, `](${base}`);
 }

@@ -1,7 +1,7 @@
-// The vitest reporter: one line per finished file with the progress of the run, failures in full at the end together with
-// the command that reproduces them, and the counts for the closing line. A skip must give its reason, by ctx.skip(note) or
-// by "[reason: ...]" in its title or in that of a suite around it. A skip without a reason counts as a failure, so that
-// no test disappears unnoticed.
+// The vitest reporter. It prints one line per finished file with the progress of the run, and at
+// the end all failures with the commands that reproduce them. A skipped test must give a reason,
+// with ctx.skip(note) or with "[reason: ...]" in its title or in the title of its suite. A skip
+// without a reason counts as a failure, so that no test is skipped unnoticed.
 import { writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { relative } from "node:path";
@@ -24,7 +24,7 @@ const slowTestMs = 5_000;
 
 const engines = ["postgres", "redis", "etcd", "zookeeper", "sqlite", "memory"];
 
-/** With TENURE_SUMMARY_FILE set the counts go into that file; without it the closing line is printed here. */
+/** Writes the counts to TENURE_SUMMARY_FILE if it is set, and otherwise prints the closing line. */
 export class TestReporter implements Reporter {
   #vitest: Vitest | undefined;
   #startedAt = performance.now();
@@ -44,7 +44,7 @@ export class TestReporter implements Reporter {
   onTestCaseResult(testCase: TestCase): void {
     const durationMs = testCase.diagnostic()?.duration ?? 0;
     if (durationMs < slowTestMs) return;
-    say(`      ${testCase.result().state} in ${inSeconds(durationMs)}: ${testCase.fullName}`);
+    say(`      ${testCase.result().state} in ${formatSeconds(durationMs)}: ${testCase.fullName}`);
   }
 
   onTestModuleEnd(testModule: TestModule): void {
@@ -53,13 +53,13 @@ export class TestReporter implements Reporter {
     const numbers = `${counts.passed} passed`
       .concat(counts.failed > 0 ? `, ${counts.failed} failed` : "")
       .concat(counts.skipped.length > 0 ? `, ${counts.skipped.length} skipped` : "");
-    const duration = inSeconds(testModule.diagnostic().duration);
+    const duration = formatSeconds(testModule.diagnostic().duration);
     this.#finished += 1;
     const elapsed = `${((performance.now() - this.#startedAt) / 1000).toFixed(0)} s`;
     const done = `${this.#finished}/${this.#files}`;
     const name = testModule.project.name.padEnd(8);
     say(
-      `${word} ${elapsed.padStart(5)} ${done.padStart(7)}  ${name} ${fileOf(testModule)}: ${numbers} (${duration})`,
+      `${word} ${elapsed.padStart(5)} ${done.padStart(7)}  ${name} ${formatPath(testModule)}: ${numbers} (${duration})`,
     );
     for (const testCase of testModule.children.allTests("failed")) {
       const [error] = testCase.result().errors ?? [];
@@ -84,7 +84,7 @@ export class TestReporter implements Reporter {
       say("FAIL  the run was interrupted");
       counts.failed += 1;
     }
-    // A reasonless skip is a failure that vitest itself does not know of.
+    // vitest itself does not count a skip without a reason as a failure.
     if (counts.failed > 0) process.exitCode = 1;
     this.#close(counts, testModules);
   }
@@ -102,12 +102,12 @@ export class TestReporter implements Reporter {
       const name = testModule.project.name;
       projects[name] = (projects[name] ?? 0) + this.#count([testModule]).passed;
       for (const testCase of testModule.children.allTests("passed")) {
-        const engine = engineOf(testCase);
+        const engine = findEngine(testCase);
         perEngine[engine] = (perEngine[engine] ?? 0) + 1;
       }
     }
     const files = testModules.map((testModule) => ({
-      name: fileOf(testModule),
+      name: formatPath(testModule),
       durationMs: testModule.diagnostic().duration,
     }));
     writeFileSync(file, JSON.stringify({ ...counts, projects, perEngine, files }));
@@ -116,20 +116,20 @@ export class TestReporter implements Reporter {
   #count(testModules: readonly TestModule[]): Counts {
     const counts: Counts = { passed: 0, failed: 0, skipped: [] };
     for (const testModule of testModules) {
-      counts.failed += errorsOutsideTests(testModule).length;
+      counts.failed += findErrorsOutsideTests(testModule).length;
       for (const testCase of testModule.children.allTests()) {
         if (this.#wasFilteredOut(testCase)) continue;
         const { state } = testCase.result();
         if (state === "passed") counts.passed += 1;
-        else if (state === "skipped" && faultOfSkip(testCase) === undefined) {
-          counts.skipped.push({ name: nameOf(testCase), reason: reasonOf(testCase) ?? "" });
+        else if (state === "skipped" && findSkipFault(testCase) === undefined) {
+          counts.skipped.push({ name: formatName(testCase), reason: findReason(testCase) ?? "" });
         } else counts.failed += 1;
       }
     }
     return counts;
   }
 
-  /** `-t pattern` marks the other tests as skipped; nobody asked for those, so they do not count. */
+  /** `-t pattern` marks all other tests as skipped. These do not count. */
   #wasFilteredOut(testCase: TestCase): boolean {
     const pattern = this.#vitest?.config.testNamePattern;
     if (pattern === undefined || testCase.result().state !== "skipped") return false;
@@ -137,16 +137,16 @@ export class TestReporter implements Reporter {
   }
 
   #printFailures(testModule: TestModule): void {
-    for (const { name, error } of errorsOutsideTests(testModule))
+    for (const { name, error } of findErrorsOutsideTests(testModule))
       this.#print(name, error, testModule);
     for (const testCase of testModule.children.allTests()) {
       const result = testCase.result();
       if (result.state === "failed") {
-        for (const error of result.errors) this.#print(nameOf(testCase), error, testModule);
-        say(howToReproduce(testCase));
+        for (const error of result.errors) this.#print(formatName(testCase), error, testModule);
+        say(formatReproduction(testCase));
       } else if (result.state !== "passed" && !this.#wasFilteredOut(testCase)) {
-        const fault = result.state === "pending" ? "it never finished" : faultOfSkip(testCase);
-        if (fault !== undefined) say(`\nFAIL  ${nameOf(testCase)}\n${fault}`);
+        const fault = result.state === "pending" ? "it never finished" : findSkipFault(testCase);
+        if (fault !== undefined) say(`\nFAIL  ${formatName(testCase)}\n${fault}`);
       }
     }
   }
@@ -157,9 +157,11 @@ export class TestReporter implements Reporter {
   }
 }
 
-/** Errors of loading a file and of hooks around suites: no single test has them. */
-function errorsOutsideTests(testModule: TestModule): { name: string; error: SerializedError }[] {
-  const file = fileOf(testModule);
+/** Errors from loading a file and from the hooks of suites, which belong to no single test. */
+function findErrorsOutsideTests(
+  testModule: TestModule,
+): { name: string; error: SerializedError }[] {
+  const file = formatPath(testModule);
   const found = testModule.errors().map((error) => ({ name: file, error }));
   for (const suite of testModule.children.allSuites()) {
     for (const error of suite.errors()) found.push({ name: `${file} > ${suite.fullName}`, error });
@@ -167,15 +169,15 @@ function errorsOutsideTests(testModule: TestModule): { name: string; error: Seri
   return found;
 }
 
-function reasonOf(testCase: TestCase): string | undefined {
+function findReason(testCase: TestCase): string | undefined {
   const result = testCase.result();
   const note = result.state === "skipped" ? result.note?.trim() : undefined;
   return note || /\[reason:\s*([^\]]*\S)\s*\]/.exec(testCase.fullName)?.[1];
 }
 
-/** Why a skip is not acceptable, or undefined when it is. */
-function faultOfSkip(testCase: TestCase): string | undefined {
-  const reason = reasonOf(testCase);
+/** Why a skip counts as a failure. Undefined if it is acceptable. */
+function findSkipFault(testCase: TestCase): string | undefined {
+  const reason = findReason(testCase);
   if (reason === undefined) {
     return "It was skipped without a reason. Use ctx.skip(note), or put [reason: ...] into the title.";
   }
@@ -185,10 +187,10 @@ function faultOfSkip(testCase: TestCase): string | undefined {
   return undefined;
 }
 
-/** The backend that a test runs against, by its file or else by its title; the unit tests have none. */
-function engineOf(testCase: TestCase): string {
+/** The backend of a test, found in its path or title. Unit tests have none. */
+function findEngine(testCase: TestCase): string {
   if (testCase.project.name === "unit") return "no server";
-  const places = [fileOf(testCase.module), testCase.fullName.toLowerCase()];
+  const places = [formatPath(testCase.module), testCase.fullName.toLowerCase()];
   for (const place of places) {
     const engine = engines.find((name) => place.includes(name));
     if (engine !== undefined) return engine;
@@ -196,26 +198,26 @@ function engineOf(testCase: TestCase): string {
   return "several";
 }
 
-/** The command for this one test, and how busy the machine was: a load far above the cores explains a late answer. */
-function howToReproduce(testCase: TestCase): string {
+/** The command that runs this one test, and the load, which may explain a timeout. */
+function formatReproduction(testCase: TestCase): string {
   const title = testCase.fullName.replaceAll(" > ", " ").replace(/[$()*+.?[\\\]^{|}]/g, ".");
   const quoted = `'${title.replaceAll("'", ".")}'`;
   const load = loadavg().map((average) => average.toFixed(1));
   return (
-    `to reproduce: npm test -- ${fileOf(testCase.module)} -t ${quoted}\n` +
+    `to reproduce: npm test -- ${formatPath(testCase.module)} -t ${quoted}\n` +
     `(Node ${process.versions.node}, ${availableParallelism()} cores, load ${load.join(" ")} over 1, 5 and 15 minutes)`
   );
 }
 
-function nameOf(testCase: TestCase): string {
-  return `${fileOf(testCase.module)} > ${testCase.fullName}`;
+function formatName(testCase: TestCase): string {
+  return `${formatPath(testCase.module)} > ${testCase.fullName}`;
 }
 
-function fileOf(testModule: TestModule): string {
+function formatPath(testModule: TestModule): string {
   return relative(process.cwd(), testModule.moduleId);
 }
 
-function inSeconds(durationMs: number): string {
+function formatSeconds(durationMs: number): string {
   return `${(durationMs / 1000).toFixed(1)} s`;
 }
 

@@ -1,6 +1,6 @@
-// Starts child processes for the other scripts: passes signals on and gives back how the child ended. A
-// script that was told to stop stops with its child, rather than going on to its next step.
-// Only Node's built-ins, since it runs before anything is installed.
+// Starts child processes for the other scripts, passes signals on, and reports how the child ended.
+// A script that receives a signal ends with its child instead of continuing with its next step.
+// Uses only Node's built-ins, because it runs before the installation.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,16 +8,29 @@ import { fileURLToPath } from "node:url";
 
 const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
 
-/** The project's folder. */
+/** The root folder of the repository. */
 export const root = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * Runs one command in the project's root.
+ * @typedef {object} RunOptions
+ * @property {boolean} [capture] collect the output instead of showing it
+ * @property {Record<string, string>} [env]
+ * @property {boolean} [shell]
+ * @property {boolean} [outliveSignals] do not end this process when it receives a signal
+ *
+ * @typedef {object} RunResult
+ * @property {number | null} code
+ * @property {NodeJS.Signals | null} signal
+ * @property {string} output
+ * @property {NodeJS.ErrnoException} [error]
+ */
+
+/**
+ * Runs a command in the root folder.
  * @param {string} command
  * @param {string[]} args
- * @param {{ capture?: boolean, env?: Record<string, string>, shell?: boolean, outliveSignals?: boolean }} [options]
- *   capture: collect the output instead of showing it; outliveSignals: let the child alone decide what a signal means
- * @returns {Promise<{ code: number | null, signal: NodeJS.Signals | null, output: string, error?: NodeJS.ErrnoException }>}
+ * @param {RunOptions} [options]
+ * @returns {Promise<RunResult>}
  */
 export function run(command, args, options = {}) {
   const child = spawn(command, args, {
@@ -32,8 +45,8 @@ export function run(command, args, options = {}) {
       output += text;
     });
   }
-  // A terminal sends ^C to the whole process group, so the child has it already; sending it twice
-  // would cut short a child that is cleaning up.
+  // A terminal sends ^C to the whole process group, so the child has already received it. A second
+  // signal could interrupt a child that is cleaning up.
   let received;
   const onSignal = (signal) => {
     received = signal;
@@ -51,7 +64,7 @@ export function run(command, args, options = {}) {
   });
 }
 
-/** Ends this process as the child ended: same code, or same signal. */
+/** Ends this process as the child ended: with the same code or signal. */
 export function endLike({ code, signal, error }) {
   if (error) {
     console.error(error.message);
@@ -61,14 +74,16 @@ export function endLike({ code, signal, error }) {
   else process.exit(code ?? 1);
 }
 
-/** npm as a command that works on every platform: the npm that started us, else the one in PATH. */
+/** Runs npm on every platform: the npm that started this script, otherwise the one in PATH. */
 export function npm(args, options) {
   const cli = process.env.npm_execpath;
   if (cli?.endsWith("npm-cli.js")) return run(process.execPath, [cli, ...args], options);
   return run("npm", args, { ...options, shell: process.platform === "win32" });
 }
 
-/** The path of an installed tool's script, so that it can be run with this very node and no shell. */
+/**
+ * The path of the script of an installed tool, which is run with the current node, without a shell.
+ */
 export function tool(packageName, binName = packageName) {
   const folder = join(root, "node_modules", packageName);
   const { bin } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));

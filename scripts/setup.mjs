@@ -1,6 +1,7 @@
-// Makes a clone ready: installs and builds, each only when its inputs changed since the last time.
-// `npm install --no-save` rather than `npm ci`: it obeys the lockfile and never writes it, but also serves a
-// platform whose optional binaries the lockfile does not list. Lockfile drift is refused here instead.
+// Prepares a clone: installs packages and builds, each only if its inputs have changed. It uses
+// `npm install --no-save` rather than `npm ci`. Both follow the lockfile and never write it, but
+// the former also supports a platform whose optional binaries the lockfile does not list. This file
+// itself rejects a lockfile that does not match package.json.
 import { createHash } from "node:crypto";
 import {
   existsSync,
@@ -20,15 +21,15 @@ const startedAt = performance.now();
 const installStamp = join(root, "node_modules", ".tenure-install");
 const buildStamp = join(root, "node_modules", ".tenure-build");
 
-/** An error whose message is meant for the person at the terminal; it is printed without a stack. */
+/** An error whose message is meant for the user. It is printed without a stack trace. */
 export class SetupError extends Error {}
 
-/** Installs and builds what is missing or old. `build`: "no", "if-needed" or "always". */
+/** Installs and builds what is missing or outdated. `build`: "no", "if-needed" or "always". */
 export async function setUp({ build }) {
   if (isInstalled() && (build === "no" || (build === "if-needed" && isBuilt()))) return;
   const onWait = (pid) => say(`waiting for another set-up in this clone (process ${pid})`);
   await withFolderLock(join(root, ".bootstrap-lock"), onWait, async () => {
-    // Asked again under the lock: the other process may just have done our work.
+    // Checked again under the lock: another process may have done the work in the meantime.
     if (!isInstalled()) await install();
     if (build === "always" || (build === "if-needed" && !isBuilt())) await compile();
   });
@@ -49,10 +50,10 @@ function isInstalled() {
 }
 
 async function install() {
-  refuseLockfileDrift();
+  checkLockfile();
   const key = installKey();
   const args = ["install", "--no-save", "--no-audit", "--no-fund"];
-  // Where Node brings its own SQLite nothing needs compiling, and so no compiler has to be there.
+  // If Node has its own SQLite, better-sqlite3 need not be compiled and no compiler is required.
   const hasSqlite = isBuiltin("node:sqlite");
   if (hasSqlite) args.push("--ignore-scripts");
   say(
@@ -60,7 +61,8 @@ async function install() {
       ? "installing packages"
       : "installing packages; Node 20 has no SQLite of its own, so better-sqlite3 is compiled: about 1.5 minutes, once",
   );
-  // From scratch, as `npm ci` would: npm neither mends a half-written package nor recompiles for another Node.
+  // From scratch, like `npm ci`: npm neither repairs a partial package nor recompiles for another
+  // Node.
   rmSync(join(root, "node_modules"), { recursive: true, force: true });
   const heartbeat = setInterval(() => say("still installing"), 15_000);
   const result = await npm(args, { capture: true });
@@ -77,8 +79,8 @@ function explainInstall({ error, output }) {
   }
   const tail = output.trimEnd().split("\n").slice(-40).join("\n");
   let advice =
-    "npm install failed; its last lines are above. Mend that, then run the same command again.";
-  // The compile comes first: its own download attempts leave network errors in the output, too.
+    "npm install failed; its last lines are above. Fix the cause, then run the same command again.";
+  // The compiler is checked first: its download attempts also leave network errors in the output.
   if (/gyp ERR!/.test(output)) {
     advice =
       "better-sqlite3 could not be compiled. Install python3, make and a C++ compiler (Debian: apt-get install python3 make g++), or use Node.js 22.13 or newer, which needs no compiler; then run the same command again.";
@@ -91,7 +93,7 @@ function explainInstall({ error, output }) {
   return `${error ? error.message : tail}\n\n${advice}`;
 }
 
-function refuseLockfileDrift() {
+function checkLockfile() {
   const manifest = readJson("package.json");
   const locked = readJson("package-lock.json").packages[""];
   for (const kind of ["dependencies", "devDependencies", "peerDependencies"]) {
@@ -120,8 +122,8 @@ function isBuilt() {
 
 async function compile() {
   say("building");
-  // Built into another folder and then renamed, so that a removed source leaves no output behind and a failed build leaves
-  // the old one in place.
+  // Built into another folder and then renamed, so that no output of a removed source remains and a
+  // failed build keeps the old output.
   const [next, old, dist] = ["dist.next", "dist.old", "dist"].map((name) => join(root, name));
   const key = buildKey();
   const clear = (...folders) => {

@@ -1,21 +1,29 @@
-// The long test job: what takes hours and needs no daily run. Each part is a command of its own and can be chosen by
-// name: `npm run test:long -- seeds engines`. TENURE_LONG=1 makes the suite use its full numbers of trials.
+// The long test job: tests that take hours and need not run every day. Each part can be selected by
+// name: `npm run test:long -- seeds engines`. TENURE_LONG=1 makes the suite use its full numbers of
+// trials.
 import { run, seconds } from "./run.mjs";
 
 const models = ["memory", "sqlite", "postgres", "redis", "etcd", "zookeeper"];
 const releases = [
-  ...["bullseye:etcd", "trixie:etcd", "bullseye:redis", "trixie:redis", "trixie:valkey"],
-  ...["bullseye:postgres", "trixie:postgres", "trixie:zookeeper"],
+  "bullseye:etcd",
+  "trixie:etcd",
+  "bullseye:redis",
+  "trixie:redis",
+  "trixie:valkey",
+  "bullseye:postgres",
+  "trixie:postgres",
+  "trixie:zookeeper",
 ];
 
-/** By name: what to run with node, one after the other. */
+/** The parts by name: arguments for node, run one after the other. */
 const parts = {
   suite: [["scripts/test.mjs"]],
   node: [["scripts/test-on-node.mjs", "22", "24"]],
   engines: releases.map((release) => ["scripts/test-on-engines.mjs", release]),
   seeds: models.map((model) => [
-    "dist/cli/main.js",
-    "sim",
+    "--import",
+    "tsx",
+    "sim/cli/main.ts",
     "--store",
     model,
     "--seeds",

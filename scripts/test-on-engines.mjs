@@ -1,29 +1,27 @@
-// Runs the store suites on other releases of the engines: `node scripts/test-on-engines.mjs trixie:etcd sid:valkey`.
-// Debian has one release of each engine per suite. The packages of another suite are unpacked, with the libraries they
-// were built for, into a folder of their own; nothing is installed. Needs root's apt-get and the package patchelf.
+// Runs the store tests on other releases of the engines: `node scripts/test-on-engines.mjs
+// trixie:etcd`. Each Debian suite has one release of each engine. The packages of another suite are
+// unpacked into their own folder, together with the libraries they were built for; nothing is
+// installed. Needs apt-get as root and the package patchelf.
 import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root, run } from "./run.mjs";
 import { runVitest } from "./vitest-run.mjs";
 
-/** The package, its programs, and the suites that exercise it. */
+/** For each engine, its Debian packages and its tests. */
 const engines = {
   etcd: { packages: ["etcd-server"], tests: ["test/stores/etcd"] },
-  redis: { packages: ["redis-server"], tests: ["test/stores/redis", "test/stores/guards-redis"] },
-  valkey: {
-    packages: ["valkey-server"],
-    tests: ["test/stores/redis", "test/stores/guards-redis"],
-  },
+  redis: { packages: ["redis-server"], tests: ["test/stores/redis", "test/guards/redis"] },
+  valkey: { packages: ["valkey-server"], tests: ["test/stores/redis", "test/guards/redis"] },
   postgres: {
     packages: ["postgresql"],
-    tests: ["test/stores/postgres", "test/stores/guards-postgres"],
+    tests: ["test/stores/postgres", "test/guards/postgres"],
   },
   zookeeper: { packages: ["zookeeper"], tests: ["test/stores/zookeeper"] },
 };
 
 const KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/** Gives back one summary per `suite:engine`, in order. */
+/** Returns one summary per `suite:engine`, in order. */
 async function testOnEngines(wanted) {
   const summaries = [];
   for (const each of wanted) {
@@ -49,7 +47,9 @@ async function testOnEngines(wanted) {
   return summaries;
 }
 
-/** A folder with the engine as that suite has it, made on first use. Its `programs` holds what goes before PATH. */
+/**
+ * Unpacks the engine of a suite on first use. The subfolder `programs` is to be put before PATH.
+ */
 async function unpack(suite, name, packages) {
   const folder = join(root, "node_modules", ".cache", "engines", `${suite}-${name}`);
   if (existsSync(join(folder, "ready"))) return folder;
@@ -60,16 +60,16 @@ async function unpack(suite, name, packages) {
     mkdirSync(join(folder, each), { recursive: true });
   }
   writeFileSync(join(folder, "status"), "");
-  writeFileSync(join(folder, "sources.list"), await sourceLine(suite));
+  writeFileSync(join(folder, "sources.list"), await readSourceLine(suite));
   const apt = (args) =>
     must("apt-get", [...aptOptions(folder), "-y", "-o", "APT::Sandbox::User=root", ...args]);
   await apt(["update"]);
-  // With an empty status file all that the packages depend on is missing, so it comes along, down to the C library.
+  // With an empty status file, apt-get also downloads every dependency, including the C library.
   await apt(["install", "--download-only", "--no-install-recommends", ...packages]);
   for (const archive of readdirSync(archives).filter((file) => file.endsWith(".deb"))) {
     await must("dpkg-deb", ["-x", join(archives, archive), folder]);
   }
-  await rebase(folder);
+  await patchPrograms(folder);
   rmSync(join(folder, "cache"), { recursive: true });
   writeFileSync(join(folder, "ready"), "");
   return folder;
@@ -86,22 +86,23 @@ function aptOptions(folder) {
   return Object.entries(settings).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
 }
 
-/** The mirror that this machine uses for Debian itself, with another suite. */
-async function sourceLine(suite) {
+/** The source line for another suite, on the Debian mirror that this machine uses. */
+async function readSourceLine(suite) {
   const format = "$(ORIGIN)|$(LABEL)|$(REPO_URI)";
   const { output } = await must("apt-get", ["indextargets", "--format", format]);
   const debian = output.split("\n").find((line) => line.startsWith("Debian|Debian|"));
-  if (debian === undefined) throw new Error("apt-get knows no Debian archive: run apt-get update.");
+  if (debian === undefined)
+    throw new Error("apt-get has no Debian archive. Run apt-get update first.");
   return `deb [signed-by=${KEYS}] ${debian.split("|")[2]} ${suite} main\n`;
 }
 
-/** Makes the programs load the C library and the others that came along, and puts them where PATH finds them. */
-async function rebase(folder) {
+/** Makes the programs load the unpacked libraries, and links them into `programs`. */
+async function patchPrograms(folder) {
   const libraries = join(folder, "usr", "lib", "x86_64-linux-gnu");
   const loader = [libraries, join(folder, "lib", "x86_64-linux-gnu")]
     .map((where) => join(where, "ld-linux-x86-64.so.2"))
     .find((file) => existsSync(file));
-  if (loader === undefined) throw new Error("The C library came without its loader.");
+  if (loader === undefined) throw new Error("The unpacked C library has no loader.");
   const rpath = `${libraries}:${join(folder, "lib", "x86_64-linux-gnu")}`;
   const homes = join(folder, "usr", "lib", "postgresql");
   const postgres = existsSync(homes)
@@ -118,7 +119,8 @@ async function rebase(folder) {
         loader,
         file,
       ]);
-      if (where.endsWith("usr/bin")) symlinkSync(file, join(folder, "programs", pathName(program)));
+      if (where.endsWith("usr/bin"))
+        symlinkSync(file, join(folder, "programs", toLinkName(program)));
     }
   }
 }
@@ -127,8 +129,8 @@ function isEngineProgram(file, where) {
   return where.includes("postgresql") || /^(etcd|redis-server|valkey-server)$/.test(file);
 }
 
-/** The harness looks for redis-server first. */
-function pathName(program) {
+/** The tests look for redis-server first. */
+function toLinkName(program) {
   return program === "valkey-server" ? "redis-server" : program;
 }
 

@@ -1,17 +1,17 @@
 // Runs the unit and stores projects on other Node versions: `node scripts/test-on-node.mjs 22 24`.
-// npm carries the binaries. The package `node` only runs a script that installs the package of the platform,
-// so that one is taken directly. better-sqlite3 was compiled for our own Node and does not load there; the
-// code then uses node:sqlite, which is what this run is for.
+// The binaries come from npm. The package `node` only installs the package of the platform, so this
+// script installs that one directly. better-sqlite3 was compiled for the current Node and does not
+// load on the others. The stores then use node:sqlite, which is what this run tests.
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { npm, root, run } from "./run.mjs";
 import { runVitest } from "./vitest-run.mjs";
 
-/** Gives back one summary per version, in order. */
+/** Returns one summary per version, in order. */
 async function testOnNode(majors) {
   const summaries = [];
   for (const major of majors) {
-    const node = await nodeBinary(major);
+    const node = await installNode(major);
     const version = (await run(node, ["--version"], { capture: true })).output.trim();
     console.log(`\nNode ${version}: projects unit and stores`);
     const summary = await runVitest(["--project", "unit", "--project", "stores"], { node });
@@ -24,8 +24,8 @@ async function testOnNode(majors) {
   return summaries;
 }
 
-/** The path of a binary of that major version, installed into a cache on first use. */
-async function nodeBinary(major) {
+/** Installs a binary of this major version into a cache on first use, and returns its path. */
+async function installNode(major) {
   const platform = process.platform === "win32" ? "win" : process.platform;
   const prefix = platform === "darwin" && process.arch === "arm64" ? "node-bin" : "node";
   const name = `${prefix}-${platform}-${process.arch}`;
@@ -54,7 +54,7 @@ async function nodeBinary(major) {
   );
   if (result.code === 0 && existsSync(binary)) return binary;
   console.error(result.error?.message ?? result.output);
-  throw new Error(`${name}@${major} could not be installed; npm's words are above.`);
+  throw new Error(`${name}@${major} could not be installed; the output of npm is above.`);
 }
 
 const majors = process.argv.slice(2);

@@ -1,6 +1,7 @@
-// The test job: static checks and unit tests next to the tests that mostly wait, then the tests that measure time, then
-// the slowest files, the checks per engine and one closing line that sums up all of it.
-// With arguments it becomes a focused run: only vitest, no static checks and no coverage.
+// The test job. It runs the static checks and unit tests in parallel with the tests that mostly
+// wait, then the tests that measure time. It ends with the slowest files, the counts per engine and
+// one closing line. With arguments it runs only the selected tests, without static checks and
+// coverage.
 import { runChecks } from "./checks.mjs";
 import { seconds } from "./run.mjs";
 import { runVitest } from "./vitest-run.mjs";
@@ -24,13 +25,13 @@ async function runFocused(words) {
 async function runAll() {
   const computing = async () => {
     const failed = (await runChecks()).length;
-    // One worker: the other core is for the tests that wait. Only these files are measured for coverage.
+    // One worker, to leave a core for the waiting tests. Coverage is measured only here.
     const unit = await runVitest(["--project", "unit", "--coverage", "--maxWorkers", "1"]);
     return { ...unit, failed: unit.failed + failed };
   };
   const waiting = () => runVitest(["--project", "stores", "--project", "process"]);
   const found = await Promise.all([computing(), waiting()]);
-  // Alone, because other tests would disturb what these measure.
+  // Run alone, because other tests would disturb the measurements.
   found.push(await runVitest(["--project", "timed"]));
   for (const project of projects) {
     if (found.some((summary) => (summary.projects[project] ?? 0) > 0)) continue;

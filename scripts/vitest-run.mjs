@@ -1,15 +1,23 @@
-// Runs vitest once and reads back what it counted. The counts travel in a file written by the reporter
-// (reporter.ts), since vitest prints more (coverage) after the reporter has spoken.
+// Runs vitest once and returns its counts. The reporter (reporter.ts) writes them to a file,
+// because vitest still prints the coverage after the reporter has finished.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run, tool } from "./run.mjs";
 
-/** @typedef {{ passed: number, failed: number, skipped: { name: string, reason: string }[], projects: Record<string, number>, perEngine: Record<string, number>, files: { name: string, durationMs: number }[] }} Summary */
+/**
+ * @typedef {object} Summary
+ * @property {number} passed
+ * @property {number} failed
+ * @property {{ name: string, reason: string }[]} skipped
+ * @property {Record<string, number>} projects tests passed per project
+ * @property {Record<string, number>} perEngine tests passed per engine
+ * @property {{ name: string, durationMs: number }[]} files
+ */
 
 /**
  * @param {string[]} args for `vitest run`
- * @param {{ node?: string, env?: Record<string, string> }} [options] node: the binary to run it with
+ * @param {{ node?: string, env?: Record<string, string> }} [options] node: the binary to use
  * @returns {Promise<Summary>}
  */
 export async function runVitest(args, options = {}) {
@@ -22,7 +30,7 @@ export async function runVitest(args, options = {}) {
       { env: { ...options.env, TENURE_SUMMARY_FILE: file } },
     );
     const summary = readSummary(file);
-    // A bad end that no test accounts for: coverage below its threshold, a crash, a signal.
+    // A failure that belongs to no test: coverage below its threshold, a crash, or a signal.
     if (code !== 0 && summary.failed === 0) {
       console.log(`vitest ended with ${signal ?? `code ${code}`} though no test failed: see above`);
       summary.failed = 1;

@@ -1,5 +1,6 @@
-// The resource of the demo: a small ledger in a SQLite file of its own, apart from the lease store. Every entry says
-// which token it was written with, so that the audit can tell from the rows alone whether a stale write got in.
+// The resource of the demo: a ledger in its own SQLite file, separate from the lease store. Every
+// entry records the token it was written with, so that the rows alone show whether a stale write
+// was accepted.
 
 import { type Connection, loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { parseToken } from "../../src/core/token.ts";
@@ -17,7 +18,7 @@ export interface LedgerRow {
   readonly worker: string;
 }
 
-/** How long a writer waits for another one; entries take well under a millisecond each. */
+/** How long a writer waits for another one. An entry takes well under a millisecond. */
 const BUSY_TIMEOUT_MS = 2_000;
 
 export class Ledger {
@@ -41,7 +42,7 @@ export class Ledger {
     this.#guard = guard;
   }
 
-  /** A new holder shuts out the former one before its own first entry. */
+  /** Called by a new holder before its first entry, so that the former holder cannot write. */
   advance(source: TokenSource): void {
     this.#guard?.advance(source);
   }
@@ -56,7 +57,7 @@ export class Ledger {
       this.#guard.transaction(source, insert);
       return;
     }
-    // What people do without guards: look at the lease, then write.
+    // The usual code without a guard: check the lease, then write.
     source.check?.();
     insert(this.#connection);
   }
@@ -73,8 +74,8 @@ export class Ledger {
   }
 }
 
-/** Rows that came after one with a larger token: writes of a former holder that the ledger took. */
-export function staleRows(rows: readonly LedgerRow[]): LedgerRow[] {
+/** Rows after a row with a larger token: accepted writes of a former holder. */
+export function findStaleRows(rows: readonly LedgerRow[]): LedgerRow[] {
   let highest = 0n;
   return rows.filter(({ token }) => {
     if (token < highest) return true;

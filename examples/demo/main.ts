@@ -1,12 +1,13 @@
-// What `npm start` runs: the main job of the library on one machine, in about twenty seconds and without a question.
-// It owns the temporary folder, the signals and the exit code; demo/story.ts has the play, demo/verdict.ts the judgement.
-// Exit code 0 only when a stale write was tried, none was accepted, and tokens strictly increased.
+// The demo, run by `npm start`: takeovers, handovers and rejected stale writes on one machine, in
+// about twenty seconds. This file owns the temporary folder, the signals and the exit code.
+// story.ts contains the steps, verdict.ts evaluates the result. The exit code is 0 only if stale
+// writes were attempted, none was accepted, and tokens strictly increased.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { paintFor } from "../../src/cli/paint.ts";
-import { quietExperiments } from "../../src/cli/quiet.ts";
+import { hideExperimentalWarnings } from "../../src/cli/node-warnings.ts";
+import { paintFor } from "../../src/cli/output/paint.ts";
 import { connect } from "../../src/connect.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import type { HolderView } from "../../src/stores/contract.ts";
@@ -15,9 +16,9 @@ import { Ledger, type LedgerRow } from "./ledger.ts";
 import { RESOURCE, storeFile, TIMING, WITHOUT_GUARD } from "./messages.ts";
 import { milliseconds, Narrator } from "./narrator.ts";
 import { NEXT_STEPS } from "./next.ts";
-import { NAMES, tellStory } from "./story.ts";
+import { NAMES, playStory } from "./story.ts";
 import { Team } from "./team.ts";
-import { judge, table, type Verdict } from "./verdict.ts";
+import { formatTable, judge, type Verdict } from "./verdict.ts";
 
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
@@ -25,8 +26,8 @@ const { clock } = systemParts();
 const paint = paintFor(process.stdout);
 const print = (line: string): void => console.log(line);
 
-/** Settles only when something from outside ends the demo: the exit code for a signal, or an error nobody caught. */
-function interruption(): Promise<number> {
+/** Settles if the demo is interrupted: with the exit code for a signal, or an uncaught error. */
+function waitForInterruption(): Promise<number> {
   return new Promise((resolve, reject) => {
     for (const [signal, number] of Object.entries(SIGNALS)) {
       process.on(signal, () => {
@@ -40,48 +41,52 @@ function interruption(): Promise<number> {
   });
 }
 
-/** Plays, judges, prints; answers the exit code. Whatever happens, no process and no file of the demo outlives it. */
-async function playIn(folder: string, interrupted: Promise<number>): Promise<number> {
+/**
+ * Runs the demo and resolves with the exit code. Always ends all workers and removes the folder.
+ */
+async function runIn(folder: string, interrupted: Promise<number>): Promise<number> {
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
-  // The last resort, when even the tidy end below fails.
+  // In case the `finally` below fails.
   process.on("exit", removeFolder);
   const narrator = new Narrator({ clock, names: NAMES, paint, print });
-  const team = new Team({ clock, folder, onSeen: (seen) => narrator.tell(seen) });
+  const team = new Team({ clock, folder, onSeen: (seen) => narrator.report(seen) });
   try {
-    return await Promise.race([play(folder, team, narrator), interrupted]);
+    return await Promise.race([runStory(folder, team, narrator), interrupted]);
   } finally {
     await team.kill();
     removeFolder();
   }
 }
 
-async function play(folder: string, team: Team, narrator: Narrator): Promise<number> {
+async function runStory(folder: string, team: Team, narrator: Narrator): Promise<number> {
   const guarded = process.env[WITHOUT_GUARD] !== "1";
-  print("Tenure: one process acts at a time, and the late acts of a former holder are harmless.");
+  print("Tenure: one process acts at a time, and late writes of a former holder are rejected.");
   print(
-    `The lease lasts ${milliseconds(TIMING.ttlMs)} unless renewed, in a SQLite file in ${folder}.`,
+    `The lease lasts ${milliseconds(TIMING.ttlMs)} unless renewed. It is kept in a SQLite file in ${folder}.`,
   );
   if (!guarded) {
-    print(paint("red", `The guard is OFF (${WITHOUT_GUARD}=1): expect stale writes to get in.`));
+    print(paint("red", `The guard is OFF (${WITHOUT_GUARD}=1): expect accepted stale writes.`));
   }
-  const readHolder = (): Promise<HolderView | undefined> => holderIn(folder);
-  const measured = await tellStory({ team, narrator, clock, readHolder });
+  const readHolder = (): Promise<HolderView | undefined> => readHolderIn(folder);
+  const measured = await playStory({ team, narrator, clock, readHolder });
   const verdict = judge({ seen: team.seen, rows: await readLedger(folder), measured });
-  print(`\n${table(verdict, paint)}\n`);
-  print(closing(verdict, guarded));
+  print(`\n${formatTable(verdict, paint)}\n`);
+  print(formatConclusion(verdict, guarded));
   print(NEXT_STEPS);
   return verdict.passed ? 0 : 1;
 }
 
-function closing({ passed, staleTried }: Verdict, guarded: boolean): string {
+function formatConclusion({ passed, staleTried }: Verdict, guarded: boolean): string {
   if (passed) {
-    return paint("green", `Passed: the ledger itself refused all ${staleTried} late writes.`);
+    return paint("green", `Passed: the ledger rejected all ${staleTried} late writes.`);
   }
-  const why = guarded ? "see what is red above" : "the guard is off, and this is what it prevents";
+  const why = guarded
+    ? "see the red lines above"
+    : "the guard is off, so stale writes were accepted";
   return paint("red", `Failed: ${why}.`);
 }
 
-async function holderIn(folder: string): Promise<HolderView | undefined> {
+async function readHolderIn(folder: string): Promise<HolderView | undefined> {
   const tenure = await connect(sqliteStore({ file: storeFile(folder) }));
   try {
     return (await tenure.read(RESOURCE)).holder;
@@ -100,10 +105,10 @@ async function readLedger(folder: string): Promise<LedgerRow[]> {
 }
 
 async function main(): Promise<number> {
-  quietExperiments();
-  const interrupted = interruption();
+  hideExperimentalWarnings();
+  const interrupted = waitForInterruption();
   try {
-    return await playIn(mkdtempSync(join(tmpdir(), "tenure-demo-")), interrupted);
+    return await runIn(mkdtempSync(join(tmpdir(), "tenure-demo-")), interrupted);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     console.error(`The demo could not finish: ${reason}`);

@@ -1,12 +1,15 @@
-// What the demo's processes agree on: the files they share, the timing of the lease, and the messages between the
-// director (demo.ts) and its workers. Tokens travel as decimal digits, as on any wire.
+// What the processes of the demo share: the file names, the timing of the lease, and the messages
+// between the main process and its workers. Tokens are sent as decimal digits, because JSON has no
+// bigint.
 
 import { join } from "node:path";
 import type { Timing } from "../../src/core/timing.ts";
 
 export const RESOURCE = "ledger";
 
-/** Short, so that a takeover can be watched. Below 3 s the two bounds must be given: these suit one machine. */
+/**
+ * A short ttl makes takeovers visible. Below 3 s both bounds are required; these suit one machine.
+ */
 export const TIMING: Pick<Timing, "ttlMs" | "clockErrorMs" | "roundTripMs"> = {
   ttlMs: 2_000,
   clockErrorMs: 20,
@@ -16,32 +19,32 @@ export const TIMING: Pick<Timing, "ttlMs" | "clockErrorMs" | "roundTripMs"> = {
 export const storeFile = (folder: string): string => join(folder, "tenure.db");
 export const ledgerFile = (folder: string): string => join(folder, "ledger.db");
 
-/** Switches the guard off, to show that the demo's verdict can fail. */
+/** The variable that switches the guard off, to show that the demo can fail. */
 export const WITHOUT_GUARD = "TENURE_DEMO_WITHOUT_GUARD";
 
 export type Order =
-  /** Pass check(), then do not write before having been stopped and resumed. */
+  /** Call check(), then write only after having been stopped and resumed. */
   | { readonly type: "stall"; readonly note: string }
-  /** Which worker is stopped now, if any: whoever outlives the director ends it. */
+  /** The worker that is stopped now, if any. If the main process dies, the others kill it. */
   | { readonly type: "stopped"; readonly pid: number | undefined }
-  /** Let go of everything and exit, without waiting for a successor. */
+  /** Release the lease and exit, without waiting for a successor. */
   | { readonly type: "leave" };
 
 export type Report =
   | { readonly type: "ready"; readonly pid: number }
   | { readonly type: "granted"; readonly token: string }
   | { readonly type: "wrote"; readonly token: string }
-  /** check() has said yes, and the write comes next. */
-  | { readonly type: "armed"; readonly token: string }
+  /** check() has succeeded, and the write comes next. */
+  | { readonly type: "checked"; readonly token: string }
   | { readonly type: "refused"; readonly token: string; readonly highest: string }
   | { readonly type: "accepted"; readonly token: string }
-  /** What check() said after the late write: the code of its error, or undefined when it said yes. */
-  | { readonly type: "checked"; readonly code: string | undefined; readonly reason: string }
+  /** The result of check() after the late write: the code of its error, or undefined. */
+  | { readonly type: "checkedAgain"; readonly code: string | undefined; readonly reason: string }
   | { readonly type: "lost"; readonly reason: string }
   | { readonly type: "left"; readonly release: string; readonly successor: string | undefined }
   | { readonly type: "failed"; readonly reason: string };
 
-/** One report with its sender and the director's time of arrival: one clock for everything that is measured. */
+/** A report with its sender and its time of arrival, on the clock of the main process. */
 export interface Seen<R extends Report = Report> {
   readonly from: string;
   readonly atMs: number;

@@ -1,7 +1,7 @@
-// The demo's voice: one line per event, elapsed seconds on the left, then who, then a plain sentence.
+// Prints the demo: one line per event, with the elapsed seconds, the worker and a sentence.
 
 import type { Clock } from "../../src/async/clock.ts";
-import type { Paint, Style } from "../../src/cli/paint.ts";
+import type { Paint, Style } from "../../src/cli/output/paint.ts";
 import { assertNever } from "../../src/core/assert.ts";
 import type { Seen } from "./messages.ts";
 
@@ -18,8 +18,8 @@ export class Narrator {
   readonly #parts: NarratorParts;
   readonly #startedAt: number;
   readonly #nameWidth: number;
-  /** Entries that were written and not told yet: told as one line when something else happens. */
-  #untold: { who: string; token: string; count: number } | undefined;
+  /** Entries that were written but not printed yet. They become one line before the next event. */
+  #unprinted: { who: string; token: string; count: number } | undefined;
   #since: { readonly atMs: number; readonly what: string } | undefined;
 
   constructor(parts: NarratorParts) {
@@ -29,88 +29,91 @@ export class Narrator {
   }
 
   heading(text: string): void {
-    this.#tellWrites();
+    this.#printWrites();
     this.#parts.print(`\n${this.#parts.paint("bold", text)}`);
   }
 
-  /** A line about one worker, or about nobody when `who` is empty. */
-  say(who: string, sentence: string): void {
-    this.#tellWrites();
+  /** Prints a line about a worker, or without a worker if `who` is empty. */
+  print(who: string, sentence: string): void {
+    this.#printWrites();
     this.#line(who, sentence);
   }
 
-  /** The next grant is told with its distance to this moment. */
+  /** The next grant is printed with the time since `atMs`. */
   measureFrom(atMs: number, what: string): void {
     this.#since = { atMs, what };
   }
 
-  tell({ from, atMs, report }: Seen): void {
+  report({ from, atMs, report }: Seen): void {
     const { paint } = this.#parts;
     switch (report.type) {
       case "wrote":
-        this.#countWrite(from, report.token);
+        this.#addWrite(from, report.token);
         return;
       case "granted":
-        this.say(
+        this.print(
           from,
-          `holds the lease, token ${paint("bold", report.token)}${this.#distance(atMs)}`,
+          `acquired the lease with token ${paint("bold", report.token)}${this.#formatDelay(atMs)}`,
         );
         return;
-      case "armed":
-        this.say(from, `asks check(): yes, token ${report.token} may write`);
+      case "checked":
+        this.print(from, `calls check(): succeeds, token ${report.token} may write`);
         return;
       case "refused": {
-        const why = `token ${report.token} is stale, the ledger has seen ${report.highest}`;
-        this.say(from, `does its late write: ${paint("green", "refused")}, ${why}`);
+        const why = `token ${report.token} is stale, because the ledger has seen ${report.highest}`;
+        this.print(from, `attempts its late write: ${paint("green", "rejected")}, ${why}`);
         return;
       }
       case "accepted":
-        this.say(from, paint("red", `does its late write: accepted with token ${report.token}`));
+        this.print(
+          from,
+          paint("red", `attempts its late write: accepted with token ${report.token}`),
+        );
         return;
-      case "checked":
-        this.say(
+      case "checkedAgain":
+        this.print(
           from,
           report.code === undefined
             ? report.reason
-            : `asks check() again: it throws ${report.code}; queues anew`,
+            : `calls check() again: it throws ${report.code}; waits for the lease again`,
         );
         return;
       case "lost":
-        this.say(from, paint("yellow", `lost the lease: ${report.reason}`));
+        this.print(from, paint("yellow", `lost the lease: ${report.reason}`));
         return;
       case "left": {
         const next =
-          report.successor === undefined ? "nobody took over" : `${report.successor} has it`;
-        this.say(from, `saw its lease ${report.release} and that ${next}; exits`);
+          report.successor === undefined ? "no worker took over" : `${report.successor} took over`;
+        this.print(from, `exits: its lease was ${report.release}, ${next}`);
         return;
       }
       case "ready":
-        this.say(from, `started, process ${report.pid}`);
+        this.print(from, `started, process ${report.pid}`);
         return;
       case "failed":
-        // Told once, by whoever it makes fail.
+        // Team reports the failure.
         return;
       default:
         assertNever(report);
     }
   }
 
-  #distance(atMs: number): string {
+  #formatDelay(atMs: number): string {
     if (this.#since === undefined) return "";
     const { atMs: from, what } = this.#since;
     this.#since = undefined;
     return `, ${this.#parts.paint("bold", milliseconds(atMs - from))} ${what}`;
   }
 
-  #countWrite(who: string, token: string): void {
-    if (this.#untold?.who !== who || this.#untold.token !== token) this.#tellWrites();
-    this.#untold = { who, token, count: (this.#untold?.count ?? 0) + 1 };
+  #addWrite(who: string, token: string): void {
+    if (this.#unprinted?.who !== who || this.#unprinted.token !== token) this.#printWrites();
+    this.#unprinted = { who, token, count: (this.#unprinted?.count ?? 0) + 1 };
   }
 
-  #tellWrites(): void {
-    if (this.#untold === undefined) return;
-    const { who, token, count } = this.#untold;
-    this.#untold = undefined;
+  #printWrites(): void {
+    if (this.#unprinted === undefined) return;
+    const { who, token, count } = this.#unprinted;
+    this.#unprinted = undefined;
     const entries = count === 1 ? "1 entry" : `${count} entries`;
     this.#line(who, this.#parts.paint("dim", `wrote ${entries} with token ${token}`));
   }

@@ -1,8 +1,8 @@
-// The commands that the demo suggests at its end.
+// The commands that the demo suggests when it ends.
 
 export const NEXT_STEPS = `
 Next:
-  npm test                      every suite, on real processes
-  npm run sim -- settlement     the same story on virtual time, as a page to look at
-  npm run bench                 what a lease costs
-  less docs/walk.md             how it works, file by file`;
+  npm test                      all tests
+  npm run sim -- settlement     a similar outage in the simulator, as a web page
+  npm run bench                 what a lease costs in time
+  less docs/walk.md             how Tenure works, file by file`;

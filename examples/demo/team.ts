@@ -1,16 +1,16 @@
-// The worker processes as the director sees them: starts them, stops and resumes them, keeps every report in order of
-// arrival, and ends them whatever happens. A worker that dies unasked fails every wait, so that the demo cannot hang.
+// Manages the worker processes: starts, stops, resumes and ends them, and keeps their reports in
+// order of arrival. If a worker dies unexpectedly, every wait fails, so that the demo cannot hang.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../src/async/clock.ts";
 import type { Order, Report, ReportOf, Seen } from "./messages.ts";
 
-const DISMISS_LIMIT_MS = 3_000;
+const EXIT_LIMIT_MS = 3_000;
 
-export interface Wish {
+export interface Filter {
   readonly from?: string;
-  /** Only reports from this position of `seen` on. */
+  /** Only reports from this index of `seen` on. */
   readonly since: number;
   readonly limitMs: number;
 }
@@ -18,8 +18,8 @@ export interface Wish {
 interface Member {
   readonly child: ChildProcess;
   readonly exited: Promise<void>;
-  /** Its end is part of the play. */
-  dismissed: boolean;
+  /** The worker is expected to exit. */
+  mayExit: boolean;
 }
 
 export class Team {
@@ -38,10 +38,10 @@ export class Team {
     this.#onSeen = parts.onSeen;
   }
 
-  /** Who reported the newest grant. */
+  /** The worker that reported the latest grant. */
   get holder(): string {
     const grant = this.seen.findLast((seen) => seen.report.type === "granted");
-    if (grant === undefined) throw new Error("nobody has held the lease yet");
+    if (grant === undefined) throw new Error("no worker has held the lease yet");
     return grant.from;
   }
 
@@ -51,24 +51,24 @@ export class Team {
     const stdio = ["ignore", "inherit", "inherit", "ipc"] as const;
     const child = fork(program, [name, this.#folder], { stdio: [...stdio] });
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    const member: Member = { child, exited, dismissed: false };
+    const member: Member = { child, exited, mayExit: false };
     this.#members.set(name, member);
     child.on("message", (report: Report) => this.#receive(name, report));
     child.on("error", (error) => this.#fail(`${name}: ${error.message}`));
     child.once("exit", (code, signal) => {
       if (this.#members.get(name) === member) this.#members.delete(name);
-      if (!member.dismissed)
-        this.#fail(`${name} ended unasked (${signal ?? `exit code ${code}`}).`);
+      if (!member.mayExit)
+        this.#fail(`${name} ended unexpectedly (${signal ?? `exit code ${code}`}).`);
     });
   }
 
   order(name: string, order: Order): void {
     const { child } = this.#member(name);
-    // An error here means that the worker is ending; its exit tells more.
+    // An error here means that the worker is exiting, which the exit event reports.
     if (child.connected) child.send(order, () => undefined);
   }
 
-  /** SIGSTOP: the process stands still wherever it is, and cannot notice. */
+  /** Sends SIGSTOP, which the process cannot notice. */
   stop(name: string): void {
     const { child } = this.#member(name);
     for (const other of this.#members.keys()) {
@@ -83,23 +83,25 @@ export class Team {
       this.order(other, { type: "stopped", pid: undefined });
   }
 
-  /** SIGTERM: a planned shutdown. Resolves when the process is gone. */
+  /** Sends SIGTERM, a planned shutdown. Resolves when the process has exited. */
   shutDown(name: string): Promise<void> {
     const member = this.#member(name);
-    member.dismissed = true;
+    member.mayExit = true;
     member.child.kill("SIGTERM");
     return member.exited;
   }
 
-  /** The first report of that type that fits the wish, whether it has arrived yet or not. */
-  until<Type extends Report["type"]>(type: Type, wish: Wish): Promise<Seen<ReportOf<Type>>> {
+  /** Resolves with the first report of this type that matches, even if it arrived before. */
+  until<Type extends Report["type"]>(type: Type, filter: Filter): Promise<Seen<ReportOf<Type>>> {
     return new Promise((resolve, reject) => {
       const end = (): void => {
         timer.cancel();
-        this.#waiting.delete(look);
+        this.#waiting.delete(check);
       };
-      const look = (): void => {
-        const found = this.seen.find((seen, at) => at >= wish.since && fits(seen, type, wish.from));
+      const check = (): void => {
+        const found = this.seen.find(
+          (seen, at) => at >= filter.since && matches(seen, type, filter.from),
+        );
         if (found === undefined && this.#failure === undefined) return;
         end();
         if (found === undefined) reject(this.#failure);
@@ -107,36 +109,36 @@ export class Team {
       };
       const giveUp = (): void => {
         end();
-        const who = wish.from ?? "any worker";
-        reject(new Error(`no "${type}" came from ${who} within ${wish.limitMs} ms.`));
+        const who = filter.from ?? "any worker";
+        reject(new Error(`no "${type}" report from ${who} within ${filter.limitMs} ms.`));
       };
-      const timer = this.#clock.setTimer(giveUp, wish.limitMs, { keepAlive: true });
-      this.#waiting.add(look);
-      look();
+      const timer = this.#clock.setTimer(giveUp, filter.limitMs, { keepAlive: true });
+      this.#waiting.add(check);
+      check();
     });
   }
 
-  /** The end of the play: all leave by themselves; whoever does not is killed. */
-  async dismiss(): Promise<void> {
+  /** Asks all workers to exit, and kills those that do not. */
+  async endAll(): Promise<void> {
     for (const [name, member] of this.#members) {
-      member.dismissed = true;
+      member.mayExit = true;
       this.order(name, { type: "leave" });
     }
     const all = Promise.all([...this.#members.values()].map((member) => member.exited));
     let timer: { cancel(): void } | undefined;
     const limit = new Promise<void>((resolve) => {
-      timer = this.#clock.setTimer(resolve, DISMISS_LIMIT_MS, { keepAlive: true });
+      timer = this.#clock.setTimer(resolve, EXIT_LIMIT_MS, { keepAlive: true });
     });
     await Promise.race([all, limit]);
     timer?.cancel();
     await this.kill();
   }
 
-  /** At once and by force. SIGKILL also ends a process that is stopped. */
+  /** Kills all workers. SIGKILL also ends a process that is stopped. */
   async kill(): Promise<void> {
     const members = [...this.#members.values()];
     for (const member of members) {
-      member.dismissed = true;
+      member.mayExit = true;
       member.child.kill("SIGKILL");
     }
     await Promise.all(members.map((member) => member.exited));
@@ -153,19 +155,19 @@ export class Team {
     this.seen.push(seen);
     this.#onSeen(seen);
     if (report.type === "failed") this.#fail(`${from} failed: ${report.reason}`);
-    else this.#lookAll();
+    else this.#checkAll();
   }
 
   #fail(reason: string): void {
     this.#failure ??= new Error(reason);
-    this.#lookAll();
+    this.#checkAll();
   }
 
-  #lookAll(): void {
-    for (const look of [...this.#waiting]) look();
+  #checkAll(): void {
+    for (const check of [...this.#waiting]) check();
   }
 }
 
-function fits(seen: Seen, type: Report["type"], from: string | undefined): boolean {
+function matches(seen: Seen, type: Report["type"], from: string | undefined): boolean {
   return seen.report.type === type && (from === undefined || seen.from === from);
 }

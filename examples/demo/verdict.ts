@@ -1,9 +1,9 @@
-// What the demo concludes, computed from two witnesses: the rows of the ledger and the reports of the workers. Nothing
-// here knows what the outcome should be, except `passed`.
+// Evaluates the demo from the rows of the ledger and the reports of the workers, and formats the
+// result as a table.
 
-import type { Paint, Style } from "../../src/cli/paint.ts";
+import type { Paint, Style } from "../../src/cli/output/paint.ts";
 import { parseToken } from "../../src/core/token.ts";
-import { type LedgerRow, staleRows } from "./ledger.ts";
+import { findStaleRows, type LedgerRow } from "./ledger.ts";
 import { type Seen, TIMING } from "./messages.ts";
 import { milliseconds } from "./narrator.ts";
 import type { Measured } from "./story.ts";
@@ -30,8 +30,9 @@ export function judge({ seen, rows, measured }: Evidence): Verdict {
     report.type === "granted" ? [parseToken(report.token)] : [],
   );
   const refused = seen.filter(({ report }) => report.type === "refused").length;
-  // Counted in the ledger, not believed from a report: a stale write that went unnoticed by its writer counts too.
-  const staleAccepted = staleRows(rows).length;
+  // Counted in the ledger rather than taken from reports, so that a stale write counts even if its
+  // writer did not notice it.
+  const staleAccepted = findStaleRows(rows).length;
   const staleTried = refused + staleAccepted;
   const tokensIncrease = grants.every((token, at) => at === 0 || token > (grants[at - 1] ?? token));
   return {
@@ -45,21 +46,21 @@ export function judge({ seen, rows, measured }: Evidence): Verdict {
   };
 }
 
-export function table(verdict: Verdict, paint: Paint): string {
+export function formatTable(verdict: Verdict, paint: Paint): string {
   const { gapsMs, takeoversMs, staleTried, staleAccepted, tokensIncrease } = verdict;
   const good = (ok: boolean): Style => (ok ? "green" : "red");
   const ttl = `ttl ${milliseconds(TIMING.ttlMs)}`;
   const rows: [name: string, value: string, note: string, style: Style][] = [
     ["grants", String(verdict.grants), "", "bold"],
-    ["handover gap, planned", median(gapsMs), range(gapsMs, "shutdowns"), "bold"],
+    ["handover gap, planned", formatMedian(gapsMs), formatRange(gapsMs, "shutdowns"), "bold"],
     [
       "takeover after a pause",
-      median(takeoversMs),
-      `${range(takeoversMs, "pauses")}; ${ttl}`,
+      formatMedian(takeoversMs),
+      `${formatRange(takeoversMs, "pauses")}; ${ttl}`,
       "bold",
     ],
     ["ledger entries", String(verdict.entries), "", "bold"],
-    ["stale writes tried", String(staleTried), "must not be 0", good(staleTried > 0)],
+    ["stale writes attempted", String(staleTried), "must not be 0", good(staleTried > 0)],
     ["stale writes accepted", String(staleAccepted), "must be 0", good(staleAccepted === 0)],
     [
       "tokens strictly increasing",
@@ -73,13 +74,13 @@ export function table(verdict: Verdict, paint: Paint): string {
   return rows.map(line).join("\n");
 }
 
-function median(values: readonly number[]): string {
+function formatMedian(values: readonly number[]): string {
   const sorted = [...values].sort((left, right) => left - right);
   const value = sorted[Math.floor(sorted.length / 2)];
   return value === undefined ? "none" : milliseconds(value);
 }
 
-function range(values: readonly number[], what: string): string {
+function formatRange(values: readonly number[], what: string): string {
   if (values.length === 0) return "";
   const [least, most] = [Math.min(...values), Math.max(...values)];
   return `median of ${values.length} ${what}: ${milliseconds(least)} to ${milliseconds(most)}`;

@@ -1,11 +1,12 @@
-// One worker process of the demo: waits for the lease, appends to the ledger while it holds it, hands over on SIGTERM.
-// On the order to stall it shows the classic accident: check() says yes, the process is stopped, and the write happens
-// after somebody else has taken over. Started by team.ts with its name and the shared folder.
+// A worker process of the demo. It waits for the lease, appends to the ledger while it holds the
+// lease, and hands over on SIGTERM. On the order to stall it reproduces the classic failure:
+// check() succeeds, the process is stopped, and it writes after another worker has taken over.
+// Started by team.ts with its name and the shared folder.
 
 import { rmSync } from "node:fs";
 import type { Clock } from "../../src/async/clock.ts";
 import { pause } from "../../src/async/waits.ts";
-import { quietExperiments } from "../../src/cli/quiet.ts";
+import { hideExperimentalWarnings } from "../../src/cli/node-warnings.ts";
 import { connect } from "../../src/connect.ts";
 import { isTenureError, type StaleTokenError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
@@ -16,9 +17,9 @@ import { Ledger } from "./ledger.ts";
 import { type Order, RESOURCE, type Report, storeFile, TIMING, WITHOUT_GUARD } from "./messages.ts";
 
 const WRITE_EVERY_MS = 200;
-/** A gap this long between two looks at the clock is a stop, not a busy machine. */
+/** A gap this long between two readings of the clock is a SIGSTOP rather than a busy machine. */
 const STOPPED_MS = 1_000;
-/** Without a stop for this long the stall is over. */
+/** If the process is not stopped within this time, the demo fails. */
 const STALL_LIMIT_MS = 10_000;
 const SUCCESSOR_WAIT_MS = 5_000;
 
@@ -70,7 +71,7 @@ class Worker {
     report({ type: "granted", token: String(lease.token) });
     try {
       this.#ledger.advance(lease);
-      await this.#writeUntilToldOtherwise(lease);
+      await this.#writeUntilEnding(lease);
       if (this.#handsOver) await this.#handOver(lease);
     } catch (error) {
       if (!isTenureError(error, "LEASE_LOST") && !isTenureError(error, "STALE_TOKEN")) throw error;
@@ -81,7 +82,7 @@ class Worker {
     }
   }
 
-  async #writeUntilToldOtherwise(lease: Lease): Promise<void> {
+  async #writeUntilEnding(lease: Lease): Promise<void> {
     const { signal } = this.#ending;
     for (let count = 1; !signal.aborted; count += 1) {
       if (this.#stallNote !== undefined) {
@@ -104,16 +105,16 @@ class Worker {
     }
   }
 
-  /** No `await` from the check to the write: no timer and no message can come in between, only the stop. */
+  /** There is no `await` between the check and the write: only the SIGSTOP can come in between. */
   #writeLate(lease: Lease, note: string): void {
     const { resource } = lease;
     const token = lease.check();
-    // Read before the report, because the stop may follow that at once.
-    const armedAt = this.#clock.now();
-    report({ type: "armed", token: String(token) });
-    outlastStop(this.#clock, armedAt);
+    // Read before the report, because the SIGSTOP may follow the report immediately.
+    const checkedAt = this.#clock.now();
+    report({ type: "checked", token: String(token) });
+    waitUntilResumed(this.#clock, checkedAt);
     try {
-      // The bare token, not the lease: this code has asked check() already, and relies on the answer.
+      // The bare token, not the lease: this code relies on its earlier call of check().
       this.#ledger.append({ resource, token }, { worker: this.#name, note });
       report({ type: "accepted", token: String(token) });
     } catch (error) {
@@ -121,7 +122,7 @@ class Worker {
       const { highest } = error as StaleTokenError;
       report({ type: "refused", token: String(token), highest: String(highest) });
     }
-    report({ type: "checked", ...askAgain(lease) });
+    report({ type: "checkedAgain", ...checkAgain(lease) });
   }
 
   async #handOver(lease: Lease): Promise<void> {
@@ -130,18 +131,18 @@ class Worker {
   }
 }
 
-/** Keeps the process busy, as a long computation would, until it has been stopped and resumed. */
-function outlastStop(clock: Clock, armedAt: number): void {
-  let last = armedAt;
+/** Computes in a busy loop until the process has been stopped and resumed. */
+function waitUntilResumed(clock: Clock, checkedAt: number): void {
+  let last = checkedAt;
   for (;;) {
     const now = clock.now();
     if (now - last > STOPPED_MS) return;
-    if (now - armedAt > STALL_LIMIT_MS) throw new Error("nobody stopped this process");
+    if (now - checkedAt > STALL_LIMIT_MS) throw new Error("this process was not stopped in time");
     last = now;
   }
 }
 
-function askAgain(lease: Lease): { code: string | undefined; reason: string } {
+function checkAgain(lease: Lease): { code: string | undefined; reason: string } {
   try {
     lease.check();
     return { code: undefined, reason: "it still holds the lease" };
@@ -151,22 +152,22 @@ function askAgain(lease: Lease): { code: string | undefined; reason: string } {
   }
 }
 
-/** The director died without a word: end the one worker that cannot notice, remove the files, and go. */
-function abandon(folder: string, stoppedPid: number | undefined): never {
+/** Called if the main process died: kills the stopped worker, removes the files and exits. */
+function exitOrphaned(folder: string, stoppedPid: number | undefined): never {
   try {
     if (stoppedPid !== undefined) process.kill(stoppedPid, "SIGKILL");
   } catch {
-    // It is gone already.
+    // It has already exited.
   }
   rmSync(folder, { recursive: true, force: true });
   process.exit(1);
 }
 
 async function main(name: string, folder: string): Promise<void> {
-  quietExperiments();
+  hideExperimentalWarnings();
   let stoppedPid: number | undefined;
-  process.on("disconnect", () => abandon(folder, stoppedPid));
-  // A terminal sends Ctrl-C to all processes; the director decides what it means.
+  process.on("disconnect", () => exitOrphaned(folder, stoppedPid));
+  // A terminal sends Ctrl-C to all processes. The main process handles it.
   process.on("SIGINT", () => undefined);
   const { clock } = systemParts();
   const ledger = await Ledger.open(folder, process.env[WITHOUT_GUARD] !== "1");

@@ -1,4 +1,4 @@
-// Every case of the matrix, in the order of the table.
+// All cases of `npm run test:installs`, in the order of its table.
 import { DRIVERS } from "./cases/drivers.ts";
 import { JEST } from "./cases/jest.ts";
 import { PACKING } from "./cases/packing.ts";

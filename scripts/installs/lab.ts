@@ -1,4 +1,5 @@
-// What the cases share: the archive of the library, packed once; the temp folder; real servers, started when first needed.
+// What the cases share: the packed archive of the library, the temporary folder, and real servers,
+// which are started on first use.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -36,12 +37,12 @@ export class Lab implements AsyncDisposable {
     return Project.create(join(this.folder, `project-${this.#projects}`), this.archive, options);
   }
 
-  /** package.json of the library. */
+  /** Reads package.json of the library. */
   manifest(): { exports: Record<string, unknown> } {
     return JSON.parse(this.page("package.json"));
   }
 
-  /** Text of a file of the repository. */
+  /** Reads a file of the repository. */
   page(path: string): string {
     return readFileSync(join(root, path), "utf8");
   }
@@ -69,7 +70,7 @@ export class Lab implements AsyncDisposable {
 
 /** One line of the table. */
 export interface Case {
-  /** What `npm run test:installs -- NAME` chooses by. */
+  /** The name that selects this case: `npm run test:installs -- GROUP`. */
   readonly group: string;
   readonly name: string;
   /** Resolves with a remark for the table, or rejects. */

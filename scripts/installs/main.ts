@@ -1,5 +1,6 @@
-// `npm run test:installs`: packs the library, installs it in scratch projects beside the versions of other packages that the
-// peer ranges allow, and runs a lease and the adapter in each. Versions outside the ranges must be rejected in words.
+// `npm run test:installs` packs the library and installs it in temporary projects, together with
+// each version of other packages that the peer ranges allow. In each project it runs a program that
+// uses them. Versions outside the ranges must be rejected with an explanation.
 //   npm run test:installs -- [GROUP...]     for example: npm run test:installs -- nestjs croner
 import { CannotRunError } from "../../test/servers/engine.ts";
 import { CASES } from "./cases.ts";
@@ -33,11 +34,13 @@ const secondsSince = (since: number): string =>
 await using lab = await Lab.open();
 console.log(`packed in ${secondsSince(startedAt)}; ${wanted.length} cases\n`);
 for (const each of wanted) {
-  const begunAt = performance.now();
+  const caseStartedAt = performance.now();
   const { outcome, remark } = await judge(each, lab);
   counts[outcome] += 1;
   const name = `${each.group} ${each.name}`.padEnd(nameWidth);
-  console.log(`${outcome.padEnd(4)} ${secondsSince(begunAt).padStart(8)}  ${name}  ${remark}`);
+  console.log(
+    `${outcome.padEnd(4)} ${secondsSince(caseStartedAt).padStart(8)}  ${name}  ${remark}`,
+  );
 }
 console.log(
   `\n${counts.ok} passed, ${counts.FAIL} failed, ${counts.skip} skipped in ${secondsSince(startedAt)}`,

@@ -1,11 +1,12 @@
-// A scratch project: a temp folder into which npm installs the packed library beside other packages, as a user would.
-// Programs run in it as processes of their own. Every project uses npm's usual cache and one archive of the library.
+// A temporary project in which npm installs the packed library and other packages, as a user would.
+// Programs run in it as separate processes. All projects share npm's cache and one archive of the
+// library.
 import { spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Far longer than any step takes on a busy machine; a step that hangs is a failure. */
+/** Far longer than any step takes, even on a busy machine. A step that hangs fails. */
 const LIMIT_MS = 10 * 60_000;
 const PROGRAMS = fileURLToPath(new URL("./programs", import.meta.url));
 
@@ -20,7 +21,7 @@ export interface ExecOptions {
   readonly limitMs?: number;
 }
 
-/** Runs a command to its end and collects what it prints. */
+/** Runs a command until it exits and collects its output. */
 function exec(command: string, args: readonly string[], options: ExecOptions): Promise<Ended> {
   const env = { ...process.env, ...options.env };
   const child = spawn(command, args, { cwd: options.cwd, env, stdio: ["ignore", "pipe", "pipe"] });
@@ -39,7 +40,7 @@ function exec(command: string, args: readonly string[], options: ExecOptions): P
   });
 }
 
-/** The same, but a failure is an error whose message has the end of the output. */
+/** Like exec(), but throws if the command fails. The message contains the end of the output. */
 async function must(
   command: string,
   args: readonly string[],
@@ -60,9 +61,9 @@ export function npm(args: readonly string[], options: ExecOptions): Promise<stri
 }
 
 export interface ProjectOptions {
-  /** For npm: croner@9, or an alias: ts54@npm:typescript@5.4. */
+  /** Package specs for npm: croner@9, or with an alias: ts54@npm:typescript@5.4. */
   readonly packages: readonly string[];
-  /** Install although a peer range of the library forbids it. */
+  /** Install although a peer range of the library forbids the version. */
   readonly legacyPeerDeps?: boolean;
   readonly type?: "module" | "commonjs";
 }
@@ -74,14 +75,16 @@ export class Project {
     this.folder = folder;
   }
 
-  /** Makes the project and installs into it. Without `legacyPeerDeps`, npm rejects versions outside the peer ranges. */
+  /**
+   * Creates the project. Without `legacyPeerDeps`, npm rejects versions outside the peer ranges.
+   */
   static async create(folder: string, archive: string, options: ProjectOptions): Promise<Project> {
     mkdirSync(folder, { recursive: true });
     const manifest = { name: "scratch", private: true, type: options.type ?? "module" };
     writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
     const flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"];
     const legacy = options.legacyPeerDeps ? ["--legacy-peer-deps"] : [];
-    // The packages come first: the question is whether the library can be added to a project that has them.
+    // The packages are installed first, because a user adds the library to an existing project.
     if (options.packages.length > 0)
       await npm(["install", ...flags, ...legacy, ...options.packages], { cwd: folder });
     await npm(["install", ...flags, ...legacy, archive], { cwd: folder });
@@ -94,12 +97,12 @@ export class Project {
     writeFileSync(join(this.folder, path), text);
   }
 
-  versionOf(name: string): string {
+  readVersion(name: string): string {
     const path = join(this.folder, "node_modules", name, "package.json");
     return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
   }
 
-  /** The path of a package's program, to be run with node. */
+  /** The path of a program of a package, to be run with node. */
   bin(name: string, path: string): string {
     const file = join(this.folder, "node_modules", name, path);
     if (!existsSync(file)) throw new Error(`${name} has no ${path}.`);

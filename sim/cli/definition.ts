@@ -1,6 +1,6 @@
 // The options of `npm run sim`, as data for the parser and the help text of src/cli.
 
-import type { CommandDefinition } from "../../src/cli/definitions.ts";
+import type { CommandDefinition } from "../../src/cli/definitions/definition.ts";
 
 /** A copy of the names, so that the scenes themselves are loaded only when one is played. */
 export const SCENE_NAMES: readonly string[] = [

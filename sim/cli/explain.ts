@@ -1,7 +1,7 @@
 // Explains the first violation that a range of seeds found: shrinks it and prints a timeline and
 // the replay command.
 
-import type { Voice } from "../../src/cli/voice.ts";
+import type { Output } from "../../src/cli/output/output.ts";
 import type { Violation } from "../checkers/checker.ts";
 import { DETERMINISM } from "../compare-traces.ts";
 import { NO_CHANGES } from "../faults/plan.ts";
@@ -18,7 +18,7 @@ export async function explain(
   findings: readonly Finding[],
   store: string,
   host: Host,
-  voice: Voice,
+  voice: Output,
 ): Promise<void> {
   // An invalid run has no violation to explain.
   const finding = findings.find(({ violations }) => violations.length > 0);
@@ -52,7 +52,7 @@ function explainDifference(
   seed: number,
   store: string,
   differs: Violation | undefined,
-  voice: Voice,
+  voice: Output,
 ): void {
   const how = differs?.message ?? "the violation does not occur when the seed is run again";
   const command = `${formatReplayCommand(seed, store, NO_CHANGES)} --twice`;

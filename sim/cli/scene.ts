@@ -2,12 +2,11 @@
 // never overwrites a file that is not such a page, unless --force is given.
 
 import { closeSync, openSync, readSync, writeFileSync } from "node:fs";
-import type { Options } from "../../src/cli/arguments.ts";
-import { CommandError } from "../../src/cli/command-error.ts";
+import { CommandError, UsageError } from "../../src/cli/errors.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { fold, table } from "../../src/cli/text.ts";
-import { UsageError } from "../../src/cli/usage-error.ts";
-import type { Line, Voice } from "../../src/cli/voice.ts";
+import type { Line, Output } from "../../src/cli/output/output.ts";
+import { fold, table } from "../../src/cli/output/text.ts";
+import type { Options } from "../../src/cli/parsing/arguments.ts";
 import { simHost } from "../host/sim-host.ts";
 import { PAGE_MARK, pageOf } from "../page/page.ts";
 import { numberRows } from "../scenes/figures.ts";
@@ -20,7 +19,7 @@ const WIDTH = 96;
 /** A page has its mark within this many bytes. */
 const HEAD_BYTES = 512;
 
-export async function sceneCommand(name: string, options: Options, voice: Voice): Promise<number> {
+export async function sceneCommand(name: string, options: Options, voice: Output): Promise<number> {
   if (name === "scenes") return list(options, voice);
   const scene = SCENES.find((each) => each.name === name);
   if (scene === undefined) throw new Error(`There is no scene ${name}.`);
@@ -36,7 +35,7 @@ export async function sceneCommand(name: string, options: Options, voice: Voice)
   return played.unmet.length === 0 ? EXIT.ok : EXIT.no;
 }
 
-function list(options: Options, voice: Voice): number {
+function list(options: Options, voice: Output): number {
   const given = ["out", "no-page", "force"].find((option) => options.has(option));
   if (given !== undefined)
     throw new UsageError(`\`scenes\` only lists the scenes: leave out --${given}.`);

@@ -2,11 +2,11 @@
 // timeline. Scenes are in scene.ts.
 
 import { availableParallelism } from "node:os";
-import type { Options } from "../../src/cli/arguments.ts";
 import type { Command } from "../../src/cli/command.ts";
+import { UsageError } from "../../src/cli/errors.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
-import { UsageError } from "../../src/cli/usage-error.ts";
-import type { Voice } from "../../src/cli/voice.ts";
+import type { Output } from "../../src/cli/output/output.ts";
+import type { Options } from "../../src/cli/parsing/arguments.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import { compareTraces } from "../compare-traces.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../faults/plan.ts";
@@ -44,7 +44,7 @@ async function simulateOne(
   seed: number,
   store: string,
   options: Options,
-  voice: Voice,
+  voice: Output,
 ): Promise<number> {
   const changes = parseChanges(options);
   const outcome = await runSeed(seed, store, simHost, changes);
@@ -71,7 +71,7 @@ function rejectMixedOptions(options: Options, scene: string | undefined): void {
   );
 }
 
-async function simulateMany(options: Options, store: string, voice: Voice): Promise<number> {
+async function simulateMany(options: Options, store: string, voice: Output): Promise<number> {
   const { from, to } = parseRange(options.text("seeds") ?? DEFAULT_SEEDS);
   const { clock } = systemParts();
   const startedAt = clock.now();
@@ -97,7 +97,7 @@ async function simulateMany(options: Options, store: string, voice: Voice): Prom
   return isGreen ? EXIT.ok : EXIT.no;
 }
 
-function answerOne({ plan, result, verdict }: Outcome, options: Options, voice: Voice): number {
+function answerOne({ plan, result, verdict }: Outcome, options: Options, voice: Output): number {
   const { violations, invalid } = verdict;
   const hash = result.trace.hash();
   voice.answer(

@@ -2,7 +2,7 @@
 // options, and prints a short replay command for a failure. Method: the command itself with
 // recorded output, and a planted failure for shrinking.
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { parseCommand } from "../../src/cli/arguments.ts";
+import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { SIM } from "../cli/definition.ts";
 import { explain } from "../cli/explain.ts";
 import { simCommand } from "../cli/simulate.ts";

@@ -5,8 +5,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { parseCommand } from "../../src/cli/arguments.ts";
-import { commandHelp } from "../../src/cli/help.ts";
+import { formatCommandHelp } from "../../src/cli/help/help.ts";
+import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { SCENE_NAMES, SIM } from "../cli/definition.ts";
 import { simCommand } from "../cli/simulate.ts";
 import { SCENES } from "../scenes/list.ts";
@@ -119,7 +119,7 @@ describe("npm run sim -- SCENE", () => {
 
   test("lists the scenes in `scenes`, in the help and in the error about an unknown name", async () => {
     const { text } = await sim("scenes");
-    const help = commandHelp(SIM);
+    const help = formatCommandHelp(SIM);
     for (const name of SCENE_NAMES) {
       expect(text).toContain(name);
       expect(help).toContain(name);

@@ -1,6 +1,6 @@
-// What a command is to main.ts: the parsed words in, an exit code out.
+// The type of a command: it takes the parsed command line and resolves with the exit code.
 
-import type { Parsed } from "./arguments.ts";
-import type { Voice } from "./voice.ts";
+import type { Output } from "./output/output.ts";
+import type { Parsed } from "./parsing/arguments.ts";
 
-export type Command = (parsed: Parsed, voice: Voice) => Promise<number>;
+export type Command = (parsed: Parsed, output: Output) => Promise<number>;

@@ -1,5 +1,5 @@
-// How a command ends, as one table: help, the manual page, docs/cli.md and the tests all read it. A number never changes
-// its meaning. Those from 69 to 78 are the ones of sysexits.h that come nearest.
+// The exit codes of `tenure` and their meanings. Help, the manual page, docs/cli.md and the tests
+// use this table. The meaning of a number never changes. 69 to 78 follow sysexits.h.
 
 export interface ExitCode {
   readonly code: number;
@@ -23,17 +23,17 @@ export const EXIT = {
 export type ExitName = keyof typeof EXIT;
 
 export const MEANINGS: Readonly<Record<ExitName, string>> = {
-  ok: "Done. For `run` and `elect`: what the command ended with, whatever number that is.",
-  no: "The answer is no: nobody holds it (show, revoke), a table is not protected as it should be or there is no token to reset (guard), doctor found something that would break, or sim did.",
-  usage: "The command line makes no sense; nothing was done.",
-  unavailable: "The store, or the database of guard, cannot be reached or cannot be used.",
-  lost: "The lease was lost while the command ran; all of its process group was ended.",
-  failed: "Something failed that Tenure does not know; the message has it.",
-  busy: "Somebody else holds it, and the wait was over or there was none.",
-  timing: "The durations contradict each other; the message has the nearest that do not.",
-  notExecutable: "The command to run is there and cannot be executed.",
+  ok: "Success. `run` and `elect` with a command exit with the code of the command instead.",
+  no: "The answer is no: the resource is free (show, revoke), a table is not properly protected or there is no token to reset (guard), or a check failed (doctor).",
+  usage: "The command line is invalid; nothing was done.",
+  unavailable: "The store, or the database of a guard, cannot be reached or cannot be used.",
+  lost: "The lease was lost while the command was running; its whole process group was killed.",
+  failed: "An unexpected error; the message describes it.",
+  busy: "Another process holds the lease, and --wait has passed or --no-wait was given.",
+  timing: "The durations contradict each other; the message names the nearest valid ones.",
+  notExecutable: "The command to run exists but cannot be executed.",
   notFound: "The command to run was not found.",
-  signal: "128 + n: ended by signal n, Tenure itself or the command it ran.",
+  signal: "128 + n: tenure, or the command it ran, was ended by signal n.",
 };
 
 export function exitCodes(): ExitCode[] {

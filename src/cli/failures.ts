@@ -1,10 +1,10 @@
-// From what a command threw to a sentence for the terminal and an exit code.
+// Turns an error that a command threw into a message for the terminal and an exit code. Passwords
+// in URLs are redacted.
 
 import { isTenureError, type TenureError } from "../core/errors.ts";
 import { redacted, redactedText } from "../core/redaction.ts";
-import { CommandError } from "./command-error.ts";
+import { CommandError, UsageError } from "./errors.ts";
 import { EXIT } from "./exit-codes.ts";
-import { UsageError } from "./usage-error.ts";
 
 export interface Failure {
   readonly code: number;
@@ -12,7 +12,7 @@ export interface Failure {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-export function failureOf(error: unknown): Failure {
+export function toFailure(error: unknown): Failure {
   if (error instanceof UsageError) {
     return { code: EXIT.usage, message: redactedText(error.message), facts: { code: "USAGE" } };
   }
@@ -20,14 +20,14 @@ export function failureOf(error: unknown): Failure {
     return { code: error.exitCode, message: error.message, facts: error.facts };
   }
   if (isTenureError(error)) {
-    return { code: exitOf(error), message: error.message, facts: { code: error.code } };
+    return { code: toExitCode(error), message: error.message, facts: { code: error.code } };
   }
   const { stack, message: said } = redacted(error);
   const message = error instanceof Error ? (stack ?? said) : said;
   return { code: EXIT.failed, message, facts: { code: "UNEXPECTED" } };
 }
 
-function exitOf(error: TenureError): number {
+function toExitCode(error: TenureError): number {
   switch (error.code) {
     case "INVALID_ARGUMENT":
       return EXIT.usage;

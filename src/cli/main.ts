@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// The `tenure` program: finds the command and runs it. A command's module is loaded only when that command is called, which
-// keeps `tenure run` quick to start.
+// The `tenure` program: finds the command and runs it. The module of a command is loaded only when
+// that command is called, which keeps the start of `tenure run` fast.
 
-import { findCommand, isCommand, type Parsed, parseCommand } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
+import { Output } from "./output/output.ts";
+import { findCommand, isCommand, type Parsed, parseCommand } from "./parsing/arguments.ts";
 import { runProgram } from "./program.ts";
-import { Voice } from "./voice.ts";
 
 const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import("./commands/run.ts")).runCommand,
@@ -34,12 +34,12 @@ async function perform(parsed: Parsed): Promise<number> {
   const load = LOADERS[parsed.definition.name];
   if (load === undefined) throw new Error(`${parsed.definition.name} has no loader.`);
   const command = await load();
-  return command(parsed, new Voice(parsed.options.has("json")));
+  return command(parsed, new Output(parsed.options.has("json")));
 }
 
 async function help(name: string | undefined): Promise<number> {
-  const { commandHelp, overallHelp } = await import("./help.ts");
-  console.log(name === undefined ? overallHelp() : commandHelp(findCommand(name)));
+  const { formatCommandHelp, formatOverallHelp } = await import("./help/help.ts");
+  console.log(name === undefined ? formatOverallHelp() : formatCommandHelp(findCommand(name)));
   return EXIT.ok;
 }
 

@@ -1,19 +1,20 @@
-// Runs a command-line program to its exit code. An error that the program throws becomes one sentence on stderr and the exit
-// code that belongs to it. Shared by `tenure` and by the programs of this repository.
+// Runs a command-line program and exits the process with its code. An error that the program throws
+// becomes a message on stderr and an exit code. Used by `tenure` and by the programs of this
+// repository.
 
+import { UsageError } from "./errors.ts";
 import { EXIT } from "./exit-codes.ts";
-import { failureOf } from "./failures.ts";
-import { UsageError } from "./usage-error.ts";
-import { Voice } from "./voice.ts";
+import { toFailure } from "./failures.ts";
+import { Output } from "./output/output.ts";
 
 export interface ProgramOptions {
   /** Report errors as JSON. */
   readonly json: boolean;
-  /** The command that explains the usage; named after a usage error. */
+  /** The command that prints help. Messages about usage errors refer to it. */
   readonly help: string;
 }
 
-/** Ends the process with the exit code that `main` resolves with, or with the code of the error that it throws. */
+/** Exits with the code that `main` resolves with, or with the code of the error that it throws. */
 export async function runProgram(
   main: () => Promise<number>,
   options: ProgramOptions,
@@ -22,16 +23,22 @@ export async function runProgram(
   try {
     return process.exit(await main());
   } catch (error) {
-    const voice = new Voice(options.json);
-    const { code, message, facts } = failureOf(error);
-    voice.fail(message, { ...facts, exitCode: code });
-    if (error instanceof UsageError && !voice.json && !message.includes(" --help"))
+    const output = new Output(options.json);
+    const { code, message, facts } = toFailure(error);
+    output.fail(message, { ...facts, exitCode: code });
+    // Some messages already refer to the help.
+    const refersToHelp = /See .* --help\.$/.test(message);
+    if (error instanceof UsageError && !output.json && !refersToHelp)
       console.error(`See ${options.help}.`);
     return process.exit(code);
   }
 }
 
-/** A reader of stdout may exit early (`tenure ls | head`), and so may a reader of stderr, which must not end the work. */
+/**
+ * Survives EPIPE. A reader of stdout may exit early (`tenure ls | head`), which ends the program.
+ * If the reader of stderr exits, the program continues, because its work does not depend on its
+ * messages.
+ */
 function surviveClosedPipes(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     process.exit(error.code === "EPIPE" ? EXIT.ok : EXIT.failed);

@@ -1,21 +1,22 @@
-// Goal: the words of the command line mean what help says, and whatever they do not mean is refused with a way out. Method: the
-// parsers on their own, and every text that is made from the definitions.
+// Goal: the command line is parsed as the help describes, and invalid input is rejected with
+// advice. Method: the parsers directly, and every text that is generated from the definitions.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { findCommand, type Parsed, parseCommand } from "../../src/cli/arguments.ts";
-import { completionScript } from "../../src/cli/completion.ts";
-import { COMMANDS, GLOBAL_OPTIONS } from "../../src/cli/definitions.ts";
-import { formatDuration, formatElapsed, parseDuration } from "../../src/cli/duration.ts";
+import { COMMANDS } from "../../src/cli/definitions/commands.ts";
+import { GLOBAL_OPTIONS } from "../../src/cli/definitions/definition.ts";
+import { UsageError } from "../../src/cli/errors.ts";
 import { EXIT, exitCodes } from "../../src/cli/exit-codes.ts";
-import { codesOf, commandHelp, overallHelp } from "../../src/cli/help.ts";
-import { heldSince, leaseRow } from "../../src/cli/lease-view.ts";
-import { manualPage } from "../../src/cli/manual.ts";
-import { printable } from "../../src/cli/text.ts";
-import { planFrom, runTiming } from "../../src/cli/timing-options.ts";
-import { UsageError } from "../../src/cli/usage-error.ts";
-import { Voice } from "../../src/cli/voice.ts";
+import { formatCompletionScript } from "../../src/cli/help/completion.ts";
+import { formatCommandHelp, formatOverallHelp, listExitNames } from "../../src/cli/help/help.ts";
+import { formatManualPage } from "../../src/cli/help/manual.ts";
+import { heldSince, leaseRow } from "../../src/cli/output/lease-view.ts";
+import { Output } from "../../src/cli/output/output.ts";
+import { printable } from "../../src/cli/output/text.ts";
+import { findCommand, type Parsed, parseCommand } from "../../src/cli/parsing/arguments.ts";
+import { formatDuration, formatElapsed, parseDuration } from "../../src/cli/parsing/duration.ts";
+import { planRunTiming, planTimingOptions } from "../../src/cli/parsing/timing-options.ts";
 import { planTiming } from "../../src/core/timing.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -32,7 +33,7 @@ describe("durations", () => {
     }
   });
 
-  test("are shown so that reading them again gives the same, or a little more", () => {
+  test("are formatted such that parsing gives the same value, rounded up", () => {
     for (const ms of [0, 1, 20, 999, 1_000, 1_100, 1_233, 10_000, 60_000, 90_000, 3_600_000]) {
       expect(parseDuration(formatDuration(ms), "")).toBe(ms);
     }
@@ -40,19 +41,19 @@ describe("durations", () => {
     expect(formatDuration(0.12)).toBe("0.2ms");
   });
 
-  test("that have passed are shown in two units at most, rounded down", () => {
-    const shown = (s: number): string => formatElapsed(s * 1_000);
-    expect([0, 0.9, 59.9, 60, 192].map(shown)).toEqual(["0s", "0s", "59s", "1m 0s", "3m 12s"]);
-    expect([3_599, 3_600, 7_512].map(shown)).toEqual(["59m 59s", "1h 0m", "2h 5m"]);
-    expect([86_399, 86_400, 356_400].map(shown)).toEqual(["23h 59m", "1d 0h", "4d 3h"]);
+  test("that have elapsed are formatted with at most two units, rounded down", () => {
+    const format = (s: number): string => formatElapsed(s * 1_000);
+    expect([0, 0.9, 59.9, 60, 192].map(format)).toEqual(["0s", "0s", "59s", "1m 0s", "3m 12s"]);
+    expect([3_599, 3_600, 7_512].map(format)).toEqual(["59m 59s", "1h 0m", "2h 5m"]);
+    expect([86_399, 86_400, 356_400].map(format)).toEqual(["23h 59m", "1d 0h", "4d 3h"]);
   });
 
-  test("since a lease was granted stand behind that time, which is local", () => {
+  test("since a grant are printed after its local time", () => {
     const at = new Date(2026, 10, 7, 21, 5, 3).getTime();
     expect(heldSince(192_000, at + 192_000)).toBe("2026-11-07 21:05:03 (3m 12s)");
   });
 
-  test("are a dash in the table where the store does not know since when a lease is held", () => {
+  test("are a dash in the table if the store does not know when the lease was granted", () => {
     const holder = { holderId: "h", sessionId: "s", token: 7n, expiresInMs: 9_800 };
     expect(leaseRow({ resource: "r", holder })).toEqual(["r", "h", "7", "-", "9.8 s", ""]);
     const known = { ...holder, heldForMs: 192_000 };
@@ -61,7 +62,7 @@ describe("durations", () => {
 });
 
 describe("arguments", () => {
-  test("options may stand before and behind the resource; what follows -- is the command's", () => {
+  test("options may come before and after the resource; words after -- belong to the command", () => {
     const parsed = parse("run", "--ttl", "5s", "job", "--wait=1s", "--", "ls", "--json", "--", "x");
     expect(parsed.positionals).toEqual(["job"]);
     expect(parsed.command).toEqual(["ls", "--json", "--", "x"]);
@@ -71,31 +72,40 @@ describe("arguments", () => {
   });
 
   test.each<[string[], RegExp]>([
-    [["rnu"], /no command "rnu"\. Did you mean run\? Known are run, elect/],
-    [["zzzzzzzz"], /no command "zzzzzzzz"\. Known are/],
-    [["redis://u:hush@h"], /^There is no command a word that may hold a password\. Known are/],
-    [["doctor", "redis//u:hush@h"], /no place for a word that may hold a password/],
-    [["guard", "redis://u:hush@h"], /^\w+ is one of .*, got a word that may hold a password/],
+    [["rnu"], /no command "rnu"\. Did you mean run\? Commands: run, elect/],
+    [["zzzzzzzz"], /no command "zzzzzzzz"\. Commands:/],
+    [
+      ["redis://u:hush@h"],
+      /^There is no command \(not shown: it may contain a password\)\. Commands:/,
+    ],
+    [
+      ["doctor", "redis//u:hush@h"],
+      /does not accept the argument \(not shown: it may contain a password\)/,
+    ],
+    [
+      ["guard", "redis://u:hush@h"],
+      /^\w+ is one of .*, got \(not shown: it may contain a password\)/,
+    ],
     [["run", "--tll", "1s", "job", "--", "x"], /no option --tll\. Did you mean --ttl\?/],
     [["ls", "-x"], /no option -x\./],
     [["run", "job", "--ttl"], /--ttl needs a value/],
     [["run", "job", "--ttl", "--json", "--", "x"], /--ttl needs a value/],
     [["run", "job", "--no-wait=1", "--", "x"], /--no-wait is a switch/],
     [["run", "--", "x"], /needs RESOURCE/],
-    [["run", "job", "x"], /no place for "x"\. The command to run comes after --/],
+    [["run", "job", "x"], /does not accept the argument "x"\. The command to run comes after --/],
     [["run", "job"], /needs the command to run after --/],
     [["elect", "job", "--"], /needs the command to run after --/],
-    [["ls", "a", "b"], /no place for "b"/],
+    [["ls", "a", "b"], /does not accept the argument "b"/],
     [["ls", "--", "x"], /runs no command/],
     [["completion", "tcsh"], /SHELL is one of bash, zsh, fish, got "tcsh"/],
-  ])("%j is refused", (argv, message) => {
+  ])("%j is rejected", (argv, message) => {
     const [name = "", ...rest] = argv;
     const parsing = (): Parsed => parse(name, ...rest);
     expect(parsing).toThrow(UsageError);
     expect(parsing).toThrow(message);
   });
 
-  test("counts are whole and above 0", () => {
+  test("counts are whole numbers above 0", () => {
     expect(parse("plan", "--leases", "7").options.count("leases")).toBe(7);
     for (const bad of ["0", "-1", "1.5", "x"]) {
       expect(() => parse("plan", `--leases=${bad}`).options.count("leases")).toThrow(UsageError);
@@ -104,41 +114,41 @@ describe("arguments", () => {
 });
 
 describe("the durations of a run", () => {
-  const timingOf = (...argv: string[]): ReturnType<typeof runTiming> =>
-    runTiming(parse("run", "job", ...argv, "--", "x").options);
+  const planRun = (...argv: string[]): ReturnType<typeof planRunTiming> =>
+    planRunTiming(parse("run", "job", ...argv, "--", "x").options);
 
-  test("L3: after one lost renewal there is still the time between SIGTERM and SIGKILL", () => {
+  test("L3: after one lost renewal, the time between SIGTERM and SIGKILL still fits", () => {
     for (const argv of [[], ["--ttl", "3s"], ["--ttl", "1h"], ["--kill-after", "6s"]]) {
-      const { timing, killAfterMs } = timingOf(...argv);
+      const { timing, killAfterMs } = planRun(...argv);
       const used = 2 * timing.renewEveryMs + timing.roundTripMs + killAfterMs;
       expect(used).toBeLessThanOrEqual(timing.ttlMs - timing.marginMs + 1e-9);
       expect(planTiming(timing)).toEqual(timing);
     }
   });
 
-  test("a --kill-after that does not fit is refused with the nearest that do, and those are accepted", () => {
-    expect(() => timingOf("--kill-after", "9s")).toThrow(
+  test("a --kill-after that does not fit is rejected with the nearest valid durations", () => {
+    expect(() => planRun("--kill-after", "9s")).toThrow(
       /Nearest: --kill-after 7\.8s or --ttl 11\.2s/,
     );
-    expect(timingOf("--kill-after", "7.8s").killAfterMs).toBe(7_800);
-    expect(timingOf("--kill-after", "9s", "--ttl", "11.3s").killAfterMs).toBe(9_000);
-    expect(() => timingOf("--renew-every", "4s")).toThrow(/availability|kill-after/);
+    expect(planRun("--kill-after", "7.8s").killAfterMs).toBe(7_800);
+    expect(planRun("--kill-after", "9s", "--ttl", "11.3s").killAfterMs).toBe(9_000);
+    expect(() => planRun("--renew-every", "4s")).toThrow(/availability|kill-after/);
   });
 
-  test("impossible numbers name the inequality and options of the command line that mend it", () => {
-    expect(() => planFrom({ ttlMs: 10_000, marginMs: 10 })).toThrow(
+  test("impossible durations are rejected with the inequality and the options that satisfy it", () => {
+    expect(() => planTimingOptions({ ttlMs: 10_000, marginMs: 10 })).toThrow(
       /safety inequality margin >= clock-error \+ round-trip.*Nearest: --margin 1\.1s/,
     );
-    expect(() => planFrom({ ttlMs: 10_000, renewEveryMs: 5_000 })).toThrow(
+    expect(() => planTimingOptions({ ttlMs: 10_000, renewEveryMs: 5_000 })).toThrow(
       /availability inequality.*Nearest: --renew-every 3950ms/,
     );
-    expect(() => planFrom({ ttlMs: 1_000 })).toThrow(/a ttl below 3s needs --clock-error/);
+    expect(() => planTimingOptions({ ttlMs: 1_000 })).toThrow(/a ttl below 3s needs --clock-error/);
   });
 });
 
-describe("what is made from the definitions", () => {
+describe("texts generated from the definitions", () => {
   test("overall help names every command and every exit code", () => {
-    const help = overallHelp();
+    const help = formatOverallHelp();
     for (const { name, summary } of COMMANDS) {
       expect(help).toContain(name);
       expect(help).toContain(summary);
@@ -146,17 +156,20 @@ describe("what is made from the definitions", () => {
     for (const { code } of exitCodes()) expect(help).toMatch(new RegExp(`^ {2}${code} `, "m"));
   });
 
-  test.each(COMMANDS)("help of $name has its options, an example and its codes", (definition) => {
-    const help = commandHelp(definition);
-    for (const { name } of [...definition.options, ...GLOBAL_OPTIONS])
-      expect(help).toContain(`--${name}`);
-    expect(definition.examples.length).toBeGreaterThan(0);
-    for (const { line } of definition.examples) expect(help).toContain(line);
-    for (const name of codesOf(definition)) expect(help).toContain(String(EXIT[name]));
-    expect(Math.max(...help.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
-  });
+  test.each(COMMANDS)(
+    "the help of $name contains its options, examples and exit codes",
+    (definition) => {
+      const help = formatCommandHelp(definition);
+      for (const { name } of [...definition.options, ...GLOBAL_OPTIONS])
+        expect(help).toContain(`--${name}`);
+      expect(definition.examples.length).toBeGreaterThan(0);
+      for (const { line } of definition.examples) expect(help).toContain(line);
+      for (const name of listExitNames(definition)) expect(help).toContain(String(EXIT[name]));
+      expect(Math.max(...help.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
+    },
+  );
 
-  test.each(COMMANDS)("the examples of $name are command lines that it accepts", (definition) => {
+  test.each(COMMANDS)("$name accepts its own examples", (definition) => {
     for (const { line } of definition.examples) {
       const words = /tenure ([^<>|)]+)/.exec(line)?.[1]?.trim().split(" ") ?? [];
       expect(words[0]).toBe(definition.name);
@@ -164,21 +177,24 @@ describe("what is made from the definitions", () => {
     }
   });
 
-  test.each(["bash", "zsh", "fish"])("completion for %s has every command and option", (shell) => {
-    const script = completionScript(shell);
-    for (const { name, options } of COMMANDS) {
-      expect(script).toContain(name);
-      for (const option of options) {
-        expect(script).toContain(shell === "fish" ? `-l ${option.name}` : `--${option.name}`);
+  test.each(["bash", "zsh", "fish"])(
+    "completion for %s contains every command and option",
+    (shell) => {
+      const script = formatCompletionScript(shell);
+      for (const { name, options } of COMMANDS) {
+        expect(script).toContain(name);
+        for (const option of options) {
+          expect(script).toContain(shell === "fish" ? `-l ${option.name}` : `--${option.name}`);
+        }
       }
-    }
+    },
+  );
+
+  test("man/tenure.1 is up to date (update it with vitest -u)", async () => {
+    await expect(formatManualPage()).toMatchFileSnapshot(join(root, "man", "tenure.1"));
   });
 
-  test("man/tenure.1 is up to date (mend it with vitest -u)", async () => {
-    await expect(manualPage()).toMatchFileSnapshot(join(root, "man", "tenure.1"));
-  });
-
-  test("docs/cli.md has the exit codes, and every command with all of its options", () => {
+  test("docs/cli.md lists every exit code, command and option", () => {
     const page = readFileSync(join(root, "docs", "cli.md"), "utf8");
     for (const { code, meaning } of exitCodes()) {
       expect(page).toContain(`| ${code === EXIT.signal ? "128+n" : code} | ${meaning} |`);
@@ -190,18 +206,18 @@ describe("what is made from the definitions", () => {
   });
 });
 
-describe("control characters of others do not reach the terminal", () => {
+describe("control characters from other processes do not reach the terminal", () => {
   const hostile = "a\u001B[2Jb\nc\u009Bd";
   const masked = "a\uFFFD[2Jb\uFFFDc\uFFFDd";
 
-  /** What a voice writes to stdout and stderr. */
-  function written(json: boolean, speak: (voice: Voice) => void): string {
+  /** Captures what an Output writes to stdout and stderr. */
+  function capture(json: boolean, write: (output: Output) => void): string {
     const texts: string[] = [];
     const spies = [process.stdout, process.stderr].map((stream) =>
       vi.spyOn(stream, "write").mockImplementation((text) => texts.push(String(text)) > 0),
     );
     try {
-      speak(new Voice(json));
+      write(new Output(json));
     } finally {
       for (const spy of spies) spy.mockRestore();
     }
@@ -212,15 +228,15 @@ describe("control characters of others do not reach the terminal", () => {
     expect(printable(hostile)).toBe(masked);
   });
 
-  test("in an answer, whose own lines and styles stay", () => {
+  test("in a result, which keeps its lines and styles", () => {
     const { hasColors } = process.stdout;
     process.stdout.hasColors = () => true;
     onTestFinished(() => {
       process.stdout.hasColors = hasColors;
     });
     const lines = ["first", hostile, { style: "red", text: hostile }] as const;
-    const text = written(false, (voice) =>
-      voice.answer(
+    const text = capture(false, (output) =>
+      output.answer(
         () => lines,
         () => undefined,
       ),
@@ -228,15 +244,15 @@ describe("control characters of others do not reach the terminal", () => {
     expect(text).toBe(`first\n${masked}\n\u001B[31m${masked}\u001B[0m\n`);
   });
 
-  test("in a note and in the message of a failure, whose further lines are indented", () => {
-    expect(written(false, (voice) => voice.note(hostile, {}))).toBe(`tenure: ${masked}\n`);
-    expect(written(false, (voice) => voice.fail(hostile, {}))).toBe(
+  test("in a note and in an error message, whose further lines are indented", () => {
+    expect(capture(false, (output) => output.note(hostile, {}))).toBe(`tenure: ${masked}\n`);
+    expect(capture(false, (output) => output.fail(hostile, {}))).toBe(
       "tenure: a\uFFFD[2Jb\n  c\uFFFDd\n",
     );
   });
 
-  test("in JSON, which means the same nevertheless", () => {
-    const text = written(true, (voice) => voice.note("", { hostile }));
+  test("in JSON, which still has the same value", () => {
+    const text = capture(true, (output) => output.note("", { hostile }));
     expect(text).toBe('{"hostile":"a\\u001b[2Jb\\nc\\u009bd"}\n');
     expect(JSON.parse(text)).toEqual({ hostile });
   });

@@ -4,9 +4,9 @@
 // is searched for parts of the secret. Nothing listens on port 1.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Options } from "../../src/cli/arguments.ts";
-import { failureOf } from "../../src/cli/failures.ts";
-import { openDatabase } from "../../src/cli/guarded-database.ts";
+import { openDatabase } from "../../src/cli/backends/guarded-database.ts";
+import { toFailure } from "../../src/cli/failures.ts";
+import { Options } from "../../src/cli/parsing/arguments.ts";
 import { connect } from "../../src/connect.ts";
 import { isTenureError } from "../../src/core/errors.ts";
 import { etcdGuard } from "../../src/guards/etcd/index.ts";
@@ -233,7 +233,7 @@ describe("the program", () => {
   });
 
   test("prints an error that it did not expect without logins", () => {
-    const failure = failureOf(new Error(`cannot open redis://u:${SECRET}@h`));
+    const failure = toFailure(new Error(`cannot open redis://u:${SECRET}@h`));
     expect(failure.message).toMatch(/cannot open redis:\/\/\*\*\*@h/);
     expect(partsShown(failure.message, SECRET)).toEqual([]);
   });

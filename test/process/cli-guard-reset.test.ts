@@ -1,6 +1,7 @@
-// Goal: `tenure guard reset` makes a guard of every kind accept the lower tokens of another store, only when it is told to, only
-// for the token that it showed, and says what that costs. Method: the built program on real databases, servers and files.
-// Tokens come from a real store that counts from the wall clock and from a real etcd or ZooKeeper.
+// Goal: `tenure guard reset` makes a guard of every kind accept the lower tokens of another store.
+// It needs confirmation, resets only the token that it showed, and states the risk. Method: the
+// built program on real databases, servers and files, with tokens from SQLite (wall clock) and from
+// etcd or ZooKeeper.
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, test } from "vitest";
@@ -35,9 +36,9 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-/** A guard on its database, as the program has it; opened anew, it is that of a process that was started again. */
+/** A guard and its database. `open()` opens the guard as a newly started process would. */
 interface Place {
-  /** What follows `--database`, and perhaps `--guard`. */
+  /** The value of `--database`, and `--guard` if needed. */
   readonly args: string[];
   open(): Guard;
 }
@@ -63,25 +64,25 @@ const places: Record<string, (folder: string) => Promise<Place>> = {
   },
   etcd: async () => ({
     args: [`${etcd().url}/cli-reset`],
-    open: () => closed(etcdGuard(`${etcd().url}/cli-reset`)),
+    open: () => closeLater(etcdGuard(`${etcd().url}/cli-reset`)),
   }),
   ZooKeeper: async () => ({
     args: [`${zookeeper().url}/cli-reset`],
-    open: () => closed(zookeeperGuard(`${zookeeper().url}/cli-reset`)),
+    open: () => closeLater(zookeeperGuard(`${zookeeper().url}/cli-reset`)),
   }),
   file: async (folder) => ({
     args: ["file:./state.json"],
-    open: () => closed(fileGuard(join(folder, "state.json"))),
+    open: () => closeLater(fileGuard(join(folder, "state.json"))),
   }),
 };
 
-function closed<G extends Guard & { close(): Promise<void> }>(guard: G): G {
+function closeLater<G extends Guard & { close(): Promise<void> }>(guard: G): G {
   ends.push(() => guard.close());
   return guard;
 }
 
 describe.each(Object.entries(places))("a guard on %s", (name, make) => {
-  test("moves from wall-clock tokens to the small ones of a consensus log, after a reset", async () => {
+  test("accepts the lower tokens of etcd or ZooKeeper only after a reset", async () => {
     const here = world();
     const place = await make(here.folder);
     const reset = (...args: string[]) =>
@@ -96,15 +97,18 @@ describe.each(Object.entries(places))("a guard on %s", (name, make) => {
     const refused = tenure.acquire("payments", { guards: [place.open()] });
     await expect(refused).rejects.toMatchObject({ code: "STALE_TOKEN", highest: lease.token });
 
-    const unasked = await reset();
-    expect([unasked.exit.code, unasked.err]).toEqual([EXIT.usage, expect.stringMatching("--yes")]);
+    const unconfirmed = await reset();
+    expect([unconfirmed.exit.code, unconfirmed.err]).toEqual([
+      EXIT.usage,
+      expect.stringMatching("--yes"),
+    ]);
     const again = tenure.acquire("payments", { guards: [place.open()] });
     await expect(again).rejects.toMatchObject({ code: "STALE_TOKEN" });
 
     const done = await reset("--yes");
     expect([done.err, done.exit.code]).toEqual(["", EXIT.ok]);
     expect(done.out).toContain(`payments: it has forgotten token ${lease.token}`);
-    expect(done.out).toContain("also a late write of a former holder");
+    expect(done.out).toContain("including a late write of a former holder");
     const next = await tenure.acquire("payments", { guards: [place.open()] });
     expect(await place.open().highest("payments")).toBe(next.token);
     expect(next.token).toBeLessThan(lease.token);
@@ -126,7 +130,7 @@ describe.each(Object.entries(places))("a guard on %s", (name, make) => {
   });
 });
 
-test("bad input is refused with a way out, and nothing is created", async () => {
+test("invalid input is rejected with advice, and nothing is created", async () => {
   const here = world();
   const file = newFile();
   const database = open(file);
@@ -138,11 +142,11 @@ test("bad input is refused with a way out, and nothing is created", async () => 
     [["payments", "--yes", "--guard", "entry"], /no guard with the table entry/],
     [["payments", "--yes", "--guard", "a;b"], /plain name/],
     [["payments", "--yes", "--resource", "payments"], /takes no --resource/],
-    [["payments", "--yes", "--database", "sqlite:./none.db"], /There is no file/],
-    [["payments", "--yes", "--database", "file:./none.json"], /There is no file/],
+    [["payments", "--yes", "--database", "sqlite:./none.db"], /does not exist/],
+    [["payments", "--yes", "--database", "file:./none.json"], /does not exist/],
     [["payments", "--yes", "--database", "file:"], /needs the path/],
     [["payments", "--yes", "--database", "memory:"], /postgres:.*redis:.*file:/],
-    [["payments", "--yes", "--database", `${etcd().url}/x`, "--guard", "x"], /Leave --guard out/],
+    [["payments", "--yes", "--database", `${etcd().url}/x`, "--guard", "x"], /Remove --guard/],
     [["payments", "--yes", "--database", `${redis().url}?prefix=x`], /--guard PREFIX/],
     [["payments", "--yes", "--database", postgres().url, "--guard", "none"], /"none" is missing/],
   ];
@@ -162,7 +166,7 @@ test("bad input is refused with a way out, and nothing is created", async () => 
   );
   expect([install.exit.code, install.err]).toEqual([
     EXIT.usage,
-    expect.stringMatching("only there can tables be protected"),
+    expect.stringMatching("tables can be protected only there"),
   ]);
 });
 
@@ -171,7 +175,7 @@ test.each([
   "etcd://u:hush@127.0.0.1:1",
   "zookeeper://u:hush@127.0.0.1:1",
   "postgres://u:hush@127.0.0.1:1/app",
-])("a server that is not there ends with 69, and the password is not shown: %s", async (url) => {
+])("an unreachable server exits with 69, and the message hides the password: %s", async (url) => {
   const nowhere = await world().run(["guard", "reset", "payments", "--yes", "--database", url]);
   expect([nowhere.exit.code, nowhere.out]).toEqual([EXIT.unavailable, ""]);
   expect(nowhere.err).not.toContain("hush");

@@ -1,6 +1,7 @@
-// Goal: `tenure guard` protects tables, tells truly whether they are protected, and takes the protection away only when it is
-// told to; bad names change nothing. Method: the built program on real SQLite files and a real PostgreSQL; whether a table
-// is protected is tried with a plain write past every guard.
+// Goal: `tenure guard` protects tables, reports correctly whether they are protected, and removes
+// the protection only after confirmation; invalid names change nothing. Method: the built program
+// on real SQLite files and a real PostgreSQL. A plain write without a guard shows whether a table
+// is protected.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -17,24 +18,25 @@ const world = cliWorlds();
 const { newFile, open } = await userFiles();
 
 type Run = (...args: string[]) => Promise<Cli & { exit: CliExit }>;
-const on =
+const guardCommand =
   (here: CliWorld, database: string): Run =>
   (...args) =>
     here.run(["guard", ...args], { TENURE_DATABASE: database });
 const NOT_INTACT = { intact: false, fault: expect.any(String) };
 
 describe("on SQLite", () => {
-  test("installs, tells, and removes with --yes only", async () => {
+  test("installs, checks, and removes only with --yes", async () => {
     const file = newFile();
     const database = open(file);
-    const tenure = on(world(), `sqlite:${file}`);
+    const tenure = guardCommand(world(), `sqlite:${file}`);
     expect(await tenure("check")).toMatchObject({
-      ...{ exit: { code: EXIT.no }, out: "No table is protected.\n" },
+      exit: { code: EXIT.no },
+      out: "No table is protected.\n",
     });
     const installed = await tenure("install", "entry", "--resource", "ledger");
     expect([installed.exit.code, installed.out]).toEqual([
       EXIT.ok,
-      "Protected entry: from now on it takes writes only from the holder of ledger.\n",
+      "Protected entry: it now accepts writes only from the holder of ledger.\n",
     ]);
     const insert = "INSERT INTO entry (text) VALUES ('bare')";
     expect(() => database.exec(insert)).toThrow("only from the holder of 'ledger'");
@@ -58,7 +60,7 @@ describe("on SQLite", () => {
     ]);
   });
 
-  test("sees a trigger that was dropped, parts of the guard that are missing, and an admission left behind", async () => {
+  test("check finds a dropped or changed trigger, missing parts of the guard, and an admission left open", async () => {
     const faults: [sql: string, words: RegExp][] = [
       ['DROP TRIGGER "tenure_guard:entry:delete"', /nothing refuses DELETE/],
       ["DROP TRIGGER my_tokens_admit", /parts of the guard are missing/],
@@ -76,13 +78,13 @@ describe("on SQLite", () => {
         /an admission was left behind/,
       ],
     ];
-    const sees = async ([sql, words]: [string, RegExp]): Promise<void> => {
+    const isFound = async ([sql, words]: [string, RegExp]): Promise<void> => {
       const file = newFile();
       const database = open(file);
-      const tenure = on(world(), `sqlite:${file}`);
+      const tenure = guardCommand(world(), `sqlite:${file}`);
       await tenure("install", "entry", "--resource", "it's", "--guard", "my_tokens");
-      const fine = await tenure("check", "ENTRY", "--json");
-      expect([fine.exit.code, fine.json()]).toEqual([
+      const intact = await tenure("check", "ENTRY", "--json");
+      expect([intact.exit.code, intact.json()]).toEqual([
         EXIT.ok,
         [{ table: "entry", resource: "it's", guard: "my_tokens", intact: true }],
       ]);
@@ -93,13 +95,13 @@ describe("on SQLite", () => {
       expect(broken.out).toMatch(words);
       expect((await tenure("check")).out).toContain("BROKEN: ");
     };
-    await Promise.all(faults.map(sees));
+    await Promise.all(faults.map(isFound));
   });
 
-  test("a protected table that was renamed is still told and can be removed", async () => {
+  test("a protected table that was renamed is still listed and can be removed", async () => {
     const file = newFile();
     const database = open(file);
-    const tenure = on(world(), `sqlite:${file}`);
+    const tenure = guardCommand(world(), `sqlite:${file}`);
     await tenure("install", "entry", "--resource", "ledger");
     database.exec('ALTER TABLE entry RENAME TO "new; name"');
     expect((await tenure("check", "--json")).json()).toMatchObject([
@@ -109,12 +111,12 @@ describe("on SQLite", () => {
     database.exec(`INSERT INTO "new; name" (text) VALUES ('bare')`);
   });
 
-  test("bad input is refused with a way out, and changes nothing", async () => {
+  test("invalid input is rejected with advice, and changes nothing", async () => {
     const file = newFile();
     const database = open(file);
     database.exec("CREATE VIEW seen AS SELECT * FROM entry");
     const here = world();
-    const tenure = on(here, `sqlite:${file}`);
+    const tenure = guardCommand(here, `sqlite:${file}`);
     await tenure("install", "entry", "--resource", "ledger");
     const schema = (): unknown =>
       database.prepare("SELECT group_concat(sql) AS s FROM sqlite_schema").get()?.s;
@@ -133,8 +135,8 @@ describe("on SQLite", () => {
       [["remove", "--yes"], /needs TABLE/],
       [["check", "entry", "--resource", "r"], /takes no --resource/],
       [["protect", "entry"], /ACTION is one of install, remove, check/],
-      [["check", "--database", "redis://x"], /postgres: or a sqlite: URL/],
-      [["check", "--database", "sqlite:./none.db"], /There is no file/],
+      [["check", "--database", "redis://x"], /postgres: or sqlite: URL/],
+      [["check", "--database", "sqlite:./none.db"], /does not exist/],
     ];
     for (const [args, words] of refused) {
       const cli = await tenure(...args);
@@ -146,7 +148,7 @@ describe("on SQLite", () => {
     }
     expect(schema()).toBe(before);
     expect((await here.run(["guard", "check"], { TENURE_DATABASE: "" })).err).toContain(
-      "Which database?",
+      "No database was given.",
     );
     const junk = join(here.folder, "junk.db");
     writeFileSync(junk, "no database at all, only words ".repeat(100));
@@ -162,11 +164,11 @@ describe("on PostgreSQL", () => {
   const postgres = useServer(startPostgres);
   const newLedger = useLedgers(postgres);
 
-  test("installs, tells, and removes; names are the server's to read", async () => {
+  test("installs, checks and removes; PostgreSQL itself parses the names", async () => {
     const ledger = await newLedger();
     const { table, schema } = ledger;
     const { sql, url } = postgres();
-    const tenure = on(world(), url);
+    const tenure = guardCommand(world(), url);
     await sql(`CREATE TABLE "odd; na""me" (id int)`);
     const own = ["--guard", schema];
     for (const name of [table, `"odd; na""me"`]) {
@@ -195,9 +197,9 @@ describe("on PostgreSQL", () => {
     await tenure("remove", `"odd; na""me"`, "--yes");
   });
 
-  test("sees what was disabled, changed, replaced, and a partition that came later", async () => {
+  test("check finds disabled, changed and replaced parts, and a later partition without a trigger", async () => {
     const { sql, url } = postgres();
-    const tenure = on(world(), url);
+    const tenure = guardCommand(world(), url);
     type Fault = [sql: (table: string, schema: string) => string, words: RegExp];
     const faults: Fault[] = [
       [(table) => `ALTER TABLE ${table} DISABLE TRIGGER tenure_guard`, /disabled/],
@@ -236,7 +238,7 @@ describe("on PostgreSQL", () => {
         /children are not protected: public\.entry_\d+_later/,
       ],
     ];
-    const sees = async ([change, words]: Fault): Promise<void> => {
+    const isFound = async ([change, words]: Fault): Promise<void> => {
       const { table, schema } = await newLedger();
       await tenure("install", table, "--resource", "r", "--guard", schema);
       expect((await tenure("check", table)).exit.code).toBe(EXIT.ok);
@@ -245,13 +247,13 @@ describe("on PostgreSQL", () => {
       expect([broken.exit.code, broken.json()]).toMatchObject([EXIT.no, [NOT_INTACT]]);
       expect(broken.out).toMatch(words);
     };
-    await Promise.all(faults.map(sees));
+    await Promise.all(faults.map(isFound));
   });
 
-  test("bad input is refused with a way out, and a server that is not there ends with 69", async () => {
+  test("invalid input is rejected with advice, and an unreachable server exits with 69", async () => {
     const { table, schema } = await newLedger();
     const { sql, url } = postgres();
-    const tenure = on(world(), url);
+    const tenure = guardCommand(world(), url);
     const own = ["--resource", "r", "--guard", schema];
     await tenure("install", table, ...own);
     const refused: [string[], RegExp][] = [
@@ -275,8 +277,8 @@ describe("on PostgreSQL", () => {
     await expect(sql(`INSERT INTO ${table} (text) VALUES ('bare')`)).rejects.toThrow(
       'holder of "r"',
     );
-    const nowhere = await tenure("check", "--database", "postgres://u:secret@127.0.0.1:1/app");
-    expect(nowhere.exit.code).toBe(EXIT.unavailable);
-    expect(nowhere.err).not.toContain("secret");
+    const unreachable = await tenure("check", "--database", "postgres://u:secret@127.0.0.1:1/app");
+    expect(unreachable.exit.code).toBe(EXIT.unavailable);
+    expect(unreachable.err).not.toContain("secret");
   });
 });

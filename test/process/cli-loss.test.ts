@@ -1,6 +1,7 @@
-// Goal: a command under `tenure run` does not outlive its lease, whatever happens to the lease, the store or the program, and
-// whatever the command does against it. Method: real processes on a SQLite file; the command ignores SIGTERM and writes down
-// when it was alive; the store's own tables say when another could have held.
+// Goal: a command under `tenure run` does not outlive its lease, whatever happens to the lease, the
+// store or the program, even if the command resists. Method: real processes on a SQLite file. The
+// command ignores SIGTERM and logs when it was alive; the tables of the store say when the lease
+// expires.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -24,15 +25,15 @@ interface Job {
   readonly log: string;
 }
 
-async function stubborn(
+async function startStubborn(
   here: CliWorld,
-  wishes: string[] = [],
+  traits: string[] = [],
   options: string[] = [],
 ): Promise<Job> {
   const log = join(here.folder, "log");
-  const command = ["--", process.execPath, STUBBORN, log, ...wishes];
+  const command = ["--", process.execPath, STUBBORN, log, ...traits];
   const cli = here.start(["run", "job", ...SHORT, ...options, ...command]);
-  const alive = wishes.includes("fork") ? 2 : 1;
+  const alive = traits.includes("fork") ? 2 : 1;
   await until("the command runs", () => starts(log).length === alive && beats(log).length > 10);
   return { cli, log };
 }
@@ -53,29 +54,30 @@ async function expectNothingLeft(from: CliWorld): Promise<void> {
   });
 }
 
-/** Somebody who waits for the same resource and tells when it got it. */
-function successor(here: CliWorld, log: string): Cli {
+/** Starts a process that waits for the same resource and logs when it acquires it. */
+function startSuccessor(here: CliWorld, log: string): Cli {
   const script = `require("fs").appendFileSync(${JSON.stringify(log)}, "next " + Number(process.hrtime.bigint()) / 1e6 + "\\n")`;
   return here.start(["run", "job", ...SHORT, "--", process.execPath, "-e", script]);
 }
 
-test("S3: a store that does not answer: SIGTERM, then SIGKILL before the store's own expiry; code 70", async () => {
+test("S3: if the store does not answer, SIGTERM and SIGKILL are sent before the lease expires; code 70", async () => {
   const here = world();
-  const { cli, log } = await stubborn(here);
+  const { cli, log } = await startStubborn(here);
   const database = new Database(join(here.folder, "tenure.db"), { timeout: 5_000 });
   try {
     database.exec("BEGIN IMMEDIATE");
     const row = database.prepare("SELECT max(expires_ms) AS ms FROM session").get();
-    // The file counts on the boot clock, the log on the monotonic one; without a suspend they differ by a constant.
+    // The store uses the boot clock, the log the monotonic clock. Without a suspend their
+    // difference is constant.
     const bootMs = Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1_000;
     const expiresAt = Number((row as { ms: number }).ms) - bootMs + hostMs();
     expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
-    // What counts is the command's own last sign of life, not when this test hears of the end.
+    // The last beat of the command counts, not the time at which this test sees its exit.
     expect(lastBeat(log)).toBeLessThan(expiresAt);
-    const [told = Number.POSITIVE_INFINITY] = entries(log, "SIGTERM");
+    const [terminatedAt = Number.POSITIVE_INFINITY] = entries(log, "SIGTERM");
     // One second before the deadline, which is 620 ms before the expiry.
-    expect(told).toBeLessThan(expiresAt - 620);
-    expect(lastBeat(log) - told).toBeGreaterThan(300);
+    expect(terminatedAt).toBeLessThan(expiresAt - 620);
+    expect(lastBeat(log) - terminatedAt).toBeGreaterThan(300);
     expect(cli.err).toContain("lost: ");
     database.exec("ROLLBACK");
   } finally {
@@ -84,19 +86,19 @@ test("S3: a store that does not answer: SIGTERM, then SIGKILL before the store's
   await expectNothingLeft(here);
 });
 
-test("a revoked lease: the command, its double-forked child and its closed descriptors end at once; code 70", async () => {
+test("a revoked lease ends the command and its double-forked child immediately; code 70", async () => {
   const here = world();
-  const { cli, log } = await stubborn(here, ["fork", "closed"]);
+  const { cli, log } = await startStubborn(here, ["fork", "closed"]);
   const at = hostMs();
   expect((await here.run(["revoke", "job", "--yes"])).exit.code).toBe(EXIT.ok);
   expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
   expect(cli.err).toContain("a third party revoked it");
-  // Two seconds on top for a busy machine; without the loss it would beat on for ever.
+  // Two seconds of tolerance for a busy machine.
   expect(lastBeat(log)).toBeLessThan(at + SHORT_RENEWAL_MS + 600 + 2_000);
   await expectNothingLeft(here);
 });
 
-test("--restart: after a loss it queues again and runs again, with a larger token", async () => {
+test("--restart: after a loss it acquires again and runs the command with a larger token", async () => {
   const here = world();
   const script = 'echo "run $TENURE_TOKEN"; exec sleep 60';
   const cli = here.start(["run", "job", ...SHORT, "--restart", "--", "sh", "-c", script]);
@@ -110,10 +112,10 @@ test("--restart: after a loss it queues again and runs again, with a larger toke
   await expectNothingLeft(here);
 });
 
-test("kill -9 of the program: its command and all of its group are dead before another holds", async () => {
+test("kill -9 of the program: the whole group of the command dies before the next holder acquires", async () => {
   const here = world();
-  const { cli, log } = await stubborn(here, ["fork", "closed"]);
-  const next = successor(here, log);
+  const { cli, log } = await startStubborn(here, ["fork", "closed"]);
+  const next = startSuccessor(here, log);
   cli.signal("SIGKILL");
   expect(await cli.ended).toEqual({ code: null, signal: "SIGKILL" });
   const killedAt = hostMs();
@@ -123,38 +125,38 @@ test("kill -9 of the program: its command and all of its group are dead before a
   await expectNothingLeft(here);
 });
 
-test("a reaper that is killed is replaced: kill -9 of the program still ends the command", async () => {
+test("a killed group killer is replaced: kill -9 of the program still ends the command", async () => {
   const here = world();
-  const { cli } = await stubborn(here);
-  const reaper = (): number | undefined => {
-    const line = here.alive().find((process) => process.includes("tenure-reaper"));
+  const { cli } = await startStubborn(here);
+  const findKiller = (): number | undefined => {
+    const line = here.alive().find((process) => process.includes("tenure-group-killer"));
     return line === undefined ? undefined : Number.parseInt(line, 10);
   };
-  const first = reaper() ?? 0;
+  const first = findKiller() ?? 0;
   process.kill(first, "SIGKILL");
-  await until("another reaper is there", () => (reaper() ?? first) !== first);
+  await until("another group killer runs", () => (findKiller() ?? first) !== first);
   cli.signal("SIGKILL");
   await cli.ended;
   await expectNothingLeft(here);
 });
 
-test("S6: a program that was frozen past its ttl kills the command with its first step; code 70", async () => {
+test("S6: a program that was frozen past its ttl kills the command when it resumes; code 70", async () => {
   const here = world();
-  const { cli, log } = await stubborn(here);
-  const next = successor(here, log);
+  const { cli, log } = await startStubborn(here);
+  const next = startSuccessor(here, log);
   cli.signal("SIGSTOP");
   expect(await next.ended).toEqual({ code: 0, signal: null });
-  const wokenAt = hostMs();
+  const resumedAt = hostMs();
   cli.signal("SIGCONT");
   expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
-  // Frozen, it cannot kill: the command ran on, which is what the token is for.
+  // A frozen program cannot kill: the command ran past the expiry. Only the token protects then.
   expect(lastBeat(log)).toBeGreaterThan(entries(log, "next")[0] ?? 0);
-  expect(lastBeat(log)).toBeLessThan(wokenAt + 2_000);
+  expect(lastBeat(log)).toBeLessThan(resumedAt + 2_000);
   expect(entries(log, "SIGTERM")).toEqual([]);
   await expectNothingLeft(here);
 });
 
-test("a command that ends while the program is frozen past its ttl counts as lost: code 70, not its own", async () => {
+test("a command that ends while the program is frozen past its ttl counts as lost: code 70, not its own code", async () => {
   const here = world();
   const cli = here.start(["run", "job", ...SHORT, "--", "sh", "-c", "echo ready; sleep 1; exit 0"]);
   await cli.said("ready");
@@ -165,9 +167,9 @@ test("a command that ends while the program is frozen past its ttl counts as los
   expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });
 });
 
-test("^Z: the command is stopped with the program, goes on with it in time, and never after a loss", async () => {
+test("^Z stops the command with the program; it continues in time, and never after a loss", async () => {
   const here = world();
-  const { cli, log } = await stubborn(here);
+  const { cli, log } = await startStubborn(here);
   const isStill = async (): Promise<boolean> => {
     const before = lastBeat(log);
     await new Promise((resolve) => setTimeout(resolve, 200));
@@ -180,7 +182,7 @@ test("^Z: the command is stopped with the program, goes on with it in time, and 
   cli.signal("SIGTSTP");
   await expect.poll(isStill, { timeout: 5_000 }).toBe(true);
   const stoppedAt = lastBeat(log);
-  const next = successor(here, log);
+  const next = startSuccessor(here, log);
   expect(await next.ended).toEqual({ code: 0, signal: null });
   cli.signal("SIGCONT");
   expect(await cli.ended).toEqual({ code: EXIT.lost, signal: null });

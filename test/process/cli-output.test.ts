@@ -1,5 +1,6 @@
-// Goal: text that others wrote (names of holders, values) cannot control the terminal of a person who runs `tenure`. Method:
-// the built program on a SQLite file on which a holder with a hostile name has a lease.
+// Goal: names and values written by other processes cannot control the terminal of a user of
+// `tenure`. Method: the built program on a SQLite file in which a holder with a hostile name holds
+// a lease.
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit-codes.ts";
@@ -8,11 +9,11 @@ import { type CliWorld, cliWorlds } from "../support/process/cli.ts";
 
 const world = cliWorlds();
 
-/** Clears the screen, sets the title, begins a line of its own, and does the same with the one-byte form of ESC [. */
+/** Clears the screen, sets the title, starts a new line, and uses the one-byte form of ESC [. */
 const HOSTILE = "evil\u001B[2J\u001B]0;owned\u0007\ntenure: all is well\u009B2J\u007F";
 
-/** Everything but the ends of lines. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+/** All control characters except the newline. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: intended
 const CONTROL = /[\u0000-\u0009\u000B-\u001F\u007F-\u009F]/;
 
 async function heldByHostile(): Promise<CliWorld> {
@@ -32,7 +33,7 @@ test.each([
   [["ls"], EXIT.ok],
   [["ls", "--json"], EXIT.ok],
   [["revoke", "job", "--yes"], EXIT.ok],
-])("%j prints no control characters of a holder's name", async (args, code) => {
+])("%j prints no control characters from a holder's name", async (args, code) => {
   const { out, err, exit } = await (await heldByHostile()).run(args);
   expect(exit.code).toBe(code);
   expect(out + err).toContain("evil");
@@ -40,7 +41,7 @@ test.each([
   expect(out + err).not.toMatch(/^tenure: all is well/m);
 });
 
-test("elect prints no control characters of the leader's name", async () => {
+test("elect prints no control characters from the leader's name", async () => {
   const cli = (await heldByHostile()).start(["elect", "job"]);
   const out = await cli.said("leads");
   expect(out).not.toMatch(CONTROL);

@@ -1,11 +1,11 @@
-// Goal: what `tenure run` promises when all goes well: one at a time, the environment, exit codes, signals, nothing left behind.
-// Method: the built program as real processes on a SQLite file.
+// Goal: `tenure run` without faults: mutual exclusion, the environment, exit codes, signals, and no
+// processes left running. Method: the built program as real processes on a SQLite file.
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { GroupKiller } from "../../src/cli/child/group-killer.ts";
 import { hasMembers } from "../../src/cli/child/members.ts";
-import { Reaper } from "../../src/cli/child/reaper.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
 import { type CliWorld, cliWorlds, PROGRAM, SHORT } from "../support/process/cli.ts";
 import { hostMs, until } from "../support/process/process-file.ts";
@@ -21,7 +21,7 @@ async function expectNothingLeft(from: CliWorld): Promise<void> {
 }
 
 describe("the command", () => {
-  test("finds resource, token and deadline in its environment, and its output is untouched", async () => {
+  test("finds resource, token and deadline in its environment, and its output is unchanged", async () => {
     const here = world();
     const before = hostMs();
     const script = 'echo "$TENURE_RESOURCE $TENURE_TOKEN $TENURE_SAFE_UNTIL_MS"';
@@ -39,7 +39,7 @@ describe("the command", () => {
   });
 
   test.each(["run", "elect"])(
-    "%s: inherits TENURE_STORE, and with --hide-store does not learn it",
+    "%s: inherits TENURE_STORE, but not with --hide-store",
     async (command) => {
       const here = world();
       const inner = `${JSON.stringify(process.execPath)} ${JSON.stringify(PROGRAM)} show inner`;
@@ -49,9 +49,9 @@ describe("the command", () => {
       expect(shown.out).toContain(`store ${url}\ninner is free.\n`);
       const hidden = await here.run([command, "job", "--hide-store", ...script]);
       expect(hidden.out).toContain("store hidden:\n");
-      // It must not use the file of this user instead.
+      // The inner tenure must not use this user's default file instead.
       expect(hidden.exit.code).toBe(EXIT.usage);
-      expect(hidden.err).toContain("hides its store (--hide-store). Name a store with --store URL");
+      expect(hidden.err).toContain("hides its store (--hide-store). Pass --store URL");
       const named = sh(`${inner} --store ${url}`);
       const again = await here.run([command, "job", "--hide-store", ...named]);
       expect(again.out).toContain("inner is free.\n");
@@ -65,19 +65,20 @@ describe("the command", () => {
     expect((await here.run(["run", "job", ...sh("kill -TERM $$")])).exit.code).toBe(143);
   });
 
-  test("is looked for before a lease is taken", async () => {
+  test("is checked before a lease is acquired", async () => {
     const here = world();
     writeFileSync(join(here.folder, "text"), "no program");
     const missing = await here.run(["run", "job", "--", "no-such-command-anywhere"]);
     expect(missing.exit.code).toBe(EXIT.notFound);
-    expect(missing.err).toContain("There is no command no-such-command-anywhere.");
+    expect(missing.err).toContain("The command no-such-command-anywhere was not found.");
     const text = await here.run(["run", "job", "--", "./text"]);
     expect(text.exit.code).toBe(EXIT.notExecutable);
   });
 
-  test("gets every signal that the program gets, with all of its group", async () => {
+  test("receives every signal that the program receives, as does its whole group", async () => {
     const here = world();
-    // The second shell is a grandchild: it hears the signals because they go to the group. Behind & a shell ignores INT, QUIT.
+    // The grandchild receives the signals because they go to the group. A shell started with &
+    // ignores INT and QUIT.
     const trap = (name: string): string =>
       `for s in HUP INT QUIT USR1 USR2 TERM; do trap "echo ${name}-$s" $s; done; echo ${name}-ready; while :; do sleep 0.02; done`;
     const job = here.start(["run", "job", ...sh(`(${trap("grandchild")}) & ${trap("own")}`)]);
@@ -89,7 +90,7 @@ describe("the command", () => {
     expect(job.child.exitCode).toBe(null);
   });
 
-  test("SIGTERM ends a command that does not object: code 143, and the lease is free", async () => {
+  test("SIGTERM ends a command that does not trap it: code 143, and the lease is released", async () => {
     const here = world();
     const job = here.start(["run", "job", ...sh("echo ready; exec sleep 60")]);
     await job.said("ready");
@@ -99,7 +100,7 @@ describe("the command", () => {
     await expectNothingLeft(here);
   });
 
-  test("S6: what it leaves behind in its group is ended before the lease is released", async () => {
+  test("S6: processes that it leaves in its group are ended before the lease is released", async () => {
     const here = world();
     const file = join(here.folder, "log");
     const script = `(trap '' TERM; while :; do echo left >> '${file}'; sleep 0.02; done) & sleep 0.2; exit 5`;
@@ -113,7 +114,7 @@ describe("the command", () => {
 });
 
 describe("waiting", () => {
-  test("busy: at once with --no-wait, later with --wait; --json tells it from a command's own 75", async () => {
+  test("busy exits immediately with --no-wait and later with --wait; --json distinguishes it from a command's own 75", async () => {
     const here = world();
     const holder = here.start(["run", "job", ...sh("echo ready; exec sleep 60")]);
     await holder.said("ready");
@@ -134,7 +135,7 @@ describe("waiting", () => {
     expect(events(own.err).at(-1)).toMatchObject({ by: "command", exitCode: 75 });
   });
 
-  test("the next one runs when the first has ended; a signal while waiting ends the wait", async () => {
+  test("the next command runs when the first has ended; a signal ends the wait", async () => {
     const here = world();
     const file = join(here.folder, "log");
     const script = (name: string): string =>
@@ -148,13 +149,13 @@ describe("waiting", () => {
     const lines = readFileSync(file, "utf8").trim().split("\n");
     expect(lines).toEqual(["first in", "first out", "second in", "second out"]);
     const { code, signal } = await impatient.ended;
-    // Before its handlers were there the signal ends it as it ends anything.
+    // If the signal arrives before the handlers are installed, it ends the process directly.
     expect(code ?? signal).toSatisfy((end) => end === 143 || end === "SIGTERM");
   });
 });
 
 describe("--once-per", () => {
-  test("one run per window; the others end with 0 and run nothing; the next window runs again", async () => {
+  test("only one process runs per window; the others exit with 0; the next window runs again", async () => {
     const here = world();
     const run = (): ReturnType<CliWorld["run"]> =>
       here.run(["run", "cron", "--once-per", "4s", "--json", ...sh("echo ran")]);
@@ -176,29 +177,29 @@ describe("--once-per", () => {
       .toBe("ran\n");
   });
 
-  test("a window that no store remembers, and one with --restart, are refused", async () => {
+  test("a window that is too long and a window with --restart are rejected", async () => {
     const here = world();
     const long = await here.run(["run", "cron", "--once-per", "25h", ...sh("echo ran")]);
     expect([long.exit.code, long.out]).toEqual([EXIT.usage, ""]);
-    expect(long.err).toContain("--once-per is from 1s to 24h");
+    expect(long.err).toContain("--once-per must be from 1s to 24h");
     const both = await here.run(["run", "cron", "--once-per", "1h", "--restart", ...sh(":")]);
     expect(both.exit.code).toBe(EXIT.usage);
   });
 });
 
-describe("the reaper", () => {
-  test("kills a group whose program is gone, and leaves one alone that it was told is over", async () => {
+describe("the group killer", () => {
+  test("kills the group of a program that died, but not a group after stop()", async () => {
     const here = world();
     const file = join(here.folder, "pid");
-    // A reaper of its own around a process that has nothing to do with it: disarmed it must not touch it.
+    // A separate killer, for an unrelated process: once stopped, it must not kill that process.
     const other = spawn("sleep", ["60"], {
       detached: true,
       env: { IN: here.folder, ...process.env },
     });
-    const reaper = new Reaper();
-    await reaper.arm(other.pid as number);
-    await reaper.disarm();
-    // A SIGKILL would have been sent by now; a moment for the kernel to carry it out.
+    const killer = new GroupKiller();
+    await killer.start(other.pid as number);
+    await killer.stop();
+    // A SIGKILL would have been sent by now. Allow the kernel some time to deliver it.
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(hasMembers(other.pid as number)).toBe(true);
     const job = here.start(["run", "job", ...sh(`echo $$ > '${file}'; echo ready; sleep 60`)]);

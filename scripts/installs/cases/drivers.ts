@@ -1,4 +1,4 @@
-// The client libraries of Redis and PostgreSQL, on real servers.
+// Cases for the client libraries of Redis and PostgreSQL, on real servers.
 import type { Case, Lab } from "../lab.ts";
 import { isRejected, type Plan, works } from "./running.ts";
 
@@ -18,7 +18,7 @@ function postgres(library: "pg" | "postgres"): Omit<Plan, "packages"> {
   };
 }
 
-/** The whole conformance suite, with the oldest version that is supported. */
+/** Runs the whole conformance suite with the oldest supported version. */
 const conforms = (plan: Omit<Plan, "packages">, store: string, spec: string): Case =>
   works(`${spec.split("@")[1]}, conformance`, {
     ...plan,

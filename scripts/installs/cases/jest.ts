@@ -1,4 +1,4 @@
-// Jest with the configuration that docs/modules.md gives, once with ts-jest and once with swc.
+// Cases for Jest with the configuration from docs/modules.md, once with ts-jest and once with swc.
 import type { Case } from "../lab.ts";
 import { fileBlock } from "./pages.ts";
 
@@ -55,6 +55,6 @@ export const JEST: readonly Case[] = SETUPS.map(({ name, file, packages }) => ({
     project.write("lease.test.ts", TEST);
     const output = await project.must(process.execPath, [project.bin("jest", "bin/jest.js")]);
     if (!/Tests: +2 passed, 2 total/.test(output)) throw new Error(output);
-    return `jest ${project.versionOf("jest")}`;
+    return `jest ${project.readVersion("jest")}`;
   },
 }));

@@ -1,10 +1,11 @@
-// `npm pack` in a clone that was never built makes the complete package, and the README in it has no dead links.
+// Cases for `npm pack`: a clone that was never built gives the complete package, and its README has
+// no relative links.
 import { cpSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { type Case, root } from "../lab.ts";
 import { npm } from "../project.ts";
 
-const LEFT_OUT = /(?:^|\/)(?:node_modules|dist[.\w]*|\.git|coverage)$/;
+const EXCLUDED = /(?:^|\/)(?:node_modules|dist[.\w]*|\.git|coverage)$/;
 
 export const PACKING: readonly Case[] = [
   {
@@ -12,8 +13,8 @@ export const PACKING: readonly Case[] = [
     name: "an unbuilt clone",
     run: async (lab) => {
       const folder = join(lab.folder, "clone");
-      cpSync(root, folder, { recursive: true, filter: (path) => !LEFT_OUT.test(path) });
-      // What is to be seen is that packing builds, not that it installs, which takes minutes.
+      cpSync(root, folder, { recursive: true, filter: (path) => !EXCLUDED.test(path) });
+      // The case tests that packing builds. A new installation would take minutes.
       symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
       const before = readFileSync(join(folder, "README.md"), "utf8");
       const output = await npm(["pack", "--dry-run", "--json"], { cwd: folder });

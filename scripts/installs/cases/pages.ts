@@ -1,14 +1,15 @@
-// Code blocks of the documentation, so that what is tested is what users copy.
+// Extracts code blocks from the documentation, so that the cases test what users copy.
 
 /** The TypeScript blocks of a page. */
 export function tsBlocks(page: string): string[] {
   return blocks(page).flatMap(({ language, code }) => (language === "ts" ? [code] : []));
 }
 
-/** The block whose first line is a comment that names this file. */
+/** The block whose first line is a comment with this name. */
 export function fileBlock(page: string, name: string): string {
   const found = blocks(page).find(({ code }) => code.startsWith(`// ${name}\n`));
-  if (found === undefined) throw new Error(`There is no block that begins with "// ${name}".`);
+  if (found === undefined)
+    throw new Error(`The page has no code block that begins with "// ${name}".`);
   return found.code;
 }
 

@@ -1,4 +1,5 @@
-// Two kinds of cases: a program that must pass, and one that must fail with a message about the version.
+// Builds two kinds of cases: a program that must pass, and a program that must fail with a message
+// about the version.
 import type { Case, Lab } from "../lab.ts";
 import type { Project, ProjectOptions } from "../project.ts";
 
@@ -11,7 +12,7 @@ export interface Plan extends ProjectOptions {
   readonly env?: (lab: Lab) => Promise<Environment>;
 }
 
-/** Installs and runs; the program's last line has to be "passed". */
+/** Installs and runs a program. Its last line must be "passed". */
 export function works(name: string, plan: Plan): Case {
   return {
     group: plan.group,
@@ -21,12 +22,12 @@ export function works(name: string, plan: Plan): Case {
       const env = (await plan.env?.(lab)) ?? {};
       const output = await project.must(process.execPath, [plan.program], env);
       if (!output.trimEnd().endsWith("passed")) throw new Error(`It did not pass:\n${output}`);
-      return versions(project, plan);
+      return formatVersions(project, plan);
     },
   };
 }
 
-/** Installs against the peer range and runs; the program has to fail and to name the version found and the one required. */
+/** Installs a version outside the peer range. The program must fail and name both versions. */
 export function isRejected(name: string, plan: Plan & { readonly required: string }): Case {
   return {
     group: plan.group,
@@ -36,7 +37,7 @@ export function isRejected(name: string, plan: Plan & { readonly required: strin
       const env = (await plan.env?.(lab)) ?? {};
       const { code, output } = await project.exec(process.execPath, [plan.program], env);
       if (code === 0) throw new Error(`It was accepted:\n${output}`);
-      const found = versions(project, plan).split(", ")[0] ?? "";
+      const found = formatVersions(project, plan).split(", ")[0] ?? "";
       for (const part of [found, plan.required])
         if (!output.includes(part)) throw new Error(`Nothing about ${part} in:\n${output}`);
       const line = output.split("\n").find((text) => text.includes(found)) ?? "";
@@ -45,8 +46,8 @@ export function isRejected(name: string, plan: Plan & { readonly required: strin
   };
 }
 
-/** "croner 9.1.0, ..." as npm resolved it. */
-function versions(project: Project, { packages }: ProjectOptions): string {
+/** The installed versions: "croner 9.1.0, ...". */
+function formatVersions(project: Project, { packages }: ProjectOptions): string {
   const names = packages.map((spec) => spec.slice(0, spec.lastIndexOf("@")));
-  return names.map((name) => `${name} ${project.versionOf(name)}`).join(", ");
+  return names.map((name) => `${name} ${project.readVersion(name)}`).join(", ");
 }

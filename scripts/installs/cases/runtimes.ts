@@ -1,4 +1,5 @@
-// CommonJS on the Node that runs this, and Bun and Deno: the conformance suite on memory and SQLite, and the README.
+// Cases for CommonJS on the current Node, and for Bun and Deno: the conformance suite on memory and
+// SQLite, and the snippets of the README.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { CannotRunError } from "../../../test/servers/engine.ts";
@@ -30,10 +31,10 @@ export const COMMON_JS: Case = {
 };
 
 export const OTHER_RUNTIMES: readonly Case[] = RUNTIMES.flatMap((runtime) => {
-  let made: Promise<{ project: Project; binary: string }> | undefined;
+  let opened: Promise<{ project: Project; binary: string }> | undefined;
   const open = (lab: Lab): Promise<{ project: Project; binary: string }> => {
-    made ??= install(lab, runtime.name);
-    return made;
+    opened ??= install(lab, runtime.name);
+    return opened;
   };
   return [
     {
@@ -45,7 +46,7 @@ export const OTHER_RUNTIMES: readonly Case[] = RUNTIMES.flatMap((runtime) => {
         const output = await project.must(binary, [...runtime.run, "conformance.mjs"], env);
         const count = /^\d+ passed, .*$/m.exec(output)?.[0];
         if (count === undefined) throw new Error(output);
-        return `${project.versionOf(runtime.name)}, memory and SQLite: ${count}`;
+        return `${project.readVersion(runtime.name)}, memory and SQLite: ${count}`;
       },
     },
     {
@@ -64,7 +65,9 @@ export const OTHER_RUNTIMES: readonly Case[] = RUNTIMES.flatMap((runtime) => {
   ];
 });
 
-/** The README names the alternative in a comment: Bun does not load better-sqlite3, and neither runtime needs it. */
+/**
+ * Bun cannot load better-sqlite3. Uses node:sqlite instead, as a comment in the README suggests.
+ */
 function withoutBetterSqlite3(code: string): string {
   return code.replace(
     /import Database from "better-sqlite3";.*/,
@@ -77,7 +80,7 @@ async function install(
   name: Runtime["name"],
 ): Promise<{ project: Project; binary: string }> {
   const project = await lab.project({ packages: [`${name}@latest`] });
-  // Its install script puts the binary of the platform in place.
+  // The install script of the package downloads the binary for this platform.
   await npm(["rebuild", name, "--ignore-scripts=false"], { cwd: project.folder }).catch((error) => {
     throw new CannotRunError(
       `The binary of ${name} for this platform could not be installed: ${error}`,

@@ -1,4 +1,5 @@
-// The adapters for schedulers, beside every version that the peer ranges allow and one that they do not.
+// Cases for the scheduler integrations, with every version that the peer ranges allow and one that
+// they do not.
 import type { Case } from "../lab.ts";
 import { isRejected, works } from "./running.ts";
 
@@ -9,7 +10,7 @@ const nestPackages = (major: number, schedule: number): string[] => [
   `@nestjs/common@${major}`,
   `@nestjs/schedule@${schedule}`,
   `@nestjs/core@${major}`,
-  // NestJS 9 asks for this one, and every later version accepts it.
+  // NestJS 9 requires this version, and every later one accepts it.
   "reflect-metadata@0.1",
   "rxjs@7",
 ];

@@ -1,4 +1,5 @@
-// better-sqlite3. It is compiled for each version of Node, which takes about a minute; the result is kept.
+// Cases for better-sqlite3. It is compiled for each version of Node, which takes about a minute, so
+// the binaries are cached.
 import { copyFileSync, existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Case, type Lab, root } from "../lab.ts";
@@ -6,7 +7,7 @@ import { npm, type Project } from "../project.ts";
 
 const CACHE = join(root, "node_modules", ".cache", "installs");
 
-/** 13 needs Node 22 or newer, so it runs on a Node of its own. It also brings its binaries along. */
+/** Version 13 needs Node 22 or newer, so it runs on another Node. It contains its binaries. */
 const VERSIONS = [
   { version: "11", node: undefined },
   { version: "12", node: undefined },
@@ -19,11 +20,11 @@ export const SQLITE: readonly Case[] = [
     name: version,
     run: async (lab: Lab) => {
       const project = await lab.project({ packages: [`better-sqlite3@${version}`] });
-      const node = major === undefined ? undefined : await nodeOf(lab, major);
+      const node = major === undefined ? undefined : await installNode(lab, major);
       await addBinary(project);
       await project.must(node?.binary ?? process.execPath, ["sqlite.mjs"]);
       const on = node === undefined ? process.version : node.version;
-      return `better-sqlite3 ${project.versionOf("better-sqlite3")} on Node ${on}`;
+      return `better-sqlite3 ${project.readVersion("better-sqlite3")} on Node ${on}`;
     },
   })),
   {
@@ -46,18 +47,18 @@ interface Node {
   readonly version: string;
 }
 
-/** npm carries the binaries of Node. */
-async function nodeOf(lab: Lab, major: string): Promise<Node> {
+/** Installs the binary of another Node version from npm. */
+async function installNode(lab: Lab, major: string): Promise<Node> {
   const name = `node-${process.platform}-${process.arch}`;
   const project = await lab.project({ packages: [`${name}@${major}`] });
-  return { binary: project.bin(name, "bin/node"), version: `v${project.versionOf(name)}` };
+  return { binary: project.bin(name, "bin/node"), version: `v${project.readVersion(name)}` };
 }
 
-/** Projects are installed without scripts: what better-sqlite3 compiles comes from the cache, or is compiled into it. */
+/** Adds the binary, which npm did not compile because projects are installed without scripts. */
 async function addBinary(project: Project): Promise<void> {
   const folder = join(project.folder, "node_modules", "better-sqlite3");
   if (existsSync(join(folder, "prebuilds"))) return;
-  const version = project.versionOf("better-sqlite3");
+  const version = project.readVersion("better-sqlite3");
   const kept = join(CACHE, `better-sqlite3-${version}-${process.version}.node`);
   const binary = join(folder, "build", "Release", "better_sqlite3.node");
   if (existsSync(kept)) {

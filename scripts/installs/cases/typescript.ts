@@ -1,5 +1,5 @@
-// The compiler: the README's first snippet, an import of every public name, and the clients of every supported library,
-// with each version of TypeScript and each module setting.
+// Cases for TypeScript, with each version and each module setting: the first snippet of the README,
+// an import of every public entry point, and the clients of every supported library.
 import type { Case, Lab } from "../lab.ts";
 import type { Project } from "../project.ts";
 import { tsBlocks } from "./pages.ts";
@@ -7,7 +7,7 @@ import { tsBlocks } from "./pages.ts";
 const COMPILERS = ["5.4", "5.8", "5", "6", "7"];
 /** CommonJS output can import ES modules since TypeScript 5.8. */
 const COMMON_JS_COMPILERS = ["5.8", "5", "6", "7"];
-const aliasOf = (version: string): string => `typescript-${version}`;
+const toAlias = (version: string): string => `typescript-${version}`;
 
 const SETTINGS = {
   nodenext: { module: "nodenext", moduleResolution: "nodenext" },
@@ -15,7 +15,7 @@ const SETTINGS = {
   bundler: { module: "esnext", moduleResolution: "bundler" },
 };
 
-/** Beside the clients' own types: which versions fit is a promise, too. */
+/** Our types must accept the clients of every supported version. */
 const CLIENTS = `
 import { Cron as Cron9 } from "croner9";
 import { Cron as Cron10 } from "croner10";
@@ -59,35 +59,43 @@ postgresGuard(postgres());
 `;
 
 const PACKAGES = [
-  ...COMPILERS.map((version) => `${aliasOf(version)}@npm:typescript@${version}`),
-  ...["@nestjs/common@12", "@nestjs/core@12", "@nestjs/schedule@12", "reflect-metadata@0.2"],
-  ...["rxjs@7", "@types/node@20", "node-cron@4", "pg@8", "@types/pg@8", "postgres@3"],
+  ...COMPILERS.map((version) => `${toAlias(version)}@npm:typescript@${version}`),
+  "@nestjs/common@12",
+  "@nestjs/core@12",
+  "@nestjs/schedule@12",
+  "reflect-metadata@0.2",
+  "rxjs@7",
+  "@types/node@20",
+  "node-cron@4",
+  "pg@8",
+  "@types/pg@8",
+  "postgres@3",
   ...[9, 10, 11].map((major) => `croner${major}@npm:croner@${major}`),
   ...[5, 6].map((major) => `ioredis${major}@npm:ioredis@${major}`),
   ...[4, 5, 6].map((major) => `redis${major}@npm:redis@${major}`),
 ];
 
-let made: Promise<Project> | undefined;
+let opened: Promise<Project> | undefined;
 
-/** One project for all: the compilers are installed beside each other. */
-function project(lab: Lab): Promise<Project> {
-  made ??= lab.project({ packages: PACKAGES }).then((opened) => {
+/** Creates one project for all cases, with all compilers side by side. */
+function openProject(lab: Lab): Promise<Project> {
+  opened ??= lab.project({ packages: PACKAGES }).then((created) => {
     const { exports: names } = lab.manifest();
     const imports = Object.keys(names)
       .filter((name) => name !== "./package.json")
       .map((name, index) => `export * as m${index} from "tenure${name.slice(1)}";\n`);
     const [first = ""] = tsBlocks(lab.page("README.md"));
     for (const kind of ["module", "commonjs"]) {
-      opened.write(`${kind}/package.json`, JSON.stringify({ type: kind }));
-      opened.write(`${kind}/imports.ts`, imports.join(""));
+      created.write(`${kind}/package.json`, JSON.stringify({ type: kind }));
+      created.write(`${kind}/imports.ts`, imports.join(""));
     }
-    // CommonJS has no await outside of functions.
-    opened.write("module/first.ts", `${first}\nexport {};\n`);
-    opened.write("clients/package.json", JSON.stringify({ type: "module" }));
-    opened.write("clients/clients.ts", CLIENTS);
-    return opened;
+    // CommonJS has no top-level await.
+    created.write("module/first.ts", `${first}\nexport {};\n`);
+    created.write("clients/package.json", JSON.stringify({ type: "module" }));
+    created.write("clients/clients.ts", CLIENTS);
+    return created;
   });
-  return made;
+  return opened;
 }
 
 async function compile(
@@ -96,23 +104,27 @@ async function compile(
   folder: string,
   setting: object,
 ): Promise<string> {
-  const opened = await project(lab);
+  const opened = await openProject(lab);
   const compilerOptions = {
     ...setting,
-    ...{ target: "es2022", lib: ["es2023", "esnext.disposable"], types: ["node"] },
-    ...{ strict: true, noEmit: true, skipLibCheck: false },
+    target: "es2022",
+    lib: ["es2023", "esnext.disposable"],
+    types: ["node"],
+    strict: true,
+    noEmit: true,
+    skipLibCheck: false,
   };
   opened.write(`${folder}/tsconfig.json`, JSON.stringify({ compilerOptions, include: ["*.ts"] }));
-  const tsc = opened.bin(aliasOf(version), "bin/tsc");
+  const tsc = opened.bin(toAlias(version), "bin/tsc");
   const { code, output } = await opened.exec(process.execPath, [tsc, "-p", folder]);
   const errors = output.split("\n").filter((line) => /error TS\d+/.test(line));
-  // The declarations of other packages are not ours to mend; ours are in tenure/ and the sources have no folder.
+  // Ignores errors in the declarations of other packages. Ours are in node_modules/tenure/.
   const ours = errors.filter(
     (line) => !line.includes("node_modules/") || line.includes("/tenure/"),
   );
   if (ours.length > 0) throw new Error(ours.join("\n"));
   if (code !== 0 && errors.length === 0) throw new Error(output);
-  return `typescript ${opened.versionOf(aliasOf(version))}`;
+  return `typescript ${opened.readVersion(toAlias(version))}`;
 }
 
 export const TYPESCRIPT: readonly Case[] = [

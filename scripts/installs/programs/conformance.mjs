@@ -1,5 +1,5 @@
-// The public conformance suite (tenure/testing) with a test runner of a few lines, because no framework runs on every
-// runtime. `STORES` names the stores: memory, sqlite, redis or postgres.
+// Runs the public conformance suite (tenure/testing) with a minimal test runner, because no test
+// framework runs on every runtime. `STORES` names the stores: memory, sqlite, redis or postgres.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { sqliteStore } from "tenure/stores/sqlite";
 import { ManualClock, manualRandom, storeSuite } from "tenure/testing";
 
 const { STORES = "", TENURE_URL: url, LIBRARY: library } = process.env;
-/** Most of the time of a test is waiting for a ttl. */
+/** The number of concurrent tests. A test spends most of its time waiting for a ttl. */
 const AT_ONCE = 8;
 
 class Skip extends Error {}
@@ -27,7 +27,7 @@ const runner = {
   test: (name, body) => tests.push({ name: [...path, name].join(" > "), body }),
 };
 
-/** The clock and the randomness of this process, which connect() hands to every store. */
+/** The clock and randomness of this process, which connect() passes to every store. */
 async function realParts() {
   let given;
   const tenure = await connect((parts) => {

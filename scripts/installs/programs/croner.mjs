@@ -1,4 +1,5 @@
-// croner on two machines, every second; then a job with `maxRuns` and `interval`, whose last run counts as well.
+// Runs croner on two machines, every second; then a job with `maxRuns` and `interval`, whose last
+// run must count too.
 import assert from "node:assert/strict";
 import { Cron } from "croner";
 import { oncePerFire } from "tenure/schedulers/croner";

@@ -1,4 +1,5 @@
-// NestJS with @nestjs/schedule: two applications on one store. Decorators are applied by hand, since nothing compiles this.
+// Runs two NestJS applications with @nestjs/schedule on one store. Decorators are applied by hand,
+// because this file is not compiled.
 import "reflect-metadata";
 import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";

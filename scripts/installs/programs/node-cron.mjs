@@ -1,4 +1,4 @@
-// node-cron with its RunCoordinator on two machines, every second.
+// Runs node-cron with its RunCoordinator on two machines, every second.
 import cron from "node-cron";
 import { nodeCronCoordinator } from "tenure/schedulers/node-cron";
 import { connectMachine, onRun, onSkip, severalFires } from "./two-machines.mjs";

@@ -1,4 +1,5 @@
-// The PostgreSQL store by URL, the store on the user's own pool or `sql`, and the guard. `LIBRARY` is pg or postgres.
+// Runs the PostgreSQL store from a URL and on the user's own pool or `sql`, and the guard.
+// `LIBRARY` is pg or postgres.
 import assert from "node:assert/strict";
 import { connect } from "tenure";
 import { postgresGuard } from "tenure/guards/postgres";

@@ -1,5 +1,5 @@
-// The Redis store by URL, the store on the user's own client, and the guard. `LIBRARY` is ioredis or redis. At the end the
-// server must have no connection left but the user's own.
+// Runs the Redis store from a URL and on the user's own client, and the guard. `LIBRARY` is ioredis
+// or redis. At the end, the server must have no connection except that of the user.
 import assert from "node:assert/strict";
 import { connect } from "tenure";
 import { redisGuard } from "tenure/guards/redis";
@@ -34,7 +34,7 @@ async function leaseOver(store) {
   await tenure.close();
 }
 
-/** What one part of the program does. `PART` chooses one; without it, all run. */
+/** The parts of the program. `PART` selects one; without it, all run. */
 const parts = {
   url: () => leaseOver(redisStore({ url, library, prefix: "by-url" })),
   client: (client) => leaseOver(redisStore({ client, prefix: "own-client" })),

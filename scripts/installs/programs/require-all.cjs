@@ -1,4 +1,4 @@
-// require() of every public name from CommonJS, and a lease.
+// Loads every public entry point with require() and acquires a lease.
 const assert = require("node:assert/strict");
 const { exports: names } = require("tenure/package.json");
 

@@ -1,4 +1,5 @@
-// The SQLite store through better-sqlite3 (not the SQLite of Node), and the guard on a database of better-sqlite3.
+// Runs the SQLite store with better-sqlite3 (not node:sqlite), and the guard on a better-sqlite3
+// database.
 import assert from "node:assert/strict";
 import Database from "better-sqlite3";
 import { connect } from "tenure";

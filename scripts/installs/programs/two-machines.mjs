@@ -1,4 +1,5 @@
-// Two machines with the same schedule on one store in memory. Every fire must run on one of them only.
+// Two machines with the same schedule on one memory store. Every scheduled time must run on only
+// one.
 import assert from "node:assert/strict";
 import { connect } from "tenure";
 import { MemoryBackend, memoryStore } from "tenure/stores/memory";
@@ -17,7 +18,7 @@ export const onRun = (lease) => {
 };
 export const onSkip = ({ reason }) => skipped.push(reason);
 
-/** Resolves when several fires have run on one machine and were skipped on the other. Every run has its own token. */
+/** Waits until both machines have run and skipped several times. Every run has its own token. */
 export async function severalFires() {
   const until = Date.now() + 60_000;
   while (ran.length < 3 || skipped.length < 3) {
@@ -25,7 +26,7 @@ export async function severalFires() {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   assert.equal(new Set(ran).size, ran.length);
-  // The machines do not start in the same second, and a fire may be under way.
+  // The machines may start in different seconds, and a run may be in progress.
   assert.ok(
     Math.abs(ran.length - skipped.length) <= 2,
     `${ran.length} runs, ${skipped.length} skips`,

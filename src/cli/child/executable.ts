@@ -1,33 +1,35 @@
-// Looks for the command before any lease is taken: a typing error must not cost the others a turn.
+// Checks that the command exists before a lease is acquired. A mistyped command would otherwise
+// take the lease from other processes for nothing.
 
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { CommandError } from "../command-error.ts";
+import { CommandError, UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { UsageError } from "../usage-error.ts";
 
 export function checkExecutable(command: readonly string[]): void {
   const [name = ""] = command;
-  // The shell that starts it would take it for an option of its own.
+  // The shell that starts the command would parse such a name as an option of its own.
   if (name === "" || name.startsWith("-")) {
-    throw new UsageError(`The command to run cannot be called ${JSON.stringify(name)}.`);
+    throw new UsageError(
+      `The name of the command to run must not be empty or begin with "-", got ${JSON.stringify(name)}.`,
+    );
   }
-  const places = name.includes("/")
+  const paths = name.includes("/")
     ? [name]
     : (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, name));
-  const files = places.filter(isFile);
-  if (files.some(mayExecute)) return;
+  const files = paths.filter(isFile);
+  if (files.some(canExecute)) return;
   const facts = { code: "COMMAND", command: name };
   if (files.length > 0)
     throw new CommandError(`${name} is not executable.`, EXIT.notExecutable, facts);
-  throw new CommandError(`There is no command ${name}.`, EXIT.notFound, facts);
+  throw new CommandError(`The command ${name} was not found.`, EXIT.notFound, facts);
 }
 
 function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
-function mayExecute(path: string): boolean {
+function canExecute(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
     return true;

@@ -1,16 +1,18 @@
-// The command in a session and process group of its own. It starts behind a gate: a shell that waits for one word and then
-// becomes the command. So the reaper knows the group before the command exists, and the lease is looked at in between; if we
-// die before the word, the gate falls shut and nothing was started.
+// Runs the command in its own session and process group. A shell starts first, waits for a line on
+// a pipe, and then replaces itself with the command (exec). This leaves time to start the group
+// killer and to check the lease before the command runs. If this process dies before it writes the
+// line, the shell exits and the command never runs.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Writable } from "node:stream";
+import { GroupKiller } from "./group-killer.ts";
 import { hasMembers } from "./members.ts";
-import { Reaper } from "./reaper.ts";
 
-// The name is unlikely in anyone's environment; descriptor 3 is closed before the command begins.
-const GATE = `
-read -r tenure_gate <&3 && [ "$tenure_gate" = go ] || exit 125
-unset tenure_gate
+// The variable name is unlikely to exist in an environment. Descriptor 3 is closed before the
+// command runs.
+const START_SCRIPT = `
+read -r tenure_start <&3 && [ "$tenure_start" = go ] || exit 125
+unset tenure_start
 exec 3<&-
 exec "$@"
 `;
@@ -22,51 +24,51 @@ export interface GroupExit {
 
 export class ChildGroup {
   readonly id: number;
-  /** How the command itself ended; others of its group may still run. */
+  /** How the command itself ended. Other processes of its group may still be running. */
   readonly exited: Promise<GroupExit>;
-  readonly #reaper: Reaper;
+  readonly #killer: GroupKiller;
 
-  private constructor(id: number, exited: Promise<GroupExit>, reaper: Reaper) {
+  private constructor(id: number, exited: Promise<GroupExit>, killer: GroupKiller) {
     this.id = id;
     this.exited = exited;
-    this.#reaper = reaper;
+    this.#killer = killer;
   }
 
-  /** `mayStart` is asked at the last moment; when it throws, the command never ran. */
+  /** `checkStart` is called last. If it throws, the command is not run. */
   static async start(
     command: readonly string[],
     env: NodeJS.ProcessEnv,
-    mayStart: () => void,
+    checkStart: () => void,
   ): Promise<ChildGroup> {
-    const child = spawn("/bin/sh", ["-c", GATE, "tenure", ...command], {
+    const child = spawn("/bin/sh", ["-c", START_SCRIPT, "tenure", ...command], {
       detached: true,
       env,
       stdio: ["inherit", "inherit", "inherit", "pipe"],
     });
-    const exited = exitOf(child);
-    const gate = child.stdio[3] as Writable;
-    gate.on("error", () => undefined);
-    const id = await pidOf(child);
-    const reaper = new Reaper();
+    const exited = waitForExit(child);
+    const startPipe = child.stdio[3] as Writable;
+    startPipe.on("error", () => undefined);
+    const id = await waitForPid(child);
+    const killer = new GroupKiller();
     try {
-      await reaper.arm(id);
-      mayStart();
+      await killer.start(id);
+      checkStart();
     } catch (error) {
-      gate.destroy();
+      startPipe.destroy();
       await exited;
-      await reaper.disarm();
+      await killer.stop();
       throw error;
     }
-    gate.end("go\n");
-    return new ChildGroup(id, exited, reaper);
+    startPipe.end("go\n");
+    return new ChildGroup(id, exited, killer);
   }
 
-  /** To every process of the group; that there is none any more is no error. */
+  /** Sends a signal to every process of the group. It is not an error if none is left. */
   signal(signal: NodeJS.Signals): void {
     try {
       process.kill(-this.id, signal);
     } catch (error) {
-      // EPERM: all that is left runs as somebody else.
+      // EPERM: all remaining processes run as another user.
       const { code } = error as NodeJS.ErrnoException;
       if (code !== "ESRCH" && code !== "EPERM") throw error;
     }
@@ -76,21 +78,21 @@ export class ChildGroup {
     return hasMembers(this.id);
   }
 
-  /** To be called when the group is over. */
+  /** To be called when all processes of the group have ended. */
   async close(): Promise<void> {
-    await this.#reaper.disarm();
+    await this.#killer.stop();
   }
 }
 
-function exitOf(child: ChildProcess): Promise<GroupExit> {
+function waitForExit(child: ChildProcess): Promise<GroupExit> {
   return new Promise((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal }));
-    // It never started; start() reports why.
+    // The shell did not start; start() reports the error.
     child.once("error", () => resolve({ code: null, signal: null }));
   });
 }
 
-function pidOf(child: ChildProcess): Promise<number> {
+function waitForPid(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once("spawn", () => resolve(child.pid as number));
     child.once("error", reject);

@@ -1,13 +1,13 @@
-// Whether anything of a process group still runs. A zombie does not: it can do nothing, and in a container without an init
-// that collects the dead it stays for ever.
+// Reports whether a process group still has running members. Zombies do not count: they cannot act,
+// and in a container whose init does not reap them they stay forever.
 
 import { readdirSync, readFileSync } from "node:fs";
 
 export function hasMembers(group: number): boolean {
   if (!exists(group)) return false;
   if (process.platform !== "linux") return true;
-  const states = statesOf(group);
-  // The kernel knows of somebody whom we may not see: take it for alive.
+  const states = readStates(group);
+  // The kernel reports a member that /proc hides from us: assume that it is running.
   return states.length === 0 || states.some((state) => state !== "Z" && state !== "X");
 }
 
@@ -20,16 +20,16 @@ function exists(group: number): boolean {
   }
 }
 
-function statesOf(group: number): string[] {
+function readStates(group: number): string[] {
   return readdirSync("/proc").flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
     try {
       const stat = readFileSync(`/proc/${name}/stat`, "latin1");
-      // "pid (name) state ppid pgrp ...", and the name may contain anything.
+      // "pid (name) state ppid pgrp ...", where the name may contain spaces and parentheses.
       const [state = "", , pgrp] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
       return Number(pgrp) === group ? [state] : [];
     } catch {
-      return []; // It ended meanwhile.
+      return []; // The process has ended in the meantime.
     }
   });
 }

@@ -1,5 +1,5 @@
-// Runs a command under a lease from its first to its last process. Resolves only when the whole group has ended, so that
-// whoever releases afterwards releases nothing that is still in use (S6).
+// Runs a command while a lease is held. Resolves only when every process of the command's group has
+// ended, so that the caller never releases a lease that is still in use (S6).
 
 import type { Clock } from "../../async/clock.ts";
 import { pause } from "../../async/waits.ts";
@@ -7,92 +7,94 @@ import { isTenureError } from "../../core/errors.ts";
 import { formatToken } from "../../core/token.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
+import { HIDDEN_STORE } from "../backends/open-store.ts";
 import { EXIT } from "../exit-codes.ts";
-import { HIDDEN_STORE } from "../open-store.ts";
-import type { Relay } from "../relay.ts";
+import type { SignalRelay } from "../signal-relay.ts";
+import { DeadlineEnforcer } from "./deadline-enforcer.ts";
 import { ChildGroup, type GroupExit } from "./group.ts";
-import { Warden } from "./warden.ts";
 
 export interface Supervision {
   readonly command: readonly string[];
   readonly lease: Lease;
   readonly clock: Clock;
   readonly killAfterMs: number;
-  readonly relay: Relay;
-  /** The command is not to know the URL of the store. */
+  readonly relay: SignalRelay;
+  /** Keep the URL of the store out of the command's environment. */
   readonly hidesStore: boolean;
-  /** Aborts when the command should end although the lease is held. */
+  /** Aborts when the command should end although the lease is still held. */
   readonly stopping?: AbortSignal;
 }
 
 export interface Supervised {
-  /** What a shell would show; undefined when the command never started. */
+  /** The exit code as a shell reports it. Undefined if the command did not start. */
   readonly exitCode: number | undefined;
-  /** Why the lease was lost, if it was: before the command's end nobody can say whether another held it, too. */
+  /** Why the lease was lost. Another process may have held it before the command ended. */
   readonly lost: string | undefined;
-  /** The group was killed and is still there: the lease must be left to its ttl. */
+  /** The group did not die after SIGKILL. The lease must not be released: it has to expire. */
   readonly stuck: boolean;
 }
 
-/** How often the process table is looked at when the command has ended and others of its group have not. */
+/** How often we check for remaining processes of the group after the command itself has ended. */
 const REST_POLL_MS = 20;
 
 export async function supervise(parts: Supervision): Promise<Supervised> {
   const { lease, clock, relay } = parts;
   const group = await start(parts);
   if (typeof group === "string") return { exitCode: undefined, lost: group, stuck: false };
-  const warden = new Warden({ group, lease, clock, killAfterMs: parts.killAfterMs });
-  relay.to({
+  const enforcer = new DeadlineEnforcer({ group, lease, clock, killAfterMs: parts.killAfterMs });
+  relay.setTarget({
     pass: (signal) => group.signal(signal),
-    // Stopped first and continued last: it never runs while we cannot watch, nor after the lease was lost meanwhile.
+    // The command is stopped before this process and continued after it. It never runs while this
+    // process cannot enforce the deadline, nor after the lease was lost in the meantime.
     suspend: () => group.signal("SIGSTOP"),
     resume: () => {
-      warden.look();
-      if (!warden.hasKilled) group.signal("SIGCONT");
+      enforcer.enforce();
+      if (!enforcer.hasKilled) group.signal("SIGCONT");
     },
   });
-  const onStop = (): void => warden.end();
+  const onStop = (): void => enforcer.end();
   if (parts.stopping?.aborted) onStop();
   parts.stopping?.addEventListener("abort", onStop, { once: true });
   try {
-    const gaveUp = warden.gaveUp.then(() => undefined);
+    const gaveUp = enforcer.gaveUp.then(() => undefined);
     const exit = await Promise.race([group.exited, gaveUp]);
-    const cleared = exit !== undefined && (await clearRest(group, warden, clock));
-    // Also when nothing had to be killed: frozen for longer than the lease, we hear of the command's end first.
-    const lost = warden.lost ?? lossOf(lease);
-    if (cleared) await group.close();
-    return { exitCode: exit && codeOf(exit), lost, stuck: !cleared };
+    const hasEnded = exit !== undefined && (await endRemaining(group, enforcer, clock));
+    // The lease may be lost although nothing was killed: if this process was frozen, it may see the
+    // exit of the command before it sees the loss.
+    const lost = enforcer.lost ?? findLoss(lease);
+    if (hasEnded) await group.close();
+    return { exitCode: exit && toExitCode(exit), lost, stuck: !hasEnded };
   } finally {
     parts.stopping?.removeEventListener("abort", onStop);
-    relay.to(undefined);
-    warden.stop();
+    relay.setTarget(undefined);
+    enforcer.stop();
   }
 }
 
-/** The group, or why the lease does not allow one any more. */
+/** Starts the group. Resolves with the reason if the lease no longer allows it. */
 async function start(parts: Supervision): Promise<ChildGroup | string> {
   const { command, lease, clock, killAfterMs } = parts;
-  const mayStart = (): void => {
+  const checkStart = (): void => {
     lease.check();
-    if (lease.safeUntil - clock.now() <= killAfterMs) throw new TooLate();
+    if (lease.safeUntil - clock.now() <= killAfterMs) throw new TooLateError();
   };
   try {
-    return await ChildGroup.start(command, environment(parts), mayStart);
+    return await ChildGroup.start(command, buildEnvironment(parts), checkStart);
   } catch (error) {
-    const over =
-      error instanceof TooLate ||
+    const isLeaseOver =
+      error instanceof TooLateError ||
       isTenureError(error, "LEASE_LOST") ||
       isTenureError(error, "LEASE_IN_DOUBT");
-    if (over) return error.message;
+    if (isLeaseOver) return error.message;
     throw error;
   }
 }
 
-class TooLate extends Error {
-  override readonly message = "The lease was too near its end to start the command.";
+class TooLateError extends Error {
+  override readonly message = "The lease was too close to its deadline to start the command.";
 }
 
-function environment({ lease, clock, hidesStore }: Supervision): NodeJS.ProcessEnv {
+function buildEnvironment({ lease, clock, hidesStore }: Supervision): NodeJS.ProcessEnv {
   const hostNow = Number(process.hrtime.bigint() / 1_000n) / 1_000;
   return {
     ...process.env,
@@ -103,12 +105,19 @@ function environment({ lease, clock, hidesStore }: Supervision): NodeJS.ProcessE
   };
 }
 
-/** The command has ended: what it left behind in its group has no lease to go on with. False when that cannot be killed. */
-async function clearRest(group: ChildGroup, warden: Warden, clock: Clock): Promise<boolean> {
+/**
+ * Ends the processes that the command left in its group. They must not continue, because the lease
+ * is about to be released. Resolves with false if they cannot be killed.
+ */
+async function endRemaining(
+  group: ChildGroup,
+  enforcer: DeadlineEnforcer,
+  clock: Clock,
+): Promise<boolean> {
   if (!group.isAlive) return true;
-  warden.end();
+  enforcer.end();
   let stuck = false;
-  void warden.gaveUp.then(() => {
+  void enforcer.gaveUp.then(() => {
     stuck = true;
   });
   while (group.isAlive) {
@@ -118,8 +127,8 @@ async function clearRest(group: ChildGroup, warden: Warden, clock: Clock): Promi
   return true;
 }
 
-function lossOf(lease: Lease): string | undefined {
-  // Asked before `signal`, which alone would not look at the clock.
+function findLoss(lease: Lease): string | undefined {
+  // check() compares the deadline with the clock; `signal` alone would not.
   try {
     lease.check();
     return undefined;
@@ -128,6 +137,6 @@ function lossOf(lease: Lease): string | undefined {
   }
 }
 
-function codeOf({ code, signal }: GroupExit): number {
+function toExitCode({ code, signal }: GroupExit): number {
   return code ?? EXIT.signal + (signalNumber(signal ?? "") ?? 0);
 }

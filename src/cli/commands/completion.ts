@@ -1,13 +1,13 @@
-// `tenure completion`: the scripts themselves are made in completion.ts.
+// `tenure completion` prints the script that help/completion.ts generates.
 
 import type { Command } from "../command.ts";
-import { completionScript } from "../completion.ts";
 import { EXIT } from "../exit-codes.ts";
+import { formatCompletionScript } from "../help/completion.ts";
 
-export const completionCommand: Command = async ({ positionals }, voice) => {
+export const completionCommand: Command = async ({ positionals }, output) => {
   const shell = positionals[0] ?? "";
-  const script = completionScript(shell);
-  voice.answer(
+  const script = formatCompletionScript(shell);
+  output.answer(
     () => script.trimEnd().split("\n"),
     () => ({ shell, script }),
   );

@@ -1,35 +1,35 @@
-// `tenure doctor`: measures, then says what to choose and what would break.
+// `tenure doctor` measures the store and the host, and prints recommended durations and problems.
 
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { Guarantees } from "../../stores/contract.ts";
+import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
-import { type Advice, advise, type Percentiles, percentiles, shown } from "../doctor/advice.ts";
+import { type Advice, advise, formatMs, type Percentiles, percentiles } from "../doctor/advice.ts";
 import { type HostTaken, readHost, takenBetween } from "../doctor/host.ts";
 import { type Measured, measure } from "../doctor/measure.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openStore } from "../open-store.ts";
-import { Relay } from "../relay.ts";
-import { hang, table } from "../text.ts";
-import { planFrom } from "../timing-options.ts";
-import { UsageError } from "../usage-error.ts";
-import type { Line, Voice } from "../voice.ts";
+import type { Line, Output } from "../output/output.ts";
+import { foldAfter, table } from "../output/text.ts";
+import { planTimingOptions } from "../parsing/timing-options.ts";
+import { SignalRelay } from "../signal-relay.ts";
 
 const FOR_MS = 5_000;
 const FOR_MAX_MS = 600_000;
-const JUDGED_TTL_MS = 10_000;
+const CHECKED_TTL_MS = 10_000;
 const BAR_WIDTH = 40;
 
-export const doctorCommand: Command = async ({ options }, voice) => {
+export const doctorCommand: Command = async ({ options }, output) => {
   const forMs = options.duration("for") ?? FOR_MS;
-  if (forMs < 100 || forMs > FOR_MAX_MS) throw new UsageError("--for is from 100ms to 10m.");
-  const ttlMs = options.duration("ttl") ?? JUDGED_TTL_MS;
-  // A ttl that no lease could have is no question for a doctor.
-  planFrom({ ttlMs, clockErrorMs: 0, roundTripMs: 0 });
-  const relay = new Relay();
+  if (forMs < 100 || forMs > FOR_MAX_MS) throw new UsageError("--for must be from 100ms to 10m.");
+  const ttlMs = options.duration("ttl") ?? CHECKED_TTL_MS;
+  // Rejects a ttl that no lease can have before measuring.
+  planTimingOptions({ ttlMs, clockErrorMs: 0, roundTripMs: 0 });
+  const relay = new SignalRelay();
   const { store, tenure } = await openStore(options);
   const { clock, random } = systemParts();
-  const bar = new Bar(process.stderr);
+  const bar = new ProgressBar(process.stderr);
   try {
     const before = readHost();
     const { holderId } = tenure;
@@ -41,7 +41,7 @@ export const doctorCommand: Command = async ({ options }, voice) => {
     const suspendSafe = process.platform === "linux" || process.platform === "darwin";
     const advice = advise({ measured, host, guarantees, suspendSafe, ttlMs, forMs });
     bar.clear();
-    tell(voice, { measured, host, guarantees, suspendSafe, advice });
+    report(output, { measured, host, guarantees, suspendSafe, advice });
     return advice.breaks.length === 0 ? EXIT.ok : EXIT.no;
   } catch (error) {
     if (relay.endedBy === undefined) throw error;
@@ -60,20 +60,20 @@ interface Findings {
   readonly advice: Advice;
 }
 
-function tell(voice: Voice, findings: Findings): void {
+function report(output: Output, findings: Findings): void {
   const { measured, host, guarantees, suspendSafe, advice } = findings;
   const seen = {
     renewMs: percentiles(measured.renewMs),
     grantAndReleaseMs: percentiles(measured.grantMs),
     timerLateMs: percentiles(measured.lateMs),
   };
-  voice.answer(
-    () => describe(findings, seen, voice.width),
+  output.answer(
+    () => formatReport(findings, seen, output.width),
     () => ({ ...seen, failures: measured.failures, host, guarantees, suspendSafe, ...advice }),
   );
 }
 
-function describe(
+function formatReport(
   { host, guarantees, suspendSafe, advice }: Findings,
   seen: Readonly<Record<"renewMs" | "grantAndReleaseMs" | "timerLateMs", Percentiles>>,
   width: number,
@@ -81,7 +81,7 @@ function describe(
   const bold = (text: string): Line => ({ style: "bold", text });
   const row = (name: string, { count, p50, p90, p99, p999, max }: Percentiles): string[] => [
     `  ${name}`,
-    ...[p50, p90, p99, p999, max].map(shown),
+    ...[p50, p90, p99, p999, max].map(formatMs),
     String(count),
   ];
   const head = ["", "p50", "p90", "p99", "p99.9", "max", "samples"];
@@ -92,23 +92,23 @@ function describe(
   ];
   const { throttledMs, stolenShare } = host;
   const bullets = (lines: readonly string[]): string[] =>
-    lines.flatMap((line) => hang("  - ", line, width));
+    lines.flatMap((line) => foldAfter("  - ", line, width));
   return [
     bold("Measured"),
     ...table(head, rows),
-    ...hang(
+    ...foldAfter(
       "  ",
-      `throttled ${throttledMs === undefined ? "unknown" : shown(throttledMs)}, stolen ${stolenShare === undefined ? "unknown" : `${(stolenShare * 100).toFixed(1)} %`}, suspend is ${suspendSafe ? "noticed" : "not noticed"}`,
+      `throttled ${throttledMs === undefined ? "unknown" : formatMs(throttledMs)}, stolen ${stolenShare === undefined ? "unknown" : `${(stolenShare * 100).toFixed(1)} %`}, suspend is ${suspendSafe ? "detected" : "not detected"}`,
       width,
     ),
     "",
     bold("The store"),
-    ...hang(
+    ...foldAfter(
       "  ",
-      `${guarantees.store}: ${guarantees.durable ? "grants survive a crash" : "grants may be lost in a crash"}, waiters ${guarantees.fifo ? "in order" : "in no order"}, woken by ${guarantees.wakeUp}`,
+      `${guarantees.store}: ${guarantees.durable ? "grants survive a crash" : "grants may be lost in a crash"}, waiters are served ${guarantees.fifo ? "in order" : "in no particular order"}, woken by ${guarantees.wakeUp}`,
       width,
     ),
-    ...hang(
+    ...foldAfter(
       "  ",
       `expiry by ${guarantees.expiryClock}; tokens from ${guarantees.tokenSource}`,
       width,
@@ -118,15 +118,15 @@ function describe(
     ...bullets(advice.reasons),
     "",
     ...(advice.breaks.length === 0
-      ? [{ style: "green", text: "Nothing was found that would break a lease." } as const]
-      : [{ style: "red", text: "Would break" } as const, ...bullets(advice.breaks)]),
-    ...(advice.warnings.length === 0 ? [] : ["", bold("Worth knowing")]),
+      ? [{ style: "green", text: "No problems found." } as const]
+      : [{ style: "red", text: "Problems" } as const, ...bullets(advice.breaks)]),
+    ...(advice.warnings.length === 0 ? [] : ["", bold("Notes")]),
     ...bullets(advice.warnings),
   ];
 }
 
-/** Only where somebody watches. */
-class Bar {
+/** A progress bar, drawn only on a terminal. */
+class ProgressBar {
   readonly #stream: NodeJS.WriteStream;
   #shown = -1;
 

@@ -1,4 +1,5 @@
-// `tenure elect`: a candidate that prints who leads and, where a command is given, runs it while leading.
+// `tenure elect` runs a candidate that prints every leader and, if a command is given, runs it
+// while leading.
 
 import { pause } from "../../async/waits.ts";
 import { isTenureError } from "../../core/errors.ts";
@@ -10,26 +11,30 @@ import type { Leader } from "../../election/observe.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
+import { openSharedStore } from "../backends/open-store.ts";
 import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
 import type { Command } from "../command.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openSharedStore } from "../open-store.ts";
-import { Relay } from "../relay.ts";
-import { type RunTiming, runTiming } from "../timing-options.ts";
-import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
+import type { Output } from "../output/output.ts";
+import { planRunTiming, type RunTiming } from "../parsing/timing-options.ts";
+import { SignalRelay } from "../signal-relay.ts";
 
 const FOLLOW_AGAIN_MS = 1_000;
 
-export const electCommand: Command = async ({ positionals, command, options }, voice) => {
+export const electCommand: Command = async ({ positionals, command, options }, output) => {
   const name = checkResource(positionals[0]);
-  const timing = runTiming(options);
+  const timing = planRunTiming(options);
   const rank = parseRank(options.text("rank"));
   if (command.length > 0) checkExecutable(command);
-  const relay = new Relay();
+  const relay = new SignalRelay();
   const candidate = new Candidate({
-    ...{ command, relay, voice, timing, name },
+    command,
+    relay,
+    output,
+    timing,
+    name,
     hidesStore: options.has("hide-store"),
   });
   const { tenure } = await openSharedStore(options);
@@ -38,19 +43,19 @@ export const electCommand: Command = async ({ positionals, command, options }, v
     rank,
     value: parseValue(options.text("value")),
     lead: (lease, stopping) => candidate.lead(lease, stopping),
-    onEvent: (event) => candidate.tell(event),
+    onEvent: (event) => candidate.report(event),
   });
   const observing = new AbortController();
   void candidate.follow(election, observing.signal);
   election.start();
   const code = await candidate.done;
   observing.abort();
-  // A lease under which something still runs is left to its ttl.
+  // If processes of the command still run, the lease must not be released: it has to expire.
   if (!candidate.stuck) await tenure.close({ drainMs: timing.killAfterMs });
   return code;
 };
 
-/** JSON where it is JSON, text otherwise: an address need not be quoted twice. */
+/** Parses JSON, otherwise takes the text as it is, so that an address need not be quoted twice. */
 function parseValue(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {
@@ -64,21 +69,21 @@ function parseRank(text = "0"): number {
   const rank = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (rank <= RANK_MAX) return rank;
   throw new UsageError(
-    `--rank needs a whole number from 0, which asks first, to ${RANK_MAX}, got ${JSON.stringify(text)}.`,
+    `--rank must be a whole number from 0 (campaigns first) to ${RANK_MAX}, got ${JSON.stringify(text)}.`,
   );
 }
 
 interface CandidateParts {
   readonly name: string;
   readonly command: readonly string[];
-  readonly relay: Relay;
-  readonly voice: Voice;
+  readonly relay: SignalRelay;
+  readonly output: Output;
   readonly timing: RunTiming;
   readonly hidesStore: boolean;
 }
 
 class Candidate {
-  /** The exit code, when there is nothing more to do. */
+  /** Resolves with the exit code when the candidate is finished. */
   readonly done: Promise<number>;
   stuck = false;
   readonly #parts: CandidateParts;
@@ -91,14 +96,14 @@ class Candidate {
     });
     const { relay } = parts;
     relay.ended.addEventListener("abort", () => {
-      // A command that runs decides by itself; its end is ours.
+      // A running command receives the signal and decides; the candidate ends when it exits.
       if (!relay.hasTarget) this.#finish(this.#signalCode());
     });
   }
 
   async lead(lease: Lease, stopping: AbortSignal): Promise<void> {
     const { command, relay, timing, hidesStore } = this.#parts;
-    if (command.length === 0) return untilAborted(stopping);
+    if (command.length === 0) return waitForAbort(stopping);
     const { clock } = systemParts();
     const { killAfterMs } = timing;
     const how = { killAfterMs, relay, stopping, hidesStore };
@@ -109,51 +114,58 @@ class Candidate {
     if (relay.endedBy !== undefined) this.#finish(this.#signalCode());
   }
 
-  /** Prints every leader until the signal aborts. That the store cannot be watched for now is no reason to stop leading. */
+  /**
+   * Prints every leader until the signal aborts. If the store cannot be watched, it reports the
+   * error and retries: that is no reason to stop leading.
+   */
   async follow(election: Election, signal: AbortSignal): Promise<void> {
-    const { voice, name } = this.#parts;
+    const { output, name } = this.#parts;
     const { clock } = systemParts();
     while (!signal.aborted) {
       try {
-        for await (const leader of election.observe({ signal })) this.#tellLeader(leader);
+        for await (const leader of election.observe({ signal })) this.#reportLeader(leader);
       } catch (error) {
         if (signal.aborted || isTenureError(error, "CLOSED")) return;
         const message = error instanceof Error ? error.message : String(error);
-        voice.note(`cannot see who leads for now: ${message}`, { event: "blind", name, message });
+        output.note(`cannot observe the leader, retrying: ${message}`, {
+          event: "blind",
+          name,
+          message,
+        });
       }
       await pause(clock, FOLLOW_AGAIN_MS, signal).catch(() => undefined);
     }
   }
 
-  tell(event: ElectionEvent): void {
-    const { voice, name } = this.#parts;
+  report(event: ElectionEvent): void {
+    const { output, name } = this.#parts;
     const facts = { event: event.type, name, ...event };
-    if (event.type === "lost") voice.note(`lost leadership: ${event.reason}.`, facts);
+    if (event.type === "lost") output.note(`lost leadership: ${event.reason}.`, facts);
     else if (event.type === "campaignFailed") {
       const { error } = event;
       const message = error instanceof Error ? error.message : String(error);
-      voice.note(`cannot campaign for now: ${message}`, { ...facts, error: message });
+      output.note(`cannot campaign, retrying: ${message}`, { ...facts, error: message });
     } else if (event.type === "leadFailed") {
       const { error } = event;
       const message = error instanceof Error ? error.message : String(error);
-      voice.note(`could not lead: ${message}`, { ...facts, error: message });
+      output.note(`could not lead: ${message}`, { ...facts, error: message });
     }
   }
 
-  #tellLeader(leader: Leader | undefined): void {
-    const { voice, name, command } = this.#parts;
+  #reportLeader(leader: Leader | undefined): void {
+    const { output, name, command } = this.#parts;
     const fact =
       leader === undefined
         ? { event: "leader", name, leader: null }
         : { event: "leader", name, leader };
     const sentence =
       leader === undefined
-        ? `nobody leads ${name}`
-        : `${leader.holderId} leads ${name} in term ${leader.term}${shownValue(leader.value)}`;
-    // Beside a command stdout is the command's.
-    if (command.length > 0) voice.note(`${sentence}.`, fact);
+        ? `${name} has no leader`
+        : `${leader.holderId} leads ${name} in term ${leader.term}${formatValue(leader.value)}`;
+    // With a command, stdout belongs to the command.
+    if (command.length > 0) output.note(`${sentence}.`, fact);
     else
-      voice.answer(
+      output.answer(
         () => sentence,
         () => fact,
       );
@@ -164,11 +176,11 @@ class Candidate {
   }
 }
 
-function shownValue(value: unknown): string {
+function formatValue(value: unknown): string {
   return value === undefined ? "" : `: ${JSON.stringify(value)}`;
 }
 
-function untilAborted(signal: AbortSignal): Promise<void> {
+function waitForAbort(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve(), { once: true });

@@ -1,17 +1,22 @@
-// `tenure guard`: protects tables of PostgreSQL and SQLite, so that every write to them needs a current token; takes the
-// protection away; and tells whether it still holds. `reset` makes a guard of any kind forget a highest token.
+// `tenure guard` protects tables of PostgreSQL and SQLite, so that every write needs a current
+// token. It also removes and checks the protection. `reset` makes a guard of any kind forget its
+// highest token.
 
 import type { ProtectedTable } from "../../guards/postgres/index.ts";
-import { agrees, checkCanAsk } from "../ask.ts";
+import { openTokens } from "../backends/guard-tokens.ts";
+import {
+  type GuardedDatabase,
+  type GuardTokens,
+  openDatabase,
+} from "../backends/guarded-database.ts";
 import type { Command } from "../command.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openTokens } from "../guard-tokens.ts";
-import { type GuardedDatabase, type GuardTokens, openDatabase } from "../guarded-database.ts";
-import { table } from "../text.ts";
-import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
+import { checkCanConfirm, confirm } from "../output/confirm.ts";
+import type { Output } from "../output/output.ts";
+import { table } from "../output/text.ts";
 
-export const guardCommand: Command = async ({ positionals, options }, voice) => {
+export const guardCommand: Command = async ({ positionals, options }, output) => {
   const [action = "", name] = positionals;
   const resource = options.text("resource");
   if (action !== "check" && name === undefined) {
@@ -21,25 +26,25 @@ export const guardCommand: Command = async ({ positionals, options }, voice) => 
   if ((action === "install") !== (resource !== undefined)) {
     throw new UsageError(
       action === "install"
-        ? "`tenure guard install` needs --resource: whose holder may write to the table."
+        ? "`tenure guard install` needs --resource: the resource whose holder may write to the table."
         : `\`tenure guard ${action}\` takes no --resource.`,
     );
   }
-  if (action === "remove") checkCanAsk(options, voice, "remove the protection");
+  if (action === "remove") checkCanConfirm(options, output, "remove the protection");
   if (action === "reset") {
-    checkCanAsk(options, voice, "reset the guard");
+    checkCanConfirm(options, output, "reset the guard");
     const tokens = await openTokens(options);
     try {
-      return await reset(tokens, name ?? "", voice, options.has("yes"));
+      return await reset(tokens, name ?? "", output, options.has("yes"));
     } finally {
       await tokens.close();
     }
   }
   const database = await openDatabase(options);
   try {
-    if (action === "check") return await check(database, name, voice);
-    if (action === "remove") return await remove(database, name ?? "", voice, options.has("yes"));
-    return await install(database, name ?? "", resource ?? "", voice);
+    if (action === "check") return await check(database, name, output);
+    if (action === "remove") return await remove(database, name ?? "", output, options.has("yes"));
+    return await install(database, name ?? "", resource ?? "", output);
   } finally {
     await database.close();
   }
@@ -49,14 +54,14 @@ async function install(
   database: GuardedDatabase,
   name: string,
   resource: string,
-  voice: Voice,
+  output: Output,
 ): Promise<number> {
   await database.protect(name, resource);
   const [installed] = await database.tables(name);
   const shown = installed?.table ?? name;
-  voice.answer(
-    () => `Protected ${shown}: from now on it takes writes only from the holder of ${resource}.`,
-    () => ({ protected: true, ...objectOf(installed), table: shown, resource }),
+  output.answer(
+    () => `Protected ${shown}: it now accepts writes only from the holder of ${resource}.`,
+    () => ({ protected: true, ...toObject(installed), table: shown, resource }),
   );
   return EXIT.ok;
 }
@@ -64,25 +69,26 @@ async function install(
 async function remove(
   database: GuardedDatabase,
   name: string,
-  voice: Voice,
-  isSure: boolean,
+  output: Output,
+  isConfirmed: boolean,
 ): Promise<number> {
   const [found] = await database.tables(name);
   if (found === undefined) {
-    voice.answer(
+    output.answer(
       () => `${name} is not protected; nothing was removed.`,
       () => ({ table: name, removed: false }),
     );
     return EXIT.no;
   }
-  const question = `${found.table} takes writes only from the holder of ${found.resource}. Without it, nothing refuses a former holder. Remove the protection?`;
-  if (!isSure && !(await agrees(question))) {
-    voice.note("nothing was removed.", {});
+  const question = `${found.table} accepts writes only from the holder of ${found.resource}. Without the protection, late writes of a former holder are accepted. Remove it?`;
+  if (!isConfirmed && !(await confirm(question))) {
+    output.note("nothing was removed.", {});
     return EXIT.no;
   }
   await database.unprotect(name, found.guard);
-  voice.answer(
-    () => `Removed the protection of ${found.table}: nothing refuses a former holder now.`,
+  output.answer(
+    () =>
+      `Removed the protection of ${found.table}: late writes of a former holder are now accepted.`,
     () => ({ table: found.table, resource: found.resource, removed: true }),
   );
   return EXIT.ok;
@@ -91,29 +97,29 @@ async function remove(
 async function reset(
   tokens: GuardTokens,
   resource: string,
-  voice: Voice,
-  isSure: boolean,
+  output: Output,
+  isConfirmed: boolean,
 ): Promise<number> {
   const highest = await tokens.highest(resource);
   if (highest === undefined) {
-    voice.answer(
+    output.answer(
       () => `No token has been seen for ${resource}; nothing was reset.`,
       () => ({ resource, reset: false }),
     );
     return EXIT.no;
   }
-  const question = `The guard of ${resource} has seen token ${highest} and refuses every lower one. After a reset it admits every token, also a late write of a former holder. Have all holders of the old store been stopped for at least one ttl? Reset it?`;
-  if (!isSure && !(await agrees(question))) {
-    voice.note("nothing was reset.", {});
+  const question = `The guard of ${resource} has seen token ${highest} and rejects every lower one. After a reset it admits every token, including a late write of a former holder. Have all holders of the old store been stopped for at least one ttl? Reset it?`;
+  if (!isConfirmed && !(await confirm(question))) {
+    output.note("nothing was reset.", {});
     return EXIT.no;
   }
-  // By token: one that came while the question was open belongs to a holder that is at work.
+  // Conditional on the token: a newer one, seen while we asked, belongs to an active holder.
   const isReset = await tokens.reset(resource, highest);
-  voice.answer(
+  output.answer(
     () =>
       isReset
-        ? `Reset the guard of ${resource}: it has forgotten token ${highest} and admits every token, also a late write of a former holder.`
-        : `${resource} is in use: the guard has seen another token than ${highest} since. Nothing was reset.`,
+        ? `Reset the guard of ${resource}: it has forgotten token ${highest} and admits every token, including a late write of a former holder.`
+        : `${resource} is in use: the guard has seen a newer token than ${highest} in the meantime. Nothing was reset.`,
     () => ({ resource, highest, reset: isReset }),
   );
   return isReset ? EXIT.ok : EXIT.no;
@@ -122,27 +128,29 @@ async function reset(
 async function check(
   database: GuardedDatabase,
   name: string | undefined,
-  voice: Voice,
+  output: Output,
 ): Promise<number> {
   const found = await database.tables(name);
-  voice.answer(
+  output.answer(
     () => {
       if (found.length === 0)
         return name === undefined ? "No table is protected." : `${name} is not protected.`;
       const rows = found.map((each) => [
-        ...[each.table, each.resource, each.guard],
+        each.table,
+        each.resource,
+        each.guard,
         each.fault === undefined ? "intact" : `BROKEN: ${each.fault}`,
       ]);
       const [head = "", ...body] = table(["TABLE", "RESOURCE", "GUARD", "PROTECTION"], rows);
       return [{ style: "bold", text: head }, ...body];
     },
-    () => found.map(objectOf),
+    () => found.map(toObject),
   );
   const isFine = found.length > 0 && found.every((each) => each.fault === undefined);
   return isFine ? EXIT.ok : EXIT.no;
 }
 
-function objectOf(found: ProtectedTable | undefined): object {
+function toObject(found: ProtectedTable | undefined): object {
   if (found === undefined) return {};
   const { table: name, resource, guard, fault } = found;
   return { table: name, resource, guard, intact: fault === undefined, ...(fault ? { fault } : {}) };

@@ -1,20 +1,20 @@
-// `tenure ls`: every held lease below a prefix.
+// `tenure ls` lists every held lease whose resource begins with a prefix.
 
 import type { LeaseView } from "../../stores/contract.ts";
+import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";
-import { openStore } from "../open-store.ts";
-import { table } from "../text.ts";
+import { LEASE_HEAD, leaseObject, leaseRow } from "../output/lease-view.ts";
+import { table } from "../output/text.ts";
 
-export const lsCommand: Command = async ({ positionals, options }, voice) => {
+export const lsCommand: Command = async ({ positionals, options }, output) => {
   const { tenure } = await openStore(options);
   try {
     const leases: LeaseView[] = [];
     for await (const lease of tenure.list(positionals[0] ?? "")) leases.push(lease);
-    voice.answer(
+    output.answer(
       () => {
-        if (leases.length === 0) return "Nothing is held.";
+        if (leases.length === 0) return "No leases are held.";
         const [head = "", ...body] = table(LEASE_HEAD, leases.map(leaseRow));
         return [{ style: "bold", text: head }, ...body];
       },

@@ -1,32 +1,32 @@
-// `tenure plan`: what a choice of durations means before anyone uses it. No store is asked.
+// `tenure plan` prints the consequences of a choice of durations. It does not contact a store.
 
 import { slackOf, type Timing } from "../../core/timing.ts";
 import type { Command } from "../command.ts";
-import { formatDuration } from "../duration.ts";
 import { EXIT } from "../exit-codes.ts";
-import { hang } from "../text.ts";
-import { timeline } from "../timeline.ts";
-import { planFrom, timingOptions } from "../timing-options.ts";
+import { foldAfter } from "../output/text.ts";
+import { timeline } from "../output/timeline.ts";
+import { formatDuration } from "../parsing/duration.ts";
+import { parseTimingOptions, planTimingOptions } from "../parsing/timing-options.ts";
 
 interface Load {
   readonly processes: number;
   readonly leases: number;
 }
 
-export const planCommand: Command = async ({ options }, voice) => {
+export const planCommand: Command = async ({ options }, output) => {
   const load = {
     processes: options.count("processes") ?? 1,
     leases: options.count("leases") ?? 1,
   };
-  const timing = planFrom(timingOptions(options));
-  voice.answer(
-    () => describe(timing, load, voice.width),
-    () => ({ timing, ...consequences(timing, load) }),
+  const timing = planTimingOptions(parseTimingOptions(options));
+  output.answer(
+    () => formatPlan(timing, load, output.width),
+    () => ({ timing, ...computeConsequences(timing, load) }),
   );
   return EXIT.ok;
 };
 
-function consequences(timing: Timing, load: Load): Record<string, unknown> {
+function computeConsequences(timing: Timing, load: Load): Record<string, unknown> {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
   return {
     safety: { holds: true, slackMs: marginMs - clockErrorMs - roundTripMs },
@@ -39,51 +39,55 @@ function consequences(timing: Timing, load: Load): Record<string, unknown> {
   };
 }
 
-function describe(timing: Timing, load: Load, width: number): string[] {
+function formatPlan(timing: Timing, load: Load, width: number): string[] {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
   const row = (name: string, ms: number, meaning: string): string[] =>
-    hang(`  ${name.padEnd(18)}${formatDuration(ms).padStart(9)}  `, meaning, width);
+    foldAfter(`  ${name.padEnd(18)}${formatDuration(ms).padStart(9)}  `, meaning, width);
   const safetyMs = marginMs - clockErrorMs - roundTripMs;
   return [
-    "The five numbers",
-    ...row("ttl", ttlMs, "a grant lasts this long without renewal"),
+    "Durations",
+    ...row("ttl", ttlMs, "how long a grant lasts without renewal"),
     ...row("renew-every", renewEveryMs, "one renewal for all leases of a process"),
     ...row(
       "clock-error",
       clockErrorMs,
-      "this machine and the store may disagree so much over one ttl",
+      "how far the clocks of machine and store may drift apart in one ttl",
     ),
     ...row("round-trip", roundTripMs, "a slower renewal puts the lease in doubt"),
-    ...row("margin", marginMs, "the holder stops so long before the store lets go"),
+    ...row("margin", marginMs, "how long before expiry the holder stops"),
     "",
-    "Both inequalities",
+    "Inequalities",
     `  safety        margin >= clock-error + round-trip             holds, ${formatDuration(safetyMs)} to spare`,
     `  availability  2 * renew-every + round-trip <= ttl - margin   holds, ${formatDuration(slackOf(timing))} to spare`,
     "",
-    "At worst",
-    ...row("after a crash", ttlMs + roundTripMs, "until a waiter holds, plus the store's own lag"),
-    ...row("planned handover", 2 * roundTripMs, "two round trips where the store wakes waiters"),
-    ...row("a cut-off holder", ttlMs - marginMs, "acts no longer than this after its last renewal"),
+    "Worst case",
+    ...row(
+      "after a crash",
+      ttlMs + roundTripMs,
+      "until a waiter holds the lease, plus the lag of the store",
+    ),
+    ...row("planned handover", 2 * roundTripMs, "two round trips, if the store notifies waiters"),
+    ...row("isolated holder", ttlMs - marginMs, "stops this long after its last renewal"),
     "",
-    "Cost to the store",
-    ...cost(timing, load).flatMap((line) => hang("  ", line, width)),
+    "Load on the store",
+    ...describeLoad(timing, load).flatMap((line) => foldAfter("  ", line, width)),
     "",
     ...timeline(timing),
   ];
 }
 
-function cost({ renewEveryMs }: Timing, { processes, leases }: Load): string[] {
+function describeLoad({ renewEveryMs }: Timing, { processes, leases }: Load): string[] {
   const each = 60_000 / renewEveryMs;
   const all = each * processes;
-  const who = processes === 1 ? "1 process" : `${processes} processes`;
-  const held = leases === 1 ? "1 lease" : `${leases} leases`;
+  const processText = processes === 1 ? "1 process" : `${processes} processes`;
+  const leaseText = leases === 1 ? "1 lease" : `${leases} leases`;
   return [
-    `${shown(all)} renewals a minute (${shown(all / 60)} a second): ${who} with ${held} each, ${shown(each)} a process.`,
-    "A renewal is one request and one small write, whatever the number of leases; on sqlite and postgres one commit.",
-    "Each grant and each release is one more.",
+    `${formatCount(all)} renewals per minute (${formatCount(all / 60)} per second): ${processText} with ${leaseText} each, ${formatCount(each)} per process.`,
+    "A renewal is one request and one small write for all leases of a process. On sqlite and postgres it is one commit.",
+    "Each grant and each release is one more request.",
   ];
 }
 
-function shown(count: number): string {
+function formatCount(count: number): string {
   return count >= 100 ? String(Math.round(count)) : String(Number(count.toPrecision(3)));
 }

@@ -1,35 +1,37 @@
-// `tenure revoke`: shows whose lease it is, asks, and ends exactly that grant.
+// `tenure revoke` shows the holder, asks for confirmation, and revokes exactly the grant it showed.
 
 import type { HolderView } from "../../stores/contract.ts";
-import { agrees, checkCanAsk } from "../ask.ts";
+import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { openStore } from "../open-store.ts";
+import { checkCanConfirm, confirm } from "../output/confirm.ts";
 
 const LIMIT_MS = 5_000;
 
-export const revokeCommand: Command = async ({ positionals, options }, voice) => {
+export const revokeCommand: Command = async ({ positionals, options }, output) => {
   const resource = positionals[0] ?? "";
-  checkCanAsk(options, voice, "revoke");
+  checkCanConfirm(options, output, "revoke");
   const { tenure, store } = await openStore(options);
   try {
     const { holder } = await tenure.read(resource);
-    const isSure = holder === undefined || options.has("yes");
-    if (!isSure && !(await agrees(questionOf(resource, holder)))) {
-      voice.note("nothing was revoked.", {});
+    const isConfirmed = holder === undefined || options.has("yes");
+    if (!isConfirmed && !(await confirm(formatQuestion(resource, holder)))) {
+      output.note("nothing was revoked.", {});
       return EXIT.no;
     }
-    // By token: a grant that came while the question was open is somebody else's.
+    // Conditional on the token: a newer grant, made while we asked, must stay.
     const outcome =
       holder === undefined
         ? undefined
         : await store.revoke({ resource, token: holder.token, limitMs: LIMIT_MS });
     const revoked = outcome?.kind === "revoked";
-    voice.answer(
+    output.answer(
       () =>
         revoked
           ? `Revoked ${resource}: ${holder?.holderId ?? ""} held it with token ${holder?.token}.`
-          : `Nobody holds ${resource}${holder === undefined ? "" : " as shown any more"}; nothing was revoked.`,
+          : holder === undefined
+            ? `${resource} is free; nothing was revoked.`
+            : `${resource} is no longer held with token ${holder.token}; nothing was revoked.`,
       () => ({ resource, revoked, ...(revoked ? { holder } : {}) }),
     );
     return revoked ? EXIT.ok : EXIT.no;
@@ -38,6 +40,6 @@ export const revokeCommand: Command = async ({ positionals, options }, voice) =>
   }
 };
 
-function questionOf(resource: string, holder: HolderView): string {
+function formatQuestion(resource: string, holder: HolderView): string {
   return `${holder.holderId} holds ${resource} with token ${holder.token}. Revoke it?`;
 }

@@ -1,5 +1,5 @@
-// `tenure run`: acquire, run the command, release. The command's safety is child/supervise.ts; this is the order of things and
-// what is said about them.
+// `tenure run` acquires a lease, runs the command and releases the lease. child/supervise.ts keeps
+// the command within the lease; this file decides the order of the steps and reports them.
 
 import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -8,17 +8,17 @@ import type { Due } from "../../once/fire.ts";
 import { markFire } from "../../once/marks.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
-import type { Parsed } from "../arguments.ts";
+import { type Opened, openSharedStore } from "../backends/open-store.ts";
 import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
 import type { Command } from "../command.ts";
+import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import { type Opened, openSharedStore } from "../open-store.ts";
-import { Relay } from "../relay.ts";
-import { type RunTiming, runTiming } from "../timing-options.ts";
-import { UsageError } from "../usage-error.ts";
-import type { Voice } from "../voice.ts";
-import { windowOf } from "../window.ts";
+import type { Output } from "../output/output.ts";
+import type { Parsed } from "../parsing/arguments.ts";
+import { parseWindow } from "../parsing/once-per.ts";
+import { planRunTiming, type RunTiming } from "../parsing/timing-options.ts";
+import { SignalRelay } from "../signal-relay.ts";
 
 interface Plan extends RunTiming {
   readonly resource: string;
@@ -26,44 +26,44 @@ interface Plan extends RunTiming {
   readonly waitMs: number;
   readonly restart: boolean;
   readonly hidesStore: boolean;
-  /** The window that may have one run, with --once-per. */
+  /** With --once-per: the window in which the command may run once. */
   readonly window: Due | undefined;
 }
 
-/** Whoever looks on is told what is waited for. */
-const SILENT_MS = 1_000;
+/** After waiting this long, we report the holder of the lease. */
+const REPORT_WAIT_AFTER_MS = 1_000;
 
-export const runCommand: Command = async (parsed, voice) => {
-  const plan = planOf(parsed);
+export const runCommand: Command = async (parsed, output) => {
+  const plan = parsePlan(parsed);
   checkExecutable(plan.command);
-  const relay = new Relay();
+  const relay = new SignalRelay();
   const opened = await openSharedStore(parsed.options);
-  const { code, releasable } = await new Run(plan, opened, relay, voice).untilDone();
-  // A lease under which something still runs is left to its ttl.
+  const { code, releasable } = await new Run(plan, opened, relay, output).run();
+  // If processes of the command still run, the lease must not be released: it has to expire.
   if (releasable) await opened.tenure.close({ drainMs: 0 });
   return code;
 };
 
-function planOf({ positionals, command, options }: Parsed): Plan {
+function parsePlan({ positionals, command, options }: Parsed): Plan {
   const windowMs = options.duration("once-per");
   const wait = options.duration("wait");
   if (wait !== undefined && options.has("no-wait"))
-    throw new UsageError("--wait and --no-wait contradict each other: give one of them.");
+    throw new UsageError("--wait and --no-wait contradict each other: use only one of them.");
   if (windowMs !== undefined && options.has("restart")) {
     throw new UsageError(
-      "--once-per and --restart contradict each other: a second run in the same window would not be one.",
+      "--once-per and --restart contradict each other: --once-per allows only one run per window.",
     );
   }
   const resource = checkResource(positionals[0]);
   const noWait = options.has("no-wait") || windowMs !== undefined;
   return {
-    ...runTiming(options),
+    ...planRunTiming(options),
     resource,
     command,
     waitMs: wait ?? (noWait ? 0 : Number.POSITIVE_INFINITY),
     restart: options.has("restart"),
     hidesStore: options.has("hide-store"),
-    window: windowMs === undefined ? undefined : windowOf(resource, windowMs),
+    window: windowMs === undefined ? undefined : parseWindow(resource, windowMs),
   };
 }
 
@@ -77,30 +77,30 @@ const ended = (code: number): Ending => ({ code, releasable: true });
 class Run {
   readonly #plan: Plan;
   readonly #opened: Opened;
-  readonly #relay: Relay;
-  readonly #voice: Voice;
+  readonly #relay: SignalRelay;
+  readonly #output: Output;
 
-  constructor(plan: Plan, opened: Opened, relay: Relay, voice: Voice) {
+  constructor(plan: Plan, opened: Opened, relay: SignalRelay, output: Output) {
     this.#plan = plan;
     this.#opened = opened;
     this.#relay = relay;
-    this.#voice = voice;
+    this.#output = output;
   }
 
-  async untilDone(): Promise<Ending> {
+  async run(): Promise<Ending> {
     for (;;) {
       const ending = await this.#once();
       if (ending !== undefined) return ending;
     }
   }
 
-  /** One acquisition and one run of the command; undefined when another is due. */
+  /** Acquires once and runs the command once. Resolves with undefined if another round is due. */
   async #once(): Promise<Ending | undefined> {
     const { command, killAfterMs, restart, resource, hidesStore } = this.#plan;
     const lease = await this.#acquire();
     if (typeof lease === "number") return ended(lease);
-    if (!(await this.#takeWindow(lease))) return ended(this.#taken());
-    this.#voice.aside(`holds "${resource}", token ${lease.token}.`, {
+    if (!(await this.#takeWindow(lease))) return ended(this.#reportTaken());
+    this.#output.noteIfWatched(`acquired "${resource}" with token ${lease.token}.`, {
       event: "held",
       resource,
       token: lease.token,
@@ -108,23 +108,28 @@ class Run {
     const { clock } = systemParts();
     const relay = this.#relay;
     const end = await supervise({ command, lease, clock, killAfterMs, relay, hidesStore });
-    if (end.stuck) return this.#leaveStuck();
+    if (end.stuck) return this.#reportStuck();
     await this.#release(lease);
     if (end.lost === undefined) {
       const code = end.exitCode ?? EXIT.failed;
-      if (this.#voice.json)
-        this.#voice.note("", { event: "ended", by: "command", exitCode: code, token: lease.token });
+      if (this.#output.json)
+        this.#output.note("", {
+          event: "ended",
+          by: "command",
+          exitCode: code,
+          token: lease.token,
+        });
       return ended(code);
     }
-    this.#tellLoss(lease, end.lost, end.exitCode !== undefined);
+    this.#reportLoss(lease, end.lost, end.exitCode !== undefined);
     return restart && relay.endedBy === undefined ? undefined : ended(EXIT.lost);
   }
 
-  /** The lease, or the exit code when there will be none. */
+  /** Resolves with the lease, or with the exit code if it cannot be acquired. */
   async #acquire(): Promise<Lease | number> {
     const { resource, waitMs, timing } = this.#plan;
     const { clock } = systemParts();
-    const patience = clock.setTimer(() => void this.#tellWaiting(), SILENT_MS);
+    const reportTimer = clock.setTimer(() => void this.#reportWaiting(), REPORT_WAIT_AFTER_MS);
     try {
       return await this.#opened.tenure.acquire(resource, {
         ...timing,
@@ -135,18 +140,18 @@ class Run {
       if (this.#relay.endedBy !== undefined)
         return EXIT.signal + (signalNumber(this.#relay.endedBy) ?? 0);
       if (!isTenureError(error, "ACQUIRE_TIMEOUT")) throw error;
-      return this.#plan.window === undefined ? await this.#busy() : this.#taken();
+      return this.#plan.window === undefined ? await this.#reportBusy() : this.#reportTaken();
     } finally {
-      patience.cancel();
+      reportTimer.cancel();
     }
   }
 
-  async #busy(): Promise<number> {
+  async #reportBusy(): Promise<number> {
     const { resource, waitMs } = this.#plan;
-    const heldBy = await this.#heldBy();
-    const who = heldBy === undefined ? "somebody else" : heldBy;
-    const how = waitMs === 0 ? "" : " and the wait is over";
-    this.#voice.note(`busy: "${resource}" is held by ${who}${how}.`, {
+    const heldBy = await this.#findHolder();
+    const who = heldBy ?? "another process";
+    const how = waitMs === 0 ? "" : ", and the time to wait has passed";
+    this.#output.note(`busy: "${resource}" is held by ${who}${how}.`, {
       event: "ended",
       by: "tenure",
       reason: "busy",
@@ -156,8 +161,8 @@ class Run {
     return EXIT.busy;
   }
 
-  #taken(): number {
-    this.#voice.aside(`"${this.#plan.resource}" has had its run in this window.`, {
+  #reportTaken(): number {
+    this.#output.noteIfWatched(`"${this.#plan.resource}" has already run in this window.`, {
       event: "ended",
       by: "tenure",
       reason: "taken",
@@ -166,7 +171,7 @@ class Run {
     return EXIT.ok;
   }
 
-  /** True when nobody has run in this window, or there is none. */
+  /** Resolves with true if there is no window, or the command has not run in it yet. */
   async #takeWindow(lease: Lease): Promise<boolean> {
     const { timing, window } = this.#plan;
     if (window === undefined) return true;
@@ -176,7 +181,7 @@ class Run {
     try {
       return (await markFire(parts, window)).kind === "marked";
     } catch (error) {
-      // Nothing was started: the others need not wait for the ttl.
+      // Nothing was started, so other processes need not wait for the ttl.
       await lease.release();
       throw error;
     }
@@ -185,15 +190,17 @@ class Run {
   async #release(lease: Lease): Promise<void> {
     const result = await lease.release();
     if (result !== "unconfirmed") return;
-    this.#voice.note(
-      `the store did not confirm the release of "${lease.resource}"; it is free when the ttl is over.`,
+    this.#output.note(
+      `the store did not confirm the release of "${lease.resource}"; the lease expires after its ttl.`,
       { event: "unconfirmed", resource: lease.resource },
     );
   }
 
-  #tellLoss(lease: Lease, reason: string, started: boolean): void {
-    const what = started ? "All of its process group was ended." : "The command was not started.";
-    this.#voice.note(`lost: ${reason} ${what}`, {
+  #reportLoss(lease: Lease, reason: string, started: boolean): void {
+    const what = started
+      ? "The whole process group of the command was ended."
+      : "The command was not started.";
+    this.#output.note(`lost: ${reason} ${what}`, {
       event: "ended",
       by: "tenure",
       reason: "lost",
@@ -203,27 +210,33 @@ class Run {
     });
   }
 
-  #leaveStuck(): Ending {
-    this.#voice.note("the command was killed and does not die; the lease is left to its ttl.", {
-      event: "ended",
-      by: "tenure",
-      reason: "stuck",
-      exitCode: EXIT.lost,
-    });
+  #reportStuck(): Ending {
+    this.#output.note(
+      "the command did not die after SIGKILL; the lease is not released and expires after its ttl.",
+      {
+        event: "ended",
+        by: "tenure",
+        reason: "stuck",
+        exitCode: EXIT.lost,
+      },
+    );
     return { code: EXIT.lost, releasable: false };
   }
 
-  async #tellWaiting(): Promise<void> {
+  async #reportWaiting(): Promise<void> {
     const { resource } = this.#plan;
-    const heldBy = await this.#heldBy();
-    this.#voice.aside(`waits for "${resource}", held by ${heldBy ?? "nobody we can see"}.`, {
-      event: "waiting",
-      resource,
-      heldBy,
-    });
+    const heldBy = await this.#findHolder();
+    this.#output.noteIfWatched(
+      `waiting for "${resource}", held by ${heldBy ?? "an unknown holder"}.`,
+      {
+        event: "waiting",
+        resource,
+        heldBy,
+      },
+    );
   }
 
-  async #heldBy(): Promise<string | undefined> {
+  async #findHolder(): Promise<string | undefined> {
     const read = this.#opened.tenure.read(this.#plan.resource);
     return read.then(
       ({ holder }) => holder?.holderId,

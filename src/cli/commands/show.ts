@@ -1,18 +1,18 @@
-// `tenure show`: who holds one resource, by one linearizable read.
+// `tenure show` prints the holder of one resource, from one linearizable read.
 
 import { systemParts } from "../../runtime/system.ts";
+import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { heldSince, leaseObject, secondsLeft } from "../lease-view.ts";
-import { openStore } from "../open-store.ts";
+import { heldSince, leaseObject, secondsLeft } from "../output/lease-view.ts";
 
-export const showCommand: Command = async ({ positionals, options }, voice) => {
+export const showCommand: Command = async ({ positionals, options }, output) => {
   const { tenure } = await openStore(options);
   try {
     const { evidence, ...lease } = await tenure.read(positionals[0] ?? "");
     const { resource, holder } = lease;
     const wallMs = systemParts().clock.wallNow();
-    voice.answer(
+    output.answer(
       () => {
         if (holder === undefined) return `${resource} is free.`;
         const rows: [string, string][] = [

@@ -1,28 +1,28 @@
-// `tenure watch`: a table that redraws itself on a terminal, lines of JSON anywhere else.
+// `tenure watch` redraws a table on a terminal, and prints lines of JSON otherwise.
 
 import type { Clock } from "../../async/clock.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { LeaseView } from "../../stores/contract.ts";
+import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
-import { heldFor, LEASE_HEAD, leaseObject, leaseRow } from "../lease-view.ts";
-import { openStore } from "../open-store.ts";
-import { Relay } from "../relay.ts";
-import { table } from "../text.ts";
-import type { Voice } from "../voice.ts";
+import { heldFor, LEASE_HEAD, leaseObject, leaseRow } from "../output/lease-view.ts";
+import type { Output } from "../output/output.ts";
+import { table } from "../output/text.ts";
+import { SignalRelay } from "../signal-relay.ts";
 
 const REDRAW_MS = 500;
 
-export const watchCommand: Command = async ({ positionals, options }, voice) => {
-  const relay = new Relay();
+export const watchCommand: Command = async ({ positionals, options }, output) => {
+  const relay = new SignalRelay();
   const { tenure } = await openStore(options);
   const { clock } = systemParts();
-  const screen = voice.onTerminal && !voice.json ? new Screen(voice, clock) : undefined;
+  const screen = output.onTerminal && !output.json ? new Screen(output, clock) : undefined;
   try {
     const changes = tenure.watch(positionals[0] ?? "", { signal: relay.ended });
     for await (const lease of changes) {
-      if (screen === undefined) voice.line(leaseObject(lease));
+      if (screen === undefined) output.line(leaseObject(lease));
       else screen.change(lease);
     }
   } catch (error) {
@@ -34,17 +34,17 @@ export const watchCommand: Command = async ({ positionals, options }, voice) => 
   return EXIT.signal + (signalNumber(relay.endedBy ?? "") ?? 0);
 };
 
-/** The table, drawn over the whole screen. */
+/** Draws the table over the whole screen of the terminal. */
 class Screen {
-  readonly #voice: Voice;
+  readonly #output: Output;
   readonly #clock: Clock;
   readonly #leases = new Map<string, { readonly lease: LeaseView; readonly seenAt: number }>();
   #timer: { cancel(): void };
 
-  constructor(voice: Voice, clock: Clock) {
-    this.#voice = voice;
+  constructor(output: Output, clock: Clock) {
+    this.#output = output;
     this.#clock = clock;
-    voice.enterScreen();
+    output.enterScreen();
     this.#timer = this.#draw();
   }
 
@@ -57,12 +57,12 @@ class Screen {
 
   close(): void {
     this.#timer.cancel();
-    this.#voice.leaveScreen();
+    this.#output.leaveScreen();
   }
 
-  /** Draws, and again after a while. */
+  /** Draws the table and sets a timer for the next time. */
   #draw(): { cancel(): void } {
-    // Some terminals say 0 for a size that they do not know.
+    // Some terminals report 0 for an unknown size.
     const columns = process.stdout.columns || 80;
     const rows = process.stdout.rows || 24;
     const all = [...this.#leases.values()]
@@ -72,8 +72,8 @@ class Screen {
     const head = LEASE_HEAD.filter((name) => name !== "EXPIRES IN");
     const [title = "", ...body] = table(head, shown).map((line) => line.slice(0, columns));
     const rest = all.length - shown.length;
-    this.#voice.drawScreen([
-      `${all.length} held${rest > 0 ? `, ${rest} not shown` : ""}. Ctrl-C ends.`,
+    this.#output.drawScreen([
+      `${all.length} held${rest > 0 ? `, ${rest} not shown` : ""}. Press Ctrl-C to exit.`,
       { style: "bold", text: title },
       ...body,
     ]);

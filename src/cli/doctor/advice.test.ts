@@ -1,5 +1,5 @@
-// Goal: the doctor's rules: durations that a lease accepts, and a finding for everything that would break one. Method: made-up
-// measurements and made-up files of the host.
+// Goal: `tenure doctor` recommends valid durations and reports every problem. Method: the rules on
+// invented measurements and invented files of the host.
 import { describe, expect, test } from "vitest";
 import { planTiming } from "../../core/timing.ts";
 import { advise, type Facts, percentiles } from "./advice.ts";
@@ -31,14 +31,14 @@ function facts(changes: Partial<Facts> = {}, renewMs = 5, lateMs = 1): Facts {
 }
 
 describe("advice", () => {
-  test("a healthy place: nothing breaks, and the numbers are a valid plan", () => {
+  test("healthy measurements give no problems and a valid plan", () => {
     const { breaks, recommended } = advise(facts());
     expect(breaks).toEqual([]);
     expect(recommended).toMatchObject({ ttlMs: 10_000, roundTripMs: 100 });
     expect(planTiming(recommended)).toEqual(recommended);
   });
 
-  test("slow round trips and long pauses ask for a longer ttl, always a valid one", () => {
+  test("slow round trips and long pauses recommend a longer, valid ttl", () => {
     for (const [renewMs, lateMs] of [
       [400, 1],
       [5, 3_000],
@@ -52,23 +52,23 @@ describe("advice", () => {
     }
   });
 
-  test("what would break is named: failures, a forgetful store, a clock that sleeps", () => {
+  test("failed requests, a store that is not durable and an unsafe clock are problems", () => {
     const measured = { ...facts().measured, failures: 3 };
     const guarantees = { ...GUARANTEES, durable: false };
     const { breaks } = advise(facts({ measured, guarantees, suspendSafe: false }));
     expect(breaks).toHaveLength(3);
   });
 
-  test("throttling, steal and polling are worth knowing", () => {
+  test("throttling, steal and polling are warnings", () => {
     const host = { throttledMs: 40, stolenShare: 0.2 };
     const guarantees = { ...GUARANTEES, wakeUp: "poll" as const };
-    const told = advise(facts({ host, guarantees })).warnings.join("\n");
-    expect(told).toMatch(/stopped its processes for 40.0 ms/);
-    expect(told).toMatch(/took 20.0 %/);
-    expect(told).toMatch(/poll/);
+    const warnings = advise(facts({ host, guarantees })).warnings.join("\n");
+    expect(warnings).toMatch(/stopped its processes for 40.0 ms/);
+    expect(warnings).toMatch(/took 20.0 %/);
+    expect(warnings).toMatch(/poll/);
   });
 
-  test("percentiles are those of the values", () => {
+  test("percentiles are taken from the values", () => {
     const values = Array.from({ length: 1_000 }, (_, index) => index + 1);
     expect(percentiles(values)).toEqual({
       count: 1_000,
@@ -85,7 +85,7 @@ describe("advice", () => {
 describe("the host", () => {
   const stat = (steal: number): string => `cpu  10 0 10 70 0 0 10 ${steal} 5 0\ncpu0 1 1\n`;
 
-  test("throttling and steal are read from both kinds of control groups, and unknown elsewhere", () => {
+  test("throttling and steal are read from cgroup v2 and v1, and are undefined elsewhere", () => {
     const newer: Record<string, string> = {
       "/proc/stat": stat(0),
       "/proc/self/cgroup": "0::/slice/job\n",

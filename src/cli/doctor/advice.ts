@@ -1,9 +1,10 @@
-// From measurements to durations with reasons, and to what would break. Pure, so that every rule can be tested.
+// Derives recommended durations and a list of problems from the measurements of `tenure doctor`.
+// Pure, so that every rule can be tested.
 
 import { DOCS } from "../../core/docs.ts";
 import { planTiming, type Timing } from "../../core/timing.ts";
 import type { Guarantees } from "../../stores/contract.ts";
-import { formatDuration } from "../duration.ts";
+import { formatDuration } from "../parsing/duration.ts";
 import type { HostTaken } from "./host.ts";
 import type { Measured } from "./measure.ts";
 
@@ -12,7 +13,7 @@ export interface Facts {
   readonly host: HostTaken;
   readonly guarantees: Guarantees;
   readonly suspendSafe: boolean;
-  /** The ttl that is being judged. */
+  /** The ttl to check. */
   readonly ttlMs: number;
   readonly forMs: number;
 }
@@ -20,9 +21,8 @@ export interface Facts {
 export interface Advice {
   readonly recommended: Timing;
   readonly reasons: readonly string[];
-  /** What would break a lease of the judged ttl. */
+  /** Problems that would cause leases of this ttl to be lost or held twice. */
   readonly breaks: readonly string[];
-  /** What is worth knowing. */
   readonly warnings: readonly string[];
 }
 
@@ -35,11 +35,11 @@ export interface Percentiles {
   readonly max: number;
 }
 
-/** Five seconds of measuring do not see the worst of a month. */
+/** A measurement of a few seconds misses the slowest round trips of a month. */
 const ROUND_TRIP_FACTOR = 3;
 const ROUND_TRIP_MIN_MS = 100;
 const TTL_MIN_MS = 3_000;
-/** A ttl of this many round trips has room for a lost renewal and some pauses. */
+/** A ttl of this many round trips leaves time for a lost renewal and some pauses. */
 const TTL_ROUND_TRIPS = 8;
 
 export function percentiles(values: readonly number[]): Percentiles {
@@ -68,65 +68,67 @@ export function advise(facts: Facts): Advice {
   return {
     recommended,
     reasons: [
-      `round-trip ${formatDuration(roundTripMs)}: three times the slowest renewal in a thousand (${shown(renew.p999)}), and no less than that plus the longest pause of this process (${shown(late.max)}).`,
-      `ttl ${formatDuration(ttlMs)}: at least ${TTL_ROUND_TRIPS} such round trips, so at least ${formatDuration(neededMs)}; longer means fewer losses and a longer gap after a crash.`,
+      `round-trip ${formatDuration(roundTripMs)}: ${ROUND_TRIP_FACTOR} times the 99.9th percentile of renewals (${formatMs(renew.p999)}), and at least that percentile plus the longest pause of this process (${formatMs(late.max)}).`,
+      `ttl ${formatDuration(ttlMs)}: at least ${TTL_ROUND_TRIPS} such round trips, so at least ${formatDuration(neededMs)}. A longer ttl means fewer lost leases but a longer gap after a crash.`,
       `renew-every ${formatDuration(recommended.renewEveryMs)}: a third of the ttl, so that one renewal may be lost.`,
       `margin ${formatDuration(recommended.marginMs)}: clock error ${formatDuration(recommended.clockErrorMs)} plus round trip.`,
     ],
-    breaks: breaksOf(facts, neededMs),
-    warnings: warningsOf(facts),
+    breaks: findProblems(facts, neededMs),
+    warnings: findWarnings(facts),
   };
 }
 
-function breaksOf(facts: Facts, neededMs: number): string[] {
+function findProblems(facts: Facts, neededMs: number): string[] {
   const { measured, guarantees, ttlMs, suspendSafe } = facts;
   const found: string[] = [];
   if (ttlMs < neededMs) {
     found.push(
-      `A ttl of ${formatDuration(ttlMs)} is too short for these round trips and pauses: leases would be lost for nothing. Use ${formatDuration(neededMs)} or more.`,
+      `A ttl of ${formatDuration(ttlMs)} is too short for these round trips and pauses: healthy processes would lose their leases. Use ${formatDuration(neededMs)} or more.`,
     );
   }
   if (measured.failures > 0)
     found.push(
-      `${measured.failures} requests failed or took longer than 5 s: look at the store and the way to it.`,
+      `${measured.failures} requests failed or took longer than 5 s: check the store and the network.`,
     );
   if (!guarantees.durable)
     found.push(
-      `The ${guarantees.store} store may forget grants when it restarts: two could hold at once. See ${DOCS}/stores.`,
+      `The ${guarantees.store} store may lose grants when it restarts: two processes could then hold a lease at once. See ${DOCS}/stores.`,
     );
   if (!suspendSafe)
-    found.push("This platform's clock may stand still in suspend without being noticed.");
+    found.push(
+      "The clock of this platform may stop during suspend, and Tenure cannot detect that.",
+    );
   return found;
 }
 
-function warningsOf({ host, guarantees, measured, forMs }: Facts): string[] {
+function findWarnings({ host, guarantees, measured, forMs }: Facts): string[] {
   const { throttledMs, stolenShare } = host;
   const found: string[] = [];
   if (throttledMs !== undefined && throttledMs > 0) {
     found.push(
-      `The CPU limit of this control group stopped its processes for ${shown(throttledMs)} in ${formatDuration(forMs)}: raise the limit, or count such pauses into the round trip.`,
+      `The CPU limit of this control group stopped its processes for ${formatMs(throttledMs)} in ${formatDuration(forMs)}: raise the limit, or add such pauses to --round-trip.`,
     );
   }
   if (stolenShare !== undefined && stolenShare > 0.01)
     found.push(`The hypervisor took ${(stolenShare * 100).toFixed(1)} % of the CPU time.`);
   if (guarantees.wakeUp === "poll")
-    found.push("Waiters poll this store: a handover takes up to one poll longer.");
+    found.push("Waiters poll this store, so a handover takes up to one poll interval longer.");
   if (measured.renewMs.length < 1_000) {
     found.push(
-      `Only ${measured.renewMs.length} renewals were measured, so p99.9 is nearly the slowest of them: --for 30s sees more.`,
+      `Only ${measured.renewMs.length} renewals were measured, so p99.9 is close to the maximum. Measure longer, for example --for 30s.`,
     );
   }
-  found.push(`A token could fall: ${guarantees.tokenFalls}.`);
+  found.push(`When tokens of this store can decrease: ${guarantees.tokenFalls}.`);
   return found;
 }
 
-/** Up to 1, 1.5, 2, 3, 5 or 7 times a power of ten: numbers that people choose. */
+/** Rounds up to 1, 1.5, 2, 3, 5 or 7 times a power of ten: numbers that people choose. */
 function roundUp(ms: number): number {
   const power = 10 ** Math.floor(Math.log10(ms));
   const step = [1, 1.5, 2, 3, 5, 7, 10].find((factor) => factor * power >= ms) ?? 10;
   return Math.ceil(step * power);
 }
 
-export function shown(ms: number): string {
+export function formatMs(ms: number): string {
   return `${ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : ms.toFixed(0)} ms`;
 }

@@ -1,12 +1,12 @@
-// What the machine takes from this process: CPU throttling of its control group and time stolen by the hypervisor. Linux
-// tells; elsewhere the answers are undefined.
+// Reads how much CPU time this process loses to throttling by its control group and to the
+// hypervisor (steal). Only Linux reports this; on other systems the values are undefined.
 
 import { readFileSync } from "node:fs";
 
 export interface HostReading {
-  /** Since the control group began, in milliseconds. */
+  /** Since the control group was created, in milliseconds. */
   readonly throttledMs: number | undefined;
-  /** Of all CPUs together, in clock ticks since boot. */
+  /** Sum over all CPUs, in clock ticks since boot. */
   readonly stolenTicks: number | undefined;
   readonly allTicks: number | undefined;
 }
@@ -22,10 +22,10 @@ export function readHost(read: (path: string) => string | undefined = readText):
     .exec(read("/proc/stat") ?? "")?.[1]
     ?.split(" ")
     .map(Number);
-  // user nice system idle iowait irq softirq steal; guest time is counted in user already.
+  // user nice system idle iowait irq softirq steal. Guest time is already included in user.
   const counted = ticks?.slice(0, 8);
   return {
-    throttledMs: throttledMs(read),
+    throttledMs: readThrottledMs(read),
     stolenTicks: counted?.[7],
     allTicks: counted?.reduce((sum, count) => sum + count, 0),
   };
@@ -43,14 +43,14 @@ export function takenBetween(before: HostReading, after: HostReading): HostTaken
   };
 }
 
-function throttledMs(read: (path: string) => string | undefined): number | undefined {
+function readThrottledMs(read: (path: string) => string | undefined): number | undefined {
   const own = /^0::(\/.*)$/m.exec(read("/proc/self/cgroup") ?? "")?.[1] ?? "/";
-  const places = [`/sys/fs/cgroup${own}/cpu.stat`, "/sys/fs/cgroup/cpu.stat"];
-  for (const text of places.map(read)) {
+  const paths = [`/sys/fs/cgroup${own}/cpu.stat`, "/sys/fs/cgroup/cpu.stat"];
+  for (const text of paths.map(read)) {
     const microseconds = /^throttled_usec (\d+)$/m.exec(text ?? "")?.[1];
     if (microseconds !== undefined) return Number(microseconds) / 1_000;
   }
-  // The older kind of control group counts nanoseconds.
+  // cgroup v1 counts nanoseconds.
   const nanoseconds = /^throttled_time (\d+)$/m.exec(
     read("/sys/fs/cgroup/cpu/cpu.stat") ?? "",
   )?.[1];

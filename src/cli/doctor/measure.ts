@@ -1,5 +1,5 @@
-// What a lease would feel here: how long renewals and grants take, and how late this process gets to act. All of it through
-// the same store code that holds leases, on a session and a resource of its own.
+// Measures how long renewals and grants take and how late timers fire in this process. It uses the
+// same store code that holds leases, with a session and a resource of its own.
 
 import type { Clock, Random } from "../../async/clock.ts";
 import { pause } from "../../async/waits.ts";
@@ -7,9 +7,9 @@ import type { Store } from "../../stores/contract.ts";
 
 export interface Measured {
   readonly renewMs: readonly number[];
-  /** A grant and its release, one after the other. */
+  /** The duration of a grant followed by its release. */
   readonly grantMs: readonly number[];
-  /** How late timers came: the event loop, the scheduler, a throttled CPU. */
+  /** How late timers fired, because of the event loop, the scheduler or a throttled CPU. */
   readonly lateMs: readonly number[];
   /** Requests that failed or took longer than `REQUEST_LIMIT_MS`. */
   readonly failures: number;
@@ -38,7 +38,7 @@ export async function measure(parts: MeasureParts): Promise<Measured> {
   const sessionId = random.id();
   const limitMs = REQUEST_LIMIT_MS;
   await store.openSession({ sessionId, holderId, ttlMs: TTL_MS, limitMs });
-  const lateness = watchTimers(clock);
+  const lateness = measureLateness(clock);
   const renewMs: number[] = [];
   const grantMs: number[] = [];
   let failures = 0;
@@ -67,7 +67,7 @@ export async function measure(parts: MeasureParts): Promise<Measured> {
   }
 }
 
-/** Undefined when another doctor holds the resource. */
+/** Resolves with undefined if another doctor holds the resource. */
 async function grantAndRelease(
   { store, holderId }: MeasureParts,
   sessionId: string,
@@ -81,7 +81,7 @@ async function grantAndRelease(
   return true;
 }
 
-function watchTimers(clock: Clock): { stop(): number[] } {
+function measureLateness(clock: Clock): { stop(): number[] } {
   const lateMs: number[] = [];
   const arm = (): { cancel(): void } => {
     const dueAt = clock.now() + TICK_MS;

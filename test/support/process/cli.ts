@@ -1,6 +1,6 @@
-// Starts the built `tenure` program for the tests and sees what it says, how it ends and what it
-// leaves behind. Whatever a test started is dead when the test is over, also the process groups of
-// the commands that it ran.
+// Starts the built `tenure` program for tests and collects its output, its exit and the processes
+// that it left running. After each test, all processes that it started are killed, including the
+// commands.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,12 +10,12 @@ import { afterEach } from "vitest";
 
 export const PROGRAM: string = fileURLToPath(new URL("../../../dist/cli/main.js", import.meta.url));
 
-/** A program that says nothing for so long hangs. */
+/** A program that prints nothing for this long counts as hanging. */
 const SILENCE_MAX_MS = 20_000;
 
 /**
- * A ttl as short as tests can have it on a busy machine: margin 620 ms, SIGTERM one second before
- * the deadline, a renewal every 890 ms.
+ * The shortest ttl that is reliable on a busy machine: margin 620 ms, SIGTERM one second before the
+ * deadline, a renewal every 890 ms.
  */
 export const SHORT: readonly string[] =
   "--ttl 4s --clock-error 20ms --round-trip 600ms --kill-after 1s".split(" ");
@@ -47,36 +47,34 @@ export class Cli {
       this.err += text;
       this.child.emit("said");
     });
-    // "exit", not "close": a process that outlived us would hold the pipes open, and that must show
-    // as a failed test.
+    // "exit", not "close": a process left running would keep the pipes open, and the test has to
+    // fail rather than hang.
     this.ended = new Promise((resolve, reject) => {
       this.child.once("error", reject);
       this.child.once("exit", (code, signal) => setTimeout(() => resolve({ code, signal }), 50));
     });
   }
 
-  /**
-   * Resolves when stdout contains the text, or matches; rejects when the program ends without it.
-   */
+  /** Resolves when stdout contains or matches `wanted`. Rejects if the program ends before. */
   said(wanted: string | RegExp): Promise<string> {
     return new Promise((resolve, reject) => {
       const fail = (why: string): void =>
         reject(new Error(`${why} before ${String(wanted)}.\n${this.out}\n${this.err}`));
-      const timer = setTimeout(() => fail("It fell silent"), SILENCE_MAX_MS);
-      const look = (): void => {
+      const timer = setTimeout(() => fail("No output for too long"), SILENCE_MAX_MS);
+      const check = (): void => {
         const found =
           typeof wanted === "string" ? this.out.includes(wanted) : wanted.test(this.out);
         if (!found) return;
         clearTimeout(timer);
         resolve(this.out);
       };
-      this.child.on("said", look);
+      this.child.on("said", check);
       void this.ended.then((exit) => {
-        look();
+        check();
         clearTimeout(timer);
         fail(`It ended (${JSON.stringify(exit)})`);
       });
-      look();
+      check();
     });
   }
 
@@ -93,13 +91,13 @@ export interface CliWorld {
   readonly folder: string;
   /** Starts `tenure` on a store file of this test. */
   start(args: readonly string[], env?: NodeJS.ProcessEnv): Cli;
-  /** Starts it and waits for its end. */
+  /** Starts `tenure` and waits until it exits. */
   run(args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Cli & { exit: CliExit }>;
-  /** Live processes that a program of this test started, and their reapers. */
+  /** Running processes that were started by a program of this test, and its group killers. */
   alive(): string[];
 }
 
-/** Call once at the top of a test file; gives a fresh world to each test. */
+/** Call once at the top of a test file. The result creates a new world for each test. */
 export function cliWorlds(): () => CliWorld {
   if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing. Run npm run build.`);
   const started: Cli[] = [];
@@ -110,7 +108,7 @@ export function cliWorlds(): () => CliWorld {
     }
     await Promise.all(started.splice(0).map((cli) => cli.ended));
     for (const folder of folders.splice(0)) {
-      for (const pid of pidsOf(folder)) kill(pid);
+      for (const pid of findPids(folder)) kill(pid);
       rmSync(folder, { recursive: true, force: true });
     }
   });
@@ -136,11 +134,11 @@ export function cliWorlds(): () => CliWorld {
         return Object.assign(cli, { exit });
       },
       alive: () => {
-        const reapers = started.map((cli) => `tenure-reaper ${cli.child.pid} `);
+        const killers = started.map((cli) => `tenure-group-killer ${cli.child.pid} `);
         return commandLines()
           .filter(
             ({ pid, line }) =>
-              pidsOf(folder).includes(pid) || reapers.some((end) => line.endsWith(end)),
+              findPids(folder).includes(pid) || killers.some((end) => line.endsWith(end)),
           )
           .map(({ pid, line }) => `${pid} ${line}`);
       },
@@ -148,8 +146,8 @@ export function cliWorlds(): () => CliWorld {
   };
 }
 
-/** By environment, which every process inherits whatever it calls itself; zombies have none. */
-function pidsOf(folder: string): number[] {
+/** Finds processes by their environment, which children inherit. Zombies have none. */
+function findPids(folder: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
     .filter((name) => read(`/proc/${name}/environ`).includes(folder))
@@ -167,7 +165,7 @@ function read(path: string): string {
   try {
     return readFileSync(path, "utf8").replaceAll("\0", " ");
   } catch {
-    return ""; // It ended meanwhile.
+    return ""; // The process has ended in the meantime.
   }
 }
 
@@ -175,6 +173,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It ended meanwhile.
+    // The process has ended in the meantime.
   }
 }

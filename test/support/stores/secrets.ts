@@ -1,6 +1,6 @@
 // Finds parts of a secret in everything that a program could show or log of an error or an object.
 import { inspect } from "node:util";
-import { failureOf } from "../../../src/cli/failures.ts";
+import { toFailure } from "../../../src/cli/failures.ts";
 
 /** A part of a secret of this length counts as shown. */
 const PART_LENGTH = 4;
@@ -12,7 +12,7 @@ export function textsOf(error: unknown): string {
   const texts: string[] = [];
   for (let each: unknown = error, depth = 0; each !== undefined && depth < 10; depth += 1) {
     const { message, stack, cause } = (each ?? {}) as Partial<Error>;
-    const { code, ...failure } = failureOf(each);
+    const { code, ...failure } = toFailure(each);
     texts.push(String(each), message ?? "", stack ?? "", shown(each), JSON.stringify(each) ?? "");
     texts.push(String(code), JSON.stringify(failure), failure.message);
     each = cause;

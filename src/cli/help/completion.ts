@@ -1,27 +1,29 @@
-// Completion scripts for three shells, made from the definitions. They complete commands and options, files after `--` and
-// for values; resource names are not asked of the store, because a Tab must not wait for a network.
+// Generates completion scripts for three shells from the definitions. They complete commands,
+// options, and files for values and after `--`. They do not complete resource names, because
+// pressing Tab must not wait for a store.
 
-import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS } from "./definitions.ts";
+import { COMMANDS } from "../definitions/commands.ts";
+import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";
 
-export function completionScript(shell: string): string {
-  if (shell === "bash") return bash();
-  if (shell === "zsh") return zsh();
-  return fish();
+export function formatCompletionScript(shell: string): string {
+  if (shell === "bash") return formatBash();
+  if (shell === "zsh") return formatZsh();
+  return formatFish();
 }
 
-const optionsOf = (command: CommandDefinition): CommandDefinition["options"] => [
+const listOptions = (command: CommandDefinition): CommandDefinition["options"] => [
   ...command.options,
   ...GLOBAL_OPTIONS,
 ];
 
-const wordsOf = (command: CommandDefinition): string[] => [
+const listWords = (command: CommandDefinition): string[] => [
   ...command.arguments.flatMap(({ oneOf }) => oneOf ?? []),
-  ...optionsOf(command).map(({ name }) => `--${name}`),
+  ...listOptions(command).map(({ name }) => `--${name}`),
 ];
 
-function bash(): string {
+function formatBash(): string {
   const cases = COMMANDS.map(
-    (command) => `    ${command.name}) words="${wordsOf(command).join(" ")}" ;;`,
+    (command) => `    ${command.name}) words="${listWords(command).join(" ")}" ;;`,
   );
   return `# tenure completion for bash
 _tenure() {
@@ -46,12 +48,12 @@ complete -o default -F _tenure tenure
 `;
 }
 
-function zsh(): string {
-  const commands = COMMANDS.map(({ name, summary }) => `    '${name}:${quoted(summary)}'`);
+function formatZsh(): string {
+  const commands = COMMANDS.map(({ name, summary }) => `    '${name}:${escapeQuotes(summary)}'`);
   const cases = COMMANDS.map((command) => {
-    const options = optionsOf(command).map(
+    const options = listOptions(command).map(
       ({ name, value, summary }) =>
-        `        '--${name}[${bracketed(summary)}]${value === undefined ? "" : `:${value}:_files`}'`,
+        `        '--${name}[${escapeBrackets(summary)}]${value === undefined ? "" : `:${value}:_files`}'`,
     );
     const oneOf = command.arguments.flatMap((argument) => argument.oneOf ?? []);
     const words = oneOf.length === 0 ? [] : [`        '1:word:(${oneOf.join(" ")})'`];
@@ -86,27 +88,27 @@ compdef _tenure tenure
 `;
 }
 
-function fish(): string {
+function formatFish(): string {
   const lines = COMMANDS.flatMap((command) => {
     const { name, summary } = command;
-    const inside = `-n '__fish_seen_subcommand_from ${name}'`;
+    const condition = `-n '__fish_seen_subcommand_from ${name}'`;
     const oneOf = command.arguments.flatMap((argument) => argument.oneOf ?? []);
     return [
-      `complete -c tenure -f -n __fish_use_subcommand -a ${name} -d '${quoted(summary)}'`,
-      ...optionsOf(command).map(
+      `complete -c tenure -f -n __fish_use_subcommand -a ${name} -d '${escapeQuotes(summary)}'`,
+      ...listOptions(command).map(
         (option) =>
-          `complete -c tenure ${inside} -l ${option.name}${option.value === undefined ? "" : " -r"} -d '${quoted(option.summary)}'`,
+          `complete -c tenure ${condition} -l ${option.name}${option.value === undefined ? "" : " -r"} -d '${escapeQuotes(option.summary)}'`,
       ),
-      ...(oneOf.length === 0 ? [] : [`complete -c tenure -f ${inside} -a '${oneOf.join(" ")}'`]),
+      ...(oneOf.length === 0 ? [] : [`complete -c tenure -f ${condition} -a '${oneOf.join(" ")}'`]),
     ];
   });
   return `# tenure completion for fish\n${lines.join("\n")}\n`;
 }
 
-function quoted(text: string): string {
+function escapeQuotes(text: string): string {
   return text.replaceAll("'", "’");
 }
 
-function bracketed(text: string): string {
-  return quoted(text).replace(/[[\]:]/g, (character) => `\\${character}`);
+function escapeBrackets(text: string): string {
+  return escapeQuotes(text).replace(/[[\]:]/g, (character) => `\\${character}`);
 }

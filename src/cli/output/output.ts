@@ -1,18 +1,19 @@
-// What a command says: answers on stdout, everything about itself on stderr, so that `tenure run` adds nothing to the output
-// of the command it runs. With --json both are lines of JSON.
+// Writes the output of a command. Results go to stdout and messages to stderr, so that `tenure run`
+// adds nothing to the output of the command it runs. With --json both are lines of JSON.
 //
-// Names and values come from others. All text is made printable here, line by line, so that no command has to think of it:
-// a control character in a name reaches no terminal. Styles are therefore given beside a line, and not inside its text.
+// Names and values come from other processes and may contain control characters. This file replaces
+// them in every line, so that commands need not. Styles are therefore passed beside a line, not
+// inside it.
 
 import { type Paint, paintFor, type Style } from "./paint.ts";
 import { printable } from "./text.ts";
 
-/** One line of an answer: its text, or its text in one style. */
+/** One line of a result, optionally in a style. */
 export type Line = string | { readonly style: Style; readonly text: string };
 
 const WIDTH_MAX = 100;
 
-export class Voice {
+export class Output {
   readonly json: boolean;
   readonly #paint: Paint = paintFor(process.stdout);
   readonly #paintError: Paint = paintFor(process.stderr);
@@ -25,17 +26,19 @@ export class Voice {
     return process.stdout.isTTY === true;
   }
 
-  /** How long a line of an answer may be. No terminal wraps it then, and a file or pipe gets the same everywhere. */
+  /**
+   * The maximum length of a line: the width of the terminal, at most 100. A file or pipe gets 100.
+   */
   get width(): number {
     return Math.min(process.stdout.columns ?? WIDTH_MAX, WIDTH_MAX);
   }
 
-  /** The answer: for people as one line or several, for programs as an object. */
+  /** Writes the result: lines of text for people, or an object with --json. */
   answer(lines: () => Line | readonly Line[], object: () => unknown): void {
     process.stdout.write(`${this.json ? toJson(object()) : this.text(lines())}\n`);
   }
 
-  /** The lines as they are written. */
+  /** The lines as they are written to stdout. */
   text(lines: Line | readonly Line[]): string {
     const all = Array.isArray(lines) ? (lines as readonly Line[]) : [lines as Line];
     const written = (line: Line): string =>
@@ -43,7 +46,10 @@ export class Voice {
     return all.map(written).join("\n");
   }
 
-  /** Takes the whole screen of the terminal, until `leaveScreen()`. What was there before is there again afterwards. */
+  /**
+   * Switches to the alternate screen of the terminal. `leaveScreen()` restores the previous
+   * content.
+   */
   enterScreen(): void {
     process.stdout.write("\u001B[?1049h\u001B[?25l");
   }
@@ -60,23 +66,25 @@ export class Voice {
     process.stdout.write(`${toJson(object)}\n`);
   }
 
-  /** Something that happened, beside the answer. */
+  /** Writes a message to stderr. */
   note(sentence: string, facts: Readonly<Record<string, unknown>>): void {
     process.stderr.write(this.json ? `${toJson(facts)}\n` : `tenure: ${printable(sentence)}\n`);
   }
 
-  /** The same, but only when somebody watches or a program listens: cron would send it by mail. */
-  aside(sentence: string, facts: Readonly<Record<string, unknown>>): void {
+  /** Like `note()`, but only on a terminal or with --json: cron would send the message by mail. */
+  noteIfWatched(sentence: string, facts: Readonly<Record<string, unknown>>): void {
     if (this.json || process.stderr.isTTY === true) this.note(sentence, facts);
   }
 
-  /** One line that is written over by the next; only where somebody watches. */
+  /** Overwrites the previous progress line. Only on a terminal. */
   progress(text: string): void {
     if (process.stderr.isTTY === true && !this.json)
       process.stderr.write(`\r\u001B[K${printable(text)}`);
   }
 
-  /** Further lines of the message are indented, so that none looks like a message of its own. */
+  /**
+   * Reports an error. Further lines are indented, so that each message starts at the left margin.
+   */
   fail(message: string, facts: Readonly<Record<string, unknown>>): void {
     const lines = `tenure: ${message}`.split("\n").map(printable).join("\n  ");
     const text = this.json
@@ -87,8 +95,9 @@ export class Voice {
 }
 
 /**
- * Tokens are written as digits in quotes: they may be larger than a number can be. JSON leaves some control characters as
- * they are; these are escaped too, which means the same to every reader.
+ * Tokens become strings of digits, because they may exceed the range of a JavaScript number.
+ * JSON.stringify leaves U+007F to U+009F as they are. They are escaped here, which is equivalent
+ * JSON.
  */
 function toJson(object: unknown): string {
   const text = JSON.stringify(object, (_key, value: unknown) =>

@@ -1,22 +1,23 @@
-// From argv to a command and its values. Strict: whatever is not known is refused with what is known and the nearest match,
-// because a mistyped option that is ignored is a lease held with the wrong settings.
+// Parses argv into a command and its options, using node:util parseArgs and the definitions.
+// Unknown commands and options are rejected with the nearest match: if a mistyped option were
+// ignored, a lease would be held with the wrong settings.
 
 import { parseArgs } from "node:util";
-import { nearest } from "../core/nearest.ts";
+import { nearest } from "../../core/nearest.ts";
+import { COMMANDS } from "../definitions/commands.ts";
 import {
-  COMMANDS,
   type CommandDefinition,
+  formatInvocation,
   GLOBAL_OPTIONS,
-  invocation,
   type OptionDefinition,
-} from "./definitions.ts";
+} from "../definitions/definition.ts";
+import { UsageError } from "../errors.ts";
 import { parseDuration } from "./duration.ts";
-import { UsageError } from "./usage-error.ts";
 
 export interface Parsed {
   readonly definition: CommandDefinition;
   readonly positionals: readonly string[];
-  /** What follows `--`. */
+  /** The words after `--`. */
   readonly command: readonly string[];
   readonly options: Options;
 }
@@ -37,7 +38,7 @@ export class Options {
     return value === true ? undefined : value;
   }
 
-  /** In milliseconds. */
+  /** A duration in milliseconds. */
   duration(name: string): number | undefined {
     const text = this.text(name);
     return text === undefined ? undefined : parseDuration(text, `--${name}`);
@@ -61,11 +62,11 @@ export function findCommand(name: string): CommandDefinition {
   if (found !== undefined) return found;
   const names = COMMANDS.map((command) => command.name);
   throw new UsageError(
-    `There is no command ${shown(name)}.${didYouMean(name, names)} Known are ${names.join(", ")}.`,
+    `There is no command ${quoteForMessage(name)}.${didYouMean(name, names)} Commands: ${names.join(", ")}.`,
   );
 }
 
-/** `argv` without the command's own name. */
+/** `argv` does not include the name of the command. */
 export function parseCommand(definition: CommandDefinition, argv: readonly string[]): Parsed {
   const end = argv.indexOf("--");
   const own = end === -1 ? argv : argv.slice(0, end);
@@ -73,7 +74,7 @@ export function parseCommand(definition: CommandDefinition, argv: readonly strin
   const known = [...definition.options, ...GLOBAL_OPTIONS];
   const { tokens, positionals } = parseArgs({
     args: [...own],
-    options: Object.fromEntries(known.map((option) => [option.name, optionConfig(option)])),
+    options: Object.fromEntries(known.map((option) => [option.name, toParseArgsOption(option)])),
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -82,15 +83,15 @@ export function parseCommand(definition: CommandDefinition, argv: readonly strin
   for (const token of tokens) {
     if (token.kind !== "option") continue;
     const option = known.find(({ name }) => name === token.name);
-    if (option === undefined) throw unknownOption(definition, token.rawName);
-    values.set(option.name, checkedValue(option, token.value));
+    if (option === undefined) throw toUnknownOptionError(definition, token.rawName);
+    values.set(option.name, checkValue(option, token.value));
   }
   const options = new Options(values);
   if (!options.has("help")) checkShape(definition, { positionals, command, separated: end !== -1 });
   return { definition, positionals, command, options };
 }
 
-function optionConfig(option: OptionDefinition): {
+function toParseArgsOption(option: OptionDefinition): {
   type: "string" | "boolean";
   short?: string;
 } {
@@ -98,22 +99,22 @@ function optionConfig(option: OptionDefinition): {
   return option.short === undefined ? { type } : { type, short: option.short };
 }
 
-function checkedValue(option: OptionDefinition, value: string | undefined): string | true {
+function checkValue(option: OptionDefinition, value: string | undefined): string | true {
   if (option.value === undefined) {
     if (value === undefined) return true;
     throw new UsageError(`--${option.name} is a switch and takes no value.`);
   }
-  // An option in the place of a value is a forgotten value.
+  // `--ttl --json`: the value was forgotten.
   if (value === undefined || value === "" || value.startsWith("--")) {
     throw new UsageError(`--${option.name} needs a value: --${option.name} ${option.value}.`);
   }
   return value;
 }
 
-function unknownOption(definition: CommandDefinition, given: string): UsageError {
+function toUnknownOptionError(definition: CommandDefinition, given: string): UsageError {
   const names = [...definition.options, ...GLOBAL_OPTIONS].map(({ name }) => `--${name}`);
   return new UsageError(
-    `\`${invocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Known are ${names.join(", ")}.`,
+    `\`${formatInvocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Options: ${names.join(", ")}.`,
   );
 }
 
@@ -125,7 +126,7 @@ interface Shape {
 
 function checkShape(definition: CommandDefinition, shape: Shape): void {
   const { arguments: wanted, runs } = definition;
-  const called = invocation(definition);
+  const called = formatInvocation(definition);
   const required = wanted.filter((argument) => argument.required).length;
   const missing = wanted[shape.positionals.length];
   if (shape.positionals.length < required) {
@@ -135,13 +136,13 @@ function checkShape(definition: CommandDefinition, shape: Shape): void {
   if (extra !== undefined) {
     const advice = runs === "no" ? "" : " The command to run comes after --.";
     throw new UsageError(
-      `\`${called}\` has no place for ${shown(extra)}.${advice} See ${called} --help.`,
+      `\`${called}\` does not accept the argument ${quoteForMessage(extra)}.${advice} See ${called} --help.`,
     );
   }
   for (const [index, { name: what, oneOf }] of wanted.entries()) {
     const given = shape.positionals[index];
     if (given === undefined || oneOf === undefined || oneOf.includes(given)) continue;
-    throw new UsageError(`${what} is one of ${oneOf.join(", ")}, got ${shown(given)}.`);
+    throw new UsageError(`${what} is one of ${oneOf.join(", ")}, got ${quoteForMessage(given)}.`);
   }
   if (runs === "no" && shape.separated) {
     throw new UsageError(`\`${called}\` runs no command: leave out what follows --.`);
@@ -153,9 +154,9 @@ function checkShape(definition: CommandDefinition, shape: Shape): void {
   }
 }
 
-/** A URL in the wrong place may be malformed, with its password anywhere. */
-function shown(word: string): string {
-  return /@|:\/\//.test(word) ? "a word that may hold a password" : JSON.stringify(word);
+/** A word that looks like a URL may contain a password, so messages do not repeat it. */
+function quoteForMessage(word: string): string {
+  return /@|:\/\//.test(word) ? "(not shown: it may contain a password)" : JSON.stringify(word);
 }
 
 function didYouMean(given: string, names: readonly string[]): string {

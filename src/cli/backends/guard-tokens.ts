@@ -1,19 +1,23 @@
-// The highest tokens of a guard of any kind, for `tenure guard reset`. Databases are opened by guarded-database.ts; here are
-// the guards on Redis, etcd, ZooKeeper and files, which have no tables to protect.
+// Opens a guard of any kind for `tenure guard reset`. guarded-database.ts opens PostgreSQL and
+// SQLite; this file opens Redis, etcd, ZooKeeper and files, which have no tables to protect.
 
 import { existsSync } from "node:fs";
-import { systemParts } from "../runtime/system.ts";
-import type { Options } from "./arguments.ts";
-import { CommandError } from "./command-error.ts";
-import { EXIT } from "./exit-codes.ts";
-import { databaseUrl, type GuardTokens, openDatabase, unreachable } from "./guarded-database.ts";
-import { quietExperiments } from "./quiet.ts";
-import { UsageError } from "./usage-error.ts";
+import { systemParts } from "../../runtime/system.ts";
+import { CommandError, UsageError } from "../errors.ts";
+import { EXIT } from "../exit-codes.ts";
+import { hideExperimentalWarnings } from "../node-warnings.ts";
+import type { Options } from "../parsing/arguments.ts";
+import {
+  type GuardTokens,
+  openDatabase,
+  parseDatabaseUrl,
+  throwUnreachable,
+} from "./guarded-database.ts";
 
 const LIMIT_MS = 5_000;
 
 export async function openTokens(options: Options): Promise<GuardTokens> {
-  const { url, scheme } = databaseUrl(options);
+  const { url, scheme } = parseDatabaseUrl(options);
   const guard = options.text("guard");
   if (/^rediss?(\+sentinel)?$/.test(scheme)) return openRedis(url, guard);
   if (scheme === "file") return openFile(url.slice("file:".length), guard);
@@ -21,19 +25,19 @@ export async function openTokens(options: Options): Promise<GuardTokens> {
   const isEtcd = scheme === "etcd" || scheme === "etcds";
   if (!isEtcd && scheme !== "zookeeper") {
     throw new UsageError(
-      "--database is a postgres:, sqlite:, redis:, etcd:, zookeeper: or file: URL: the place where the guard keeps its tokens.",
+      "--database must be a postgres:, sqlite:, redis:, etcd:, zookeeper: or file: URL of the place where the guard keeps its tokens.",
     );
   }
   if (guard !== undefined) {
     throw new UsageError(
-      `Leave --guard out: the path of the ${scheme}: URL is the ${isEtcd ? "prefix" : "root"} of the guard.`,
+      `Remove --guard: the path of the ${scheme}: URL is the ${isEtcd ? "prefix" : "root"} of the guard.`,
     );
   }
   return isEtcd ? openEtcd(url) : openZooKeeper(url);
 }
 
 async function openEtcd(url: string): Promise<GuardTokens> {
-  const { etcdGuard, resetHighest } = await import("../guards/etcd/index.ts");
+  const { etcdGuard, resetHighest } = await import("../../guards/etcd/index.ts");
   const guard = etcdGuard(url);
   return {
     highest: (resource) => guard.highest(resource),
@@ -43,7 +47,7 @@ async function openEtcd(url: string): Promise<GuardTokens> {
 }
 
 async function openZooKeeper(url: string): Promise<GuardTokens> {
-  const { resetHighest, zookeeperGuard } = await import("../guards/zookeeper/index.ts");
+  const { resetHighest, zookeeperGuard } = await import("../../guards/zookeeper/index.ts");
   const guard = zookeeperGuard(url);
   return {
     highest: (resource) => guard.highest(resource),
@@ -53,15 +57,15 @@ async function openZooKeeper(url: string): Promise<GuardTokens> {
 }
 
 async function openFile(rest: string, ledger: string | undefined): Promise<GuardTokens> {
-  quietExperiments();
-  const { fileGuard, resetHighest } = await import("../guards/file/index.ts");
+  hideExperimentalWarnings();
+  const { fileGuard, resetHighest } = await import("../../guards/file/index.ts");
   const path = rest.startsWith("//") ? rest.slice(2) : rest;
-  const { checkPlace } = await import("../clients/sqlite/file-identity.ts");
+  const { checkPlace } = await import("../../clients/sqlite/file-identity.ts");
   if (path === "") throw new UsageError("A file: URL needs the path of the guarded file.");
-  // As fileGuard() finds it, also through a symbolic link.
+  // The same path that fileGuard() uses, with symbolic links resolved.
   const place = ledger ?? `${checkPlace(path, { allowNetworkFileSystem: false })}.tenure`;
-  // Opening a ledger that is not there would make one.
-  if (!existsSync(place)) throw new UsageError(`There is no file ${JSON.stringify(place)}.`);
+  // Opening a missing ledger would create it.
+  if (!existsSync(place)) throw new UsageError(`The file ${JSON.stringify(place)} does not exist.`);
   const guard = fileGuard(path, { ledger });
   return {
     highest: (resource) => guard.highest(resource),
@@ -70,34 +74,36 @@ async function openFile(rest: string, ledger: string | undefined): Promise<Guard
   };
 }
 
-/** On a connection of the store's making, which the guard gets as a client of ioredis. */
+/** Uses the connection layer of the Redis store, wrapped to look like a client of ioredis. */
 async function openRedis(url: string, prefix: string | undefined): Promise<GuardTokens> {
-  const { redisGuard, resetHighest } = await import("../guards/redis/index.ts");
-  const { parseRedisUrl } = await import("../clients/redis/url.ts");
-  const { checkLibraryName } = await import("../clients/shared/options.ts");
-  const { LIBRARIES, loadLibrary } = await import("../clients/redis/wire.ts");
+  const { redisGuard, resetHighest } = await import("../../guards/redis/index.ts");
+  const { parseRedisUrl } = await import("../../clients/redis/url.ts");
+  const { checkLibraryName } = await import("../../clients/shared/options.ts");
+  const { LIBRARIES, loadLibrary } = await import("../../clients/redis/wire.ts");
   const { place, options } = parseRedisUrl(url);
   if (options.prefix !== undefined) {
-    throw new UsageError("prefix in a redis: URL is that of a store. Give --guard PREFIX instead.");
+    throw new UsageError(
+      "The parameter prefix in a redis: URL is the prefix of a store. Use --guard PREFIX instead.",
+    );
   }
   const library = await loadLibrary(checkLibraryName(options.library, LIBRARIES), place.kind);
-  const silent = `Redis at ${place.shown} gave no answer within ${LIMIT_MS} ms.`;
-  const unchanged = `${silent} Nothing was changed.`;
+  const noAnswer = `Redis at ${place.shown} did not answer within ${LIMIT_MS} ms.`;
+  const unchanged = `${noAnswer} Nothing was changed.`;
   const connecting = library.connect({ place, connectMs: LIMIT_MS, tls: undefined });
-  const wire = await inTime(
-    connecting.catch((error: unknown) => unreachable(place.shown, error)),
+  const wire = await withTimeout(
+    connecting.catch((error: unknown) => throwUnreachable(place.shown, error)),
     unchanged,
   );
   const script =
     (command: string) =>
     (text: string, keys: number, ...words: (string | Buffer)[]): Promise<unknown> =>
-      inTime(
+      withTimeout(
         wire.send([command, text, String(keys), ...words.map(String)], String(words[0])),
-        `${silent} Whether the guard was reset is unknown: run the command again.`,
+        `${noAnswer} Whether the guard was reset is unknown: run the command again.`,
       );
   const client = {
     isCluster: wire.isCluster,
-    get: (key: string) => inTime(wire.send(["GET", key], key), unchanged),
+    get: (key: string) => withTimeout(wire.send(["GET", key], key), unchanged),
     evalsha: script("EVALSHA"),
     eval: script("EVAL"),
   };
@@ -108,8 +114,8 @@ async function openRedis(url: string, prefix: string | undefined): Promise<Guard
   };
 }
 
-/** The timer also keeps the process alive, which a connection of the store does not. */
-function inTime<T>(answer: Promise<T>, late: string): Promise<T> {
+/** Rejects after LIMIT_MS. The timer also keeps the process alive, unlike the connection. */
+function withTimeout<T>(answer: Promise<T>, late: string): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = systemParts().clock.setTimer(
       () => reject(new CommandError(late, EXIT.unavailable, { code: "DATABASE_UNAVAILABLE" })),

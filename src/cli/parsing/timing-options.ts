@@ -1,12 +1,13 @@
-// The durations of the command line as the numbers of a lease. `run` and `elect` need one more than the five: the command
-// gets SIGTERM so long before the deadline, and a single lost renewal must not bring it that far. So the interval between
-// renewals is chosen for `2 * renewEvery + roundTrip + killAfter <= ttl - margin`.
+// Turns the durations on the command line into the timing of a lease. `run` and `elect` have one
+// duration more: the command receives SIGTERM `killAfter` before its deadline, and a single lost
+// renewal must not cause that. The renewal interval is therefore chosen such that `2 * renewEvery +
+// roundTrip + killAfter <= ttl - margin`.
 
-import { planTiming, type Timing, TimingError, type TimingOptions } from "../core/timing.ts";
+import { planTiming, type Timing, TimingError, type TimingOptions } from "../../core/timing.ts";
+import { CommandError } from "../errors.ts";
+import { EXIT } from "../exit-codes.ts";
 import type { Options } from "./arguments.ts";
-import { CommandError } from "./command-error.ts";
 import { formatDuration } from "./duration.ts";
-import { EXIT } from "./exit-codes.ts";
 
 const FLAGS: Readonly<Record<keyof Timing, string>> = {
   ttlMs: "--ttl",
@@ -18,11 +19,13 @@ const FLAGS: Readonly<Record<keyof Timing, string>> = {
 
 const KILL_AFTER_SHARE = 5;
 const KILL_AFTER_MAX_MS = 10_000;
-/** Renewing more often than this to make room for a long --kill-after would be a load on the store. */
+/**
+ * A long --kill-after shortens the renewal interval, but not below this: it would load the store.
+ */
 const RENEW_EVERY_MIN_MS = 50;
 
-/** Only what was given. */
-export function timingOptions(options: Options): TimingOptions {
+/** The durations that were given; the others are undefined. */
+export function parseTimingOptions(options: Options): TimingOptions {
   return {
     ttlMs: options.duration("ttl"),
     renewEveryMs: options.duration("renew-every"),
@@ -32,12 +35,12 @@ export function timingOptions(options: Options): TimingOptions {
   };
 }
 
-/** Like planTiming(), and speaks of the options of the command line when it refuses. */
-export function planFrom(asked: TimingOptions): Timing {
+/** Like planTiming(), but its errors name the options of the command line. */
+export function planTimingOptions(asked: TimingOptions): Timing {
   try {
     return planTiming(asked);
   } catch (error) {
-    if (error instanceof TimingError) throw refusal(error);
+    if (error instanceof TimingError) throw toCommandError(error);
     throw error;
   }
 }
@@ -47,19 +50,19 @@ export interface RunTiming {
   readonly killAfterMs: number;
 }
 
-export function runTiming(options: Options): RunTiming {
-  const asked = timingOptions(options);
-  const plain = planFrom(asked);
+export function planRunTiming(options: Options): RunTiming {
+  const asked = parseTimingOptions(options);
+  const plain = planTimingOptions(asked);
   const killAfterMs =
     options.duration("kill-after") ?? Math.min(plain.ttlMs / KILL_AFTER_SHARE, KILL_AFTER_MAX_MS);
   const room = (plain.ttlMs - plain.marginMs - plain.roundTripMs - killAfterMs) / 2;
   const renewEveryMs = asked.renewEveryMs ?? Math.min(plain.renewEveryMs, room);
   if (renewEveryMs > room || renewEveryMs < RENEW_EVERY_MIN_MS)
-    throw tooLittleRoom(plain, killAfterMs, asked.renewEveryMs);
-  return { timing: planFrom({ ...asked, renewEveryMs }), killAfterMs };
+    throw toKillAfterError(plain, killAfterMs, asked.renewEveryMs);
+  return { timing: planTimingOptions({ ...asked, renewEveryMs }), killAfterMs };
 }
 
-function tooLittleRoom(
+function toKillAfterError(
   timing: Timing,
   killAfterMs: number,
   renewEveryMs: number | undefined,
@@ -71,23 +74,23 @@ function tooLittleRoom(
   const shorter = spareMs > 0 ? `--kill-after ${formatDuration(spareMs)} or ` : "";
   return new CommandError(
     `--kill-after ${formatDuration(killAfterMs)} does not fit into a ttl of ${formatDuration(ttlMs)}: after one lost ` +
-      "renewal there must be that much left (2 * renew-every + round-trip + kill-after <= ttl - margin). " +
+      "renewal that much time must remain (2 * renew-every + round-trip + kill-after <= ttl - margin). " +
       `Nearest: ${shorter}--ttl ${formatDuration(neededMs)}.`,
     EXIT.timing,
     { code: "TIMING", inequality: "kill-after", shortByMs: neededMs - ttlMs },
   );
 }
 
-function refusal(error: TimingError): CommandError {
+function toCommandError(error: TimingError): CommandError {
   const mend = Object.entries(error.mend) as [keyof Timing, number][];
   const flags = mend.map(([name, ms]) => `${FLAGS[name]} ${formatDuration(ms)}`).join(" ");
   const reasons = {
     safety:
-      "they break the safety inequality margin >= clock-error + round-trip: two could hold at once",
+      "they violate the safety inequality margin >= clock-error + round-trip: two processes could hold the lease at once",
     availability:
-      "they break the availability inequality 2 * renew-every + round-trip <= ttl - margin: one lost renewal would lose the lease",
+      "they violate the availability inequality 2 * renew-every + round-trip <= ttl - margin: one lost renewal would lose the lease",
     "explicit-bounds":
-      "a ttl below 3s needs --clock-error and --round-trip, from what you measured (tenure doctor)",
+      "a ttl below 3s needs --clock-error and --round-trip with measured values (tenure doctor)",
   } as const;
   const short =
     error.inequality === "explicit-bounds" ? "" : `, by ${formatDuration(error.shortByMs)}`;

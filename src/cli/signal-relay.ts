@@ -1,9 +1,10 @@
-// Signals to this process: passed on to the command while one runs, otherwise the end of the wait. ^Z stops the command
-// first and then this process, because a lease that nobody can renew must not have somebody acting under it.
+// Handles signals sent to this process. While a command runs, signals are passed on to it;
+// otherwise an ending signal aborts the wait. On ^Z the command is stopped before this process,
+// because a stopped process cannot renew the lease and the command must not act without it.
 
 import { onSignals } from "../runtime/process-end.ts";
 
-export interface RelayTarget {
+export interface SignalTarget {
   pass(signal: NodeJS.Signals): void;
   /** This process is about to stop. */
   suspend(): void;
@@ -12,17 +13,17 @@ export interface RelayTarget {
 }
 
 const ENDING: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"];
-const TELLING: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH"];
+const INFORMING: readonly NodeJS.Signals[] = ["SIGUSR1", "SIGUSR2", "SIGWINCH"];
 
-export class Relay {
-  /** The first signal that asked for an end. */
+export class SignalRelay {
+  /** The first ending signal received. */
   endedBy: NodeJS.Signals | undefined;
   readonly #ended = new AbortController();
-  #target: RelayTarget | undefined;
+  #target: SignalTarget | undefined;
 
   constructor() {
     onSignals(ENDING, (signal) => this.#onEnding(signal));
-    onSignals(TELLING, (signal) => this.#target?.pass(signal));
+    onSignals(INFORMING, (signal) => this.#target?.pass(signal));
     onSignals(["SIGCONT"], () => this.#target?.resume());
     onSignals(["SIGTSTP"], () => {
       this.#target?.suspend();
@@ -30,19 +31,19 @@ export class Relay {
     });
   }
 
-  /** Aborts when somebody asked for an end. */
+  /** Aborts on the first ending signal. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
 
-  /** Whether a command runs, which decides by itself what a signal means. */
+  /** Whether a command is running. The command then decides how to react to a signal. */
   get hasTarget(): boolean {
     return this.#target !== undefined;
   }
 
-  to(target: RelayTarget | undefined): void {
+  setTarget(target: SignalTarget | undefined): void {
     this.#target = target;
-    // It came while the command was being started.
+    // The signal arrived while the command was being started.
     if (this.endedBy !== undefined) target?.pass(this.endedBy);
   }
 

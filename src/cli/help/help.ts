@@ -1,20 +1,25 @@
-// The help texts, made from the definitions.
+// Generates the help texts from the definitions.
 
-import { COMMANDS, type CommandDefinition, GLOBAL_OPTIONS, invocation } from "./definitions.ts";
-import { EXIT, type ExitName, exitCodes, MEANINGS } from "./exit-codes.ts";
-import { fold } from "./text.ts";
+import { COMMANDS } from "../definitions/commands.ts";
+import {
+  type CommandDefinition,
+  formatInvocation,
+  GLOBAL_OPTIONS,
+} from "../definitions/definition.ts";
+import { EXIT, type ExitName, exitCodes, MEANINGS } from "../exit-codes.ts";
+import { fold } from "../output/text.ts";
 
 const WIDTH = 96;
 
-export function usageOf(definition: CommandDefinition): string {
+export function formatUsage(definition: CommandDefinition): string {
   const parts = definition.arguments.map(({ name, required }) => (required ? name : `[${name}]`));
   if (definition.options.length > 0) parts.push("[options]");
   if (definition.runs === "must") parts.push("-- COMMAND [ARGUMENT...]");
   if (definition.runs === "may") parts.push("[-- COMMAND [ARGUMENT...]]");
-  return [invocation(definition), ...parts].join(" ");
+  return [formatInvocation(definition), ...parts].join(" ");
 }
 
-export function commandHelp(definition: CommandDefinition): string {
+export function formatCommandHelp(definition: CommandDefinition): string {
   const options = [...definition.options, ...GLOBAL_OPTIONS].map(
     ({ name, short, value, summary }): [string, string] => [
       `${short === undefined ? "    " : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`,
@@ -23,50 +28,51 @@ export function commandHelp(definition: CommandDefinition): string {
   );
   const examples = definition.examples.flatMap(({ line, does }) => [`  ${line}`, `      ${does}`]);
   return [
-    `Usage: ${usageOf(definition)}`,
+    `Usage: ${formatUsage(definition)}`,
     "",
     ...definition.about.flatMap((paragraph) => [...fold(paragraph, WIDTH), ""]),
     "Options:",
-    ...rows(options),
+    ...formatRows(options),
     "",
     "Examples:",
     ...examples,
     "",
     "Exit codes:",
-    ...rows(codesOf(definition).map((name) => [codeText(name), MEANINGS[name]])),
+    ...formatRows(listExitNames(definition).map((name) => [formatExitCode(name), MEANINGS[name]])),
   ].join("\n");
 }
 
-export function overallHelp(): string {
+export function formatOverallHelp(): string {
   return [
     "Usage: tenure COMMAND [options]",
     "",
-    "One process acts at a time, and the late acts of a former holder are harmless.",
+    "Leases, locks and leader election. One process acts at a time, and late writes of a former holder\nare rejected.",
     "",
     "Commands:",
-    ...rows(COMMANDS.map(({ name, summary }) => [name, summary])),
+    ...formatRows(COMMANDS.map(({ name, summary }) => [name, summary])),
     "",
     "Examples:",
     ...COMMANDS.slice(0, 4).map(({ examples }) => `  ${examples[0]?.line}`),
     "",
     "Exit codes:",
-    ...rows(exitCodes().map(({ code, meaning }) => [String(code), meaning])),
+    ...formatRows(exitCodes().map(({ code, meaning }) => [String(code), meaning])),
     "",
-    "tenure COMMAND --help has the rest; tenure --version (-V) prints the version. Times are written 500ms, 10s, 2m, 1h.",
+    "tenure COMMAND --help explains a command. tenure --version (-V) prints the version.",
+    "Durations are written 500ms, 10s, 2m, 1h.",
   ].join("\n");
 }
 
-/** The codes that a command may end with, smallest first. */
-export function codesOf(definition: CommandDefinition): ExitName[] {
+/** The codes that a command can exit with, smallest first. */
+export function listExitNames(definition: CommandDefinition): ExitName[] {
   const names: ExitName[] = ["ok", "usage", "failed", ...definition.exits];
   return names.sort((a, b) => EXIT[a] - EXIT[b]);
 }
 
-export function codeText(name: ExitName): string {
+function formatExitCode(name: ExitName): string {
   return name === "signal" ? "128+n" : String(EXIT[name]);
 }
 
-function rows(pairs: readonly (readonly [string, string])[]): string[] {
+function formatRows(pairs: readonly (readonly [string, string])[]): string[] {
   const left = Math.max(...pairs.map(([name]) => name.length)) + 2;
   return pairs.flatMap(([name, text]) => {
     const lines = fold(text, WIDTH - left - 2);

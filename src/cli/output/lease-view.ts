@@ -1,7 +1,7 @@
-// A lease as it is shown: a row for people, an object for programs.
+// Formats a lease: as a table row for people, as an object for JSON.
 
-import type { LeaseView } from "../stores/contract.ts";
-import { formatElapsed } from "./duration.ts";
+import type { LeaseView } from "../../stores/contract.ts";
+import { formatElapsed } from "../parsing/duration.ts";
 
 export const LEASE_HEAD = [
   "RESOURCE",
@@ -23,12 +23,12 @@ export function leaseObject({ resource, holder }: LeaseView): Record<string, unk
   return { resource, held: holder !== undefined, ...holder };
 }
 
-/** The store may not know it. */
+/** A dash if the store does not know how long the lease has been held. */
 export function heldFor(heldForMs: number | undefined): string {
   return heldForMs === undefined ? "-" : formatElapsed(heldForMs);
 }
 
-/** "2026-11-17 21:50:03 (3m 12s)": when the lease was granted, in local time, and how long ago that was. */
+/** Formats the local time of the grant and the time since then: "2026-11-17 21:50:03 (3m 12s)". */
 export function heldSince(heldForMs: number, wallMs: number): string {
   const at = new Date(wallMs - heldForMs);
   const two = (part: number): string => String(part).padStart(2, "0");

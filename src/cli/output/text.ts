@@ -1,6 +1,6 @@
-// Text for a terminal: folded lines and plain tables.
+// Lays out text for a terminal: folded lines and plain tables.
 
-/** Breaks at spaces so that no line is longer than `width`, unless one word is. */
+/** Breaks at spaces so that no line is longer than `width`, unless a single word is. */
 export function fold(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";
@@ -15,16 +15,18 @@ export function fold(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** Folds a text that follows `start`, and indents all further lines so that they begin below the text. */
-export function hang(start: string, text: string, width: number): string[] {
-  const lines = fold(text, Math.max(HANGING_MIN, width - start.length));
+/** Folds `text` after `start`, and indents the further lines by the length of `start`. */
+export function foldAfter(start: string, text: string, width: number): string[] {
+  const lines = fold(text, Math.max(FOLDED_MIN_WIDTH, width - start.length));
   return lines.map((line, index) => `${index === 0 ? start : " ".repeat(start.length)}${line}`);
 }
 
-/** On a narrower terminal lines are longer than it is wide: one word per line would be no easier to read. */
-const HANGING_MIN = 24;
+/**
+ * On a narrow terminal lines may exceed its width: one word per line would be no easier to read.
+ */
+const FOLDED_MIN_WIDTH = 24;
 
-/** Columns as wide as their widest cell; the last one is not padded. */
+/** Makes every column as wide as its widest cell. The last column is not padded. */
 export function table(head: readonly string[], body: readonly (readonly string[])[]): string[] {
   const all = [head, ...body];
   const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
@@ -36,8 +38,11 @@ export function table(head: readonly string[], body: readonly (readonly string[]
   );
 }
 
-/** For one line. Names come from others: a control character in one must not reach the terminal. */
+/**
+ * Replaces control characters in one line of text. Names and values come from other processes and
+ * could otherwise send escape sequences to the terminal.
+ */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: intended
   return text.replace(/[\u0000-\u001F\u007F-\u009F]/g, "\uFFFD");
 }

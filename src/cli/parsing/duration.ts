@@ -1,6 +1,7 @@
-// Lengths of time as people write and read them: 500ms, 10s, 2m, 1h. A number without a unit is refused rather than guessed.
+// Parses and formats durations such as 500ms, 10s, 2m and 1h. A number without a unit is rejected,
+// because guessing the unit could be wrong by a factor of 1000.
 
-import { UsageError } from "./usage-error.ts";
+import { UsageError } from "../errors.ts";
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 type Unit = keyof typeof UNITS;
@@ -15,7 +16,7 @@ export function parseDuration(text: string, option: string): number {
   return Number(parts[1]) * UNITS[parts[2] as Unit];
 }
 
-/** How long something has lasted, for people: "12s", "3m 12s", "2h 5m", "4d 3h". Rounded down. */
+/** Formats an elapsed time for people, rounded down: "12s", "3m 12s", "2h 5m", "4d 3h". */
 export function formatElapsed(ms: number): string {
   const [days, hours] = [Math.floor(ms / (24 * UNITS.h)), Math.floor(ms / UNITS.h) % 24];
   const [minutes, seconds] = [Math.floor(ms / UNITS.m) % 60, Math.floor(ms / UNITS.s) % 60];
@@ -24,7 +25,7 @@ export function formatElapsed(ms: number): string {
   return minutes > 0 ? `${minutes}m ${seconds}s` : `${seconds}s`;
 }
 
-/** The shortest way to write it exactly; what has fractions of a millisecond is rounded up. */
+/** Formats a duration exactly, in the shortest form. Fractions of a millisecond are rounded up. */
 export function formatDuration(ms: number): string {
   for (const unit of ["h", "m", "s"] as const) {
     const count = ms / UNITS[unit];

@@ -1,16 +1,18 @@
-// Stands between the lease and the command: SIGTERM when the deadline comes near without a renewal, SIGKILL before it, and at
-// once when the lease is lost. It looks at the clock, not at having been called: a process that was frozen finds out with its
-// first step. What it began it carries through, also when a renewal gets through after all: the command has been told.
+// Stops the command before its lease expires. Sends SIGTERM when the deadline approaches without a
+// renewal, then SIGKILL before the deadline. If the lease is lost, it sends SIGKILL immediately.
+// Decisions use the clock rather than timer callbacks, so a process that was frozen acts correctly
+// when it resumes. Once SIGTERM has been sent, a late renewal changes nothing, because the command
+// is already terminating.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import type { Lease } from "../../holder/lease.ts";
 import type { ChildGroup } from "./group.ts";
 
-export interface WardenParts {
+export interface EnforcerParts {
   readonly group: Pick<ChildGroup, "signal">;
   readonly lease: Pick<Lease, "signal" | "safeUntil">;
   readonly clock: Clock;
-  /** From SIGTERM to SIGKILL. */
+  /** The time between SIGTERM and SIGKILL. */
   readonly killAfterMs: number;
 }
 
@@ -19,28 +21,28 @@ type State =
   | { readonly kind: "ending"; readonly since: number }
   | { readonly kind: "killed" };
 
-/** A killed process is gone within this, unless it is stuck in the kernel. */
+/** A killed process ends within this time, unless it is stuck in the kernel. */
 const DEATH_MS = 5_000;
-/** SIGKILL comes so much before the deadline: for late timers and the way through the kernel. */
+/** SIGKILL is sent this long before the deadline, to allow for late timers and signal delivery. */
 const LEAD_MIN_MS = 10;
 const LEAD_MAX_MS = 100;
 const LEAD_SHARE = 10;
 
-export class Warden {
-  /** Why the lease counts as lost, if it does. */
+export class DeadlineEnforcer {
+  /** Why the lease counts as lost. Undefined while it does not. */
   lost: string | undefined;
-  /** Resolves when the group was killed and did not die. */
+  /** Resolves if the group did not die after SIGKILL. */
   readonly gaveUp: Promise<void>;
-  readonly #parts: WardenParts;
+  readonly #parts: EnforcerParts;
   readonly #leadMs: number;
-  /** So long before the deadline nobody waits for a renewal any more. */
+  /** This long before the deadline we stop waiting for a renewal. */
   readonly #noticeMs: number;
-  readonly #onLoss = (): void => this.look();
+  readonly #onLoss = (): void => this.enforce();
   #state: State = { kind: "watching" };
   #timer: Timer | undefined;
   #giveUp: () => void = () => undefined;
 
-  constructor(parts: WardenParts) {
+  constructor(parts: EnforcerParts) {
     this.#parts = parts;
     const leadMs = Math.min(LEAD_MAX_MS, parts.killAfterMs / LEAD_SHARE);
     this.#leadMs = Math.max(LEAD_MIN_MS, leadMs);
@@ -49,22 +51,22 @@ export class Warden {
       this.#giveUp = resolve;
     });
     parts.lease.signal.addEventListener("abort", this.#onLoss, { once: true });
-    this.look();
+    this.enforce();
   }
 
   get hasKilled(): boolean {
     return this.#state.kind === "killed";
   }
 
-  /** What is due now is done now, and the next look is arranged. */
-  look(): void {
+  /** Sends the signal that is due now, or sets a timer for the next one. */
+  enforce(): void {
     if (this.#state.kind === "killed") return;
     const { clock, lease, killAfterMs } = this.#parts;
     const noticeMs = this.#noticeMs;
-    // The clock first: reading it may find that the machine slept, which ends the lease.
+    // Read the clock first: it may detect that the machine was suspended, which aborts the lease.
     const now = clock.now();
     const leftMs = lease.signal.aborted ? 0 : lease.safeUntil - now;
-    if (leftMs <= noticeMs) this.#lose();
+    if (leftMs <= noticeMs) this.#recordLoss();
     if (this.#state.kind === "watching" && leftMs > this.#leadMs && leftMs <= noticeMs)
       this.#terminate(now);
     const dueInMs =
@@ -72,13 +74,13 @@ export class Warden {
         ? leftMs - noticeMs
         : Math.min(this.#state.since + killAfterMs - now, leftMs - this.#leadMs);
     if (dueInMs <= 0) this.#kill();
-    else this.#lookAfter(dueInMs);
+    else this.#enforceAfter(dueInMs);
   }
 
-  /** Somebody wants the group to end while the lease is held: SIGTERM, and SIGKILL `killAfterMs` later. */
+  /** Ends the group although the lease is held: SIGTERM now, SIGKILL `killAfterMs` later. */
   end(): void {
     if (this.#state.kind === "watching") this.#terminate(this.#parts.clock.now());
-    this.look();
+    this.enforce();
   }
 
   stop(): void {
@@ -87,7 +89,7 @@ export class Warden {
     this.#state = { kind: "killed" };
   }
 
-  #lose(): void {
+  #recordLoss(): void {
     const { lease } = this.#parts;
     const reason: unknown = lease.signal.reason;
     this.lost ??=
@@ -106,8 +108,8 @@ export class Warden {
     this.#timer = this.#parts.clock.setTimer(this.#giveUp, DEATH_MS, { keepAlive: true });
   }
 
-  #lookAfter(delayMs: number): void {
+  #enforceAfter(delayMs: number): void {
     this.#timer?.cancel();
-    this.#timer = this.#parts.clock.setTimer(() => this.look(), delayMs, { keepAlive: true });
+    this.#timer = this.#parts.clock.setTimer(() => this.enforce(), delayMs, { keepAlive: true });
   }
 }
