@@ -1,6 +1,5 @@
-// Goal: where grants and releases of one moment share a message, each is still decided and answered as if it had come
-// alone. Method: many requests at once against real servers, among them some that must be refused.
-
+// Goal: grants and releases that share a message are each decided and answered as if sent alone.
+// Method: many concurrent requests against real servers, including some that must be rejected.
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { GrantOutcome, GrantRequest, OpenStore, Store } from "../../../src/stores/contract.ts";
@@ -54,7 +53,7 @@ async function release(store: Store, ref: readonly [string, string, bigint]): Pr
 }
 
 describe.each(Object.keys(stores))("%s", (name) => {
-  test("S1: of forty resources that are taken and freed at once, each has tokens that rise", async () => {
+  test("S1: forty resources that are taken and freed concurrently each get increasing tokens", async () => {
     const store = await open(name);
     const resources = Array.from({ length: 40 }, (_, index) => `r ${index}`);
     let last = resources.map(() => 0n);
@@ -76,7 +75,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
     }
   });
 
-  test("S4: each is answered for itself: granted, busy, gone, the same attempt the same again, one of two twins", async () => {
+  test("S4: concurrent grants are answered separately: granted, busy, gone, and the same token for a repeated attempt", async () => {
     const store = await open(name);
     await store.grant(wish("other", "held", "other.1"));
     const mine = tokenOf(await store.grant(wish("s", "mine", "s.1")));
@@ -86,7 +85,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
         wish("s", "free", "s.3"),
         wish("s", "held", "s.4"),
         wish("s", "mine", "s.1"),
-        wish("nobody", "for nobody", "nobody.1"),
+        wish("absent", "for an absent session", "absent.1"),
         wish("s", "free too", "s.5"),
         wish("s", "twin", "s.6"),
         wish("other", "twin", "other.2"),
@@ -99,7 +98,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
     expect(twins.filter(({ kind }) => kind === "granted")).toHaveLength(1);
   });
 
-  test("S1: two attempts of one moment for one resource never get the same token", async () => {
+  test("S1: concurrent attempts for one resource never get the same token", async () => {
     const store = await open(name);
     const asked = ["s.1", "s.2", "s.3"].map((attempt) => ({
       ...wish("s", "r", attempt),
@@ -130,7 +129,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
     }
   });
 
-  test("S5: releases at once go by session and token: a late one of an older term changes nothing", async () => {
+  test("S5: concurrent releases are matched by session and token: a late release of an older term changes nothing", async () => {
     const store = await open(name);
     const old = tokenOf(await store.grant(wish("s", "r", "s.1")));
     expect(await release(store, ["s", "r", old])).toBe("released");
@@ -149,7 +148,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
     expect((await store.read(read)).holder?.token).toBe(now);
   });
 
-  test("what was revoked meanwhile does not keep the others from being released", async () => {
+  test("a lease that was revoked in the meantime does not prevent the release of the others", async () => {
     const store = await open(name);
     const resources = ["a", "b", "c", "d"];
     const asked = resources.map((resource) => store.grant(wish("s", resource, `s.${resource}`)));

@@ -1,5 +1,6 @@
-// Goal: the servers that need more than one process or a setting do what the tests of faults rely on: replicas
-// follow and can be promoted, a cluster elects, passwords and TLS are asked for. Method: as in servers.test.ts.
+// Goal: servers that need several processes or special settings behave as the fault tests assume:
+// replicas follow and can be promoted, clusters elect leaders, passwords and TLS are enforced.
+// Method: as in servers.test.ts.
 import { describe, expect, test } from "vitest";
 import { type Address, ask, until } from "../../servers/ask.ts";
 import { type EtcdServer, startEtcd, startEtcdCluster } from "../../servers/etcd.ts";

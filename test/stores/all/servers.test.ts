@@ -1,6 +1,7 @@
-// Goal: every engine that the stores are tested on starts here, answers, and survives what the tests of faults will do
-// to it: killed and started again on the same data, frozen and thawed; and nothing of it is left behind. Method:
-// real servers, asked in their own protocol by the harness (test/servers), without any store or client library.
+// Goal: every engine that the stores are tested on starts here, answers, and survives what the
+// fault tests do to it: it is killed and started again on the same data, or frozen and thawed.
+// Nothing of it remains afterwards. Method: real servers, queried in their own protocol by the
+// harness in test/servers, without any store or client library.
 import { existsSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ask, until } from "../../servers/ask.ts";

@@ -1,7 +1,6 @@
-// Goal: with three members, the loss of one costs a moment, the loss of the majority stops everybody, and no renewal is
-// believed that a deposed leader gave. Method: a real cluster, members killed and frozen by pid; what was promised is
-// compared with when the cluster really let go.
-
+// Goal: with three members, losing one costs a moment, losing the majority stops all grants and
+// renewals, and renewals confirmed by a deposed leader do not count. Method: a real cluster whose
+// members are killed and frozen; the promised end of each session is compared with its real end.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Store } from "../../../src/stores/contract.ts";
@@ -13,7 +12,7 @@ import { isBack, reasonOf } from "../../support/stores/lost-replies.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const cluster = useServer(startEtcdCluster, { fastElections: true });
-/** An election has to fit in, on a machine where everything else runs too. */
+/** Long enough for an election on a busy machine. */
 const timing = { ttlMs: 6_000, clockErrorMs: 60, roundTripMs: 1_000, renewEveryMs: 1_500 };
 
 async function rolesOf(): Promise<{ leader: EtcdServer; others: EtcdServer[] }> {
@@ -21,7 +20,7 @@ async function rolesOf(): Promise<{ leader: EtcdServer; others: EtcdServer[] }> 
   return { leader, others: cluster().members.filter((member) => member !== leader) };
 }
 
-/** The leader first: that is the one a store speaks to until it must not. */
+/** The leader first: a store uses the first endpoint for as long as it works. */
 async function endpoints(): Promise<string[]> {
   const { leader, others } = await rolesOf();
   return [leader, ...others].map(at);
@@ -29,7 +28,7 @@ async function endpoints(): Promise<string[]> {
 
 describe("one member of three", () => {
   test.each(["killed", "frozen"])(
-    "L3: a leader that is %s costs no lease, and grants go on within the limit of a request",
+    "L3: a leader that is %s costs no lease, and grants succeed within the limit of a request",
     async (how) => {
       const options = { endpoints: await endpoints(), prefix: newPrefix() };
       const tenure = await holder(options, timing);
@@ -56,7 +55,7 @@ describe("one member of three", () => {
     60_000,
   );
 
-  test("a frozen follower that is asked first costs a part of the limit only", async () => {
+  test("a frozen follower that is tried first costs only part of a request's limit", async () => {
     const { leader, others } = await rolesOf();
     const [frozen, third] = others as [EtcdServer, EtcdServer];
     const prefix = newPrefix();
@@ -80,7 +79,7 @@ describe("one member of three", () => {
     }
   });
 
-  test("L2: a waiter at a member that is frozen or killed is woken through another one", async () => {
+  test("L2: a waiter connected to a member that is frozen or killed is woken through another member", async () => {
     const { leader, others } = await rolesOf();
     const [first, second] = others as [EtcdServer, EtcdServer];
     for (const fault of ["kill", "pause"] as const) {
@@ -92,7 +91,7 @@ describe("one member of three", () => {
       await sleep(200);
       await first[fault]();
       try {
-        // A frozen one is found out by the next renewal of the waiter's session.
+        // The next renewal of the waiter's session notices that the member is frozen.
         const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 4_000 };
         expect((await waiter.renew(renewal)).kind).toBe("renewed");
         await release();
@@ -106,7 +105,7 @@ describe("one member of three", () => {
 });
 
 describe("the majority", () => {
-  test("S7: without it nobody is granted or renewed anything, the holder stops by itself, and all goes on when it is back", async () => {
+  test("S7: without a majority, nothing is granted or renewed and the holder stops by itself; afterwards grants work again", async () => {
     const options = { endpoints: await endpoints(), prefix: newPrefix() };
     const tenure = await holder(options, timing);
     const store = await opened(options);
@@ -127,16 +126,16 @@ describe("the majority", () => {
         const error = await request;
         expect([name, (error as { code?: string }).code]).toEqual([name, "STORE_UNAVAILABLE"]);
       }
-      // What one member has by itself may be read, and says of itself that it may be old.
+      // A single member can still answer a stale read, which is marked as such.
       const stale = await store.read({ resource: "r", consistency: "stale", limitMs: 3_000 });
       expect(stale.holder?.token).toBe(lease.token);
       expect(stale.evidence.consistency).toBe("stale");
-      await until("the holder has stopped", async () => lease.signal.aborted, timing.ttlMs + 1_000);
+      await until("the holder stopped", async () => lease.signal.aborted, timing.ttlMs + 1_000);
       expect(() => lease.check()).toThrow(/lost/);
     } finally {
       await Promise.all(others.map((member) => member.start()));
     }
-    await until("all goes on", async () => isBack(tenure), 20_000);
+    await until("grants work again", async () => isBack(tenure), 20_000);
     const again = await tenure.acquire("r", { waitMs: 20_000 });
     expect(again.token).toBeGreaterThan(lease.token);
   }, 60_000);
@@ -149,7 +148,7 @@ describe("a leader that was deposed without knowing it", () => {
 
   interface Trial {
     readonly name: string;
-    /** A connection of its own: what waits in it is read at once when the leader wakes. */
+    /** Has its own connection: requests waiting in it are read at once when the leader wakes up. */
     readonly store: Store;
   }
 
@@ -170,7 +169,7 @@ describe("a leader that was deposed without knowing it", () => {
     );
   }
 
-  /** Renews each once, shortly before the leader wakes, and tells until when it was promised. */
+  /** Renews each session once, shortly before the leader wakes up. Returns the promised ends. */
   async function promised(trials: readonly Trial[]): Promise<Map<string, number>> {
     const ends = new Map<string, number>();
     const renew = async ({ name, store }: Trial, index: number): Promise<void> => {
@@ -185,20 +184,21 @@ describe("a leader that was deposed without knowing it", () => {
   }
 
   test.each([1, 2])(
-    `S3: its renewals are not believed: ${SESSIONS} sessions, time %i`,
+    `S3: renewals confirmed by a deposed leader do not count: ${SESSIONS} sessions, run %i`,
     async () => {
       const { leader, others } = await rolesOf();
       const prefix = newPrefix();
       const trials = await prepared(at(leader), prefix);
       const witness = await opened({ endpoints: others.map(at), prefix });
       await leader.pause();
-      // Long enough for a new leader; shorter than the ttl, so that by the old one's clock no lease is over.
+      // Long enough for a new leader to be elected, and shorter than the ttl, so that no lease has
+      // expired by the old leader's clock.
       await sleep(3_000);
       const ends = promised(trials);
       await sleep(400);
       await leader.resume();
       const until = await ends;
-      // Nobody renews any more: each must stay until the time that was promised.
+      // There are no further renewals: each session must last until its promised end.
       const goneAt = new Map<string, number>();
       while (goneAt.size < SESSIONS) {
         const page = await witness.list({ prefix: "", limit: 100, limitMs });
@@ -211,7 +211,8 @@ describe("a leader that was deposed without knowing it", () => {
       }
       const early = [...until].filter(([name, end]) => (goneAt.get(name) ?? 0) < end);
       expect(early).toEqual([]);
-      // And it was a trial at all: some renewals were answered after all, by way of the new leader.
+      // Some renewals must have been answered, by way of the new leader, or the test proves
+      // nothing.
       expect(until.size).toBeGreaterThan(0);
     },
     40_000,

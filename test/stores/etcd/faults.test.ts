@@ -1,6 +1,6 @@
-// Goal: the store's promises hold when the link or the server fails. Method: a real etcd, a proxy that loses packets in
-// silence, SIGKILL, SIGSTOP, a compaction under a wait; holders are whole Tenures, as a user has them.
-
+// Goal: the store keeps its guarantees when the link or the server fails. Method: a real etcd, a proxy
+// that silently loses packets, SIGKILL, SIGSTOP, and a compaction during a wait; holders are complete
+// Tenures.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Store } from "../../../src/stores/contract.ts";
@@ -21,7 +21,7 @@ import { startStopwatch } from "../../support/stores/stopwatch.ts";
 const etcd = useServer(startEtcd, { fastElections: true });
 
 describe("a broken link", () => {
-  test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
+  test("a grant whose reply was lost does not block the resource, and no token repeats", async () => {
     const proxy = await proxied(etcd());
     const prefix = newPrefix();
     const first = await holder({ endpoints: [at(proxy)], prefix });
@@ -30,7 +30,7 @@ describe("a broken link", () => {
   });
 
   test.each(["hold", "cut"] as const)(
-    "S5: a copy of a grant that comes after the attempt was granted and released takes nothing (the first: %s)",
+    "S5: a copy of a grant request that arrives after its attempt was granted and released takes nothing (fault: %s)",
     async (fault) => {
       const proxy = await proxied(etcd());
       const prefix = newPrefix();
@@ -38,7 +38,7 @@ describe("a broken link", () => {
       const session = { sessionId: "one", limitMs: 5_000 };
       await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
       const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
-      // It is given up, and its connection with it; what is held arrives all the same.
+      // The request times out and its connection is dropped. With "hold" it still arrives later.
       proxy[fault]("requests");
       const late = await reasonOf(slow.grant({ ...ask, limitMs: 300 }));
       expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
@@ -49,7 +49,7 @@ describe("a broken link", () => {
       const release = { ...session, resource: "r", token };
       expect(await slow.release(release)).toEqual({ kind: "released" });
       expect(await slow.grant(ask)).toEqual({ kind: "ended" });
-      // What the first copy was, word for word, from one who knows nothing of the others.
+      // An exact copy of the first request, from a store that does not know about the others.
       const copy = await opened({ endpoints: [at(etcd())], prefix });
       expect(await copy.grant(ask)).toEqual({ kind: "ended" });
       const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
@@ -57,7 +57,7 @@ describe("a broken link", () => {
     },
   );
 
-  test("a connection on which nothing comes back is given up after one request", async () => {
+  test("a connection on which no reply arrives is dropped after one request", async () => {
     const proxy = await proxied(etcd());
     const store = await opened({ endpoints: [at(proxy)], prefix: newPrefix() });
     const { connections } = proxy.counts();
@@ -70,7 +70,7 @@ describe("a broken link", () => {
     await until("a new connection was made", isAnew, 1_000);
   });
 
-  test("S5: a withdrawn attempt that was in doubt is not granted by a copy that comes later", async () => {
+  test("S5: a late copy of a withdrawn attempt whose outcome was unknown is not granted", async () => {
     const proxy = await proxied(etcd());
     const prefix = newPrefix();
     const slow = await opened({ endpoints: [at(proxy)], prefix });
@@ -85,7 +85,7 @@ describe("a broken link", () => {
     expect(await copy.grant(ask)).toEqual({ kind: "ended" });
   });
 
-  test.each(["while the link is down", "after it is mended"])(
+  test.each(["while the link is down", "after it is restored"])(
     "L2: a waiter whose connection is reset is woken by a release %s",
     async (when) => {
       const prefix = newPrefix();
@@ -97,7 +97,7 @@ describe("a broken link", () => {
       await sleep(200);
       proxy.refuse();
       proxy.reset();
-      // Released while nobody listens, only the watch from the old revision can find it.
+      // Nothing receives this release; only a watch that starts at the old revision finds it.
       if (when === "while the link is down") await release();
       await proxy.heal();
       if (when !== "while the link is down") {
@@ -136,12 +136,15 @@ describe("a broken link", () => {
   }, 40_000);
 });
 
-describe("a request whose first copy was carried out unheard", () => {
+describe("a repeated request whose first copy succeeded but whose reply was lost", () => {
   const limitMs = 3_000;
   const session = { sessionId: "one", limitMs };
   const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
 
-  /** A store that asks through the proxy first and directly then, with the replies of the former lost from now on. */
+  /**
+   * A store that tries the proxy first and then the server directly. From now on the proxy drops
+   * all replies.
+   */
   async function halfDeaf(
     prepare: (store: Store) => Promise<void>,
     prefix: string = newPrefix(),
@@ -161,7 +164,7 @@ describe("a request whose first copy was carried out unheard", () => {
     return granted.kind === "granted" ? granted.token : 0n;
   };
 
-  test("opening a session: it is open, for the ttl that was granted", async () => {
+  test("opening a session: the session is open, with the ttl that was granted", async () => {
     const store = await halfDeaf(async () => undefined);
     const opening = store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     expect(await opening).toEqual({ ttlMs: 60_000 });
@@ -170,7 +173,7 @@ describe("a request whose first copy was carried out unheard", () => {
     );
   });
 
-  test("S1: a grant: granted, with the token of the first copy, and not again after its end", async () => {
+  test("S1: a grant returns the token of the first copy, and is not granted again after its release", async () => {
     const prefix = newPrefix();
     const store = await halfDeaf(openSession, prefix);
     const granted = await store.grant(ask);
@@ -179,12 +182,12 @@ describe("a request whose first copy was carried out unheard", () => {
     expect(granted).toEqual({ kind: "granted", token: seen?.token });
     expect(await store.grant(ask)).toEqual(granted);
     await store.release({ ...session, resource: "r", token: seen?.token ?? 0n });
-    // A third copy, from one who knows nothing of the others.
+    // A third copy, from a store that does not know about the others.
     const copy = await opened({ endpoints: [at(etcd())], prefix });
     expect(await copy.grant(ask)).toEqual({ kind: "ended" });
   });
 
-  test("S5: a refusal: busy, and no copy of it is granted later", async () => {
+  test("S5: a grant that was answered with busy stays busy, and no copy of it is granted later", async () => {
     const prefix = newPrefix();
     let token = 0n;
     const store = await halfDeaf(async (opening) => {
@@ -197,7 +200,7 @@ describe("a request whose first copy was carried out unheard", () => {
     expect(await copy.grant(second)).toEqual({ kind: "ended" });
   });
 
-  test("a place in line: the same one, and it is its turn when the holder goes", async () => {
+  test("a queued grant keeps its position, and its turn comes when the holder releases", async () => {
     let token = 0n;
     const store = await halfDeaf(async (opening) => {
       token = await holding(opening);
@@ -208,7 +211,7 @@ describe("a request whose first copy was carried out unheard", () => {
     expect((await store.grant(second)).kind).toBe("granted");
   });
 
-  test("a release: released, not notHeld", async () => {
+  test("a release reports released rather than notHeld", async () => {
     let token = 0n;
     const store = await halfDeaf(async (opening) => {
       token = await holding(opening);
@@ -218,13 +221,13 @@ describe("a request whose first copy was carried out unheard", () => {
     expect(await store.release(request)).toEqual({ kind: "notHeld" });
   });
 
-  test("a renewal: renewed", async () => {
+  test("a renewal succeeds", async () => {
     const store = await halfDeaf(openSession);
     const outcome = await store.renew({ ...session, withdrawn: [], acknowledged: [] });
     expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
   });
 
-  test("the end of a session: no error", async () => {
+  test("ending a session succeeds", async () => {
     const store = await halfDeaf(openSession);
     await store.endSession(session);
     expect((await store.grant(ask)).kind).toBe("gone");
@@ -232,7 +235,7 @@ describe("a request whose first copy was carried out unheard", () => {
 });
 
 describe("a server that fails", () => {
-  test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
+  test("S7: a request to a frozen server fails with an unknown outcome within its limit, and the server is used again later", async () => {
     const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
     const session = { sessionId: "one", limitMs: 200 };
     await store.openSession({ ...session, limitMs: 5_000, holderId: "one", ttlMs: 60_000 });
@@ -256,7 +259,7 @@ describe("a server that fails", () => {
     await until("renewals work again", renewed, 10_000);
   });
 
-  test("S1: SIGKILL and restart: tokens go on, for old and new processes", async () => {
+  test("S1: tokens keep increasing after SIGKILL and restart, for old and new processes", async () => {
     const options = { endpoints: [at(etcd())], prefix: newPrefix() };
     const tenure = await holder(options);
     let before = 0n;
@@ -272,7 +275,7 @@ describe("a server that fails", () => {
     expect(fresh.token).toBeGreaterThan(before);
   }, 60_000);
 
-  test("S3: a session that lives through a restart is renewed, and keeps what it holds", async () => {
+  test("S3: a session that survives a restart can be renewed, and keeps its leases", async () => {
     const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
     const { token } = await heldAndQueued(store);
     await etcd().kill();
@@ -288,7 +291,7 @@ describe("a server that fails", () => {
     expect((await store.read(question)).holder?.token).toBe(token);
   });
 
-  test("S5: a session whose key somebody deleted is gone, although etcd keeps its lease alive", async () => {
+  test("S5: a session whose key was deleted by another program is gone, although etcd keeps its lease alive", async () => {
     const prefix = newPrefix();
     const store = await opened({ endpoints: [at(etcd())], prefix });
     await heldAndQueued(store);

@@ -21,7 +21,7 @@ import {
   unprivilegedUser,
 } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { frozenServer } from "../../support/stores/postgres-frozen.ts";
+import { openFrozenServer } from "../../support/stores/postgres-frozen-clock.ts";
 
 const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;
@@ -34,7 +34,7 @@ describe("the token rule in SQL is that of core/era.ts", () => {
   const token = fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 53n }), fc.bigInt(1n, 10n ** 38n));
 
   test("S1: start_of_era()", async () => {
-    await using frozen = await frozenServer(server(), "eras_start");
+    await using frozen = await openFrozenServer(server(), "eras_start");
     const agree = async (now: number, last: bigint): Promise<void> => {
       await frozen.setClock(now);
       const rows = await frozen.ask('SELECT "{schema}".start_of_era($1)::text AS floor', [
@@ -52,7 +52,7 @@ describe("the token rule in SQL is that of core/era.ts", () => {
   });
 
   test("S1: the next token of a grant, alone and in a batch", async () => {
-    await using frozen = await frozenServer(server(), "eras_next");
+    await using frozen = await openFrozenServer(server(), "eras_next");
     await frozen.setClock(1);
     await frozen.ask(CALL.openSession, ["s", "h", String(10n ** 13n), "5000"]);
     let attempts = 0;
