@@ -1,7 +1,6 @@
-// Goal: grants and releases that leave together are decided and answered each on its own, as if each had been sent alone.
-// Method: a real server, the user's client behind a counter of what it is asked to send, a proxy that loses replies, and a
-// replica that stands still.
-
+// Goal: grants and releases that are sent together are decided and answered as if sent alone. Method: a
+// real server, a user's client that counts what it sends, a proxy that drops replies, and a frozen
+// replica.
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -20,7 +19,7 @@ interface World {
   readonly store: Store;
   readonly base: string;
   sent(): number;
-  /** Has one request under way, so that what is asked now leaves together. */
+  /** Keeps one request in flight, so that the requests made now are sent together. */
   occupy(): ReturnType<Store["grant"]>;
   grant(resource: string, more?: object): ReturnType<Store["grant"]>;
   release(resource: string, token: bigint, sessionId?: string): ReturnType<Store["release"]>;
@@ -41,7 +40,7 @@ async function world(options: { url?: string; replicas?: number } = {}): Promise
   const store = await redisStore({ client, prefix, replicas })(systemParts());
   onTestFinished(() => store.close());
   for (const sessionId of ["one", "two"]) await open(store, sessionId);
-  await useBundle(store);
+  await loadScript(store);
   let attempts = 0;
   const grant: World["grant"] = (resource, more) => {
     attempts += 1;
@@ -50,17 +49,20 @@ async function world(options: { url?: string; replicas?: number } = {}): Promise
     return store.grant({ ...one, resource, attempt, ...more });
   };
   return {
-    ...{ store, base: `{${prefix}}:`, sent: () => sent, grant },
+    store,
+    base: `{${prefix}}:`,
+    sent: () => sent,
+    grant,
     occupy: () => grant("another"),
     release: (resource, token, sessionId = "one") =>
       store.release({ sessionId, resource, token, limitMs: LIMIT_MS }),
   };
 }
 
-/** A server process that does not have the script yet is sent its text, which costs one command more, once. */
-async function useBundle(store: Store): Promise<void> {
-  const nobody = { sessionId: "nobody", resource: "first", token: 1n, limitMs: LIMIT_MS };
-  expect(await store.release(nobody)).toEqual({ kind: "notHeld" });
+/** Loads the script: a server process that does not have it costs one more command, once. */
+async function loadScript(store: Store): Promise<void> {
+  const absent = { sessionId: "absent", resource: "first", token: 1n, limitMs: LIMIT_MS };
+  expect(await store.release(absent)).toEqual({ kind: "notHeld" });
 }
 
 async function open(store: Store, sessionId: string): Promise<void> {
@@ -78,7 +80,7 @@ async function holderOf(store: Store, resource: string): Promise<string | undefi
   return (await store.read(read)).holder?.sessionId;
 }
 
-/** A store on a client that the test may change, on a server that does not have the script of grants yet. */
+/** A store on a client that the test may change. The server does not have the grant script yet. */
 async function fresh(
   name: string,
   url: string = redis().url,
@@ -96,14 +98,14 @@ function askFor(store: Store, resource: string): ReturnType<Store["grant"]> {
   return store.grant({ ...one, resource, attempt: resource });
 }
 
-describe("what is asked in one turn", () => {
-  test("leaves in few calls, sixteen at most in one; each grant has a token of its own", async () => {
+describe("requests made in one turn", () => {
+  test("forty-nine grants take few calls, of at most sixteen grants each, and each grant gets its own token", async () => {
     const { store, grant, release, sent } = await world();
     await store.list({ prefix: "", limit: 1, limitMs: LIMIT_MS });
     const before = sent();
     const names = Array.from({ length: 49 }, (_, index) => `r${index}`);
     const tokens = await Promise.all(names.map((name) => tokenOf(grant(name))));
-    // The first one alone, the others in three.
+    // The first grant alone, the others in three calls.
     expect(sent() - before).toBe(4);
     expect(new Set(tokens).size).toBe(names.length);
     const page = await store.list({ prefix: "r", limit: 100, limitMs: LIMIT_MS });
@@ -119,7 +121,7 @@ describe("what is asked in one turn", () => {
     expect(rest.leases).toEqual([]);
   });
 
-  test("S4, S5: is decided one by one, whatever the others get", async () => {
+  test("S4, S5: each request is decided separately, whatever the outcome of the others", async () => {
     const { store, base, grant, release, occupy, sent } = await world();
     const mine = await tokenOf(grant("mine"));
     const kept = await tokenOf(grant("kept"));
@@ -134,7 +136,8 @@ describe("what is asked in one turn", () => {
       release("kept", kept + 1n),
       release("theirs", 1n),
     ]);
-    // The one under way, these, and the last one: no call names a lease twice.
+    // The request in flight, the next batch, and the last request, because no call names a lease
+    // twice.
     expect(sent() - before).toBe(3);
     expect(outcomes).toMatchObject([
       { kind: "granted" },
@@ -152,29 +155,31 @@ describe("what is asked in one turn", () => {
     expect(late.map(({ kind }) => kind)).toEqual(["gone", "gone", "gone", "notHeld"]);
   });
 
-  test("S4: two grants of one lease: the first has it, the second is told so", async () => {
+  test("S4: of two grants of one lease, the first is granted and the second is busy", async () => {
     const { grant, occupy } = await world();
     const [, first, second] = await Promise.all([occupy(), grant("r"), grant("r")]);
     expect(first).toMatchObject({ kind: "granted" });
     expect(second).toEqual({ kind: "busy", holderId: "one" });
   });
 
-  test("S4: is judged by its own session, whether those of the others live or not", async () => {
+  test("S4: each request is judged by its own session, whether or not the sessions of the others are alive", async () => {
     const { store, base, grant, release, occupy } = await world();
     const two = { sessionId: "two", holderId: "two" };
     const token = await tokenOf(grant("held", two));
     await redis().command("DEL", `${base}s:two`);
     const [, one, dead, late] = await Promise.all([
-      ...[occupy(), grant("a"), grant("b", two)],
+      occupy(),
+      grant("a"),
+      grant("b", two),
       release("held", token, "two"),
     ]);
     expect([one?.kind, dead?.kind, late?.kind]).toEqual(["granted", "gone", "notHeld"]);
     expect(await holderOf(store, "b")).toBeUndefined();
   });
 
-  test("a client that throws fails what was asked, and nothing else", async () => {
+  test("an exception in the client fails the requests of that call and no others", async () => {
     const { client, store } = await fresh("throws");
-    await useBundle(store);
+    await loadScript(store);
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     const throws = vi
       .fn(call)
@@ -192,7 +197,7 @@ describe("what is asked in one turn", () => {
     expect(throws).toHaveBeenCalledTimes(2);
   });
 
-  test("a client that throws when it is given the text of a script fails what was asked", async () => {
+  test("an exception in the client while a script is loaded fails the request", async () => {
     const { client, store } = await fresh("throws late");
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     client.call = ((command: string, ...words: string[]) => {
@@ -204,7 +209,7 @@ describe("what is asked in one turn", () => {
     expect(await askFor(store, "r")).toMatchObject({ kind: "granted" });
   });
 
-  test("only those who want a place in the queue get one", async () => {
+  test("only requests with `queue` set get a queue entry", async () => {
     const { base, grant, occupy } = await world();
     const two = { sessionId: "two", holderId: "two" };
     for (const name of ["a", "b"]) await grant(name, two);
@@ -213,7 +218,7 @@ describe("what is asked in one turn", () => {
     expect(await redis().command("LLEN", `${base}q:b`)).toBe(1);
   });
 
-  test("fails alone: an error of one does not take the answers of the others", async () => {
+  test("an error of one request does not affect the answers to the others", async () => {
     const { base, grant, occupy } = await world();
     const two = { sessionId: "two", holderId: "two" };
     await grant("broken", two);
@@ -226,7 +231,7 @@ describe("what is asked in one turn", () => {
     expect(String((broken as PromiseRejectedResult).reason)).toContain("WRONGTYPE");
   });
 
-  test("S1: the same attempts asked again get the same tokens", async () => {
+  test("S1: repeated attempts get the same tokens", async () => {
     const { grant, occupy } = await world();
     const ask = (): Promise<unknown> =>
       Promise.all(["x", "y"].map((attempt) => grant(`r ${attempt}`, { attempt })));
@@ -235,7 +240,7 @@ describe("what is asked in one turn", () => {
     expect(again).toEqual(first);
   });
 
-  test("arrives before a withdrawal that is asked behind it", async () => {
+  test("a grant takes effect before a withdrawal that is requested after it", async () => {
     const { store, grant, occupy } = await world();
     const attempt = "given up at once";
     const request = { sessionId: "one", resource: "r", attempt, limitMs: LIMIT_MS };
@@ -248,7 +253,7 @@ describe("what is asked in one turn", () => {
     expect(await holderOf(store, "r")).toBeUndefined();
   });
 
-  test("S7: with its reply lost, every one of them is unknown within its limit", async () => {
+  test("S7: if the reply to a batch is lost, the outcome of each of its requests is unknown within its limit", async () => {
     const proxy = await startProxy(redis());
     onTestFinished(() => proxy[Symbol.asyncDispose]());
     const { store, grant, occupy } = await world({ url: proxy.url });
@@ -267,7 +272,7 @@ describe("what is asked in one turn", () => {
   });
 });
 
-test("each keeps its own limit, and an answer that comes too late counts for nothing", async () => {
+test("each request keeps its own limit, and an answer that comes too late is ignored", async () => {
   const proxy = await startProxy(redis());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
   const { grant, occupy, sent } = await world({ url: proxy.url });
@@ -281,15 +286,16 @@ test("each keeps its own limit, and an answer that comes too late counts for not
     "granted",
     "granted",
   ]);
-  // Its answer came before this one. With nothing under way, one alone leaves at once.
-  await grant("behind it");
+  // The late answer arrived before this one. With nothing in flight, a single grant is sent
+  // immediately.
+  await grant("after it");
   const before = sent();
   const alone = grant("alone");
   expect(sent()).toBe(before + 1);
   expect(await alone).toMatchObject({ kind: "granted" });
 });
 
-test("S7: a grant whose limit is over when the server asks for the script is not sent again", async () => {
+test("S7: a grant whose limit has passed when the server asks for the script is not sent again", async () => {
   const proxy = await startProxy(redis());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
   const { client, store } = await fresh("late", proxy.url);
@@ -298,12 +304,13 @@ test("S7: a grant whose limit is over when the server asks for the script is not
   const reason = await reasonOf(store.grant({ ...one, limitMs: 100 }));
   expect(reason).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
   await proxy.heal();
-  // Two answers on the same connection: whatever was sent behind the first has been handled before the second.
+  // Two answers on the same connection: a request sent after the first was handled before the
+  // second.
   for (let round = 0; round < 2; round += 1) await client.ping();
   expect(await redis().command("EXISTS", "{late}:r:r")).toBe(0);
 });
 
-test("with `replicas` a release does not wait for the grants of its turn to be confirmed", async () => {
+test("with `replicas`, a release does not wait for grants of the same turn to be confirmed", async () => {
   const pair = await startRedisPair({ own: true });
   onTestFinished(() => pair[Symbol.asyncDispose]());
   const { store, grant } = await world({ url: pair.master.url, replicas: 1 });

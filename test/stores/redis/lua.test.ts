@@ -1,4 +1,5 @@
-// Goal: what the simulator's Lua is tested by is what Redis does. Method: the same small scripts on a real server.
+// Goal: the expected answers that the simulator's Lua is tested with are those of Redis. Method:
+// run the same small scripts on a real server.
 import { expect, test } from "vitest";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
