@@ -26,22 +26,22 @@ const REQUESTS_MAX = 15;
 
 describe("Redis", () => {
   const redis = useServer(startRedis, { own: true });
-  herd(() => ({ url: redis().url, requests: () => redisRequests(redis()) }));
+  testHerd(() => ({ url: redis().url, requests: () => redisRequests(redis()) }));
 });
 
 describe("PostgreSQL", () => {
   const postgres = useServer(startPostgres, { settings: { log_statement: "all" } });
-  herd(() => ({ url: postgres().url, requests: () => postgresRequests(postgres()) }));
+  testHerd(() => ({ url: postgres().url, requests: () => postgresRequests(postgres()) }));
 });
 
 describe("etcd", () => {
   const etcd = useServer(startEtcd, { own: true });
-  herd(() => ({ url: etcd().url, requests: () => etcdRequests(etcd()) }));
+  testHerd(() => ({ url: etcd().url, requests: () => etcdRequests(etcd()) }));
 });
 
 describe("ZooKeeper", () => {
   const zookeeper = useServer(startZooKeeper, { own: true });
-  herd(() => ({ url: zookeeper().url, requests: () => zookeeperRequests(zookeeper()) }));
+  testHerd(() => ({ url: zookeeper().url, requests: () => zookeeperRequests(zookeeper()) }));
 });
 
 interface Counted {
@@ -49,7 +49,7 @@ interface Counted {
   requests(): Promise<number>;
 }
 
-function herd(engine: () => Counted): void {
+function testHerd(engine: () => Counted): void {
   test(`a handover with ${WAITERS} waiters costs a handful of requests, and the waiters are served in order`, async () => {
     const { url, requests } = engine();
     const store = await (await fromUrl(url))(systemParts());
@@ -62,7 +62,7 @@ function herd(engine: () => Counted): void {
     // One after the other, so that the order is known.
     for (const waiter of waiters) expect((await waiter.ask()).kind).toBe("busy");
     const woken = waiters.map((waiter) => waiter.woken());
-    await quiet(requests);
+    await untilQuiet(requests);
     const costs: number[] = [];
     for (const [index, next] of waiters.slice(0, HANDOVERS).entries()) {
       const before = await requests();
@@ -112,7 +112,7 @@ async function enter(store: Store, name: string): Promise<Entered> {
 /**
  * Waits until every waiter has made its first check: the number of requests has stopped growing.
  */
-async function quiet(requests: () => Promise<number>): Promise<void> {
+async function untilQuiet(requests: () => Promise<number>): Promise<void> {
   for (let last = -1, now = await requests(); now - last > 3; now = await requests()) {
     last = now;
     await sleep(500);

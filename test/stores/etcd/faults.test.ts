@@ -1,6 +1,6 @@
-// Goal: the store keeps its guarantees when the link or the server fails. Method: a real etcd, a proxy
-// that silently loses packets, SIGKILL, SIGSTOP, and a compaction during a wait; holders are complete
-// Tenures.
+// Goal: the store keeps its guarantees when the link or the server fails. Method: a real etcd, a
+// proxy that silently loses packets, SIGKILL, SIGSTOP, and a compaction during a wait; holders are
+// complete Tenures.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Store } from "../../../src/stores/contract.ts";

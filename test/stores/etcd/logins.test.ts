@@ -1,6 +1,6 @@
-// Goal: a login that expires or becomes outdated costs a request one retry and never fails it. Method:
-// many concurrent calls on a real etcd with authentication, over several renewals of short JWT logins,
-// and on default logins while another client changes roles.
+// Goal: a login that expires or becomes outdated costs a request one retry and never fails it.
+// Method: many concurrent calls on a real etcd with authentication, over several renewals of short
+// JWT logins, and on default logins while another client changes roles.
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
 import { authenticate } from "../../../src/clients/etcd/rpc.ts";

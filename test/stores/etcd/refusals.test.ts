@@ -1,6 +1,6 @@
-// Goal: connecting to a cluster that cannot be used fails in time, with a message that names the cause
-// and the setting to change. Method: real servers that are set up wrongly; only the version of a server
-// that is too old is mocked.
+// Goal: connecting to a cluster that cannot be used fails in time, with a message that names the
+// cause and the setting to change. Method: real servers that are set up wrongly; only the version
+// of a server that is too old is mocked.
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";

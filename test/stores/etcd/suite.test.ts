@@ -1,5 +1,5 @@
-// Runs the conformance suite on the etcd store: one real server, real time, and a separate prefix for
-// each test.
+// Runs the conformance suite on the etcd store: one real server, real time, and a separate prefix
+// for each test.
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../../src/runtime/system.ts";
 import { etcdStore } from "../../../src/stores/etcd/index.ts";

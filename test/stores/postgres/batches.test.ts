@@ -1,6 +1,6 @@
-// Goal: grants and releases that share a statement are each decided by their own row, as if sent alone.
-// Method: many concurrent requests through real clients, and direct calls of the two SQL functions with
-// rows that they must not take.
+// Goal: grants and releases that share a statement are each decided by their own row, as if sent
+// alone. Method: many concurrent requests through real clients, and direct calls of the two SQL
+// functions with rows that they must not take.
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import type { StoreUnavailableError } from "../../../src/core/errors.ts";

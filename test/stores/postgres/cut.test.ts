@@ -1,6 +1,6 @@
-// Goal: holders and waiters keep their guarantees while the network or the server fails. Method: real
-// servers behind a proxy that silently loses packets, and real crashes and promotions. Holders that are
-// cut off are tested in test/faults/.
+// Goal: holders and waiters keep their guarantees while the network or the server fails. Method:
+// real servers behind a proxy that silently loses packets, and real crashes and promotions. Holders
+// that are cut off are tested in test/faults/.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { connect } from "../../../src/connect.ts";

@@ -1,7 +1,7 @@
-// Goal: whatever a PostgreSQL server has lost, the next token of each resource is above every earlier
-// one, holders learn that their lease is gone, and waiters are served. Method: real servers that are
-// restored, recreated, upgraded and promoted. The SQL version of the token rule is compared with
-// core/era.ts on random inputs.
+// Goal: whatever a PostgreSQL server has lost, the next token of each resource is above every
+// earlier one, holders learn that their lease is gone, and waiters are served. Method: real servers
+// that are restored, recreated, upgraded and promoted. The SQL version of the token rule is
+// compared with core/era.ts on random inputs.
 import { renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

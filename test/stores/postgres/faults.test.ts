@@ -1,6 +1,6 @@
-// Goal: whatever is wrong with the server, the login or the schema, opening the store fails in time and
-// says what is wrong and which setting fixes it. Method: real servers that are set up wrongly, through
-// both client libraries.
+// Goal: whatever is wrong with the server, the login or the schema, opening the store fails in time
+// and says what is wrong and which setting fixes it. Method: real servers that are set up wrongly,
+// through both client libraries.
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import pg from "pg";

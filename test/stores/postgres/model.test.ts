@@ -1,7 +1,7 @@
-// Goal: the simulator's model of PostgreSQL, which is written in TypeScript, matches the store's SQL in
-// src/stores/postgres/functions.ts. Method: send random calls, with the store's own statements, to a
-// real server and to the model. Both clocks are set by the test, so every answer, every notification
-// and every row must be equal.
+// Goal: the simulator's model of PostgreSQL, which is written in TypeScript, matches the store's
+// SQL in src/stores/postgres/functions.ts. Method: send random calls, with the store's own
+// statements, to a real server and to the model. Both clocks are set by the test, so every answer,
+// every notification and every row must be equal.
 import { describe, expect, test } from "vitest";
 import { Chance } from "../../../sim/world/chance.ts";
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";

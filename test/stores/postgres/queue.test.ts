@@ -1,6 +1,6 @@
 // Goal: a waiter far back in a queue is not notified of every change, and is still served when all
-// waiters before it are gone. Method: a real server; all waiters are in one process, each with its own
-// session. test/stores/all/herd.test.ts counts the requests that a change costs.
+// waiters before it are gone. Method: a real server; all waiters are in one process, each with its
+// own session. test/stores/all/herd.test.ts counts the requests that a change costs.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";

@@ -1,6 +1,6 @@
-// Goal: grants and releases that are sent together are decided and answered as if sent alone. Method: a
-// real server, a user's client that counts what it sends, a proxy that drops replies, and a frozen
-// replica.
+// Goal: grants and releases that are sent together are decided and answered as if sent alone.
+// Method: a real server, a user's client that counts what it sends, a proxy that drops replies, and
+// a frozen replica.
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";

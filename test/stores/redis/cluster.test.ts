@@ -1,6 +1,6 @@
-// Goal: the store works on a Redis Cluster through the cluster clients of both libraries and by URL;
-// connecting with a plain URL fails with an error that says so. Method: a real cluster of two masters,
-// and prefixes on both of them.
+// Goal: the store works on a Redis Cluster through the cluster clients of both libraries and by
+// URL; connecting with a plain URL fails with an error that says so. Method: a real cluster of two
+// masters, and prefixes on both of them.
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
 import { describe, expect, onTestFinished, test } from "vitest";

@@ -1,7 +1,7 @@
-// Goal: whatever a Redis server has forgotten, its next token is above all earlier ones, a holder whose
-// lease is gone learns it from its next renewal, and waiters are served. Method: real servers that are
-// killed, restored from an older snapshot, flushed and replaced by a replica. The Lua version of the
-// era rule is compared with the TypeScript version.
+// Goal: whatever a Redis server has forgotten, its next token is above all earlier ones, a holder
+// whose lease is gone learns it from its next renewal, and waiters are served. Method: real servers
+// that are killed, restored from an older snapshot, flushed and replaced by a replica. The Lua
+// version of the era rule is compared with the TypeScript version.
 import { copyFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";

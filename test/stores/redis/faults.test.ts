@@ -1,6 +1,6 @@
-// Goal: the store keeps its guarantees when the link or the server fails. Method: real servers, a proxy
-// that silently loses packets, SIGKILL, SIGSTOP and a replica that missed writes; holders are complete
-// Tenures. Holders that are cut off are tested in test/faults/.
+// Goal: the store keeps its guarantees when the link or the server fails. Method: real servers, a
+// proxy that silently loses packets, SIGKILL, SIGSTOP and a replica that missed writes; holders are
+// complete Tenures. Holders that are cut off are tested in test/faults/.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { isTenureError } from "../../../src/core/errors.ts";

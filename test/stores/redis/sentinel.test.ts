@@ -1,6 +1,6 @@
 // Goal: a redis+sentinel: URL leads to the master, before and after a failover, and tokens increase
-// even if a failover loses grants. Method: a real master, replica and Sentinel. The master is killed,
-// in one test after the replica has missed writes.
+// even if a failover loses grants. Method: a real master, replica and Sentinel. The master is
+// killed, in one test after the replica has missed writes.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connect, type Tenure } from "../../../src/index.ts";

@@ -1,5 +1,6 @@
-// Goal: a grant, a release and a renewal take one round trip each, with any client; a user's own client
-// is used as it is and left open. Method: a user's client that counts what it sends, on a real server.
+// Goal: a grant, a release and a renewal take one round trip each, with any client; a user's own
+// client is used as it is and left open. Method: a user's client that counts what it sends, on a
+// real server.
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { describe, expect, onTestFinished, test } from "vitest";

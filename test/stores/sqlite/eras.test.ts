@@ -1,5 +1,5 @@
-// Goal: whatever happens to a store file, its tokens increase, and a holder whose lease is gone learns
-// it. Method: real files that are deleted, replaced by an older copy or edited directly.
+// Goal: whatever happens to a store file, its tokens increase, and a holder whose lease is gone
+// learns it. Method: real files that are deleted, replaced by an older copy or edited directly.
 import { copyFileSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
-// Goal: what is specific to a store in a file: foreign files are rejected and left unchanged, a reboot
-// neither frees a lease too early nor keeps it forever, requests share commits, and waiters wake up
-// even if the kernel reports no change. Method: real files in a temporary folder; clocks are stand-ins
-// where a reboot or a sleep is needed.
+// Goal: what is specific to a store in a file: foreign files are rejected and left unchanged, a
+// reboot neither frees a lease too early nor keeps it forever, requests share commits, and waiters
+// wake up even if the kernel reports no change. Method: real files in a temporary folder; clocks
+// are stand-ins where a reboot or a sleep is needed.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

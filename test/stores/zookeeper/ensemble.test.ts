@@ -1,6 +1,6 @@
-// Goal: with several servers, what a renewal proves does not depend on the server it went through, and
-// losing some of them costs time but never a guarantee. Method: a real ensemble of three; members are
-// frozen and killed.
+// Goal: with several servers, what a renewal proves does not depend on the server it went through,
+// and losing some of them costs time but never a guarantee. Method: a real ensemble of three;
+// members are frozen and killed.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { connect, type Lease, type Tenure } from "../../../src/index.ts";

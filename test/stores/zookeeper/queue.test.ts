@@ -1,6 +1,6 @@
 // Goal: exactly one of the queued sessions holds the resource, whatever they do concurrently and
-// whichever reply is lost, and every revocation is reported to its holder. Method: a real server, and
-// connections that drop replies on demand.
+// whichever reply is lost, and every revocation is reported to its holder. Method: a real server,
+// and connections that drop replies on demand.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";

@@ -1,6 +1,6 @@
-// Goal: connecting to a server that cannot be used fails in time, with a message that names the cause
-// and the setting to change; and a store keeps no process alive. Method: real servers and ports that
-// are set up wrongly.
+// Goal: connecting to a server that cannot be used fails in time, with a message that names the
+// cause and the setting to change; and a store keeps no process alive. Method: real servers and
+// ports that are set up wrongly.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createServer as createHttp } from "node:http";

@@ -1,6 +1,6 @@
 // Goal: the store forgets sessions that expired without being ended, a renewal succeeds although a
-// withdrawal that it carries fails, and acknowledged revocations are deleted from the server. Method:
-// a real server, and a `connect` function that records the connections.
+// withdrawal that it carries fails, and acknowledged revocations are deleted from the server.
+// Method: a real server, and a `connect` function that records the connections.
 import { connect as dial, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { type Message, setData } from "../../../src/clients/zookeeper/messages.ts";

@@ -1,5 +1,5 @@
-// Runs the conformance suite on the ZooKeeper store: one real server, real time, and a separate root
-// for each test.
+// Runs the conformance suite on the ZooKeeper store: one real server, real time, and a separate
+// root for each test.
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../../src/runtime/system.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";

@@ -1,6 +1,6 @@
 // Goal: a grant, a release and a renewal take one round trip each, a release does not wake all
-// waiters, and connections are made by the user's `connect` function. Method: streams that count what
-// is written to them, passed in through `connect`, on a real server.
+// waiters, and connections are made by the user's `connect` function. Method: streams that count
+// what is written to them, passed in through `connect`, on a real server.
 import { connect as dial, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";

@@ -1,5 +1,5 @@
-// Helpers for the tests of the etcd store: key prefixes that no other test uses, and holders, stores
-// and proxies that are closed when the test ends.
+// Helpers for the tests of the etcd store: key prefixes that no other test uses, and holders,
+// stores and proxies that are closed when the test ends.
 import { onTestFinished } from "vitest";
 import { connect, type Tenure } from "../../../src/index.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
