@@ -33,7 +33,16 @@ const TTLS_MS = [200, 1_000, 300_000, 300_000, 300_000];
  */
 const STEPS: readonly number[] = [
   ...Array.from({ length: 60 }, () => 0),
-  ...[1, 1, 999, 50_000, 100_000, 250_000, 251_000, 1_000_000, 1_000_000, 61_000_000],
+  1,
+  1,
+  999,
+  50_000,
+  100_000,
+  250_000,
+  251_000,
+  1_000_000,
+  1_000_000,
+  61_000_000,
 ];
 
 const START = 1_700_000_000_000_000;
@@ -129,9 +138,21 @@ class Calls {
 
   /** Frequent statements are listed several times. */
   readonly #draws: readonly Draw[] = [
-    ...[this.#grant, this.#grant, this.#grant, this.#grant, this.#grant, this.#look, this.#look],
-    ...[this.#release, this.#release, this.#open, this.#open, this.#renew, this.#renew],
-    ...[this.#revoke, this.#revoke],
+    this.#grant,
+    this.#grant,
+    this.#grant,
+    this.#grant,
+    this.#grant,
+    this.#look,
+    this.#look,
+    this.#release,
+    this.#release,
+    this.#open,
+    this.#open,
+    this.#renew,
+    this.#renew,
+    this.#revoke,
+    this.#revoke,
     () => {
       const wanted = [...RESOURCES.slice(2), "y"].map((resource) => ({
         ...this.#wanted(),

@@ -55,8 +55,26 @@ export function hostileBytes(valid: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Buff
 }
 
 const WORDS = [
-  ...["NaN", "Infinity", "-1", "1e999", "9007199254740993", "9".repeat(40), "0", "0x10", "1.5"],
-  ...["\0", "\ud800", "\udc00", "\ufffd", "__proto__", "[".repeat(20_000), "]", "{", "}", ":", '"'],
+  "NaN",
+  "Infinity",
+  "-1",
+  "1e999",
+  "9007199254740993",
+  "9".repeat(40),
+  "0",
+  "0x10",
+  "1.5",
+  "\0",
+  "\ud800",
+  "\udc00",
+  "\ufffd",
+  "__proto__",
+  "[".repeat(20_000),
+  "]",
+  "{",
+  "}",
+  ":",
+  '"',
 ];
 
 /** The same for texts, with numbers out of range, lone surrogates and deep nesting. */

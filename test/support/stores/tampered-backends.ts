@@ -56,7 +56,9 @@ function useTamperedSqlite(): TamperedBackend {
     addMalformedNotices: (resource, session) =>
       run(
         "INSERT OR IGNORE INTO revocation VALUES (?, ?, -1), (?, 'other', 0)",
-        ...[session, resource, session],
+        session,
+        resource,
+        session,
       ),
   };
 }
