@@ -42,7 +42,7 @@ function wish(sessionId: string, resource: string, attempt: string): GrantReques
   return { sessionId, holderId, resource, attempt, queue: false, limitMs: LIMIT_MS };
 }
 
-function tokenOf(outcome: GrantOutcome | undefined): bigint {
+function requireToken(outcome: GrantOutcome | undefined): bigint {
   if (outcome?.kind !== "granted") throw new Error(`Expected a grant, got ${outcome?.kind}.`);
   return outcome.token;
 }
@@ -61,7 +61,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
       const asked = resources.map((resource) =>
         store.grant(wish("s", resource, `${resource} ${round}`)),
       );
-      const tokens = (await Promise.all(asked)).map(tokenOf);
+      const tokens = (await Promise.all(asked)).map(requireToken);
       for (const [index, token] of tokens.entries()) expect(token > (last[index] ?? 0n)).toBe(true);
       last = tokens;
       const views = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
@@ -78,7 +78,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
   test("S4: concurrent grants are answered separately: granted, busy, gone, and the same token for a repeated attempt", async () => {
     const store = await open(name);
     await store.grant(wish("other", "held", "other.1"));
-    const mine = tokenOf(await store.grant(wish("s", "mine", "s.1")));
+    const mine = requireToken(await store.grant(wish("s", "mine", "s.1")));
     const [, free, busy, again, dead, last, ...twins] = await Promise.all(
       [
         wish("s", "first", "s.2"),
@@ -111,7 +111,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
       .slice(1)
       .map((outcome, index) => ({ outcome, asked: asked[index] }))
       .sort((one, other) => other.outcome.kind.localeCompare(one.outcome.kind));
-    let last = tokenOf(winner?.outcome);
+    let last = requireToken(winner?.outcome);
     const waiting = others.map((each) => each.asked ?? wish("", "", ""));
     const { signal } = new AbortController();
     for (let turn = 0; turn < 2; turn += 1) {
@@ -122,7 +122,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
           return each;
         }),
       );
-      const token = tokenOf(await store.grant(next));
+      const token = requireToken(await store.grant(next));
       expect(token > last).toBe(true);
       last = token;
       waiting.splice(waiting.indexOf(next), 1);
@@ -131,12 +131,12 @@ describe.each(Object.keys(stores))("%s", (name) => {
 
   test("S5: concurrent releases are matched by session and token: a late release of an older term changes nothing", async () => {
     const store = await open(name);
-    const old = tokenOf(await store.grant(wish("s", "r", "s.1")));
+    const old = requireToken(await store.grant(wish("s", "r", "s.1")));
     expect(await release(store, ["s", "r", old])).toBe("released");
-    const now = tokenOf(await store.grant(wish("s", "r", "s.2")));
+    const now = requireToken(await store.grant(wish("s", "r", "s.2")));
     const others = ["a", "b", "c"];
     const held = others.map((resource) => store.grant(wish("s", resource, `s.${resource}`)));
-    const tokens = (await Promise.all(held)).map(tokenOf);
+    const tokens = (await Promise.all(held)).map(requireToken);
     const kinds = await Promise.all([
       ...others.map((resource, index) => release(store, ["s", resource, tokens[index] ?? 0n])),
       release(store, ["s", "r", old]),
@@ -152,7 +152,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
     const store = await open(name);
     const resources = ["a", "b", "c", "d"];
     const asked = resources.map((resource) => store.grant(wish("s", resource, `s.${resource}`)));
-    const tokens = (await Promise.all(asked)).map(tokenOf);
+    const tokens = (await Promise.all(asked)).map(requireToken);
     await store.revoke({ resource: "c", token: tokens[2] ?? 0n, limitMs: LIMIT_MS });
     const freed = resources.map((resource, index) =>
       release(store, ["s", resource, tokens[index] ?? 0n]),

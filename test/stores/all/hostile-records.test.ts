@@ -34,7 +34,7 @@ async function machine(backend: TamperedBackend, holderId: string): Promise<Tenu
 }
 
 /** The code of the error that the request failed with; any error but a TenureError is rethrown. */
-async function errorOf(request: Promise<unknown>): Promise<string | undefined> {
+async function catchErrorCode(request: Promise<unknown>): Promise<string | undefined> {
   try {
     await request;
     return undefined;
@@ -79,13 +79,13 @@ describe.each(Object.keys(tamperedBackends))("on %s", (engine) => {
     for (const junk of JUNK) {
       await backend.overwriteRecord(damaged, junk);
       expect(await two.tryAcquire(damaged), junk).toBeUndefined();
-      expect(await errorOf(two.read(damaged)), junk).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.read(damaged)), junk).toBe("STORE_UNUSABLE");
       const found = await listed(two, prefix);
       expect(found.get(other)).toBe("one");
       expect(found.get(damaged), junk).toBe(UNREADABLE_HOLDER);
     }
-    expect(await errorOf(two.acquire(damaged, { waitMs: 300 }))).toBe("ACQUIRE_TIMEOUT");
-    expect(await errorOf(two.revoke(damaged))).toBe("STORE_UNUSABLE");
+    expect(await catchErrorCode(two.acquire(damaged, { waitMs: 300 }))).toBe("ACQUIRE_TIMEOUT");
+    expect(await catchErrorCode(two.revoke(damaged))).toBe("STORE_UNUSABLE");
     // A process that starts now can open a session, and a watch that starts now sees the others.
     const three = await machine(backend, "three");
     const late = watched(three, prefix);
@@ -121,7 +121,7 @@ describe.each(Object.keys(tamperedBackends))("on %s", (engine) => {
 describe("a PostgreSQL row with the token NaN", () => {
   const backend = useTamperedPostgres();
 
-  test("S7, S8: the resource is unusable, and no other resource is affected", async () => {
+  test("S7, S8: a row with the token NaN is unusable, and no other resource is affected", async () => {
     const [one, two] = [await machine(backend, "one"), await machine(backend, "two")];
     const prefix = freshName("token");
     const [damaged, other] = [`${prefix}/a`, `${prefix}/b`];
@@ -131,7 +131,7 @@ describe("a PostgreSQL row with the token NaN", () => {
     await backend.sql(`UPDATE tenure.lease SET token = 'NaN' WHERE resource = '${damaged}'`);
     expect([...(await listed(two, prefix))]).toEqual([[other, "one"]]);
     expect(await two.tryAcquire(damaged)).toBeUndefined();
-    expect(await errorOf(two.read(damaged))).toBe("STORE_UNUSABLE");
+    expect(await catchErrorCode(two.read(damaged))).toBe("STORE_UNUSABLE");
     const third = await two.acquire(`${prefix}/c`);
     await expect.poll(() => seen.has(third.resource), { timeout: 10_000 }).toBe(true);
   });
@@ -167,10 +167,10 @@ describe("a Redis key that is not a record", () => {
         await command("DEL", names.lease(damaged));
         await command("ZREM", names.held, names.lease(damaged));
       });
-      expect(await errorOf(two.tryAcquire(damaged))).toBe("STORE_UNUSABLE");
-      expect(await errorOf(two.acquire(damaged, { waitMs: 1_000 }))).toBe("STORE_UNUSABLE");
-      expect(await errorOf(two.read(damaged))).toBe("STORE_UNUSABLE");
-      expect(await errorOf(two.revoke(damaged))).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.tryAcquire(damaged))).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.acquire(damaged, { waitMs: 1_000 }))).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.read(damaged))).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.revoke(damaged))).toBe("STORE_UNUSABLE");
       expect(await command("GET", names.lease(damaged))).toBe(junk);
       expect([...(await listed(two, prefix))]).toEqual([[other, "two"]]);
       const three = await machine(backend, "three");
@@ -185,12 +185,12 @@ describe("a Redis key that is not a record", () => {
     const [one, two] = [await machine(backend, "one"), await machine(backend, "two")];
     const resource = freshName("queue");
     const lease = await one.acquire(resource);
-    const waiting = errorOf(two.acquire(resource, { waitMs: 20_000 }));
+    const waiting = catchErrorCode(two.acquire(resource, { waitMs: 20_000 }));
     await expect.poll(() => command("LLEN", names.queue(resource))).toBe(1);
     await command("SET", names.queue(resource), "junk");
     onTestFinished(() => void command("DEL", names.queue(resource)));
     const three = await machine(backend, "three");
-    expect(await errorOf(three.acquire(resource, { waitMs: 500 }))).toBe("STORE_UNUSABLE");
+    expect(await catchErrorCode(three.acquire(resource, { waitMs: 500 }))).toBe("STORE_UNUSABLE");
     expect((await three.read(resource)).holder?.holderId).toBe("one");
     await lease.release();
     // The waiter may either be granted the resource or learn that its queue entry is gone.

@@ -21,7 +21,7 @@ const RIGHT = "R!ght/Pass?word@1";
 /** Made of base64, of punctuation and of Unicode. */
 const WRONG = ["Q8x/Zk+7Lw==Vh3", "~|}{`^]#%&@/?:;<", "Ключ密码🔑ñandú"];
 
-async function errorOf(call: Promise<unknown>): Promise<Error> {
+async function catchError(call: Promise<unknown>): Promise<Error> {
   const error = await call.then(
     () => undefined,
     (reason: unknown) => reason,
@@ -52,7 +52,7 @@ describe.each(["ioredis", "redis"] as const)("Redis through %s", (library) => {
   test.each(WRONG)("a wrong password is rejected and not shown: %s", async (secret) => {
     for (const user of ["", "someone"]) {
       const url = withLogin(locked().url, user, secret);
-      const error = await errorOf(connect(`${url}?library=${library}`));
+      const error = await catchError(connect(`${url}?library=${library}`));
       expect(error.message).toMatch(/refuses this user or password/);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
     }
@@ -60,7 +60,7 @@ describe.each(["ioredis", "redis"] as const)("Redis through %s", (library) => {
 
   test("the cause carries the server's message", async () => {
     const url = withLogin(locked().url, "someone", WRONG[0] ?? "");
-    const error = await errorOf(connect(`${url}?library=${library}`));
+    const error = await catchError(connect(`${url}?library=${library}`));
     expect(error.cause).toMatchObject({ message: expect.stringMatching(/^WRONGPASS/) });
   });
 
@@ -68,7 +68,7 @@ describe.each(["ioredis", "redis"] as const)("Redis through %s", (library) => {
     "arguments that the server repeats in its error are not shown: %s",
     async (secret) => {
       const url = withLogin(renamed().url, "someone", secret);
-      const error = await errorOf(connect(`${url}?library=${library}`));
+      const error = await catchError(connect(`${url}?library=${library}`));
       expect(error.message).toMatch(/unknown command/i);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
     },
@@ -93,17 +93,17 @@ describe("a user's own Redis client with a wrong password", () => {
   }
 
   test("the store's error does not show the password", async () => {
-    const error = await errorOf(connect(redisStore({ client: ioredis() })));
+    const error = await catchError(connect(redisStore({ client: ioredis() })));
     expect(error).toMatchObject({ code: expect.stringMatching(/STORE_UN/) });
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
 
   test("the guard's error does not show the password", async () => {
     const guard = redisGuard(ioredis());
-    const error = await errorOf(guard.set({ resource: "r", token: 1n }, "key", "value"));
+    const error = await catchError(guard.set({ resource: "r", token: 1n }, "key", "value"));
     expect(error.message).toMatch(/WRONGPASS|NOAUTH|closed/i);
     expect(partsShown(textsOf(error), secret)).toEqual([]);
-    expect(partsShown(textsOf(await errorOf(guard.highest("r"))), secret)).toEqual([]);
+    expect(partsShown(textsOf(await catchError(guard.highest("r"))), secret)).toEqual([]);
   });
 
   test("the store's error does not show the password of a node-redis client", async () => {
@@ -112,7 +112,7 @@ describe("a user's own Redis client with a wrong password", () => {
     const client = createClient({ socket, username: "someone", password: secret });
     client.on("error", () => undefined);
     await client.connect().catch(() => undefined);
-    const error = await errorOf(connect(redisStore({ client })));
+    const error = await catchError(connect(redisStore({ client })));
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
 });
@@ -124,7 +124,7 @@ describe.each(["pg", "postgres"] as const)("PostgreSQL through %s", (library) =>
     const url = withLogin(locked().url, "postgres", secret);
     const several = url.replace(/@([^/]*)/, "@$1,$1");
     for (const target of [url, several]) {
-      const error = await errorOf(connect(postgresStore({ url: target, library })));
+      const error = await catchError(connect(postgresStore({ url: target, library })));
       expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
       expect(error.message).toMatch(/password authentication failed/);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
@@ -148,7 +148,7 @@ describe("a user's own PostgreSQL client with a wrong password", () => {
       await sql.end({ timeout: 1 });
     });
     for (const options of [{ pool }, { sql }]) {
-      const error = await errorOf(connect(postgresStore(options)));
+      const error = await catchError(connect(postgresStore(options)));
       expect(error.message).toMatch(/password authentication failed/);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
     }
@@ -158,7 +158,7 @@ describe("a user's own PostgreSQL client with a wrong password", () => {
     const [secret = ""] = WRONG;
     const pool = new pg.Pool({ connectionString: `postgres://u:a#${secret}@h/app` });
     onTestFinished(() => pool.end());
-    const error = await errorOf(connect(postgresStore({ pool })));
+    const error = await catchError(connect(postgresStore({ pool })));
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
 });
@@ -167,7 +167,7 @@ describe("etcd", () => {
   const locked = useServer(startEtcd, { rootPassword: RIGHT });
 
   test.each(WRONG)("a wrong password is rejected and not shown: %s", async (secret) => {
-    const error = await errorOf(connect(withLogin(locked().url, "root", secret)));
+    const error = await catchError(connect(withLogin(locked().url, "root", secret)));
     expect(error.message).toMatch(/refuses this user or password/);
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });

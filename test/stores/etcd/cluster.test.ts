@@ -7,22 +7,22 @@ import type { Store } from "../../../src/stores/contract.ts";
 import { until } from "../../servers/ask.ts";
 import { type EtcdServer, startEtcdCluster } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { at, heldAndQueued, holder, newPrefix, opened } from "../../support/stores/etcd-holders.ts";
-import { isBack, reasonOf } from "../../support/stores/lost-replies.ts";
+import { at, holdAndQueue, holder, newPrefix, opened } from "../../support/stores/etcd-holders.ts";
+import { canAcquire, reasonOf } from "../../support/stores/lost-replies.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const cluster = useServer(startEtcdCluster, { fastElections: true });
 /** Long enough for an election on a busy machine. */
 const timing = { ttlMs: 6_000, clockErrorMs: 60, roundTripMs: 1_000, renewEveryMs: 1_500 };
 
-async function rolesOf(): Promise<{ leader: EtcdServer; others: EtcdServer[] }> {
+async function findRoles(): Promise<{ leader: EtcdServer; others: EtcdServer[] }> {
   const leader = await cluster().leader();
   return { leader, others: cluster().members.filter((member) => member !== leader) };
 }
 
 /** The leader first: a store uses the first endpoint for as long as it works. */
 async function endpoints(): Promise<string[]> {
-  const { leader, others } = await rolesOf();
+  const { leader, others } = await findRoles();
   return [leader, ...others].map(at);
 }
 
@@ -33,7 +33,7 @@ describe("one member of three", () => {
       const options = { endpoints: await endpoints(), prefix: newPrefix() };
       const tenure = await holder(options, timing);
       const lease = await tenure.acquire("kept");
-      const { leader } = await rolesOf();
+      const { leader } = await findRoles();
       if (how === "killed") await leader.kill();
       else await leader.pause();
       try {
@@ -56,7 +56,7 @@ describe("one member of three", () => {
   );
 
   test("a frozen follower that is tried first costs only part of a request's limit", async () => {
-    const { leader, others } = await rolesOf();
+    const { leader, others } = await findRoles();
     const [frozen, third] = others as [EtcdServer, EtcdServer];
     const prefix = newPrefix();
     const store = await opened({ endpoints: [frozen, third, leader].map(at), prefix });
@@ -80,13 +80,13 @@ describe("one member of three", () => {
   });
 
   test("L2: a waiter connected to a member that is frozen or killed is woken through another member", async () => {
-    const { leader, others } = await rolesOf();
+    const { leader, others } = await findRoles();
     const [first, second] = others as [EtcdServer, EtcdServer];
     for (const fault of ["kill", "pause"] as const) {
       const prefix = newPrefix();
       const store = await opened({ endpoints: [at(leader)], prefix });
       const waiter = await opened({ endpoints: [at(first), at(second)], prefix });
-      const { wait, release } = await heldAndQueued(store, waiter);
+      const { wait, release } = await holdAndQueue(store, waiter);
       const waiting = wait();
       await sleep(200);
       await first[fault]();
@@ -112,7 +112,7 @@ describe("the majority", () => {
     const session = { sessionId: "one", limitMs: 800 };
     await store.openSession({ ...session, limitMs: 5_000, holderId: "one", ttlMs: 60_000 });
     const lease = await tenure.acquire("r");
-    const { others } = await rolesOf();
+    const { others } = await findRoles();
     await Promise.all(others.map((member) => member.kill()));
     try {
       const ask = { ...session, resource: "s", attempt: "one.1", holderId: "one", queue: false };
@@ -135,7 +135,7 @@ describe("the majority", () => {
     } finally {
       await Promise.all(others.map((member) => member.start()));
     }
-    await until("grants work again", async () => isBack(tenure), 20_000);
+    await until("grants work again", async () => canAcquire(tenure), 20_000);
     const again = await tenure.acquire("r", { waitMs: 20_000 });
     expect(again.token).toBeGreaterThan(lease.token);
   }, 60_000);
@@ -186,7 +186,7 @@ describe("a leader that was deposed without knowing it", () => {
   test.each([1, 2])(
     `S3: renewals confirmed by a deposed leader do not count: ${SESSIONS} sessions, run %i`,
     async () => {
-      const { leader, others } = await rolesOf();
+      const { leader, others } = await findRoles();
       const prefix = newPrefix();
       const trials = await prepared(at(leader), prefix);
       const witness = await opened({ endpoints: others.map(at), prefix });

@@ -9,7 +9,7 @@ import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
 import {
   at,
-  heldAndQueued,
+  holdAndQueue,
   holder,
   newPrefix,
   opened,
@@ -92,7 +92,7 @@ describe("a broken link", () => {
       const proxy = await proxied(etcd());
       const store = await opened({ endpoints: [at(etcd())], prefix });
       const waiter = await opened({ endpoints: [at(proxy)], prefix });
-      const { wait, release } = await heldAndQueued(store, waiter);
+      const { wait, release } = await holdAndQueue(store, waiter);
       const waiting = wait();
       await sleep(200);
       proxy.refuse();
@@ -115,7 +115,7 @@ describe("a broken link", () => {
     const proxy = await proxied(etcd());
     const store = await opened({ endpoints: [at(etcd())], prefix });
     const watcher = await opened({ endpoints: [at(proxy)], prefix });
-    const { release } = await heldAndQueued(store);
+    const { release } = await holdAndQueue(store);
     const stop = new AbortController();
     const seen: (string | undefined)[] = [];
     const watching = (async () => {
@@ -145,7 +145,7 @@ describe("a repeated request whose first copy succeeded but whose reply was lost
    * A store that tries the proxy first and then the server directly. From now on the proxy drops
    * all replies.
    */
-  async function halfDeaf(
+  async function openLosingReplies(
     prepare: (store: Store) => Promise<void>,
     prefix: string = newPrefix(),
   ): Promise<Store> {
@@ -164,8 +164,8 @@ describe("a repeated request whose first copy succeeded but whose reply was lost
     return granted.kind === "granted" ? granted.token : 0n;
   };
 
-  test("opening a session: the session is open, with the ttl that was granted", async () => {
-    const store = await halfDeaf(async () => undefined);
+  test("a repeated openSession finds the session open, with the ttl that was granted", async () => {
+    const store = await openLosingReplies(async () => undefined);
     const opening = store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     expect(await opening).toEqual({ ttlMs: 60_000 });
     expect((await store.renew({ ...session, withdrawn: [], acknowledged: [] })).kind).toBe(
@@ -173,9 +173,9 @@ describe("a repeated request whose first copy succeeded but whose reply was lost
     );
   });
 
-  test("S1: a grant returns the token of the first copy, and is not granted again after its release", async () => {
+  test("S1: a repeated grant returns the token of the first copy, and is not granted again after its release", async () => {
     const prefix = newPrefix();
-    const store = await halfDeaf(openSession, prefix);
+    const store = await openLosingReplies(openSession, prefix);
     const granted = await store.grant(ask);
     const question = { resource: "r", consistency: "linearizable", limitMs } as const;
     const { holder: seen } = await store.read(question);
@@ -187,10 +187,10 @@ describe("a repeated request whose first copy succeeded but whose reply was lost
     expect(await copy.grant(ask)).toEqual({ kind: "ended" });
   });
 
-  test("S5: a grant that was answered with busy stays busy, and no copy of it is granted later", async () => {
+  test("S5: a repeated grant that was busy stays busy, and no copy of it is granted later", async () => {
     const prefix = newPrefix();
     let token = 0n;
-    const store = await halfDeaf(async (opening) => {
+    const store = await openLosingReplies(async (opening) => {
       token = await holding(opening);
     }, prefix);
     const second = { ...ask, attempt: "one.2" };
@@ -200,9 +200,9 @@ describe("a repeated request whose first copy succeeded but whose reply was lost
     expect(await copy.grant(second)).toEqual({ kind: "ended" });
   });
 
-  test("a queued grant keeps its position, and its turn comes when the holder releases", async () => {
+  test("a repeated queued grant keeps its position, and its turn comes when the holder releases", async () => {
     let token = 0n;
-    const store = await halfDeaf(async (opening) => {
+    const store = await openLosingReplies(async (opening) => {
       token = await holding(opening);
     });
     const second = { ...ask, attempt: "one.2", queue: true };
@@ -211,9 +211,9 @@ describe("a repeated request whose first copy succeeded but whose reply was lost
     expect((await store.grant(second)).kind).toBe("granted");
   });
 
-  test("a release reports released rather than notHeld", async () => {
+  test("a repeated release reports released rather than notHeld", async () => {
     let token = 0n;
-    const store = await halfDeaf(async (opening) => {
+    const store = await openLosingReplies(async (opening) => {
       token = await holding(opening);
     });
     const request = { ...session, resource: "r", token };
@@ -221,14 +221,14 @@ describe("a repeated request whose first copy succeeded but whose reply was lost
     expect(await store.release(request)).toEqual({ kind: "notHeld" });
   });
 
-  test("a renewal succeeds", async () => {
-    const store = await halfDeaf(openSession);
+  test("a repeated renewal succeeds", async () => {
+    const store = await openLosingReplies(openSession);
     const outcome = await store.renew({ ...session, withdrawn: [], acknowledged: [] });
     expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
   });
 
-  test("ending a session succeeds", async () => {
-    const store = await halfDeaf(openSession);
+  test("a repeated end of a session succeeds", async () => {
+    const store = await openLosingReplies(openSession);
     await store.endSession(session);
     expect((await store.grant(ask)).kind).toBe("gone");
   });
@@ -277,7 +277,7 @@ describe("a server that fails", () => {
 
   test("S3: a session that survives a restart can be renewed, and keeps its leases", async () => {
     const store = await opened({ endpoints: [at(etcd())], prefix: newPrefix() });
-    const { token } = await heldAndQueued(store);
+    const { token } = await holdAndQueue(store);
     await etcd().kill();
     await etcd().start();
     const outcome = await store.renew({
@@ -294,7 +294,7 @@ describe("a server that fails", () => {
   test("S5: a session whose key was deleted by another program is gone, although etcd keeps its lease alive", async () => {
     const prefix = newPrefix();
     const store = await opened({ endpoints: [at(etcd())], prefix });
-    await heldAndQueued(store);
+    await holdAndQueue(store);
     const [key, end] = [`${prefix}s/`, `${prefix}s0`].map((text) => Buffer.from(text));
     const range = { key: key?.toString("base64"), range_end: end?.toString("base64") };
     await etcd().call("/v3/kv/deleterange", range);
@@ -312,7 +312,7 @@ describe("a server that fails", () => {
     const proxy = await proxied(etcd());
     const store = await opened({ endpoints: [at(etcd())], prefix });
     const waiter = await opened({ endpoints: [at(proxy)], prefix });
-    const { wait, release } = await heldAndQueued(store, waiter);
+    const { wait, release } = await holdAndQueue(store, waiter);
     const waiting = wait();
     await sleep(200);
     proxy.refuse();

@@ -10,7 +10,7 @@ import { type EtcdTransport, etcdStore } from "../../../src/stores/etcd/index.ts
 import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { heldAndQueued, newPrefix } from "../../support/stores/etcd-holders.ts";
+import { holdAndQueue, newPrefix } from "../../support/stores/etcd-holders.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
@@ -173,7 +173,7 @@ describe("waiting", () => {
   test("L2: a release between the check and the start of the watch is not missed", async () => {
     const prefix = newPrefix();
     const { store, transport } = await counted(prefix);
-    const { wait, release } = await heldAndQueued((await counted(prefix)).store, store);
+    const { wait, release } = await holdAndQueue((await counted(prefix)).store, store);
     let open: (value: unknown) => void = () => undefined;
     transport.gate = new Promise((resolve) => {
       open = resolve;

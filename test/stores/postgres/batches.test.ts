@@ -57,7 +57,7 @@ async function grantTogether(
   return outcomes;
 }
 
-function tokenOf(outcome: GrantOutcome | undefined): bigint {
+function requireToken(outcome: GrantOutcome | undefined): bigint {
   if (outcome?.kind !== "granted") throw new Error(`Expected a grant, got ${outcome?.kind}.`);
   return outcome.token;
 }
@@ -92,7 +92,7 @@ test("S1: forty concurrent grants take four statements, and so do their releases
       for (let round = 1; round <= 3; round += 1) {
         const before = counting.statements;
         const grants = names.map((name) => store.grant(wish("s", name, `${name} ${round}`)));
-        const tokens = (await Promise.all(grants)).map(tokenOf);
+        const tokens = (await Promise.all(grants)).map(requireToken);
         if (earlier !== undefined) expect(tokens).toEqual(earlier.map((token) => token + 1n));
         earlier = tokens;
         expect(counting.statements - before).toBe(4);
@@ -115,8 +115,8 @@ test("the requests of a batch are answered separately: granted, busy, gone, and 
     await session(store, "s");
     await session(store, "other");
     await startEraAt(schema, AHEAD);
-    const held = tokenOf(await store.grant(wish("other", "held", "o1")));
-    const mine = tokenOf(await store.grant(wish("s", "mine", "m1")));
+    const held = requireToken(await store.grant(wish("other", "held", "o1")));
+    const mine = requireToken(await store.grant(wish("s", "mine", "m1")));
     const [free, busy, again, dead, ...twins] = await grantTogether(store, [
       wish("s", "free", "a1"),
       wish("s", "held", "a2"),
@@ -138,10 +138,10 @@ test("S5: concurrent releases with another session, an older token or an unknown
   await withStore(byUrl, async ({ store }) => {
     await session(store, "s");
     await session(store, "other");
-    const old = tokenOf(await store.grant(wish("s", "r", "a1")));
+    const old = requireToken(await store.grant(wish("s", "r", "a1")));
     await store.release({ resource: "r", sessionId: "s", token: old, limitMs: LIMIT_MS });
-    const token = tokenOf(await store.grant(wish("s", "r", "a2")));
-    const first = tokenOf(await store.grant(wish("s", "first", "f")));
+    const token = requireToken(await store.grant(wish("s", "r", "a2")));
+    const first = requireToken(await store.grant(wish("s", "first", "f")));
     const refs = [
       { resource: "first", sessionId: "s", token: first },
       { resource: "r", sessionId: "other", token },
@@ -190,9 +190,9 @@ describe("the SQL functions", () => {
     async (_, state) => {
       await withStore(byUrl, async ({ store, schema }) => {
         await session(store, "s");
-        const token = tokenOf(await store.grant(wish("s", "mine", "m")));
+        const token = requireToken(await store.grant(wish("s", "mine", "m")));
         await store.release({ resource: "mine", sessionId: "s", token, limitMs: LIMIT_MS });
-        const now = tokenOf(await store.grant(wish("s", "held", "h")));
+        const now = requireToken(await store.grant(wish("s", "held", "h")));
         await server().sql(`UPDATE ${schema}.session SET ${state} WHERE id = 's'`);
         const acquire = `SELECT ${schema}.acquire_free('{mine,new}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
         expect(await server().sql(acquire)).toBe("- -");
@@ -208,7 +208,7 @@ describe("the SQL functions", () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       await session(store, "other");
-      const token = tokenOf(await store.grant(wish("s", "r", "a")));
+      const token = requireToken(await store.grant(wish("s", "r", "a")));
       const release = (sessionId: string, which: bigint): Promise<string> =>
         server().sql(`SELECT ${schema}.release_held('{r}', '{${sessionId}}', '{${which}}', 1000)`);
       expect(await release("other", token)).toBe("-");
@@ -285,7 +285,7 @@ test("a row that stays locked delays its own request and no others", async () =>
     await startEraAt(schema, AHEAD);
     const held = [];
     for (const name of ["locked", "free", "third"]) {
-      const token = tokenOf(await store.grant(wish("s", name, `${name} 0`)));
+      const token = requireToken(await store.grant(wish("s", name, `${name} 0`)));
       held.push({ resource: name, sessionId: "s", token, limitMs: LIMIT_MS });
     }
     for (const ref of held) await store.release(ref);
@@ -307,7 +307,7 @@ test("a row that stays locked delays its own request and no others", async () =>
       while (!(await isHeld()));
       expect(isAnswered).toBe(false);
       await client.query("COMMIT");
-      expect((await locked).map(tokenOf)).toEqual([AHEAD + 1n, AHEAD + 1n, AHEAD + 1n]);
+      expect((await locked).map(requireToken)).toEqual([AHEAD + 1n, AHEAD + 1n, AHEAD + 1n]);
     });
   });
 });
@@ -349,7 +349,7 @@ test("L2: waiters are notified of releases in a batch, and watchers of its grant
     expect(kinds).toEqual(["released", "released", "released"]);
     await free;
     expect((await other.grant(wanted)).kind).toBe("granted");
-    expect(outcomes.map(tokenOf)).toEqual([AHEAD, AHEAD]);
+    expect(outcomes.map(requireToken)).toEqual([AHEAD, AHEAD]);
     stop.abort();
     await watching;
     await other.close();
@@ -376,7 +376,7 @@ test.each(["pg", "postgres"] as const)(
         expect(await Promise.all(lost)).toEqual(names.map(() => "unknown"));
         await proxy.heal();
         const again = names.map((name) => store.grant(wish("s", name, `${name}1`)));
-        expect((await Promise.all(again)).map(tokenOf)).toEqual([AHEAD, AHEAD, AHEAD, AHEAD]);
+        expect((await Promise.all(again)).map(requireToken)).toEqual([AHEAD, AHEAD, AHEAD, AHEAD]);
       },
     );
   },

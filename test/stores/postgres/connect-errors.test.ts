@@ -50,7 +50,7 @@ async function refusal(options: PostgresOptions): Promise<TenureError & { applie
   return outcome;
 }
 
-function urlOf(url: string, change: (parts: URL) => void): string {
+function changeUrl(url: string, change: (parts: URL) => void): string {
   const parts = new URL(url);
   change(parts);
   return parts.href;
@@ -58,7 +58,7 @@ function urlOf(url: string, change: (parts: URL) => void): string {
 
 describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
   test("a wrong password is named as the cause and never shown", async () => {
-    const url = urlOf(server().url, (parts) => {
+    const url = changeUrl(server().url, (parts) => {
       parts.password = "wr0ng-secret";
     });
     const error = await refusal({ url, library });
@@ -101,7 +101,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
   });
 
   test("a database that does not exist is named in the error", async () => {
-    const url = urlOf(plain().url, (parts) => {
+    const url = changeUrl(plain().url, (parts) => {
       parts.pathname = "/nowhere";
     });
     const error = await refusal({ url, library });
@@ -110,7 +110,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
   });
 
   test("the error for an untrusted certificate names sslmode", async () => {
-    const url = urlOf(server().url, (parts) => {
+    const url = changeUrl(server().url, (parts) => {
       parts.searchParams.set("sslmode", "verify-full");
     });
     const error = await refusal({ url, library });
@@ -121,7 +121,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
   test("the error for a role that may not create the schema says who should run what", async () => {
     const schema = newSchema();
     await plain().sql(`CREATE ROLE ${schema}_role LOGIN`);
-    const url = urlOf(plain().url, (parts) => {
+    const url = changeUrl(plain().url, (parts) => {
       parts.username = `${schema}_role`;
     });
     const error = await refusal({ url, library, schema });
@@ -185,7 +185,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     await plain().sql(
       `CREATE ROLE ${schema}_role LOGIN; ALTER ROLE ${schema}_role SET default_transaction_read_only = on`,
     );
-    const url = urlOf(plain().url, (parts) => {
+    const url = changeUrl(plain().url, (parts) => {
       parts.username = `${schema}_role`;
     });
     const error = await refusal({ url, library, schema });

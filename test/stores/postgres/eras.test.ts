@@ -27,13 +27,13 @@ const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;
 type Library = (typeof libraries)[number];
 
-describe("the token rule in SQL equals the one in core/era.ts", () => {
+describe("the token rule in SQL", () => {
   /** The year 2200, in microseconds. */
   const micros = fc.integer({ min: 0, max: 7_258_118_400_000_000 });
   const ahead = fc.bigInt({ min: -(2n ** 28n), max: 2n ** 28n });
   const token = fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 53n }), fc.bigInt(1n, 10n ** 38n));
 
-  test("S1: for start_of_era()", async () => {
+  test("S1: start_of_era() in SQL equals startOfEra()", async () => {
     await using frozen = await openFrozenServer(server(), "eras_start");
     const agree = async (now: number, last: bigint): Promise<void> => {
       await frozen.setClock(now);
@@ -51,7 +51,7 @@ describe("the token rule in SQL equals the one in core/era.ts", () => {
     await fc.assert(fc.asyncProperty(micros, ahead, close), { numRuns: 200 });
   });
 
-  test("S1: for the next token of a grant, alone and in a batch", async () => {
+  test("S1: the next token of a grant in SQL, alone and in a batch, equals nextToken()", async () => {
     await using frozen = await openFrozenServer(server(), "eras_next");
     await frozen.setClock(1);
     await frozen.ask(CALL.openSession, ["s", "h", String(10n ** 13n), "5000"]);
@@ -92,12 +92,12 @@ describe("changes by an administrator", () => {
     "S6: the holder of a lease whose row is deleted learns it from its next renewal (%s)",
     async (library) => {
       const schema = `eras_deleted_${library}`;
-      const [holder, other] = await twoOn(server().url, library, schema);
+      const [holder, other] = await connectTwo(server().url, library, schema);
       const [lease, kept] = [await holder.acquire("r"), await holder.acquire("kept")];
       await server().sql(`DELETE FROM ${schema}.lease WHERE resource = 'r'`);
       const next = await other.acquire("r", { waitMs: 20_000 });
       expect(next.token).toBeGreaterThan(lease.token);
-      expect(await lossOf(lease)).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+      expect(await waitForLoss(lease)).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
       await kept.confirmed();
       expect(kept.check()).toBe(kept.token);
       expect(next.check()).toBe(next.token);
@@ -106,7 +106,7 @@ describe("changes by an administrator", () => {
 
   test("S1: lowering a token by UPDATE is rejected, raising it is not", async () => {
     const schema = "eras_lowered";
-    const [holder] = await twoOn(server().url, "pg", schema);
+    const [holder] = await connectTwo(server().url, "pg", schema);
     const { token } = await holder.acquire("r");
     const set = (to: bigint): Promise<string> =>
       server().sql(`UPDATE ${schema}.lease SET token = ${to}`);
@@ -128,7 +128,11 @@ interface Mishap {
   readonly keeps: boolean;
 }
 
-async function twoOn(url: string, library: Library, schema?: string): Promise<[Tenure, Tenure]> {
+async function connectTwo(
+  url: string,
+  library: Library,
+  schema?: string,
+): Promise<[Tenure, Tenure]> {
   // Longer than any mishap takes, so that no session expires.
   const defaults = { ttlMs: 60_000, renewEveryMs: 500 };
   const open = async (): Promise<Tenure> => {
@@ -139,7 +143,7 @@ async function twoOn(url: string, library: Library, schema?: string): Promise<[T
   return [await open(), await open()];
 }
 
-function lossOf({ signal }: Lease): Promise<unknown> {
+function waitForLoss({ signal }: Lease): Promise<unknown> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(signal.reason);
     signal.addEventListener("abort", () => resolve(signal.reason));
@@ -147,7 +151,7 @@ function lossOf({ signal }: Lease): Promise<unknown> {
 }
 
 async function expectSurvives(mishap: Mishap): Promise<void> {
-  const [holder, other] = await twoOn(mishap.url, mishap.library);
+  const [holder, other] = await connectTwo(mishap.url, mishap.library);
   const highest = new Map<string, bigint>();
   const cycle = async (resource: string): Promise<void> => {
     const lease = await other.acquire(resource, { waitMs: 30_000 });
@@ -167,123 +171,120 @@ async function expectSurvives(mishap: Mishap): Promise<void> {
   while ((await mishap.server.sql(waiters)) !== "1") await sleep(50);
   await mishap.lose();
 
-  expect(await lossOf(missed)).toMatchObject({ code: "LEASE_LOST" });
+  expect(await waitForLoss(missed)).toMatchObject({ code: "LEASE_LOST" });
   expect((await waiting).token).toBeGreaterThan(missed.token);
   if (mishap.keeps) {
     await kept.confirmed();
     expect(kept.check()).toBe(kept.token);
     expect(await kept.release()).toBe("released");
   } else {
-    expect(await lossOf(kept)).toMatchObject({ code: "LEASE_LOST" });
+    expect(await waitForLoss(kept)).toMatchObject({ code: "LEASE_LOST" });
   }
   highest.set("kept", kept.token);
   for (const resource of ["kept", "cycled", "new"]) await cycle(resource);
 }
 
 /** One URL with both addresses, in this order. */
-function together(first: PostgresServer, second: PostgresServer): string {
+function joinHosts(first: PostgresServer, second: PostgresServer): string {
   return first.url.replace(`:${first.port}`, `:${first.port},${second.host}:${second.port}`);
 }
 
-async function programs(): Promise<string> {
+async function findPrograms(): Promise<string> {
   return dirname(pathOf(await needEngine("postgres"), "server"));
 }
 
 const MISHAP_MAX_MS = 120_000;
 
-describe.each(libraries)(
-  "tokens and leases that a server has lost are not granted again, through %s",
-  (library) => {
-    test(
-      "S1: after a dump is restored into a new cluster",
-      async () => {
-        await using old = await startPostgres({ own: true });
-        await using fresh = await startPostgres({ own: true });
-        const dump = join(old.folder, "dump.sql");
-        const tool = async (name: string, ...args: string[]): Promise<string> =>
-          runTool([join(await programs(), name), ...args], {
-            folder: old.folder,
-            user: unprivilegedUser(),
-          });
-        await expectSurvives({
-          server: old,
-          url: together(old, fresh),
-          library,
-          keeps: true,
-          save: async () => void (await tool("pg_dump", "-n", "tenure", "-f", dump, old.url)),
-          lose: async () => {
-            await tool("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump, fresh.url);
-            await old.kill();
-          },
+describe.each(libraries)("data loss, through %s", (library) => {
+  test(
+    "S1: tokens keep increasing after a dump is restored into a new cluster",
+    async () => {
+      await using old = await startPostgres({ own: true });
+      await using fresh = await startPostgres({ own: true });
+      const dump = join(old.folder, "dump.sql");
+      const tool = async (name: string, ...args: string[]): Promise<string> =>
+        runTool([join(await findPrograms(), name), ...args], {
+          folder: old.folder,
+          user: unprivilegedUser(),
         });
-      },
-      MISHAP_MAX_MS,
-    );
+      await expectSurvives({
+        server: old,
+        url: joinHosts(old, fresh),
+        library,
+        keeps: true,
+        save: async () => void (await tool("pg_dump", "-n", "tenure", "-f", dump, old.url)),
+        lose: async () => {
+          await tool("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump, fresh.url);
+          await old.kill();
+        },
+      });
+    },
+    MISHAP_MAX_MS,
+  );
 
-    test(
-      "S1: after the schema is dropped and created again",
-      async () => {
-        await using own = await startPostgres({ own: true });
-        await expectSurvives({
-          server: own,
-          url: own.url,
-          library,
-          keeps: false,
-          save: async () => undefined,
-          lose: async () => {
-            await own.sql("DROP SCHEMA tenure CASCADE");
-            await (await connect(postgresStore({ url: own.url, library }))).close();
-          },
-        });
-      },
-      MISHAP_MAX_MS,
-    );
+  test(
+    "S1: tokens keep increasing after the schema is dropped and created again",
+    async () => {
+      await using own = await startPostgres({ own: true });
+      await expectSurvives({
+        server: own,
+        url: own.url,
+        library,
+        keeps: false,
+        save: async () => undefined,
+        lose: async () => {
+          await own.sql("DROP SCHEMA tenure CASCADE");
+          await (await connect(postgresStore({ url: own.url, library }))).close();
+        },
+      });
+    },
+    MISHAP_MAX_MS,
+  );
 
-    test(
-      "S1: after an older copy of the data folder is put back",
-      async () => {
-        await using own = await startPostgres({ own: true });
-        const [data, copy] = [join(own.folder, "data"), join(own.folder, "copy")];
-        await expectSurvives({
-          server: own,
-          url: own.url,
-          library,
-          keeps: true,
-          save: async () => {
-            await own.stop();
-            await runTool(["cp", "-a", data, copy], { folder: own.folder });
-            await own.start();
-          },
-          lose: async () => {
-            await own.kill();
-            rmSync(data, { recursive: true });
-            renameSync(copy, data);
-            await own.start();
-          },
-        });
-      },
-      MISHAP_MAX_MS,
-    );
+  test(
+    "S1: tokens keep increasing after an older copy of the data folder is put back",
+    async () => {
+      await using own = await startPostgres({ own: true });
+      const [data, copy] = [join(own.folder, "data"), join(own.folder, "copy")];
+      await expectSurvives({
+        server: own,
+        url: own.url,
+        library,
+        keeps: true,
+        save: async () => {
+          await own.stop();
+          await runTool(["cp", "-a", data, copy], { folder: own.folder });
+          await own.start();
+        },
+        lose: async () => {
+          await own.kill();
+          rmSync(data, { recursive: true });
+          renameSync(copy, data);
+          await own.start();
+        },
+      });
+    },
+    MISHAP_MAX_MS,
+  );
 
-    test(
-      "S1: after a standby that has missed grants is promoted",
-      async () => {
-        await using pair = await startPostgresPair();
-        await expectSurvives(promotionOf(pair, library));
-      },
-      MISHAP_MAX_MS,
-    );
-  },
-);
+  test(
+    "S1: tokens keep increasing after a standby that has missed grants is promoted",
+    async () => {
+      await using pair = await startPostgresPair();
+      await expectSurvives(preparePromotion(pair, library));
+    },
+    MISHAP_MAX_MS,
+  );
+});
 
-function promotionOf(
+function preparePromotion(
   pair: Awaited<ReturnType<typeof startPostgresPair>>,
   library: Library,
 ): Mishap {
   const place = "SELECT pg_current_wal_lsn()";
   return {
     server: pair.primary,
-    url: together(pair.primary, pair.standby),
+    url: joinHosts(pair.primary, pair.standby),
     library,
     keeps: true,
     save: async () => {
@@ -315,7 +316,7 @@ test(
     await before.close();
     await old.stop();
 
-    const bin = await programs();
+    const bin = await findPrograms();
     await using pair = await startPostgresPair({
       beforeStart: async ({ folder, user }) => {
         const data = ["-d", join(old.folder, "data"), "-D", join(folder, "data")];
@@ -325,7 +326,7 @@ test(
     });
     expect(await pair.primary.sql(timeline)).toBe("1");
     expect(await pair.primary.sql("SELECT token FROM tenure.lease")).toBe(String(token));
-    await expectSurvives(promotionOf(pair, "pg"));
+    await expectSurvives(preparePromotion(pair, "pg"));
     const after = await connect(postgresStore({ url: pair.standby.url }));
     onTestFinished(() => after.close());
     const next = await after.acquire("kept", { waitMs: 20_000 });

@@ -236,8 +236,8 @@ async function both<T>(
   return [await ask(real), await ask(model)];
 }
 
-describe("the real server and the model give the same answers", () => {
-  test.each([1, 2, 3])("for random calls, series %i", async (series) => {
+describe("the real server and the model", () => {
+  test.each([1, 2, 3])("random calls get the same answers, series %i", async (series) => {
     const chance = new Chance(`postgres model ${series}`);
     const calls = new Calls(chance);
     await using real = await openFrozenServer(server(), `model_${series}_${process.pid}`);
@@ -276,7 +276,7 @@ describe("the real server and the model give the same answers", () => {
   // A row that was never released has been free since -infinity. Before PostgreSQL 17, subtracting
   // -infinity is an error.
   test.each(["deleted by an administrator", "held by a forgotten session"])(
-    "for a row that was never released, %s, while others wait for it",
+    "a row that was never released, %s, gives the same answers while others wait for it",
     async (how) => {
       await using real = await openFrozenServer(
         server(),

@@ -50,7 +50,7 @@ async function queueUp(store: Store, name: string, ttlMs: number): Promise<Waite
   return { name, woken, take: async () => (await ask()).kind };
 }
 
-async function queueOf(store: Store, names: readonly string[], ttlMs: number): Promise<Waiter[]> {
+async function queueAll(store: Store, names: readonly string[], ttlMs: number): Promise<Waiter[]> {
   const queue: Waiter[] = [];
   for (const name of names) queue.push(await queueUp(store, name, ttlMs));
   // By now each has made its first check and receives notifications.
@@ -61,8 +61,8 @@ async function queueOf(store: Store, names: readonly string[], ttlMs: number): P
 test("L1: a waiter far back in the queue learns through its renewal that the holder and all waiters before it died", async () => {
   const store = await openStore();
   await hold(store, "holder", 1_500);
-  await queueOf(store, ["a", "b", "c"], 1_500);
-  const [last] = await queueOf(store, ["last"], LONG_MS);
+  await queueAll(store, ["a", "b", "c"], 1_500);
+  const [last] = await queueAll(store, ["last"], LONG_MS);
   await sleep(2_000);
   const renewal = { sessionId: "last", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS };
   expect((await store.renew(renewal)).kind).toBe("renewed");
@@ -73,7 +73,7 @@ test("L1: a waiter far back in the queue learns through its renewal that the hol
 test("ending a session passes on what it held, and frees its position in the queue", async () => {
   const store = await openStore();
   await hold(store, "holder", LONG_MS);
-  const [, second, third] = await queueOf(store, ["first", "second", "third"], LONG_MS);
+  const [, second, third] = await queueAll(store, ["first", "second", "third"], LONG_MS);
   await store.endSession({ sessionId: "first", limitMs: LIMIT_MS });
   await store.endSession({ sessionId: "holder", limitMs: LIMIT_MS });
   expect(await Promise.race([second?.woken, third?.woken])).toBe("second");

@@ -25,7 +25,7 @@ interface World {
   release(resource: string, token: bigint, sessionId?: string): ReturnType<Store["release"]>;
 }
 
-async function world(options: { url?: string; replicas?: number } = {}): Promise<World> {
+async function openWorld(options: { url?: string; replicas?: number } = {}): Promise<World> {
   prefixes += 1;
   const prefix = `bundles${prefixes}`;
   const client = new Redis(options.url ?? redis().url);
@@ -69,19 +69,19 @@ async function open(store: Store, sessionId: string): Promise<void> {
   await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS });
 }
 
-async function tokenOf(granting: ReturnType<Store["grant"]>): Promise<bigint> {
+async function requireToken(granting: ReturnType<Store["grant"]>): Promise<bigint> {
   const outcome = await granting;
   if (outcome.kind !== "granted") throw new Error(outcome.kind);
   return outcome.token;
 }
 
-async function holderOf(store: Store, resource: string): Promise<string | undefined> {
+async function readHolder(store: Store, resource: string): Promise<string | undefined> {
   const read = { resource, consistency: "linearizable", limitMs: LIMIT_MS } as const;
   return (await store.read(read)).holder?.sessionId;
 }
 
 /** A store on a client that the test may change. The server does not have the grant script yet. */
-async function fresh(
+async function openFresh(
   name: string,
   url: string = redis().url,
 ): Promise<{ client: Redis; store: Store }> {
@@ -93,18 +93,18 @@ async function fresh(
   return { client, store };
 }
 
-function askFor(store: Store, resource: string): ReturnType<Store["grant"]> {
+function requestGrant(store: Store, resource: string): ReturnType<Store["grant"]> {
   const one = { sessionId: "one", holderId: "one", queue: false, limitMs: LIMIT_MS };
   return store.grant({ ...one, resource, attempt: resource });
 }
 
 describe("requests made in one turn", () => {
   test("forty-nine grants take few calls, of at most sixteen grants each, and each grant gets its own token", async () => {
-    const { store, grant, release, sent } = await world();
+    const { store, grant, release, sent } = await openWorld();
     await store.list({ prefix: "", limit: 1, limitMs: LIMIT_MS });
     const before = sent();
     const names = Array.from({ length: 49 }, (_, index) => `r${index}`);
-    const tokens = await Promise.all(names.map((name) => tokenOf(grant(name))));
+    const tokens = await Promise.all(names.map((name) => requireToken(grant(name))));
     // The first grant alone, the others in three calls.
     expect(sent() - before).toBe(4);
     expect(new Set(tokens).size).toBe(names.length);
@@ -122,9 +122,9 @@ describe("requests made in one turn", () => {
   });
 
   test("S4, S5: each request is decided separately, whatever the outcome of the others", async () => {
-    const { store, base, grant, release, occupy, sent } = await world();
-    const mine = await tokenOf(grant("mine"));
-    const kept = await tokenOf(grant("kept"));
+    const { store, base, grant, release, occupy, sent } = await openWorld();
+    const mine = await requireToken(grant("mine"));
+    const kept = await requireToken(grant("kept"));
     await grant("theirs", { sessionId: "two", holderId: "two" });
     const before = sent();
     const [, ...outcomes] = await Promise.all([
@@ -147,25 +147,25 @@ describe("requests made in one turn", () => {
       { kind: "notHeld" },
       { kind: "notHeld" },
     ]);
-    expect(await holderOf(store, "mine")).toBeUndefined();
-    expect(await holderOf(store, "kept")).toBe("one");
-    expect(await holderOf(store, "theirs")).toBe("two");
+    expect(await readHolder(store, "mine")).toBeUndefined();
+    expect(await readHolder(store, "kept")).toBe("one");
+    expect(await readHolder(store, "theirs")).toBe("two");
     await redis().command("DEL", `${base}s:one`);
     const late = await Promise.all([occupy(), grant("a"), grant("b"), release("kept", kept)]);
     expect(late.map(({ kind }) => kind)).toEqual(["gone", "gone", "gone", "notHeld"]);
   });
 
   test("S4: of two grants of one lease, the first is granted and the second is busy", async () => {
-    const { grant, occupy } = await world();
+    const { grant, occupy } = await openWorld();
     const [, first, second] = await Promise.all([occupy(), grant("r"), grant("r")]);
     expect(first).toMatchObject({ kind: "granted" });
     expect(second).toEqual({ kind: "busy", holderId: "one" });
   });
 
   test("S4: each request is judged by its own session, whether or not the sessions of the others are alive", async () => {
-    const { store, base, grant, release, occupy } = await world();
+    const { store, base, grant, release, occupy } = await openWorld();
     const two = { sessionId: "two", holderId: "two" };
-    const token = await tokenOf(grant("held", two));
+    const token = await requireToken(grant("held", two));
     await redis().command("DEL", `${base}s:two`);
     const [, one, dead, late] = await Promise.all([
       occupy(),
@@ -174,11 +174,11 @@ describe("requests made in one turn", () => {
       release("held", token, "two"),
     ]);
     expect([one?.kind, dead?.kind, late?.kind]).toEqual(["granted", "gone", "notHeld"]);
-    expect(await holderOf(store, "b")).toBeUndefined();
+    expect(await readHolder(store, "b")).toBeUndefined();
   });
 
   test("an exception in the client fails the requests of that call and no others", async () => {
-    const { client, store } = await fresh("throws");
+    const { client, store } = await openFresh("throws");
     await loadScript(store);
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     const throws = vi
@@ -189,7 +189,7 @@ describe("requests made in one turn", () => {
       });
     client.call = throws as unknown as typeof client.call;
     const [first, ...rest] = await Promise.allSettled(
-      ["a", "b", "c"].map((name) => askFor(store, name)),
+      ["a", "b", "c"].map((name) => requestGrant(store, name)),
     );
     expect(first).toMatchObject({ status: "fulfilled", value: { kind: "granted" } });
     for (const failed of rest)
@@ -198,19 +198,19 @@ describe("requests made in one turn", () => {
   });
 
   test("an exception in the client while a script is loaded fails the request", async () => {
-    const { client, store } = await fresh("throws late");
+    const { client, store } = await openFresh("throws late");
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     client.call = ((command: string, ...words: string[]) => {
       if (command.toLowerCase() === "eval") throw new Error("out of order");
       return call(command, ...words);
     }) as typeof client.call;
-    await expect(askFor(store, "r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await expect(requestGrant(store, "r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     client.call = call as typeof client.call;
-    expect(await askFor(store, "r")).toMatchObject({ kind: "granted" });
+    expect(await requestGrant(store, "r")).toMatchObject({ kind: "granted" });
   });
 
   test("only requests with `queue` set get a queue entry", async () => {
-    const { base, grant, occupy } = await world();
+    const { base, grant, occupy } = await openWorld();
     const two = { sessionId: "two", holderId: "two" };
     for (const name of ["a", "b"]) await grant(name, two);
     await Promise.all([occupy(), grant("a"), grant("free"), grant("b", { queue: true })]);
@@ -219,7 +219,7 @@ describe("requests made in one turn", () => {
   });
 
   test("an error of one request does not affect the answers to the others", async () => {
-    const { base, grant, occupy } = await world();
+    const { base, grant, occupy } = await openWorld();
     const two = { sessionId: "two", holderId: "two" };
     await grant("broken", two);
     await redis().command("SET", `${base}q:broken`, "no queue");
@@ -232,7 +232,7 @@ describe("requests made in one turn", () => {
   });
 
   test("S1: repeated attempts get the same tokens", async () => {
-    const { grant, occupy } = await world();
+    const { grant, occupy } = await openWorld();
     const ask = (): Promise<unknown> =>
       Promise.all(["x", "y"].map((attempt) => grant(`r ${attempt}`, { attempt })));
     const [, first] = await Promise.all([occupy(), ask()]);
@@ -241,7 +241,7 @@ describe("requests made in one turn", () => {
   });
 
   test("a grant takes effect before a withdrawal that is requested after it", async () => {
-    const { store, grant, occupy } = await world();
+    const { store, grant, occupy } = await openWorld();
     const attempt = "given up at once";
     const request = { sessionId: "one", resource: "r", attempt, limitMs: LIMIT_MS };
     const [, granted] = await Promise.all([
@@ -250,14 +250,14 @@ describe("requests made in one turn", () => {
       store.withdraw(request),
     ]);
     expect(granted).toMatchObject({ kind: "granted" });
-    expect(await holderOf(store, "r")).toBeUndefined();
+    expect(await readHolder(store, "r")).toBeUndefined();
   });
 
   test("S7: if the reply to a batch is lost, the outcome of each of its requests is unknown within its limit", async () => {
     const proxy = await startProxy(redis());
     onTestFinished(() => proxy[Symbol.asyncDispose]());
-    const { store, grant, occupy } = await world({ url: proxy.url });
-    const [, held] = await Promise.all([occupy(), tokenOf(grant("held"))]);
+    const { store, grant, occupy } = await openWorld({ url: proxy.url });
+    const [, held] = await Promise.all([occupy(), requireToken(grant("held"))]);
     proxy.cut("replies");
     const limitMs = 300;
     const first = grant("first", { limitMs });
@@ -275,7 +275,7 @@ describe("requests made in one turn", () => {
 test("each request keeps its own limit, and an answer that comes too late is ignored", async () => {
   const proxy = await startProxy(redis());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const { grant, occupy, sent } = await world({ url: proxy.url });
+  const { grant, occupy, sent } = await openWorld({ url: proxy.url });
   proxy.hold("replies");
   const occupied = occupy();
   const patient = grant("patient");
@@ -298,7 +298,7 @@ test("each request keeps its own limit, and an answer that comes too late is ign
 test("S7: a grant whose limit has passed when the server asks for the script is not sent again", async () => {
   const proxy = await startProxy(redis());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const { client, store } = await fresh("late", proxy.url);
+  const { client, store } = await openFresh("late", proxy.url);
   proxy.hold("replies");
   const one = { sessionId: "one", holderId: "one", resource: "r", attempt: "late", queue: false };
   const reason = await reasonOf(store.grant({ ...one, limitMs: 100 }));
@@ -313,8 +313,8 @@ test("S7: a grant whose limit has passed when the server asks for the script is 
 test("with `replicas`, a release does not wait for grants of the same turn to be confirmed", async () => {
   const pair = await startRedisPair({ own: true });
   onTestFinished(() => pair[Symbol.asyncDispose]());
-  const { store, grant } = await world({ url: pair.master.url, replicas: 1 });
-  const token = await tokenOf(grant("mine"));
+  const { store, grant } = await openWorld({ url: pair.master.url, replicas: 1 });
+  const token = await requireToken(grant("mine"));
   const mine = { sessionId: "one", resource: "mine", token };
   await pair.replica.pause();
   try {

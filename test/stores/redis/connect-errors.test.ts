@@ -170,21 +170,15 @@ describe("settings", () => {
     close: () => undefined,
   });
 
-  test.each(["version %s (mocked) is too old", "5.0.14", "6.0.20"])(
-    "version %s (a mock) is too old",
-    async (version) => {
-      const facts = await inspect(mock(version));
-      expect(() => refuseUnfit(facts, "db:6379")).toThrow(/version .*; Tenure needs 6.2/);
-    },
-  );
+  test.each(["2.8.24", "5.0.14", "6.0.20"])("version %s (mocked) is too old", async (version) => {
+    const facts = await inspect(mock(version));
+    expect(() => refuseUnfit(facts, "db:6379")).toThrow(/version .*; Tenure needs 6.2/);
+  });
 
-  test.each(["version %s (mocked) is accepted", "7.0.15", "10.1.0"])(
-    "version %s (a mock) is not",
-    async (version) => {
-      const facts = await inspect(mock(version));
-      expect(() => refuseUnfit(facts, "db:6379")).not.toThrow();
-    },
-  );
+  test.each(["6.2.0", "7.0.15", "10.1.0"])("version %s (mocked) is accepted", async (version) => {
+    const facts = await inspect(mock(version));
+    expect(() => refuseUnfit(facts, "db:6379")).not.toThrow();
+  });
 
   test("risks from the server's settings appear in the guarantees and in warnings", () => {
     const facts = {

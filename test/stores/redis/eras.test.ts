@@ -31,7 +31,7 @@ interface World {
   renew(sessionId: string): ReturnType<Store["renew"]>;
 }
 
-async function world(server: RedisServer, library: (typeof libraries)[number]): Promise<World> {
+async function openWorld(server: RedisServer, library: (typeof libraries)[number]): Promise<World> {
   prefixes += 1;
   const prefix = `eras${prefixes}`;
   const store = await redisStore({ url: server.url, library, prefix })(systemParts());
@@ -71,7 +71,7 @@ async function retryUntilAnswered<T>(request: () => Promise<T>): Promise<T> {
   return answer as T;
 }
 
-/** Waits in the queue, as a waiter that was already told "busy", until it is granted. */
+/** Waits in the queue, as a waiter that was already answered "busy", until it is granted. */
 async function waitForGrant(
   { store, ask }: World,
   sessionId: string,
@@ -90,7 +90,7 @@ describe.each(libraries)("through %s", (library) => {
   const redis = useServer(startRedis, { own: true });
 
   test("S1, S5: after SIGKILL and a restart with an older snapshot, leases it lacks are reported gone and the others continue", async () => {
-    const here = await world(redis(), library);
+    const here = await openWorld(redis(), library);
     for (const id of ["one", "two"]) await here.enter(id);
     const kept = await here.take("one", "kept");
     await redis().command("SAVE");
@@ -115,7 +115,7 @@ describe.each(libraries)("through %s", (library) => {
   });
 
   test("S1: FLUSHALL ends every session, and tokens keep increasing", async () => {
-    const here = await world(redis(), library);
+    const here = await openWorld(redis(), library);
     await here.enter("one");
     const before = await here.take("one", "r");
     await redis().command("FLUSHALL");
@@ -127,7 +127,7 @@ describe.each(libraries)("through %s", (library) => {
   });
 
   test("S1: if its counter is deleted, the server continues above all tokens, leases stay held, and a waiter is served", async () => {
-    const here = await world(redis(), library);
+    const here = await openWorld(redis(), library);
     for (const id of ["one", "two"]) await here.enter(id);
     const before = await here.take("one", "r");
     const attempt = "waits";
@@ -142,7 +142,7 @@ describe.each(libraries)("through %s", (library) => {
   });
 
   test("SCRIPT FLUSH starts no era: tokens increase by one, and renewals report nothing gone", async () => {
-    const here = await world(redis(), library);
+    const here = await openWorld(redis(), library);
     await here.enter("one");
     const before = await here.take("one", "r");
     const era = await redis().command("GET", `${here.base}era`);
@@ -156,7 +156,7 @@ describe.each(libraries)("through %s", (library) => {
     const pair = await startRedisPair({ own: true });
     onTestFinished(() => pair[Symbol.asyncDispose]());
     const { master, replica } = pair;
-    const here = await world(master, library);
+    const here = await openWorld(master, library);
     for (const id of ["one", "two"]) await here.enter(id);
     const kept = await here.take("one", "r");
     const attempt = "waits";
@@ -242,7 +242,7 @@ describe("a server before 7.0, which keeps its scripts across a restart", () => 
     ["6.2.14", true],
     ["7.0.15", false],
   ])(
-    "S1: version %s notices an era of another process although the script is loaded: %s",
+    "S1: on version %s, an era of another process is noticed although the script is loaded: %s",
     async (version, isNoticed) => {
       const prefix = `old${version}`;
       const store = await redisStore({ client: disguised(version), prefix })(systemParts());

@@ -43,7 +43,7 @@ describe("the list of held resources", () => {
     expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:often`]);
   });
 
-  test("resources that have not been taken for long enough to be forgotten leave the list", async () => {
+  test("resources whose record has expired leave the list", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     for (const name of ["old", "older"])

@@ -7,9 +7,12 @@ import { luaSnippets } from "../../support/stores/lua-snippets.ts";
 
 const redis = useServer(startRedis, { own: true });
 
-test.each(luaSnippets)("$text", async ({ text, args = [], answer }) => {
-  const asked = redis().command("EVAL", text, "0", ...args);
-  if (answer !== null && typeof answer === "object" && "error" in answer)
-    await expect(asked).rejects.toThrow(answer.error);
-  else expect(await asked).toEqual(answer);
-});
+test.each(luaSnippets)(
+  "Redis gives the listed answer to: $text",
+  async ({ text, args = [], answer }) => {
+    const asked = redis().command("EVAL", text, "0", ...args);
+    if (answer !== null && typeof answer === "object" && "error" in answer)
+      await expect(asked).rejects.toThrow(answer.error);
+    else expect(await asked).toEqual(answer);
+  },
+);

@@ -11,7 +11,7 @@ import { type RedisSentinel, startRedisSentinel } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
-function urlOf({ sentinel, masterName }: RedisSentinel, query = ""): string {
+function buildUrl({ sentinel, masterName }: RedisSentinel, query = ""): string {
   // The first Sentinel is down: one that answers is enough.
   return `redis+sentinel://127.0.0.1:1,${sentinel.host}:${sentinel.port}/${masterName}${query}`;
 }
@@ -26,7 +26,7 @@ describe("a Sentinel", () => {
   const redis = useServer(startRedisSentinel, { own: true });
 
   test("the store finds the master and works there, including waiters", async () => {
-    const url = urlOf(redis(), "?prefix=found");
+    const url = buildUrl(redis(), "?prefix=found");
     const [one, two] = [await holder(url), await holder(url)];
     const lease = await one.acquire("r");
     expect(await redis().master.command("GET", "{found}:token")).toBe(String(lease.token));
@@ -55,7 +55,7 @@ describe("a Sentinel", () => {
   });
 
   test("the error for node-redis says which library to use", async () => {
-    await expect(connect(urlOf(redis(), "?library=redis"))).rejects.toMatchObject({
+    await expect(connect(buildUrl(redis(), "?library=redis"))).rejects.toMatchObject({
       code: "INVALID_ARGUMENT",
       message: expect.stringContaining("library=ioredis"),
     });
@@ -65,7 +65,7 @@ describe("a Sentinel", () => {
 describe("a failover", () => {
   test("S1: when the master dies, the store continues on the replica, and tokens keep increasing", async () => {
     await using redis = await startRedisSentinel({ own: true });
-    const tenure = await holder(urlOf(redis));
+    const tenure = await holder(buildUrl(redis));
     const before = await tenure.acquire("r");
     await before.release();
     const isCopied = async (): Promise<boolean> =>
@@ -81,7 +81,9 @@ describe("a failover", () => {
   test("S1: after a failover to a replica that missed grants, tokens keep increasing, and a lease that it missed is revoked", async () => {
     await using redis = await startRedisSentinel({ own: true });
     // The session must survive the failover.
-    const tenure = await connect(urlOf(redis), { defaults: { ttlMs: 50_000, renewEveryMs: 500 } });
+    const tenure = await connect(buildUrl(redis), {
+      defaults: { ttlMs: 50_000, renewEveryMs: 500 },
+    });
     onTestFinished(() => tenure.close({ drainMs: 0 }));
     const first = await tenure.acquire("r");
     await first.release();

@@ -262,7 +262,7 @@ describe("a reboot", () => {
     expect(seen.holder).toHaveProperty("heldForMs", undefined);
   });
 
-  test("another process can tell how long a lease of this boot has been held", async () => {
+  test("another process can read how long a lease of this boot has been held", async () => {
     const clock = host("boot one", 5_000_000);
     await hold(await open(clock), "one", "r", 60_000);
     clock.at += 12_340;

@@ -92,7 +92,7 @@ const ways: Record<string, (store: Store, on: Machine) => Promise<unknown>> = {
 };
 
 describe.each(Object.entries(ways))("a lease that %s", (_name, freeing) => {
-  test("only the first waiter can take it for 250 ms, after that any session can", async () => {
+  test("a freed lease goes only to the first waiter for 250 ms, then to any session", async () => {
     const on = machine();
     const store = await openWithWaiter(on);
     await freeing(store, on);
@@ -102,7 +102,7 @@ describe.each(Object.entries(ways))("a lease that %s", (_name, freeing) => {
     expect(await ask(store, "three", "r")).toBeTypeOf("bigint");
   });
 
-  test("the first waiter can take it immediately", async () => {
+  test("a freed lease goes to the first waiter immediately", async () => {
     const on = machine();
     const store = await openWithWaiter(on);
     await freeing(store, on);
@@ -126,7 +126,7 @@ test("a release that uses a slightly old reading of the clock does not shorten t
 });
 
 describe("a session that has ended", () => {
-  test("its row is removed when a session opens after the head start", async () => {
+  test("the row of an ended session is removed when a session opens after the head start", async () => {
     const on = machine();
     const store = await openWithWaiter(on);
     await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
@@ -136,7 +136,7 @@ describe("a session that has ended", () => {
     await expect(enter(store, "one")).resolves.toBeUndefined();
   });
 
-  test("S4: it is granted nothing, even with a reading of the clock from before its end", async () => {
+  test("S4: an ended session is granted nothing, even with a reading of the clock from before its end", async () => {
     const on = machine();
     const store = await openWithWaiter(on);
     on.bootMs += 10;
@@ -145,7 +145,7 @@ describe("a session that has ended", () => {
     expect((await release(store)).kind).toBe("notHeld");
   });
 
-  test("L4: it does not come back with the next boot", async () => {
+  test("L4: an ended session does not come back with the next boot", async () => {
     const before = await open(machine("boot one", 5_000_000));
     await enter(before, "one");
     expect(await ask(before, "one", "r")).toBe(1n);

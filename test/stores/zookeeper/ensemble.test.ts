@@ -126,8 +126,8 @@ test("a session that knows all members connects to the leader, and renews on tha
   expect(lines).toHaveLength(1);
   await store.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const after = (await leader.word("cons")).split("\n").filter((line) => line.includes(sid));
-  const portOf = (line = ""): string | undefined => /:(\d+)\[/.exec(line)?.[1];
-  expect(portOf(after[0])).toBe(portOf(lines[0]));
+  const readPort = (line = ""): string | undefined => /:(\d+)\[/.exec(line)?.[1];
+  expect(readPort(after[0])).toBe(readPort(lines[0]));
 });
 
 test("waiters and grants in flight survive the new connection that a renewal through a follower makes", async () => {

@@ -217,23 +217,23 @@ describe("a broken link", () => {
     await open(store, "one", 30_000);
     const stop = new AbortController();
     onTestFinished(() => stop.abort());
-    const told: string[] = [];
+    const views: string[] = [];
     const watching = (async () => {
       for await (const view of watcher.watch({ prefix: "r", signal: stop.signal }))
-        told.push(`${view.resource} ${view.holder?.holderId ?? "free"}`);
+        views.push(`${view.resource} ${view.holder?.holderId ?? "free"}`);
     })();
     const first = await ask(store, "one");
-    await until("the grant is told", async () => told.length === 1, 5_000);
+    await until("the grant is reported", async () => views.length === 1, 5_000);
     proxy.refuse();
     proxy.reset();
     const token = first.kind === "granted" ? first.token : 0n;
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
     await sleep(100);
     await proxy.heal();
-    await until("the release is told", async () => told.length === 2, 10_000);
+    await until("the release is reported", async () => views.length === 2, 10_000);
     await ask(store, "one", { attempt: "one.2" });
-    await until("the next grant is told", async () => told.length === 3, 5_000);
-    expect(told).toEqual(["r one", "r free", "r one"]);
+    await until("the next grant is reported", async () => views.length === 3, 5_000);
+    expect(views).toEqual(["r one", "r free", "r one"]);
     stop.abort();
     await watching;
   });

@@ -34,7 +34,10 @@ function newRoot(): string {
 /**
  * Delays requests with this opcode: `begun` resolves when the first is delayed, `letGo` sends it.
  */
-function heldBack(link: FaultyLink, opcode: number): { begun: Promise<void>; letGo: () => void } {
+function delayRequests(
+  link: FaultyLink,
+  opcode: number,
+): { begun: Promise<void>; letGo: () => void } {
   let letGo = (): void => undefined;
   const gate = new Promise<void>((resolve) => {
     letGo = resolve;
@@ -87,7 +90,7 @@ test("S4: a session that queued after another one and was then granted without w
   await openSessions(store, "two");
   await openSessions(other, "one", "next");
   const first = await take(other, "one");
-  const listing = heldBack(link, GET_CHILDREN2);
+  const listing = delayRequests(link, GET_CHILDREN2);
   const asking = take(store, "two");
   await listing.begun;
   expect(await ask(other, "next")).toEqual({ kind: "busy", holderId: "one" });
@@ -124,7 +127,7 @@ test("S4: a request to skip an unmarked node does nothing if the sender's own no
   await leaveUnmarked(deaf, store, "stuck");
   await ask(nexts, "next");
   await using console = await Console.open(zookeeper());
-  const passing = heldBack(link, MULTI);
+  const passing = delayRequests(link, MULTI);
   const stop = new AbortController();
   const place = { sessionId: "next", resource: "r", attempt: "next.1", limitMs: LIMIT_MS };
   const wait = nexts.untilFree({ ...place, signal: stop.signal }).catch(() => "stopped");

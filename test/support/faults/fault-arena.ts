@@ -86,9 +86,9 @@ export class Contender {
   async granted({ resource }: Trial, above = 0n): Promise<Held> {
     const told = await this.child.heard(
       "granted",
-      (each) => each.resource === resource && tokenOf(each) > above,
+      (each) => each.resource === resource && readToken(each) > above,
     );
-    return { token: tokenOf(told), at: told.at };
+    return { token: readToken(told), at: told.at };
   }
 
   /** Resolves after this many more acts. */
@@ -100,13 +100,14 @@ export class Contender {
   told({ resource }: Trial, held: Held): Promise<Told> {
     return this.child.heard(
       "told",
-      (each) => each.resource === resource && tokenOf(each) === held.token,
+      (each) => each.resource === resource && readToken(each) === held.token,
     );
   }
 
   hasBeenTold({ resource }: Trial, held: Held): boolean {
     return this.child.told.some(
-      (each) => each.event === "told" && each.resource === resource && tokenOf(each) === held.token,
+      (each) =>
+        each.event === "told" && each.resource === resource && readToken(each) === held.token,
     );
   }
 
@@ -220,6 +221,6 @@ export function expectSound({ history }: Trial, expectation: Expectation): void 
   expect(verdict, summaryOf(happenings)).toEqual({ violations: [], invalid: [] });
 }
 
-function tokenOf(told: Told): bigint {
+function readToken(told: Told): bigint {
   return BigInt(String(told.token));
 }

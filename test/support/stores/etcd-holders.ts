@@ -44,7 +44,7 @@ export async function proxied(server: { readonly url: string }): Promise<TcpProx
 }
 
 /** Session "one" holds resource "r", and session "two" is queued for it. */
-export async function heldAndQueued(
+export async function holdAndQueue(
   store: Store,
   waiter: Store = store,
 ): Promise<{ token: bigint; wait(): Promise<void>; release(): Promise<unknown> }> {

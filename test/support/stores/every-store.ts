@@ -19,13 +19,13 @@ const engines: Record<string, () => () => string> = {
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
     return () => `sqlite:${join(folder, "tenure.db")}`;
   },
-  postgres: () => urlOf(useServer(startPostgres)),
-  redis: () => urlOf(useServer(startRedis)),
-  etcd: () => urlOf(useServer(startEtcd)),
-  zookeeper: () => urlOf(useServer(startZooKeeper)),
+  postgres: () => toUrl(useServer(startPostgres)),
+  redis: () => toUrl(useServer(startRedis)),
+  etcd: () => toUrl(useServer(startEtcd)),
+  zookeeper: () => toUrl(useServer(startZooKeeper)),
 };
 
-function urlOf(server: () => { readonly url: string }): () => string {
+function toUrl(server: () => { readonly url: string }): () => string {
   return () => server().url;
 }
 

@@ -13,7 +13,7 @@ export async function reasonOf(call: Promise<unknown>): Promise<unknown> {
 }
 
 /** Whether a grant succeeds again. */
-export async function isBack(tenure: Tenure): Promise<boolean> {
+export async function canAcquire(tenure: Tenure): Promise<boolean> {
   const lease = await tenure.tryAcquire("back").catch(() => undefined);
   await lease?.release();
   return lease !== undefined;
@@ -39,7 +39,7 @@ export async function expectLostRepliesHarmless(
   const lease = await second.acquire("r", { waitMs: 10_000 });
   expect(lease.token).toBeGreaterThan(kept.token);
   await lease.release();
-  await until("the first is back", async () => isBack(first), 10_000);
+  await until("the first is back", async () => canAcquire(first), 10_000);
   const again = await first.acquire("r", { waitMs: 10_000 });
   expect(again.token).toBeGreaterThan(lease.token);
 }

@@ -17,7 +17,7 @@ export interface FrozenDatabase {
   setClock(micros: number): Promise<void>;
   /** Simulates a restart: later statements run in a new server process. */
   restart(): Promise<void>;
-  /** Deletes the row behind the store's back, as an administrator could. */
+  /** Deletes the row directly, as an administrator could. */
   deleteLease(resource: string): Promise<void>;
   /**
    * The notifications since the last call, sorted, because their order within one transaction is

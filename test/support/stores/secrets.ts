@@ -31,13 +31,14 @@ export function shown(value: unknown): string {
  * the secret.
  */
 export function partsShown(text: string, secret: string, control = ""): string[] {
-  const parts = partsOf(secret, PART_LENGTH);
+  const parts = splitIntoParts(secret, PART_LENGTH);
   const encoded = encodeURIComponent(secret);
-  const all = encoded === secret ? parts : [...parts, ...partsOf(encoded, ENCODED_PART_LENGTH)];
+  const all =
+    encoded === secret ? parts : [...parts, ...splitIntoParts(encoded, ENCODED_PART_LENGTH)];
   return all.filter((part) => text.includes(part) && !control.includes(part));
 }
 
-function partsOf(text: string, length: number): string[] {
+function splitIntoParts(text: string, length: number): string[] {
   const count = Math.max(0, text.length - length + 1);
   return Array.from({ length: count }, (_, at) => text.slice(at, at + length));
 }

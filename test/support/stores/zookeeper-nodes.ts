@@ -1,4 +1,4 @@
-// A ZooKeeper client for tests: reads, writes and deletes nodes over a connection of its own.
+// A ZooKeeper client for tests: reads, writes and deletes nodes over its own connection.
 import { connect } from "node:net";
 import {
   CREATE,
