@@ -4,10 +4,10 @@
 // in the history are on the clock that the processes of this host share.
 import { openSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sqliteGuard } from "../../../dist/guards/sqlite.js";
+import { loadDriver } from "../../../dist/clients/sqlite/driver.js";
+import { sqliteGuard } from "../../../dist/guards/sqlite/index.js";
 import { connect, onShutdown } from "../../../dist/index.js";
-import { postgresStore } from "../../../dist/stores/postgres.js";
-import { loadDriver } from "../../../dist/stores/sqlite/driver.js";
+import { postgresStore } from "../../../dist/stores/postgres/index.js";
 import { factsOf, hostMs, onCommand, settings, tell } from "../../process/workers/kit.mjs";
 
 const ACTS_PER_WRITE = 50;
