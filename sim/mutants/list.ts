@@ -301,7 +301,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'return [{ key: overtakes.key, target: "mod", is: "=", than: overtakes.modRevision }];',
     replace: "return [];",
     store: "etcd",
-    test: "test/stores/etcd/trips.test.ts",
+    test: "test/stores/etcd/round-trips.test.ts",
   },
   {
     name: "the margin does not grow with a longer ttl",

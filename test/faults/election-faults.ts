@@ -1,6 +1,6 @@
-// Faults that only elections have: a rolling restart of all candidates, a `lead` that does not end, a `prepare` that fails.
-// Expected: a planned end costs no ttl; who hangs is reported, replaced, and refused at the resource; who is not ready does
-// not campaign, and does when it is.
+// Faults that only elections have: a rolling restart of all candidates, a `lead` that does not
+// return, a `prepare` that fails. Expected: a planned end never costs a ttl. A leader that hangs is
+// reported, replaced, and rejected by the resource. A candidate campaigns only when it is ready.
 import { expect } from "vitest";
 import {
   type Arena,
@@ -11,14 +11,14 @@ import {
 } from "../support/faults/fault-arena.ts";
 import {
   type AnyEngine,
+  buildExpectation,
   type Place,
   type SharedTests,
-  usually,
 } from "../support/faults/fault-engine.ts";
 import { ms } from "../support/process/process-file.ts";
 
 const CANDIDATES = 5;
-/** So long that no gap below half of it has anything to do with expiry, on any machine. */
+/** Long enough that a gap below half of it cannot come from expiry, on any machine. */
 const PATIENT = { ttlMs: 20_000, renewEveryMs: 2_000, roundTripMs: 5_000 };
 
 interface Leading {
@@ -26,9 +26,9 @@ interface Leading {
   readonly held: Held;
 }
 
-export function electionFaults(engine: AnyEngine, tests: SharedTests): void {
+export function testElectionFaults(engine: AnyEngine, tests: SharedTests): void {
   tests.shared(
-    `L4: a rolling restart of ${CANDIDATES} candidates leaves no ttl-long gap, and each ends with code 0`,
+    `L4: a rolling restart of ${CANDIDATES} candidates leaves no gap as long as a ttl, and each exits with code 0`,
     async (arena, place) => {
       const trial = arena.trial();
       const enter = async (name: string): Promise<Contender> => {
@@ -49,37 +49,37 @@ export function electionFaults(engine: AnyEngine, tests: SharedTests): void {
         line.push(await fresh);
       }
       await leader.acts(trial, 20);
-      const gaps = gapsOf(trial);
+      const gaps = measureGaps(trial);
       const total = gaps.reduce((sum, gap) => sum + gap, 0);
       console.log(
         `      ${engine.name}: ${gaps.length} restarts, leaderless ${ms(total)} in all, longest ${ms(Math.max(...gaps))}`,
       );
       expect(gaps).toHaveLength(CANDIDATES);
       expect(Math.max(...gaps)).toBeLessThan(PATIENT.ttlMs / 2);
-      expectSound(trial, usually(engine, { grantsMin: CANDIDATES + 1 }));
+      expectSound(trial, buildExpectation(engine, { grantsMin: CANDIDATES + 1 }));
     },
   );
 
   tests.shared(
-    "S2, S6: a lead that hangs when its term is over is reported, replaced, refused, and stays out until it ends",
+    "S2, S6: a `lead` that hangs after its term ends is reported, replaced, rejected by the guard, and stays out until it returns",
     async (arena, place) => {
       const [first, second] = await contenders(arena, place);
-      const election = { hangs: true };
       const { trial, held } = await arena.standOff([first, second], {
-        ...{ election, second: { election: {} } },
+        election: { hangs: true },
+        second: { election: {} },
       });
-      const what = "somebody revokes the leader";
+      const what = "the leader is revoked";
       trial.history.note({ event: "fault", what, process: "first", effect: "other" });
       await second.call("revoke", { resource: trial.resource });
       const [told, next] = await Promise.all([
         first.told(trial, held),
         second.granted(trial, held.token),
       ]);
-      trial.history.note({ event: "bit", what, evidence: `it was told: ${told.reason}` });
+      trial.history.note({ event: "bit", what, evidence: `it learned: ${told.reason}` });
       await first.event(trial, "overran");
       expect(await first.lateWrite(trial, held)).toBe("refused");
       await second.acts(trial, 20);
-      expect(campaigns(first, next.at)).toBe(0);
+      expect(countCampaigns(first, next.at)).toBe(0);
       await first.recover(trial);
       const settled = await first.event(trial, "settled");
       await first.event(trial, "campaigning", settled.at);
@@ -87,32 +87,36 @@ export function electionFaults(engine: AnyEngine, tests: SharedTests): void {
       const again = await first.granted(trial, next.token);
       expect(again.token).toBeGreaterThan(next.token);
       await first.acts(trial, 20);
-      // Whoever revokes does not wait for the holder's end: only the guard stands between the two.
-      expectSound(trial, usually(engine, { grantsMin: 3, notPromised: ["S3", "S4"] }));
+      // A revocation does not wait for the holder to stop, so only the guard keeps the two apart.
+      expectSound(trial, buildExpectation(engine, { grantsMin: 3, notPromised: ["S3", "S4"] }));
     },
   );
 
   tests.shared(
-    "a candidate whose prepare fails does not campaign, nobody leads in its place, and it leads when it is ready",
+    "a candidate whose `prepare` fails does not campaign, the resource stays free, and the candidate leads once it is ready",
     async (arena, place) => {
       const [first, second] = await contenders(arena, place);
       const { trial, held } = await arena.standOff([first, second], {
-        ...{ election: {}, second: { election: { ready: false } } },
+        election: {},
+        second: { election: { ready: false } },
       });
       await second.event(trial, "prepareFailed");
       const what = "the leader leaves for good";
       await first.release(trial);
       const leftAt = trial.history.note({
-        ...{ event: "fault", what, process: "first", effect: "gone" },
+        event: "fault",
+        what,
+        process: "first",
+        effect: "gone",
       });
       trial.history.note({ event: "bit", what, evidence: "its release was answered" });
       await second.event(trial, "prepareFailed", leftAt);
-      expect(campaigns(second, 0)).toBe(0);
+      expect(countCampaigns(second, 0)).toBe(0);
       await second.recover(trial);
       const next = await second.granted(trial);
       expect(next.token).toBeGreaterThan(held.token);
       await second.acts(trial, 20);
-      expectSound(trial, usually(engine));
+      expectSound(trial, buildExpectation(engine));
     },
   );
 }
@@ -121,7 +125,7 @@ function contenders(arena: Arena, place: Place): Promise<[Contender, Contender]>
   return Promise.all([arena.contender("first", place), arena.contender("second", place)]);
 }
 
-/** Whoever is granted above this token first. */
+/** The first candidate to be granted a token above this one. */
 function nextLeader(line: readonly Contender[], trial: Trial, above: bigint): Promise<Leading> {
   return Promise.race(
     line.map(async (leader) => ({ leader, held: await leader.granted(trial, above) })),
@@ -136,8 +140,11 @@ async function restart({ name, child }: Contender, { history }: Trial): Promise<
   history.note({ event: "bit", what, evidence: "it ended with code 0" });
 }
 
-/** From the end of one `lead` to the beginning of the next. Every term but the last was given back. */
-function gapsOf({ history }: Trial): number[] {
+/**
+ * The times from the end of one `lead` to the start of the next. Every term but the last was
+ * released.
+ */
+function measureGaps({ history }: Trial): number[] {
   const happenings = history.read();
   const grants = happenings.filter((each) => each.event === "granted");
   return happenings
@@ -149,7 +156,7 @@ function gapsOf({ history }: Trial): number[] {
     });
 }
 
-function campaigns(candidate: Contender, after: number): number {
+function countCampaigns(candidate: Contender, after: number): number {
   return candidate.child.told.filter(
     ({ event, type, at }) => event === "election" && type === "campaigning" && at > after,
   ).length;

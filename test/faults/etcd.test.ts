@@ -1,20 +1,22 @@
-// Goal: on etcd the invariants hold under every fault. Method: real processes, a real server, recorded histories.
+// Goal: the invariants hold on etcd under every fault. Method: real processes, a real server, and
+// recorded histories.
 import { startEtcd } from "../servers/etcd.ts";
 import { etcdRequests } from "../servers/requests.ts";
 import { usualTiming } from "../support/faults/fault-engine.ts";
-import { allFaults } from "./all-faults.ts";
+import { testAllFaults } from "./all-faults.ts";
 
-allFaults({
+testAllFaults({
   name: "etcd",
-  // As it comes: every answer is behind an fsync.
+  // With default settings, every answer waits for an fsync.
   start: () => startEtcd({ own: true }),
-  // It looks for expired leases every half second; a server that started again gives every lease its whole ttl anew.
+  // It checks for expired leases every half second, and after a restart gives every lease its whole
+  // ttl again.
   lagMs: 2_500,
   timing: usualTiming,
   counted: {
     start: () => startEtcd({ own: true }),
     requests: etcdRequests,
-    // A message on its stream, and the read that proves the answer (ADR 017).
+    // A message on the stream, and the read that proves the answer (ADR 017).
     perRenewal: 2,
   },
 });

@@ -1,20 +1,21 @@
-// Faults of the holder's process, be it a holder or a leader: it dies, or it is frozen and goes on. Expected: the next one
-// holds within ttl + lag, with a larger token, and the former one does nothing more; what it still writes is refused at the
-// resource. A leader that comes back campaigns again.
+// Faults of the holder's process, as a lease holder or as a leader: it dies, or it is frozen and
+// resumes. Expected: the next contender holds within ttl + lag, with a larger token. The former
+// holder acts no more, and the resource rejects its late write. A leader that returns campaigns
+// again.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { continueTree, stopTree } from "../servers/process-tree.mjs";
 import { type CompeteOptions, expectSound } from "../support/faults/fault-arena.ts";
 import {
   type AnyEngine,
+  buildExpectation,
   type Place,
   type SharedTests,
   takeoverMaxMs,
-  usually,
 } from "../support/faults/fault-engine.ts";
 import { ms, writeLockIsFree } from "../support/process/process-file.ts";
 
-/** Stopped inside a write it would keep a SQLite file locked, and nobody could write until it goes on. */
+/** Stops the process outside of a write. Stopped inside one, it would keep a SQLite file locked. */
 async function stopOutsideWrites(pid: number, files: readonly string[]): Promise<void> {
   for (;;) {
     await stopTree(pid);
@@ -23,13 +24,13 @@ async function stopOutsideWrites(pid: number, files: readonly string[]): Promise
   }
 }
 
-/** The store's own file, where it is one. */
+/** The store's own file, if the store is a file. */
 function storeFiles({ url }: Place): string[] {
   return url.startsWith("sqlite:") ? [url.slice("sqlite:".length)] : [];
 }
 
-/** A contender that acquires is a holder; one that is elected, a leader. */
-export function holderFaults(
+/** Contenders acquire the lease as a "holder", or are elected as a "leader". */
+export function testHolderFaults(
   engine: AnyEngine,
   tests: SharedTests,
   who: "holder" | "leader",
@@ -37,7 +38,7 @@ export function holderFaults(
   const election = who === "leader" ? {} : undefined;
 
   tests.shared(
-    `L1, S1: SIGKILL of the ${who}: a waiter holds within ttl + lag`,
+    `L1, S1: after SIGKILL of the ${who}, a waiter holds within ttl + lag`,
     async (arena, server) => {
       const [first, second] = await Promise.all([
         arena.contender("first", server),
@@ -48,7 +49,10 @@ export function holderFaults(
       await first.child.kill();
       const what = `the ${who} is killed`;
       const killedAt = trial.history.note({
-        ...{ event: "fault", what, process: "first", effect: "gone" },
+        event: "fault",
+        what,
+        process: "first",
+        effect: "gone",
       });
       const { signal } = await first.child.exited;
       trial.history.note({ event: "bit", what, evidence: `it ended by ${signal}` });
@@ -59,12 +63,12 @@ export function holderFaults(
       expect(next.at - killedAt).toBeLessThan(takeoverMaxMs(engine));
       await second.acts(trial, 20);
       await second.release(trial);
-      expectSound(trial, usually(engine));
+      expectSound(trial, buildExpectation(engine));
     },
   );
 
   tests.shared(
-    `S4, S6, S2: SIGSTOP of the ${who} past the ttl, then SIGCONT: no act, and the late write is refused`,
+    `S4, S6, S2: a ${who} that is stopped for longer than the ttl does not act when it resumes, and its late write is rejected`,
     async (arena, server) => {
       const [first, second] = await Promise.all([
         arena.contender("first", server),
@@ -76,13 +80,14 @@ export function holderFaults(
       await stopOutsideWrites(first.child.pid, [trial.guard, ...storeFiles(server)]);
       trial.history.note({ event: "fault", what, process: "first", effect: "stopped" });
       const next = await second.granted(trial);
-      // Lies in the pipe while the holder is stopped: the write is the first thing it does when it goes on.
+      // The command waits in the pipe while the process is stopped: the write is the first thing it
+      // does when it resumes.
       const write = first.lateWrite(trial, held);
       await sleep(200);
       trial.history.note({ event: "healed", what });
       const isSilent = first.child.told.every(({ at }) => at < next.at);
       if (isSilent)
-        trial.history.note({ event: "bit", what, evidence: "it said nothing meanwhile" });
+        trial.history.note({ event: "bit", what, evidence: "it sent nothing while stopped" });
       continueTree(first.child.pid);
       expect(await write).toBe("refused");
       const told = await first.told(trial, held);
@@ -91,7 +96,7 @@ export function holderFaults(
       if (election !== undefined) await first.event(trial, "campaigning", told.at);
       await second.acts(trial, 20);
       await second.release(trial);
-      expectSound(trial, usually(engine));
+      expectSound(trial, buildExpectation(engine));
     },
   );
 }

@@ -1,6 +1,7 @@
-// Faults of the link between one holder and the store, while a second contender reaches the store well. Expected: the holder
-// stops by its own deadline, before the second is granted, and takes part again when the link is whole; or, where the
-// fault is short, it goes on and nobody else is granted.
+// Faults of the link between the holder and the store, while a second contender has a good link.
+// Expected: the holder stops by its own deadline, before the second contender is granted, and
+// competes again when the link works. If the fault is short, the holder continues and no other
+// contender is granted.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import type { TcpProxy } from "../servers/proxy.ts";
@@ -14,10 +15,10 @@ import {
   type Trial,
 } from "../support/faults/fault-arena.ts";
 import {
+  buildExpectation,
   type FaultEngine,
   type FaultTests,
   takeoverMaxMs,
-  usually,
 } from "../support/faults/fault-engine.ts";
 import type { Fault } from "../support/faults/history.ts";
 import type { Told } from "../support/process/child.ts";
@@ -28,18 +29,18 @@ const CUTS_AT_A_TIME = 5;
 interface Setting {
   readonly trial: Trial;
   readonly proxy: TcpProxy;
-  /** Behind the proxy. */
+  /** Connected through the proxy. */
   readonly first: Contender;
-  /** With a good link; it waits. */
+  /** Connected directly; it waits. */
   readonly second: Contender;
   readonly held: Held;
 }
 
-export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
+export function testLinkFaults(engine: FaultEngine, tests: FaultTests): void {
   const { timing } = engine;
 
   tests.shared(
-    `S3, S4, S6: a silent cut: the holder knows before the next one is granted, ${CUTS} trials`,
+    `S3, S4, S6: a holder that is silently cut off stops before the next grant, ${CUTS} trials`,
     async (arena, server) => {
       const second = await arena.contender("second", server);
       const libraries = engine.libraries ?? [undefined];
@@ -48,20 +49,21 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
         const batch = Array.from({ length: CUTS_AT_A_TIME }, (_, index) =>
           cutOff(arena, server, second, {
             library: libraries[(done + index) % libraries.length],
-            // The sharper one of the two: then nothing but the deadline ends its acts.
+            // "act" is the stricter case: only the deadline ends the holder's acts.
             whileInDoubt: index % 2 === 0 ? "act" : "stop",
             engine,
           }),
         );
         doubts.push(...(await Promise.all(batch)));
       }
-      // Told of every failed renewal unless it asked not to be. Not each time: a busy machine may bring both at once.
+      // The holder is notified of every failed renewal unless it asked not to be. Not in each
+      // trial: on a busy machine the doubt and the loss may come at once.
       expect(doubts).toContain(true);
     },
   );
 
   tests.shared(
-    "S3, S4, S6: a leader that is cut off knows before the next one leads, and campaigns again when it is healed",
+    "S3, S4, S6: a leader that is cut off stops before the next one leads, and campaigns again when the link works",
     async (arena, server) => {
       const setting = await prepare(arena, server, { election: {}, second: { election: {} } });
       const { proxy } = setting;
@@ -69,13 +71,13 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
         what: "the leader is cut off",
         effect: "unreachable",
         begin: () => proxy.cut(),
-        evidence: () => lostBytes(proxy) > 0 && "bytes were lost",
+        evidence: () => countLostBytes(proxy) > 0 && "bytes were lost",
       });
     },
   );
 
   tests.shared(
-    "S3, S4: replies lost, requests not: renewals that nobody confirms count for nothing",
+    "S3, S4: renewals whose replies are lost do not extend the lease",
     async (arena, server) => {
       const setting = await prepare(arena, server);
       const { proxy } = setting;
@@ -88,27 +90,30 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
     },
   );
 
-  tests.shared("S3, S4: a delay beyond the request's limit is no answer", async (arena, server) => {
-    const setting = await prepare(arena, server);
-    const { proxy } = setting;
-    // A request may have passed just before, and only its answer be late.
-    const messages = (): number => proxy.counts().requests.chunks + proxy.counts().replies.chunks;
-    let before = 0;
-    await loseAndReturn(engine, setting, {
-      what: "a round trip takes longer than the ttl",
-      effect: "other",
-      begin: () => {
-        before = messages();
-        proxy.delay(timing.ttlMs * 0.75);
-      },
-      evidence: () => messages() > before && "messages were delayed",
-    });
-  });
+  tests.shared(
+    "S3, S4: a reply that comes after the request's limit does not extend the lease",
+    async (arena, server) => {
+      const setting = await prepare(arena, server);
+      const { proxy } = setting;
+      // A request may have passed just before, so that only its reply is delayed.
+      const messages = (): number => proxy.counts().requests.chunks + proxy.counts().replies.chunks;
+      let before = 0;
+      await loseAndReturn(engine, setting, {
+        what: "a round trip takes longer than the ttl",
+        effect: "other",
+        begin: () => {
+          before = messages();
+          proxy.delay(timing.ttlMs * 0.75);
+        },
+        evidence: () => messages() > before && "messages were delayed",
+      });
+    },
+  );
 
   tests.shared(
-    "L3: connections that are reset cost the holder a renewal, not the lease",
+    "L3: reset connections cost the holder a renewal but not the lease",
     async (arena, server) => {
-      // Time enough to connect again on any machine; what is asked here is that it does.
+      // Long enough to reconnect on any machine; the test is about whether the holder does.
       const options = { ttlMs: 10_000, renewEveryMs: 1_000, roundTripMs: 3_000 };
       const { trial, proxy, first, second, held } = await prepare(arena, server, { options });
       const what = "connections are reset, and new ones refused";
@@ -116,7 +121,7 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
       proxy.refuse();
       trial.history.note({ event: "fault", what, process: "first", effect: "unreachable" });
       const { connections } = proxy.counts();
-      // A client that connects again between two renewals would lose none: it has to have failed once.
+      // A client that reconnects between two renewals would lose none, so wait for a failed one.
       const isOfTrial = ({ resource }: Told): boolean => resource === trial.resource;
       await first.child.heard("doubted", isOfTrial);
       const healedAt = trial.history.note({ event: "healed", what });
@@ -131,12 +136,12 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
       const next = await second.granted(trial, held.token);
       await second.acts(trial, 20);
       expect(next.token).toBeGreaterThan(held.token);
-      expectSound(trial, usually(engine));
+      expectSound(trial, buildExpectation(engine));
     },
   );
 
   tests.shared(
-    "S1, S4: requests that arrive twice: the holder goes on or is told, and nobody overlaps",
+    "S1, S4: if requests arrive twice, the holder continues or learns that it lost the lease, and terms do not overlap",
     async (arena, server) => {
       const { trial, proxy, first, second, held } = await prepare(arena, server);
       const what = "requests arrive twice";
@@ -148,15 +153,16 @@ export function linkFaults(engine: FaultEngine, tests: FaultTests): void {
         trial.history.note({ event: "bit", what, evidence: "requests were sent twice" });
       trial.history.note({ event: "healed", what });
       await proxy.heal();
-      // Some protocols survive it and some break the connection off. Either way it acts on or is told; it does not hang.
+      // Some protocols survive duplicates, others close the connection. In both cases the holder
+      // acts on or learns of its loss; it must not hang.
       await Promise.race([first.acts(trial, 20), first.told(trial, held)]);
-      // Whoever holds it now: with the first gone, the second does.
+      // Whether or not the first still holds: with its process gone, the second is granted.
       await first.child.kill();
       const next = await second.granted(trial, held.token);
       await second.acts(trial, 20);
       expect(next.token).toBeGreaterThan(held.token);
       await second.release(trial);
-      expectSound(trial, usually(engine));
+      expectSound(trial, buildExpectation(engine));
     },
   );
 }
@@ -181,7 +187,7 @@ interface CutOptions {
   readonly whileInDoubt: "act" | "stop";
 }
 
-/** Whether the holder was in doubt first. */
+/** Returns whether the holder was in doubt before it lost the lease. */
 async function cutOff(
   arena: Arena,
   server: RunningServer,
@@ -194,12 +200,19 @@ async function cutOff(
   const what = "the holder is cut off";
   proxy.cut();
   const cutAt = trial.history.note({
-    ...{ event: "fault", what, process: "first", effect: "unreachable" },
+    event: "fault",
+    what,
+    process: "first",
+    effect: "unreachable",
   });
   const [told, next] = await Promise.all([first.told(trial, held), second.granted(trial)]);
-  // Either way: a client that lost one reply may not send anything more on that connection.
-  if (lostBytes(proxy) > 0)
-    trial.history.note({ event: "bit", what, evidence: `${lostBytes(proxy)} bytes were lost` });
+  // In either direction: a client that lost a reply may send nothing more on that connection.
+  if (countLostBytes(proxy) > 0)
+    trial.history.note({
+      event: "bit",
+      what,
+      evidence: `${countLostBytes(proxy)} bytes were lost`,
+    });
   expect(told.at).toBeLessThan(next.at);
   expect(next.at - cutAt).toBeLessThan(takeoverMaxMs(engine));
   trial.history.note({ event: "healed", what });
@@ -207,22 +220,25 @@ async function cutOff(
   expect(await first.lateWrite(trial, held)).toBe("refused");
   await second.acts(trial, 20);
   await second.release(trial);
-  expectSound(trial, usually(engine));
+  expectSound(trial, buildExpectation(engine));
   return trial.history.read().some(({ event }) => event === "doubted");
 }
 
-function lostBytes(proxy: TcpProxy): number {
+function countLostBytes(proxy: TcpProxy): number {
   const { requests, replies } = proxy.counts();
   return requests.droppedBytes + replies.droppedBytes;
 }
 
 interface LinkFault extends Pick<Fault, "what" | "effect"> {
   begin(): void;
-  /** What shows from outside that it had an effect; false: nothing. */
+  /** Evidence from outside that the fault had an effect, or false. */
   evidence(): string | false;
 }
 
-/** The holder loses the lease to the fault, the second gets it, and after the fault the first gets it again. */
+/**
+ * The holder loses the lease because of the fault, the second gets it, and after the fault the
+ * first gets it again.
+ */
 async function loseAndReturn(
   engine: FaultEngine,
   { trial, proxy, first, second, held }: Setting,
@@ -243,5 +259,5 @@ async function loseAndReturn(
   expect(again.token).toBeGreaterThan(next.token);
   await first.acts(trial, 20);
   await first.release(trial);
-  expectSound(trial, usually(engine, { grantsMin: 3 }));
+  expectSound(trial, buildExpectation(engine, { grantsMin: 3 }));
 }

@@ -1,12 +1,13 @@
-// Goal: on PostgreSQL the invariants hold under every fault. Method: real processes, a real server, recorded histories.
+// Goal: the invariants hold on PostgreSQL under every fault. Method: real processes, a real server,
+// and recorded histories.
 import { startPostgres } from "../servers/postgres.ts";
 import { postgresRequests } from "../servers/requests.ts";
 import { usualTiming } from "../support/faults/fault-engine.ts";
-import { allFaults } from "./all-faults.ts";
+import { testAllFaults } from "./all-faults.ts";
 
-allFaults({
+testAllFaults({
   name: "postgres",
-  // As it comes it keeps every commit; the settings only make room for connections and a restart quick.
+  // PostgreSQL persists every commit by default; the setting only allows enough connections.
   start: () => startPostgres({ settings: { max_connections: "200" } }),
   libraries: ["pg", "postgres"],
   lagMs: 0,
@@ -14,7 +15,7 @@ allFaults({
   counted: {
     start: () => startPostgres({ settings: { max_connections: "300", log_statement: "all" } }),
     requests: postgresRequests,
-    // The renewal; a look and a heartbeat every half minute; the first two in the queue ask more.
+    // The renewal; a check and a heartbeat every half minute; the first two in the queue send more.
     perRenewal: 1.5,
   },
 });

@@ -1,13 +1,14 @@
-// Goal: elections on one SQLite file keep the invariants when processes die, freeze, hang and are restarted, and cause no
-// herd. Method: real processes, recorded histories. There is no link to cut; what else can happen to a file is in test/process.
+// Goal: elections on one SQLite file keep the invariants when processes die, freeze, hang and
+// restart, and a change of leader does not wake all candidates. Method: real processes and recorded
+// histories. There is no link to cut; other faults of a file are tested in test/process.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { faultTests, type Place, usualTiming } from "../support/faults/fault-engine.ts";
+import { declareFaultTests, type Place, usualTiming } from "../support/faults/fault-engine.ts";
 import type { Child } from "../support/process/child.ts";
-import { electionCrowd } from "./election-crowd.ts";
-import { electionFaults } from "./election-faults.ts";
-import { holderFaults } from "./holder-faults.ts";
+import { testElectionCrowd } from "./election-crowd.ts";
+import { testElectionFaults } from "./election-faults.ts";
+import { testHolderFaults } from "./holder-faults.ts";
 
 async function startFile(): Promise<Place> {
   const folder = mkdtempSync(join(tmpdir(), "tenure-faults-"));
@@ -17,8 +18,8 @@ async function startFile(): Promise<Place> {
   };
 }
 
-/** There is nobody else who could count. */
-async function requestsOf(_file: Place, processes: readonly Child[]): Promise<number> {
+/** Only the processes themselves can count: there is no server. */
+async function countRequests(_file: Place, processes: readonly Child[]): Promise<number> {
   let sum = 0;
   for (const child of processes) {
     const askedAt = Number(process.hrtime.bigint()) / 1e6;
@@ -33,9 +34,9 @@ const engine = {
   start: startFile,
   lagMs: 0,
   timing: usualTiming,
-  counted: { start: startFile, requests: requestsOf, perRenewal: 1 },
+  counted: { start: startFile, requests: countRequests, perRenewal: 1 },
 };
-const tests = faultTests(engine);
-holderFaults(engine, tests, "leader");
-electionFaults(engine, tests);
-electionCrowd(engine, tests);
+const tests = declareFaultTests(engine);
+testHolderFaults(engine, tests, "leader");
+testElectionFaults(engine, tests);
+testElectionCrowd(engine, tests);

@@ -1,6 +1,7 @@
-// Faults of the store itself: frozen past the ttl, or killed and started again. Expected: while it is away nobody is granted
-// and the holder stops by its own deadline; afterwards somebody holds again, with a larger token. A store that forgets
-// grants again before the old holder has learned of it, and even there tokens go up, so that the guard refuses the old one.
+// Faults of the store itself: it is frozen past the ttl, or killed and restarted. Expected: while
+// it is away nothing is granted and the holder stops by its own deadline; afterwards a contender
+// holds again, with a larger token. A store that forgets may grant again before the old holder has
+// noticed. Even then tokens increase, so the guard rejects the old holder.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { connect } from "../../src/connect.ts";
@@ -13,7 +14,11 @@ import {
   type Held,
   type Trial,
 } from "../support/faults/fault-arena.ts";
-import { type FaultEngine, type FaultTests, usually } from "../support/faults/fault-engine.ts";
+import {
+  buildExpectation,
+  type FaultEngine,
+  type FaultTests,
+} from "../support/faults/fault-engine.ts";
 
 /** Far below the limit of any request. */
 const WATCH_END_MAX_MS = 1_000;
@@ -25,11 +30,11 @@ interface Setting {
   readonly held: Held;
 }
 
-export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
+export function testStoreFaults(engine: FaultEngine, tests: FaultTests): void {
   const { timing } = engine;
 
   tests.own(
-    "S7: SIGSTOP of the store past the ttl: nobody is granted, then somebody is",
+    "S7: while the store is stopped for longer than the ttl nothing is granted, and afterwards a contender is granted",
     engine.start,
     async (arena, server) => {
       const { trial, first, second, held } = await prepare(arena, server);
@@ -48,12 +53,12 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       ]);
       expect(next.at).toBeGreaterThan(told.at);
       await Promise.race([first.acts(trial, 20), second.acts(trial, 20)]);
-      expectSound(trial, usually(engine));
+      expectSound(trial, buildExpectation(engine));
     },
   );
 
   tests.own(
-    "S1, S7: SIGKILL and restart of a store that keeps what it granted: tokens go on",
+    "S1, S7: tokens keep increasing after SIGKILL and restart of a store that persists its grants",
     engine.startDurable ?? engine.start,
     async (arena, server) => {
       const { trial, first, second, held } = await prepare(arena, server);
@@ -64,18 +69,18 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       trial.history.note({ event: "healed", what });
       await server.start();
       await sleep(500);
-      // Whether the first one lived through it or not: with it gone, the second holds.
+      // Whether or not the first kept its lease: with its process gone, the second is granted.
       await first.child.kill();
       const next = await second.granted(trial, held.token);
       await second.acts(trial, 20);
       await second.release(trial);
       expect(next.token).toBeGreaterThan(held.token);
-      expectSound(trial, usually(engine));
+      expectSound(trial, buildExpectation(engine));
     },
   );
 
   tests.own(
-    "a watch that waits for a frozen store ends with its signal",
+    "a watch that waits for a frozen store ends when its signal is aborted",
     engine.start,
     async (_, server) => {
       const tenure = await connect(server.url);
@@ -83,7 +88,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       await server.pause();
       try {
         const next = tenure.watch("", { signal: stop.signal }).next();
-        // By then its first request is under way.
+        // By then its first request is in flight.
         await sleep(300);
         const abortedAt = performance.now();
         stop.abort();
@@ -98,7 +103,7 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
 
   if (engine.startForgetful === undefined) return;
   tests.own(
-    "S1, S2: SIGKILL and restart of a store that forgets: tokens go on, and the guard refuses the old one",
+    "S1, S2: tokens keep increasing after SIGKILL and restart of a store that forgets, and the guard rejects the old holder",
     engine.startForgetful,
     async (arena, server) => {
       const trial = arena.trial();
@@ -118,14 +123,15 @@ export function storeFaults(engine: FaultEngine, tests: FaultTests): void {
       await server.start();
       const [next] = await Promise.all([
         Promise.race([first.granted(trial, held.token), second.granted(trial, held.token)]),
-        // Its session is gone with the rest, and its next renewal says so.
+        // Its session is gone too, and its next renewal reports that.
         first.told(trial, held),
       ]);
       expect(next.token).toBeGreaterThan(held.token);
       expect(await first.lateWrite(trial, held)).toBe("refused");
       await Promise.race([first.acts(trial, 20), second.acts(trial, 20)]);
-      // The store has lost the lease, so two may hold it until the old holder renews. The guard keeps their order.
-      expectSound(trial, usually(engine, { notPromised: ["S3", "S4"] }));
+      // The store has lost the lease, so two contenders may hold it until the old holder renews.
+      // The guard keeps their order.
+      expectSound(trial, buildExpectation(engine, { notPromised: ["S3", "S4"] }));
     },
   );
 }

@@ -1,6 +1,7 @@
-// Goal: nobody starves. Method: four processes write as fast as they can for three seconds, once each on a resource of
-// its own (then they compete for SQLite's write lock only), once all on the same (then they also compete for the lease).
-// Plain busy_timeout fails here: it lets one of two saturating writers wait for seconds.
+// Goal: no process starves. Method: four processes write as fast as they can for three seconds,
+// first each on its own resource, where they compete only for SQLite's write lock, then all on the
+// same resource, where they also compete for the lease. SQLite's own busy_timeout would fail this
+// test: it can make one of two saturating writers wait for seconds.
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { crew } from "../support/process/process-children.ts";
@@ -12,7 +13,10 @@ const FOR_MS = 3_000;
 const LEAST_SHARE = 0.1;
 const processes = crew();
 
-async function shares(what: string, resourceOf: (writer: number) => string): Promise<number[]> {
+async function measureShares(
+  what: string,
+  resourceOf: (writer: number) => string,
+): Promise<number[]> {
   const file = join(processes.folder(), "tenure.db");
   const options = { ttlMs: 10_000, waitMs: 20_000 };
   const writers = Array.from({ length: WRITERS }, (_, writer) =>
@@ -32,12 +36,12 @@ async function shares(what: string, resourceOf: (writer: number) => string): Pro
   return parts;
 }
 
-test("each of four saturating writers gets at least a tenth of the commits, each on its own resource", async () => {
-  const parts = await shares("own resources", (writer) => `part/${writer}`);
+test("with separate resources, each of four saturating writers gets at least a tenth of the commits", async () => {
+  const parts = await measureShares("own resources", (writer) => `part/${writer}`);
   expect(Math.min(...parts)).toBeGreaterThanOrEqual(LEAST_SHARE);
 });
 
-test("each of four saturating writers gets at least a tenth of the grants of one resource", async () => {
-  const parts = await shares("one resource", () => "settlement");
+test("with one resource, each of four saturating writers gets at least a tenth of the grants", async () => {
+  const parts = await measureShares("one resource", () => "settlement");
   expect(Math.min(...parts)).toBeGreaterThanOrEqual(LEAST_SHARE);
 });

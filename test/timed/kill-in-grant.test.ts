@@ -1,7 +1,7 @@
-// Goal: kill -9 at any instant of a grant leaves a whole file, tokens that never fall, and nothing that stays blocked.
-// Method: some hundred processes, two at a time, do nothing but get granted and release; each is killed at a random moment,
-// most of them inside a transaction, some while they still open the file. Every grant that the test ever heard of is
-// held against all later ones and against the file.
+// Goal: kill -9 at any moment of a grant leaves an intact file, tokens that never fall, and nothing
+// that stays blocked. Method: some hundred processes, two at a time, only acquire and release. Each
+// is killed at a random moment, most of them inside a transaction, some while they still open the
+// file. Every grant that the test learned of is compared with all later ones and with the file.
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
@@ -9,20 +9,24 @@ import { type Child, crew } from "../support/process/process-children.ts";
 import { hostMs, ms, numberOf, peek, until } from "../support/process/process-file.ts";
 import { puppet } from "../support/process/process-puppet.ts";
 
-const RAIDER = new URL("../process/workers/raider.mjs", import.meta.url);
+const WORKER = new URL("../process/workers/raider.mjs", import.meta.url);
 const KILLS = process.env.TENURE_LONG === "1" ? 1_000 : 300;
 const LANES = 2;
 /**
- * Each process takes the next one, so that the lease a dead one leaves has mostly expired when it is wanted again. No
- * multiple of EARLY_EVERY, or the early dead would all be at the same ones.
+ * Each process uses the next resource, so that the lease of a dead process has usually expired when
+ * its resource is used again. Not a multiple of EARLY_EVERY, or the processes that die early would
+ * all use the same resources.
  */
 const RESOURCES = 15;
 const SHARED = "shared";
 const TIMING = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };
 const OBTAINED_MAX_MS = TIMING.ttlMs + 500;
-/** Long enough for several grants, so that the kill falls into any of them. */
+/** Long enough for several grants, so that the kill can hit any of them. */
 const LIFE_MAX_MS = 12;
-/** One in so many is killed without having been heard of: while it starts, opens the file or gets its first grant. */
+/**
+ * One in this many is killed without waiting for its first grant: while it starts, opens the file
+ * or acquires.
+ */
 const EARLY_EVERY = 7;
 const EARLY_MAX_MS = 150;
 const processes = crew();
@@ -33,9 +37,12 @@ interface Grant {
   readonly at: number;
 }
 
-interface Tale {
+interface Report {
   readonly grants: Grant[];
-  /** How long each process waited for its first grant, from its asking or from the death of its predecessor. */
+  /**
+   * How long each process waited for its first grant, since its request or the death of its
+   * predecessor.
+   */
   readonly waits: number[];
   readonly killedAt: Map<string, number>;
 }
@@ -44,24 +51,24 @@ function pause(delayMs: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, delayMs));
 }
 
-/** One life: from the start of the process to its death, and what it told in between. */
-async function raid(file: string, index: number, tale: Tale): Promise<void> {
+/** Starts one process, kills it, and collects the grants that it reported. */
+async function runAndKill(file: string, index: number, report: Report): Promise<void> {
   const own = `own/${index % RESOURCES}`;
-  const child = processes.start(RAIDER, { file, own, shared: SHARED, timing: TIMING });
+  const child = processes.start(WORKER, { file, own, shared: SHARED, timing: TIMING });
   if (index % EARLY_EVERY === 0) await pause(Math.random() * EARLY_MAX_MS);
   else {
     const first = await child.heard("granted");
-    const free = Math.max(Number(first.asked), tale.killedAt.get(own) ?? 0);
-    tale.waits.push(first.at - free);
+    const free = Math.max(Number(first.asked), report.killedAt.get(own) ?? 0);
+    report.waits.push(first.at - free);
     await pause(Math.random() * LIFE_MAX_MS);
   }
   await child.kill();
   expect(child.errors).toBe("");
-  tale.killedAt.set(own, hostMs());
-  tale.grants.push(...grantsOf(child));
+  report.killedAt.set(own, hostMs());
+  report.grants.push(...readGrants(child));
 }
 
-function grantsOf(child: Child): Grant[] {
+function readGrants(child: Child): Grant[] {
   return child.told.map(({ resource, token, at }) => ({
     resource: String(resource),
     token: BigInt(String(token)),
@@ -69,7 +76,7 @@ function grantsOf(child: Child): Grant[] {
   }));
 }
 
-function expectWholeFile(file: string): void {
+function expectIntactFile(file: string): void {
   const database = new Database(file, { timeout: 5_000 });
   try {
     expect(database.prepare("PRAGMA integrity_check").all()).toEqual([{ integrity_check: "ok" }]);
@@ -78,8 +85,8 @@ function expectWholeFile(file: string): void {
   }
 }
 
-/** The highest token that was heard of per resource; fails where one is not above those before it. */
-function highestOf(grants: readonly Grant[]): Map<string, bigint> {
+/** The highest reported token of each resource. Fails if a token is not above all earlier ones. */
+function findHighest(grants: readonly Grant[]): Map<string, bigint> {
   const highest = new Map<string, bigint>();
   for (const { resource, token } of [...grants].sort((a, b) => a.at - b.at)) {
     expect(token, `S1 on ${resource}`).toBeGreaterThan(highest.get(resource) ?? 0n);
@@ -88,56 +95,56 @@ function highestOf(grants: readonly Grant[]): Map<string, bigint> {
   return highest;
 }
 
-/** Takes over everything that the dead have left, and answers how long the slowest of it took. */
-async function inherit(file: string, highest: ReadonlyMap<string, bigint>): Promise<number> {
+/** Takes over every resource of the killed processes, and returns how long the slowest took. */
+async function takeOverAll(file: string, highest: ReadonlyMap<string, bigint>): Promise<number> {
   const lastKillAt = hostMs();
-  const heir = await puppet(processes, file);
+  const successor = await puppet(processes, file);
   const all = [...highest].map(async ([resource, token]) => {
-    const held = await heir.acquire(resource, { ...TIMING, waitMs: 30_000 });
+    const held = await successor.acquire(resource, { ...TIMING, waitMs: 30_000 });
     expect(held.token, `S1 on ${resource}`).toBeGreaterThan(token);
     return held.at - lastKillAt;
   });
   return Math.max(...(await Promise.all(all)));
 }
 
-test(`S1, L1: ${KILLS} times kill -9 during a grant lose no token, block nothing longer than ttl + 500 ms and leave a whole file`, async () => {
+test(`S1, L1: ${KILLS} times kill -9 during a grant lose no token, block nothing longer than ttl + 500 ms and leave the file intact`, async () => {
   const file = join(processes.folder(), "tenure.db");
-  const tale: Tale = { grants: [], waits: [], killedAt: new Map() };
+  const report: Report = { grants: [], waits: [], killedAt: new Map() };
   const startedAt = performance.now();
   let next = 0;
   const lane = async (): Promise<void> => {
     while (next < KILLS) {
       const index = next;
       next += 1;
-      await raid(file, index, tale);
-      if (index % 100 === 99) expectWholeFile(file);
+      await runAndKill(file, index, report);
+      if (index % 100 === 99) expectIntactFile(file);
     }
   };
   await Promise.all(Array.from({ length: LANES }, lane));
   const tookS = (performance.now() - startedAt) / 1000;
 
-  expectWholeFile(file);
-  const highest = highestOf(tale.grants);
+  expectIntactFile(file);
+  const highest = findHighest(report.grants);
   expect([...highest.keys()].sort()).toEqual(
     [...Array.from({ length: RESOURCES }, (_, index) => `own/${index}`), SHARED].sort(),
   );
-  expect(Math.max(...tale.waits)).toBeLessThanOrEqual(OBTAINED_MAX_MS);
-  const inheritedMs = await inherit(file, highest);
-  expect(inheritedMs).toBeLessThanOrEqual(OBTAINED_MAX_MS);
+  expect(Math.max(...report.waits)).toBeLessThanOrEqual(OBTAINED_MAX_MS);
+  const takenOverMs = await takeOverAll(file, highest);
+  expect(takenOverMs).toBeLessThanOrEqual(OBTAINED_MAX_MS);
   console.log(
-    `      ${KILLS} kills in ${tookS.toFixed(0)} s, ${tale.grants.length} grants heard of, ` +
-      `longest wait for a dead one's resource ${ms(Math.max(...tale.waits))}, at the end ${ms(inheritedMs)}`,
+    `      ${KILLS} kills in ${tookS.toFixed(0)} s, ${report.grants.length} grants heard of, ` +
+      `longest wait for a dead one's resource ${ms(Math.max(...report.waits))}, at the end ${ms(takenOverMs)}`,
   );
   await expectNoOrphans(file);
 }, 400_000);
 
-/** When every dead session is over, the next one that is opened sweeps them away: only the living remain. */
+/** Once every session of a killed process has expired, opening a session removes them. */
 async function expectNoOrphans(file: string): Promise<void> {
   const overAt = hostMs() + TIMING.ttlMs;
-  await until("every dead session is over", () => hostMs() > overAt);
+  await until("every dead session has expired", () => hostMs() > overAt);
   const last = await puppet(processes, file);
   await last.acquire("afterwards", TIMING);
-  const look = peek(processes, file);
-  expect(numberOf(look("SELECT count(*) FROM waiter"))).toBe(0);
-  expect(numberOf(look("SELECT count(*) FROM session"))).toBe(2);
+  const query = peek(processes, file);
+  expect(numberOf(query("SELECT count(*) FROM waiter"))).toBe(0);
+  expect(numberOf(query("SELECT count(*) FROM session"))).toBe(2);
 }

@@ -1,26 +1,32 @@
-// One contender of the fault trials: acquires or is elected, and while it holds acts every millisecond. An act is a line
-// appended to the history of its trial, right behind a check() that passed; now and then it also writes through the guard of
-// the shared resource, a SQLite file. The history tells what it did and when, on the clock that all processes of this host share.
+// One contender of the fault trials. It acquires a lease or is elected, and acts every millisecond
+// while it holds. An act is a line appended to the history of its trial, right after a check() that
+// passed. Some acts also write to the shared resource, a SQLite file, through its guard. All times
+// in the history are on the clock that the processes of this host share.
 import { openSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sqliteGuard } from "../../../dist/guards/sqlite.js";
+import { loadDriver } from "../../../dist/clients/sqlite/driver.js";
+import { sqliteGuard } from "../../../dist/guards/sqlite/index.js";
 import { connect, onShutdown } from "../../../dist/index.js";
-import { postgresStore } from "../../../dist/stores/postgres.js";
-import { loadDriver } from "../../../dist/stores/sqlite/driver.js";
+import { postgresStore } from "../../../dist/stores/postgres/index.js";
 import { factsOf, hostMs, onCommand, settings, tell } from "../../process/workers/kit.mjs";
 
 const ACTS_PER_WRITE = 50;
 const RETRY_MS = 50;
-/** The store could not be asked, or did not answer: worth another try. Anything else is for the test to see. */
+/**
+ * Errors worth a retry: the store could not be reached or did not answer. Others end the contest.
+ */
 const RETRIED = ["STORE_UNAVAILABLE", "ACQUIRE_TIMEOUT"];
 
 const driver = await loadDriver();
-const offsetMs = offsetToHost();
-const seats = new Map();
+const offsetMs = measureHostOffset();
+const contests = new Map();
 let tenure;
 
-/** From performance.now() to the host's clock: the same clock with another zero, so the tightest of some readings is true. */
-function offsetToHost() {
+/**
+ * The offset from performance.now() to the host's clock. Both run at the same rate, so the fastest
+ * of some readings is exact enough.
+ */
+function measureHostOffset() {
   const readings = Array.from({ length: 100 }, () => {
     const before = performance.now();
     const host = hostMs();
@@ -29,16 +35,16 @@ function offsetToHost() {
   return readings.sort((a, b) => a.tookMs - b.tookMs)[0].offset;
 }
 
-function record(seat, event, facts) {
-  const { resource, lease } = seat;
+function record(contest, event, facts) {
+  const { resource, lease } = contest;
   const token = lease === undefined ? undefined : String(lease.token);
   const line = { event, process: settings.name, resource, token, at: hostMs(), ...facts };
-  writeSync(seat.history, `${JSON.stringify(line)}\n`);
+  writeSync(contest.history, `${JSON.stringify(line)}\n`);
 }
 
 function openGuard(file) {
   const database = driver.open(file);
-  // The guard is real, the disk need not be: nobody cuts the power here.
+  // The guard must be real, but the file need not survive a power failure.
   database.exec("PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF");
   database.exec("CREATE TABLE IF NOT EXISTS entry (token TEXT NOT NULL)");
   const guard = sqliteGuard(database);
@@ -48,113 +54,121 @@ function openGuard(file) {
     );
 }
 
-/** Writes through the guard. A lease as the source is asked first; its bare facts are not: that is a late write. */
-function write(seat, source, late) {
+/**
+ * Writes through the guard. A lease as the source is checked first. A source that is only a token
+ * is not: that is a late write.
+ */
+function write(contest, source, late) {
   const facts = { token: String(source.token), began: hostMs(), late };
   try {
-    seat.guardedWrite(source);
-    record(seat, "wrote", { ...facts, outcome: "admitted" });
+    contest.guardedWrite(source);
+    record(contest, "wrote", { ...facts, outcome: "admitted" });
     return "admitted";
   } catch (error) {
     if (error.code === "LEASE_LOST" || error.code === "LEASE_IN_DOUBT") return "not tried";
     if (error.code !== "STALE_TOKEN") throw error;
-    record(seat, "wrote", { ...facts, outcome: "refused" });
+    record(contest, "wrote", { ...facts, outcome: "refused" });
     return "refused";
   }
 }
 
-function beTold(seat, reason) {
-  if (seat.isOver) return;
-  seat.isOver = true;
-  record(seat, "told", { reason });
-  tell("told", { resource: seat.resource, token: seat.lease.token, reason });
+function recordLoss(contest, reason) {
+  if (contest.isOver) return;
+  contest.isOver = true;
+  record(contest, "told", { reason });
+  tell("told", { resource: contest.resource, token: contest.lease.token, reason });
 }
 
-function tellOfDoubt(seat, event, at) {
-  record(seat, event, { at });
-  tell(event, { resource: seat.resource, token: seat.lease.token });
+function reportDoubt(contest, event, at) {
+  record(contest, event, { at });
+  tell(event, { resource: contest.resource, token: contest.lease.token });
 }
 
-/** Whether the term goes on. */
-function act(seat) {
-  const { lease } = seat;
-  if (seat.isOver) return false;
+/** Acts once. Returns whether the term continues. */
+function act(contest) {
+  const { lease } = contest;
+  if (contest.isOver) return false;
   const began = hostMs();
   try {
     lease.check();
   } catch (error) {
-    if (error.code === "LEASE_LOST") beTold(seat, error.reason);
-    else if (!seat.inDoubt) tellOfDoubt(seat, "doubted", began);
-    seat.inDoubt = true;
-    return !seat.isOver;
+    if (error.code === "LEASE_LOST") recordLoss(contest, error.reason);
+    else if (!contest.inDoubt) reportDoubt(contest, "doubted", began);
+    contest.inDoubt = true;
+    return !contest.isOver;
   }
-  if (seat.inDoubt) tellOfDoubt(seat, "settled", began);
-  seat.inDoubt = false;
+  if (contest.inDoubt) reportDoubt(contest, "settled", began);
+  contest.inDoubt = false;
   const safeUntil = lease.safeUntil + offsetMs;
-  if (safeUntil !== seat.safeUntil) record(seat, "renewed", { at: began, safeUntil });
-  seat.safeUntil = safeUntil;
-  record(seat, "acted", { began });
-  seat.allActs += 1;
-  if (seat.allActs % ACTS_PER_WRITE === 0) write(seat, lease, false);
+  if (safeUntil !== contest.safeUntil) record(contest, "renewed", { at: began, safeUntil });
+  contest.safeUntil = safeUntil;
+  record(contest, "acted", { began });
+  contest.allActs += 1;
+  if (contest.allActs % ACTS_PER_WRITE === 0) write(contest, lease, false);
   return true;
 }
 
-/** One term, from its grant to its end, or until it is asked to stop. */
-async function reign(seat, askedAt, stopping) {
-  const { lease } = seat;
+/** Serves one term, from its grant to its end or until `stopping` is aborted. */
+async function serveTerm(contest, askedAt, stopping) {
+  const { lease } = contest;
   const safeUntil = lease.safeUntil + offsetMs;
-  Object.assign(seat, { safeUntil, inDoubt: false, isOver: false });
-  record(seat, "granted", { askedAt, safeUntil });
-  // Before the first act: from here on the guard refuses whoever held before.
-  write(seat, lease, false);
-  tell("granted", { resource: seat.resource, token: lease.token });
-  lease.signal.addEventListener("abort", () => beTold(seat, lease.signal.reason.reason));
-  while (!stopping?.aborted && act(seat)) await sleep(1);
+  Object.assign(contest, { safeUntil, inDoubt: false, isOver: false });
+  record(contest, "granted", { askedAt, safeUntil });
+  // Before the first act, so that from now on the guard rejects the former holder.
+  write(contest, lease, false);
+  tell("granted", { resource: contest.resource, token: lease.token });
+  lease.signal.addEventListener("abort", () => recordLoss(contest, lease.signal.reason.reason));
+  while (!stopping?.aborted && act(contest)) await sleep(1);
 }
 
-async function compete(seat, options) {
+async function compete(contest, options) {
   do {
     const askedAt = hostMs();
     try {
-      seat.lease = await tenure.acquire(seat.resource, options);
+      contest.lease = await tenure.acquire(contest.resource, options);
     } catch (error) {
-      seat.lease = undefined;
-      record(seat, "failed", { code: error.code });
-      tell("failed", { resource: seat.resource, error: factsOf(error) });
+      contest.lease = undefined;
+      record(contest, "failed", { code: error.code });
+      tell("failed", { resource: contest.resource, error: factsOf(error) });
       if (!RETRIED.includes(error.code)) return;
       await sleep(RETRY_MS);
       continue;
     }
-    await reign(seat, askedAt);
-  } while (seat.again || seat.lease === undefined);
+    await serveTerm(contest, askedAt);
+  } while (contest.again || contest.lease === undefined);
 }
 
-function sit({ resource, history, guard, again }) {
+function join({ resource, history, guard, again }) {
   const file = openSync(history, "a");
-  const seat = { resource, history: file, guardedWrite: openGuard(guard), again, allActs: 0 };
-  seats.set(resource, seat);
-  return seat;
+  const contest = { resource, history: file, guardedWrite: openGuard(guard), again, allActs: 0 };
+  contests.set(resource, contest);
+  return contest;
 }
 
-/** An election whose leader acts like any other holder. What it tells goes to the test; a planned end into the history. */
-function campaign(seat, options) {
+/**
+ * Runs an election whose leader acts like any other holder. Its events go to the test, and a
+ * planned end goes into the history.
+ */
+function campaign(contest, options) {
   let askedAt = hostMs();
   let endedAt = 0;
   const onEvent = ({ type, term, release, error }) => {
     if (type === "campaigning") askedAt = hostMs();
-    if (type === "resigned") record(seat, "released", { began: endedAt, result: release });
-    tell("election", { resource: seat.resource, type, term, error: error && factsOf(error) });
+    if (type === "resigned") record(contest, "released", { began: endedAt, result: release });
+    tell("election", { resource: contest.resource, type, term, error: error && factsOf(error) });
   };
   const prepare = () => {
-    if (!seat.isReady) throw new Error("not ready");
+    if (!contest.isReady) throw new Error("not ready");
   };
   const lead = async (lease, stopping) => {
-    seat.lease = lease;
-    await reign(seat, askedAt, stopping);
+    contest.lease = lease;
+    await serveTerm(contest, askedAt, stopping);
     endedAt = hostMs();
-    if (seat.hangs) await new Promise((letGo) => Object.assign(seat, { letGo }));
+    if (contest.hangs) await new Promise((letGo) => Object.assign(contest, { letGo }));
   };
-  seat.election = tenure.election(seat.resource, { ...options, prepare, lead, onEvent }).start();
+  contest.election = tenure
+    .election(contest.resource, { ...options, prepare, lead, onEvent })
+    .start();
 }
 
 const commands = {
@@ -168,46 +182,52 @@ const commands = {
     tenure = await connect(target, { defaults, holderId: settings.name });
     onShutdown(tenure, { graceMs: 20_000 });
   },
-  /** Answers at once; grants and losses are told. `again`: whenever it has lost the lease it asks for it anew. */
+  /**
+   * Answers immediately; grants and losses are reported as events. With `again` it competes again
+   * after every loss.
+   */
   compete: ({ options, ...place }) => {
-    void compete(sit(place), { waitMs: 60_000, ...options });
+    void compete(join(place), { waitMs: 60_000, ...options });
   },
-  /** The same by an election. `ready`: prepare succeeds; `hangs`: lead does not return when its term is over. */
+  /**
+   * The same by an election. `ready`: prepare succeeds; `hangs`: lead does not return when its term
+   * ends.
+   */
   campaign: ({ options, ready = true, hangs = false, ...place }) => {
-    campaign(Object.assign(sit(place), { isReady: ready, hangs }), options);
+    campaign(Object.assign(join(place), { isReady: ready, hangs }), options);
   },
   /** From now on prepare succeeds, and lead returns. */
   recover: ({ resource }) => {
-    const seat = seats.get(resource);
-    Object.assign(seat, { isReady: true, hangs: false });
-    seat.letGo?.();
+    const contest = contests.get(resource);
+    Object.assign(contest, { isReady: true, hangs: false });
+    contest.letGo?.();
   },
   revoke: async ({ resource }) => ({ revoked: await tenure.revoke(resource) }),
-  /** Answers when it has acted so many times more, in this term or the next. */
+  /** Answers after this many more acts, in this term or the next. */
   act: async ({ resource, times }) => {
-    const seat = seats.get(resource);
-    const enough = seat.allActs + times;
-    while (seat.allActs < enough) await sleep(1);
+    const contest = contests.get(resource);
+    const enough = contest.allActs + times;
+    while (contest.allActs < enough) await sleep(1);
   },
-  /** Takes it once and gives it back, without acting. */
+  /** Takes and releases the resource once, without acting. */
   visit: async ({ resource }) => {
     const lease = await tenure.acquire(resource, { waitMs: 20_000 });
     await lease.release();
     return { token: lease.token };
   },
   release: async ({ resource }) => {
-    const seat = seats.get(resource);
-    if (seat.election !== undefined) return { result: (await seat.election.stop()).release };
-    seat.again = false;
-    seat.isOver = true;
+    const contest = contests.get(resource);
+    if (contest.election !== undefined) return { result: (await contest.election.stop()).release };
+    contest.again = false;
+    contest.isOver = true;
     const began = hostMs();
-    const result = await seat.lease.release();
-    record(seat, "released", { began, result });
+    const result = await contest.lease.release();
+    record(contest, "released", { began, result });
     return { result };
   },
-  /** What a process does that was frozen between its check and its write. */
+  /** Simulates a process that was frozen between its check and its write. */
   lateWrite: ({ resource, token }) => ({
-    outcome: write(seats.get(resource), { resource, token: BigInt(token) }, true),
+    outcome: write(contests.get(resource), { resource, token: BigInt(token) }, true),
   }),
   guarantees: () => ({ guarantees: tenure.guarantees }),
 };

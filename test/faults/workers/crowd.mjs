@@ -1,5 +1,5 @@
-// Many candidates in one process, each with a session and connections of its own: to the store they are as many processes.
-// Counts what they ask of the store, for stores that have no server to count at.
+// Many candidates in one process, each with its own session and connections: to the store they look
+// like separate processes. Counts their requests, for stores that have no server to count them.
 import { fromUrl } from "../../../dist/connect.js";
 import { connect } from "../../../dist/index.js";
 import { onCommand, settings, tell } from "../../process/workers/kit.mjs";

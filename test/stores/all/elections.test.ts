@@ -1,5 +1,6 @@
-// Goal: on every store the preferred candidate leads from the end of the queue, and the rank decides who takes over. Method:
-// candidates with connections of their own on real servers; judged by who is told to lead, in which order.
+// Goal: on every store, a preferred candidate leads even from the end of the queue, and the rank
+// decides which candidate takes over. Method: candidates on separate connections to real servers;
+// the test checks which of them lead, and in which order.
 import { describe, expect, test } from "vitest";
 import type { ElectionOptions } from "../../../src/election/election.ts";
 import type { ElectionEvent } from "../../../src/election/events.ts";
@@ -27,7 +28,7 @@ describe.each(everyStore)("%s", (engine) => {
   const leads = ({ election }: { election: { state: string } }) =>
     expect.poll(() => election.state, { timeout: 20_000, interval: 10 }).toBe("leading");
 
-  test("the preferred candidate leads, and the one before it in the queue does not", async () => {
+  test("the preferred candidate leads, and the candidate before it in the queue does not", async () => {
     const name = freshName("leader");
     const first = await candidate(name, "first");
     await leads(first);
@@ -39,7 +40,7 @@ describe.each(everyStore)("%s", (engine) => {
     expect(second.has("elected")).toBe(false);
   });
 
-  test("rank 0 takes over from a leader that resigns, not rank 4 that came before; and rank 4 when it is alone", async () => {
+  test("a rank 0 candidate succeeds a resigning leader before an older rank 4 candidate, which leads once it is alone", async () => {
     const name = freshName("leader");
     const first = await candidate(name, "first");
     await leads(first);

@@ -1,6 +1,5 @@
-// Goal: however many wait, a handover concerns a few of them. Method: a hundred waiters, each with a session of its own, on real
-// servers that count the requests they are asked; counted, not timed.
-
+// Goal: the cost of a handover does not grow with the number of waiters. Method: a hundred waiters,
+// each with its own session, on real servers that count requests; nothing is timed.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { fromUrl } from "../../../src/connect.ts";
@@ -22,27 +21,27 @@ const WAITERS = 100;
 const HANDOVERS = 5;
 const LIMIT_MS = 10_000;
 const TTL_MS = 60_000;
-/** The release, the next one's look and grant, and those of two or three behind it. */
+/** The release, the next waiter's check and grant, and those of two or three waiters after it. */
 const REQUESTS_MAX = 15;
 
 describe("Redis", () => {
   const redis = useServer(startRedis, { own: true });
-  herd(() => ({ url: redis().url, requests: () => redisRequests(redis()) }));
+  testHerd(() => ({ url: redis().url, requests: () => redisRequests(redis()) }));
 });
 
 describe("PostgreSQL", () => {
   const postgres = useServer(startPostgres, { settings: { log_statement: "all" } });
-  herd(() => ({ url: postgres().url, requests: () => postgresRequests(postgres()) }));
+  testHerd(() => ({ url: postgres().url, requests: () => postgresRequests(postgres()) }));
 });
 
 describe("etcd", () => {
   const etcd = useServer(startEtcd, { own: true });
-  herd(() => ({ url: etcd().url, requests: () => etcdRequests(etcd()) }));
+  testHerd(() => ({ url: etcd().url, requests: () => etcdRequests(etcd()) }));
 });
 
 describe("ZooKeeper", () => {
   const zookeeper = useServer(startZooKeeper, { own: true });
-  herd(() => ({ url: zookeeper().url, requests: () => zookeeperRequests(zookeeper()) }));
+  testHerd(() => ({ url: zookeeper().url, requests: () => zookeeperRequests(zookeeper()) }));
 });
 
 interface Counted {
@@ -50,8 +49,8 @@ interface Counted {
   requests(): Promise<number>;
 }
 
-function herd(engine: () => Counted): void {
-  test(`a handover with ${WAITERS} waiters costs a handful of requests, and they come in order`, async () => {
+function testHerd(engine: () => Counted): void {
+  test(`a handover with ${WAITERS} waiters costs a handful of requests, and the waiters are served in order`, async () => {
     const { url, requests } = engine();
     const store = await (await fromUrl(url))(systemParts());
     onTestFinished(() => store.close());
@@ -63,19 +62,19 @@ function herd(engine: () => Counted): void {
     // One after the other, so that the order is known.
     for (const waiter of waiters) expect((await waiter.ask()).kind).toBe("busy");
     const woken = waiters.map((waiter) => waiter.woken());
-    await quiet(requests);
+    await untilQuiet(requests);
     const costs: number[] = [];
     for (const [index, next] of waiters.slice(0, HANDOVERS).entries()) {
       const before = await requests();
       await holder.release();
       await woken[index];
       while ((await next.ask()).kind !== "granted") await next.woken();
-      // Longer than the head start, behind which the others would come.
+      // Longer than the head start, after which the other waiters would send requests.
       await sleep(400);
       costs.push((await requests()) - before);
       holder = next;
     }
-    // The middle one: where the machine stops for longer than a head start, others may come along once.
+    // Use the median: if the machine stalls for longer than a head start, others may join in once.
     const [, , middle = Number.NaN] = costs.sort((a, b) => a - b);
     expect(middle, `requests of each: ${costs.join(", ")}`).toBeLessThanOrEqual(REQUESTS_MAX);
   });
@@ -110,8 +109,10 @@ async function enter(store: Store, name: string): Promise<Entered> {
   };
 }
 
-/** Until all have looked: nobody has asked anything for a while. */
-async function quiet(requests: () => Promise<number>): Promise<void> {
+/**
+ * Waits until every waiter has made its first check: the number of requests has stopped growing.
+ */
+async function untilQuiet(requests: () => Promise<number>): Promise<void> {
   for (let last = -1, now = await requests(); now - last > 3; now = await requests()) {
     last = now;
     await sleep(500);

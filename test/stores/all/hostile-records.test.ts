@@ -1,13 +1,19 @@
-// Goal: what a hostile or buggy program writes into the records of a store crashes, blocks or misleads no process; one
-// malformed record concerns its own resource only (S7, S8, audit H1). Method: on every real server, a lease is held, its record
-// is replaced by junk, and then everything is asked for that anybody can ask. Vitest fails on an unhandled rejection.
+// Goal: malformed records, written by a hostile or buggy program, never crash, block or mislead a
+// process, and each affects only its own resource (S7, S8, audit H1). Method: on every real server,
+// hold a lease, replace its record with junk, and then send every kind of request. Vitest fails on
+// an unhandled rejection.
 import { describe, expect, onTestFinished, test } from "vitest";
 import { fromUrl } from "../../../src/connect.ts";
 import { UNREADABLE_HOLDER } from "../../../src/core/record.ts";
 import { connect, isTenureError, type Tenure } from "../../../src/index.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
 import { freshName } from "../../support/stores/every-store.ts";
-import { postgresVandal, redisVandal, type Vandal, vandals } from "../../support/stores/vandals.ts";
+import {
+  type TamperedBackend,
+  tamperedBackends,
+  useTamperedPostgres,
+  useTamperedRedis,
+} from "../../support/stores/tampered-backends.ts";
 
 const TTL_MS = 3_000;
 const JUNK = [
@@ -21,14 +27,14 @@ const JUNK = [
   "\u{1f512}\ufffd",
 ];
 
-async function machine(vandal: Vandal, holderId: string): Promise<Tenure> {
-  const tenure = await connect(vandal.url(), { holderId, defaults: { ttlMs: TTL_MS } });
+async function machine(backend: TamperedBackend, holderId: string): Promise<Tenure> {
+  const tenure = await connect(backend.url(), { holderId, defaults: { ttlMs: TTL_MS } });
   onTestFinished(() => tenure.close({ drainMs: 0 }));
   return tenure;
 }
 
-/** The error that a request ended with, which has to be one of ours. */
-async function errorOf(request: Promise<unknown>): Promise<string | undefined> {
+/** The code of the error that the request failed with; any error but a TenureError is rethrown. */
+async function catchErrorCode(request: Promise<unknown>): Promise<string | undefined> {
   try {
     await request;
     return undefined;
@@ -45,7 +51,7 @@ async function listed(tenure: Tenure, prefix: string): Promise<Map<string, strin
   return found;
 }
 
-/** The resources that a watch has reported as held, until the test ends. */
+/** The resources that a watch reports as held, until the test ends. */
 function watched(tenure: Tenure, prefix: string): Set<string> {
   const seen = new Set<string>();
   const stop = new AbortController();
@@ -60,28 +66,28 @@ function watched(tenure: Tenure, prefix: string): Set<string> {
   return seen;
 }
 
-describe.each(Object.keys(vandals))("on %s", (engine) => {
-  const vandal = vandals[engine]?.() as Vandal;
+describe.each(Object.keys(tamperedBackends))("on %s", (engine) => {
+  const backend = tamperedBackends[engine]?.() as TamperedBackend;
 
-  test("S7, S8: a malformed record concerns its own resource only", async () => {
-    const [one, two] = [await machine(vandal, "one"), await machine(vandal, "two")];
+  test("S7, S8: a malformed record affects only its own resource", async () => {
+    const [one, two] = [await machine(backend, "one"), await machine(backend, "two")];
     const prefix = freshName("record");
-    const [spoiled, other] = [`${prefix}/a`, `${prefix}/b`];
-    const held = await one.acquire(spoiled, { value: { port: 1 } });
+    const [damaged, other] = [`${prefix}/a`, `${prefix}/b`];
+    const held = await one.acquire(damaged, { value: { port: 1 } });
     const sound = await one.acquire(other);
     const seen = watched(two, prefix);
     for (const junk of JUNK) {
-      await vandal.spoilRecord(spoiled, junk);
-      expect(await two.tryAcquire(spoiled), junk).toBeUndefined();
-      expect(await errorOf(two.read(spoiled)), junk).toBe("STORE_UNUSABLE");
+      await backend.overwriteRecord(damaged, junk);
+      expect(await two.tryAcquire(damaged), junk).toBeUndefined();
+      expect(await catchErrorCode(two.read(damaged)), junk).toBe("STORE_UNUSABLE");
       const found = await listed(two, prefix);
       expect(found.get(other)).toBe("one");
-      expect(found.get(spoiled), junk).toBe(UNREADABLE_HOLDER);
+      expect(found.get(damaged), junk).toBe(UNREADABLE_HOLDER);
     }
-    expect(await errorOf(two.acquire(spoiled, { waitMs: 300 }))).toBe("ACQUIRE_TIMEOUT");
-    expect(await errorOf(two.revoke(spoiled))).toBe("STORE_UNUSABLE");
-    // A process that comes now can open a session, and a watch that begins now sees the others.
-    const three = await machine(vandal, "three");
+    expect(await catchErrorCode(two.acquire(damaged, { waitMs: 300 }))).toBe("ACQUIRE_TIMEOUT");
+    expect(await catchErrorCode(two.revoke(damaged))).toBe("STORE_UNUSABLE");
+    // A process that starts now can open a session, and a watch that starts now sees the others.
+    const three = await machine(backend, "three");
     const late = watched(three, prefix);
     const third = await three.acquire(`${prefix}/c`);
     for (const found of [seen, late])
@@ -89,21 +95,21 @@ describe.each(Object.keys(vandals))("on %s", (engine) => {
         .poll(() => [...found], { timeout: 10_000 })
         .toEqual(expect.arrayContaining([other, third.resource]));
     expect(held.check()).toBe(held.token);
-    // The holder gives back what it holds: the release does not depend on the record.
+    // Releasing does not depend on the record.
     await held.release();
-    const next = await two.acquire(spoiled, { waitMs: 10_000 });
+    const next = await two.acquire(damaged, { waitMs: 10_000 });
     expect(next.token).toBeGreaterThan(held.token);
-    expect((await two.read(spoiled)).holder?.holderId).toBe("two");
+    expect((await two.read(damaged)).holder?.holderId).toBe("two");
     await sound.release();
   });
 
-  test("S8: malformed notices do not end a renewal", async () => {
-    const one = await machine(vandal, "one");
+  test("S8: malformed notices do not make a renewal fail", async () => {
+    const one = await machine(backend, "one");
     const resource = freshName("notices");
     const lease = await one.acquire(resource);
     const { holder } = await one.read(resource);
-    await vandal.spoilNotices(resource, holder?.sessionId ?? "");
-    // Held beyond its ttl: the renewals of this time got through.
+    await backend.addMalformedNotices(resource, holder?.sessionId ?? "");
+    // Held beyond its ttl, which shows that renewals succeeded.
     const until = performance.now() + TTL_MS + 1_000;
     await expect
       .poll(() => [lease.check(), performance.now() > until], { timeout: 10_000, interval: 100 })
@@ -112,88 +118,91 @@ describe.each(Object.keys(vandals))("on %s", (engine) => {
   });
 });
 
-describe("a PostgreSQL row whose token is NaN", () => {
-  const vandal = postgresVandal();
+describe("a PostgreSQL row with the token NaN", () => {
+  const backend = useTamperedPostgres();
 
-  test("S7, S8: is unusable, and concerns its own resource only", async () => {
-    const [one, two] = [await machine(vandal, "one"), await machine(vandal, "two")];
+  test("S7, S8: a row with the token NaN is unusable, and no other resource is affected", async () => {
+    const [one, two] = [await machine(backend, "one"), await machine(backend, "two")];
     const prefix = freshName("token");
-    const [spoiled, other] = [`${prefix}/a`, `${prefix}/b`];
-    await one.acquire(spoiled);
+    const [damaged, other] = [`${prefix}/a`, `${prefix}/b`];
+    await one.acquire(damaged);
     await one.acquire(other);
     const seen = watched(two, prefix);
-    await vandal.sql(`UPDATE tenure.lease SET token = 'NaN' WHERE resource = '${spoiled}'`);
+    await backend.sql(`UPDATE tenure.lease SET token = 'NaN' WHERE resource = '${damaged}'`);
     expect([...(await listed(two, prefix))]).toEqual([[other, "one"]]);
-    expect(await two.tryAcquire(spoiled)).toBeUndefined();
-    expect(await errorOf(two.read(spoiled))).toBe("STORE_UNUSABLE");
+    expect(await two.tryAcquire(damaged)).toBeUndefined();
+    expect(await catchErrorCode(two.read(damaged))).toBe("STORE_UNUSABLE");
     const third = await two.acquire(`${prefix}/c`);
     await expect.poll(() => seen.has(third.resource), { timeout: 10_000 }).toBe(true);
   });
 });
 
-describe("a Redis key that is no record at all", () => {
-  const vandal = redisVandal();
+describe("a Redis key that is not a record", () => {
+  const backend = useTamperedRedis();
   const digits = "9".repeat(300);
 
   test.each([
-    ["text", "junk"],
-    ["a state that does not exist", "Z5:1:s1:a"],
-    ["nothing but a state", "H"],
-    ["a session cut off", "H5:40:s"],
-    ["an attempt cut off", "H5:1:s40:a"],
-    ["a length without end", `H5:${digits}:s1:a{}`],
-    ["a token without end", `F${digits}:1:s1:a`],
-    ["a token above those that Redis counts", "F9223372036854775807:1:s1:a"],
+    ["plain text", "junk"],
+    ["an unknown state", "Z5:1:s1:a"],
+    ["only a state", "H"],
+    ["a truncated session", "H5:40:s"],
+    ["a truncated attempt", "H5:1:s40:a"],
+    ["an excessive length", `H5:${digits}:s1:a{}`],
+    ["an excessive token", `F${digits}:1:s1:a`],
+    ["a token above the range of Redis", "F9223372036854775807:1:s1:a"],
     ["a token of 0", "H0:1:s1:a{}"],
-    ["a time without end", `Q5:1:s1:a${digits}`],
-    ["a time that is no number", "Q5:1:s1:anan"],
-  ])("S7, S8: %s grants nothing, and concerns its own resource only", async (_, junk) => {
-    const { names, command } = vandal;
-    const two = await machine(vandal, "two");
-    const prefix = freshName("key");
-    const [spoiled, other] = [`${prefix}/a`, `${prefix}/b`];
-    const sound = await two.acquire(other);
-    await command("SET", names.lease(spoiled), junk);
-    await command("ZADD", names.held, "0", names.lease(spoiled));
-    onTestFinished(async () => {
-      await command("DEL", names.lease(spoiled));
-      await command("ZREM", names.held, names.lease(spoiled));
-    });
-    expect(await errorOf(two.tryAcquire(spoiled))).toBe("STORE_UNUSABLE");
-    expect(await errorOf(two.acquire(spoiled, { waitMs: 1_000 }))).toBe("STORE_UNUSABLE");
-    expect(await errorOf(two.read(spoiled))).toBe("STORE_UNUSABLE");
-    expect(await errorOf(two.revoke(spoiled))).toBe("STORE_UNUSABLE");
-    expect(await command("GET", names.lease(spoiled))).toBe(junk);
-    expect([...(await listed(two, prefix))]).toEqual([[other, "two"]]);
-    const three = await machine(vandal, "three");
-    const third = await three.acquire(`${prefix}/c`);
-    expect(third.token).toBeGreaterThan(sound.token);
-    await sound.release();
-  });
+    ["an excessive time", `Q5:1:s1:a${digits}`],
+    ["a time that is not a number", "Q5:1:s1:anan"],
+  ])(
+    "S7, S8: a record with %s grants nothing and affects only its own resource",
+    async (_, junk) => {
+      const { names, command } = backend;
+      const two = await machine(backend, "two");
+      const prefix = freshName("key");
+      const [damaged, other] = [`${prefix}/a`, `${prefix}/b`];
+      const sound = await two.acquire(other);
+      await command("SET", names.lease(damaged), junk);
+      await command("ZADD", names.held, "0", names.lease(damaged));
+      onTestFinished(async () => {
+        await command("DEL", names.lease(damaged));
+        await command("ZREM", names.held, names.lease(damaged));
+      });
+      expect(await catchErrorCode(two.tryAcquire(damaged))).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.acquire(damaged, { waitMs: 1_000 }))).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.read(damaged))).toBe("STORE_UNUSABLE");
+      expect(await catchErrorCode(two.revoke(damaged))).toBe("STORE_UNUSABLE");
+      expect(await command("GET", names.lease(damaged))).toBe(junk);
+      expect([...(await listed(two, prefix))]).toEqual([[other, "two"]]);
+      const three = await machine(backend, "three");
+      const third = await three.acquire(`${prefix}/c`);
+      expect(third.token).toBeGreaterThan(sound.token);
+      await sound.release();
+    },
+  );
 
-  test("S8: a queue that is not a list keeps nobody from holding, releasing and reading", async () => {
-    const { names, command } = vandal;
-    const [one, two] = [await machine(vandal, "one"), await machine(vandal, "two")];
+  test("S8: a queue that is not a list prevents neither holding, releasing nor reading", async () => {
+    const { names, command } = backend;
+    const [one, two] = [await machine(backend, "one"), await machine(backend, "two")];
     const resource = freshName("queue");
     const lease = await one.acquire(resource);
-    const waiting = errorOf(two.acquire(resource, { waitMs: 20_000 }));
+    const waiting = catchErrorCode(two.acquire(resource, { waitMs: 20_000 }));
     await expect.poll(() => command("LLEN", names.queue(resource))).toBe(1);
     await command("SET", names.queue(resource), "junk");
     onTestFinished(() => void command("DEL", names.queue(resource)));
-    const three = await machine(vandal, "three");
-    expect(await errorOf(three.acquire(resource, { waitMs: 500 }))).toBe("STORE_UNUSABLE");
+    const three = await machine(backend, "three");
+    expect(await catchErrorCode(three.acquire(resource, { waitMs: 500 }))).toBe("STORE_UNUSABLE");
     expect((await three.read(resource)).holder?.holderId).toBe("one");
     await lease.release();
-    // Whoever waits may learn that its place is gone.
+    // The waiter may either be granted the resource or learn that its queue entry is gone.
     expect([undefined, "STORE_UNUSABLE"]).toContain(await waiting);
     await two.close();
     const next = await three.acquire(resource);
     expect(next.token).toBeGreaterThan(lease.token);
   });
 
-  test("S8: neither notices that are not a list nor a record that cannot be withdrawn end a renewal", async () => {
-    const { names, command } = vandal;
-    const store = await (await fromUrl(vandal.url()))(systemParts());
+  test("S8: a renewal succeeds despite notices that are not a list and a record that cannot be withdrawn", async () => {
+    const { names, command } = backend;
+    const store = await (await fromUrl(backend.url()))(systemParts());
     onTestFinished(() => store.close());
     const [resource, limitMs] = [freshName("renewal"), 5_000];
     const session = { sessionId: freshName("session"), limitMs };
@@ -210,7 +219,7 @@ describe("a Redis key that is no record at all", () => {
     expect(
       (await store.read({ resource, consistency: "linearizable", limitMs })).holder?.token,
     ).toBe(granted.kind === "granted" ? granted.token : undefined);
-    // A withdrawal of its own finds the record sound, and the queue not a list.
+    // This withdrawal finds a valid record, but a queue that is not a list.
     await command("SET", names.queue(resource), "junk");
     await store.withdraw({ ...session, resource, attempt: `${session.sessionId}.1` });
     const { holder } = await store.read({ resource, consistency: "linearizable", limitMs });
@@ -218,9 +227,9 @@ describe("a Redis key that is no record at all", () => {
     await store.endSession(session);
   });
 
-  test("S8: junk in a queue is passed over", async () => {
-    const { names, command } = vandal;
-    const [one, two] = [await machine(vandal, "one"), await machine(vandal, "two")];
+  test("S8: junk entries in a queue are skipped", async () => {
+    const { names, command } = backend;
+    const [one, two] = [await machine(backend, "one"), await machine(backend, "two")];
     const resource = freshName("queue");
     const lease = await one.acquire(resource);
     await command("RPUSH", names.queue(resource), "junk", "", "9".repeat(40), ":", "3:");

@@ -1,6 +1,7 @@
-// Goal: on every store a fire is run once by machines that come together, late, or after the runner has gone; the next fire
-// is run however soon it comes; and a window that a store cannot remember is refused. Method: several connections to one
-// real server, each with its own session, as several machines would have them.
+// Goal: on every store, an occurrence runs once, whether machines ask concurrently, late, or after
+// the runner has gone; the next occurrence runs however soon it comes; and a window that the store
+// cannot remember is rejected. Method: several connections to one real server, each with its own
+// session, like several machines.
 import { describe, expect, test } from "vitest";
 import type { Tenure } from "../../../src/tenure.ts";
 import { everyStore, freshName, machinesOn } from "../../support/stores/every-store.ts";
@@ -8,7 +9,7 @@ import { everyStore, freshName, machinesOn } from "../../support/stores/every-st
 describe.each(everyStore)("%s", (engine) => {
   const machine = machinesOn(engine);
 
-  test("one of four machines runs a fire; a late one finds it had, also when the runner has gone", async () => {
+  test("one of four machines runs an occurrence; a late machine finds it taken, even after the runner has closed", async () => {
     const key = freshName("once");
     const atMs = Date.now();
     const machines = await Promise.all(["a", "b", "c", "d"].map(machine));
@@ -24,7 +25,7 @@ describe.each(everyStore)("%s", (engine) => {
     expect(await fire(await machine("late"))).toEqual(taken);
   });
 
-  test("fires that come faster than they are forgotten are each run once, with growing tokens", async () => {
+  test("occurrences that come faster than they are forgotten each run once, with increasing tokens", async () => {
     const key = freshName("once");
     const begin = Date.now();
     const [one, two] = [await machine("one"), await machine("two")];
@@ -42,7 +43,7 @@ describe.each(everyStore)("%s", (engine) => {
     expect(new Set(tokens).size).toBe(4);
   });
 
-  test("a window has one run, and another when it is over by the store's clock", async () => {
+  test("a window has one run, and another after it ends by the store's clock", async () => {
     const key = freshName("once");
     const [one, two] = [await machine("one"), await machine("two")];
     const fire = { windowMs: 5_000 };
@@ -57,7 +58,7 @@ describe.each(everyStore)("%s", (engine) => {
       .toBe(true);
   });
 
-  test("a day is remembered, or refused before anything runs where sessions are shorter", async () => {
+  test("a window of one day is remembered, or rejected before anything runs where sessions are shorter", async () => {
     const key = freshName("once");
     const tenure = await machine("one");
     let runs = 0;
@@ -70,7 +71,7 @@ describe.each(everyStore)("%s", (engine) => {
       message: expect.stringMatching(/at most \d+ ms/),
     });
     expect(runs).toBe(0);
-    // Nothing is left behind: a window that fits is run.
+    // The rejected window left no marker: a window that fits runs.
     expect(await tenure.once(key, { windowMs: 5_000 }, () => 1)).toMatchObject({ ran: true });
   });
 });

@@ -1,5 +1,6 @@
-// Goal: a real server that refuses a login does not get a password into an error, and neither does an open Tenure. Method: real
-// servers with a password, through each client library; secrets that have to be percent-encoded.
+// Goal: a password reaches neither the error of a rejected login nor the object of an open Tenure.
+// Method: real servers with a password, through each client library; secrets that have to be
+// percent-encoded.
 import { Redis } from "ioredis";
 import pg from "pg";
 import postgres from "postgres";
@@ -17,10 +18,10 @@ import { startZooKeeper } from "../../servers/zookeeper.ts";
 import { partsShown, shown, textsOf } from "../../support/stores/secrets.ts";
 
 const RIGHT = "R!ght/Pass?word@1";
-/** Of base64, punctuation and unicode. */
+/** Made of base64, of punctuation and of Unicode. */
 const WRONG = ["Q8x/Zk+7Lw==Vh3", "~|}{`^]#%&@/?:;<", "Ключ密码🔑ñandú"];
 
-async function errorOf(call: Promise<unknown>): Promise<Error> {
+async function catchError(call: Promise<unknown>): Promise<Error> {
   const error = await call.then(
     () => undefined,
     (reason: unknown) => reason,
@@ -43,39 +44,42 @@ async function expectClean(target: Promise<Tenure>, secret: string): Promise<voi
 
 describe.each(["ioredis", "redis"] as const)("Redis through %s", (library) => {
   const locked = useServer(startRedis, { password: RIGHT });
-  /** Its AUTH has another name, so it repeats the arguments that it does not understand. */
+  /** AUTH is renamed here, so the server's error repeats the arguments of the unknown command. */
   const renamed = useServer(startRedis, {
     args: ["--rename-command", "AUTH", "LOGIN", "--rename-command", "HELLO", "GREET"],
   });
 
-  test.each(WRONG)("a wrong password is refused and not shown: %s", async (secret) => {
+  test.each(WRONG)("a wrong password is rejected and not shown: %s", async (secret) => {
     for (const user of ["", "someone"]) {
       const url = withLogin(locked().url, user, secret);
-      const error = await errorOf(connect(`${url}?library=${library}`));
+      const error = await catchError(connect(`${url}?library=${library}`));
       expect(error.message).toMatch(/refuses this user or password/);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
     }
   });
 
-  test("the cause says what the server said", async () => {
+  test("the cause carries the server's message", async () => {
     const url = withLogin(locked().url, "someone", WRONG[0] ?? "");
-    const error = await errorOf(connect(`${url}?library=${library}`));
+    const error = await catchError(connect(`${url}?library=${library}`));
     expect(error.cause).toMatchObject({ message: expect.stringMatching(/^WRONGPASS/) });
   });
 
-  test.each(WRONG)("arguments that the server repeats are not shown: %s", async (secret) => {
-    const url = withLogin(renamed().url, "someone", secret);
-    const error = await errorOf(connect(`${url}?library=${library}`));
-    expect(error.message).toMatch(/unknown command/i);
-    expect(partsShown(textsOf(error), secret)).toEqual([]);
-  });
+  test.each(WRONG)(
+    "arguments that the server repeats in its error are not shown: %s",
+    async (secret) => {
+      const url = withLogin(renamed().url, "someone", secret);
+      const error = await catchError(connect(`${url}?library=${library}`));
+      expect(error.message).toMatch(/unknown command/i);
+      expect(partsShown(textsOf(error), secret)).toEqual([]);
+    },
+  );
 
   test("an open Tenure does not show its password", async () => {
     await expectClean(connect(`${locked().url}?library=${library}`), RIGHT);
   });
 });
 
-describe("a Redis client of the user's own with a wrong password", () => {
+describe("a user's own Redis client with a wrong password", () => {
   const locked = useServer(startRedis, { password: RIGHT });
   const [secret = ""] = WRONG;
 
@@ -88,27 +92,27 @@ describe("a Redis client of the user's own with a wrong password", () => {
     return client;
   }
 
-  test("does not show it through the store", async () => {
-    const error = await errorOf(connect(redisStore({ client: ioredis() })));
+  test("the store's error does not show the password", async () => {
+    const error = await catchError(connect(redisStore({ client: ioredis() })));
     expect(error).toMatchObject({ code: expect.stringMatching(/STORE_UN/) });
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
 
-  test("does not show it through the guard", async () => {
+  test("the guard's error does not show the password", async () => {
     const guard = redisGuard(ioredis());
-    const error = await errorOf(guard.set({ resource: "r", token: 1n }, "key", "value"));
+    const error = await catchError(guard.set({ resource: "r", token: 1n }, "key", "value"));
     expect(error.message).toMatch(/WRONGPASS|NOAUTH|closed/i);
     expect(partsShown(textsOf(error), secret)).toEqual([]);
-    expect(partsShown(textsOf(await errorOf(guard.highest("r"))), secret)).toEqual([]);
+    expect(partsShown(textsOf(await catchError(guard.highest("r"))), secret)).toEqual([]);
   });
 
-  test("does not show it through node-redis", async () => {
+  test("the store's error does not show the password of a node-redis client", async () => {
     const { host, port } = locked();
     const socket = { host, port, reconnectStrategy: false as const };
     const client = createClient({ socket, username: "someone", password: secret });
     client.on("error", () => undefined);
     await client.connect().catch(() => undefined);
-    const error = await errorOf(connect(redisStore({ client })));
+    const error = await catchError(connect(redisStore({ client })));
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
 });
@@ -116,11 +120,11 @@ describe("a Redis client of the user's own with a wrong password", () => {
 describe.each(["pg", "postgres"] as const)("PostgreSQL through %s", (library) => {
   const locked = useServer(startPostgres, { password: RIGHT });
 
-  test.each(WRONG)("a wrong password is refused and not shown: %s", async (secret) => {
+  test.each(WRONG)("a wrong password is rejected and not shown: %s", async (secret) => {
     const url = withLogin(locked().url, "postgres", secret);
     const several = url.replace(/@([^/]*)/, "@$1,$1");
     for (const target of [url, several]) {
-      const error = await errorOf(connect(postgresStore({ url: target, library })));
+      const error = await catchError(connect(postgresStore({ url: target, library })));
       expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
       expect(error.message).toMatch(/password authentication failed/);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
@@ -132,10 +136,10 @@ describe.each(["pg", "postgres"] as const)("PostgreSQL through %s", (library) =>
   });
 });
 
-describe("a PostgreSQL client of the user's own with a wrong password", () => {
+describe("a user's own PostgreSQL client with a wrong password", () => {
   const locked = useServer(startPostgres, { password: RIGHT });
 
-  test.each(WRONG)("does not show it: %s", async (secret) => {
+  test.each(WRONG)("the error does not show the password: %s", async (secret) => {
     const url = withLogin(locked().url, "postgres", secret);
     const pool = new pg.Pool({ connectionString: url });
     const sql = postgres(url, { max: 1 });
@@ -144,7 +148,7 @@ describe("a PostgreSQL client of the user's own with a wrong password", () => {
       await sql.end({ timeout: 1 });
     });
     for (const client of [pool, sql]) {
-      const error = await errorOf(connect(postgresStore({ client })));
+      const error = await catchError(connect(postgresStore({ client })));
       expect(error.message).toMatch(/password authentication failed/);
       expect(partsShown(textsOf(error), secret)).toEqual([]);
     }
@@ -154,7 +158,7 @@ describe("a PostgreSQL client of the user's own with a wrong password", () => {
     const [secret = ""] = WRONG;
     const pool = new pg.Pool({ connectionString: `postgres://u:a#${secret}@h/app` });
     onTestFinished(() => pool.end());
-    const error = await errorOf(connect(postgresStore({ client: pool })));
+    const error = await catchError(connect(postgresStore({ client: pool })));
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
 });
@@ -162,8 +166,8 @@ describe("a PostgreSQL client of the user's own with a wrong password", () => {
 describe("etcd", () => {
   const locked = useServer(startEtcd, { rootPassword: RIGHT });
 
-  test.each(WRONG)("a wrong password is refused and not shown: %s", async (secret) => {
-    const error = await errorOf(connect(withLogin(locked().url, "root", secret)));
+  test.each(WRONG)("a wrong password is rejected and not shown: %s", async (secret) => {
+    const error = await catchError(connect(withLogin(locked().url, "root", secret)));
     expect(error.message).toMatch(/refuses this user or password/);
     expect(partsShown(textsOf(error), secret)).toEqual([]);
   });
@@ -176,7 +180,7 @@ describe("etcd", () => {
 describe("ZooKeeper", () => {
   const server = useServer(startZooKeeper);
 
-  // Its digest scheme knows no wrong password: another one is another user.
+  // The digest scheme has no wrong passwords: another password is another user.
   test.each(WRONG)("an open Tenure does not show its password: %s", async (secret) => {
     const root = `redaction-${WRONG.indexOf(secret)}`;
     await expectClean(connect(`${withLogin(server().url, "me", secret)}/${root}`), secret);

@@ -1,5 +1,6 @@
-// Goal: the servers that need more than one process or a setting do what the tests of faults rely on: replicas
-// follow and can be promoted, a cluster elects, passwords and TLS are asked for. Method: as in servers.test.ts.
+// Goal: servers that need several processes or special settings behave as the fault tests assume:
+// replicas follow and can be promoted, clusters elect leaders, passwords and TLS are enforced.
+// Method: as in servers.test.ts.
 import { describe, expect, test } from "vitest";
 import { type Address, ask, until } from "../../servers/ask.ts";
 import { type EtcdServer, startEtcd, startEtcdCluster } from "../../servers/etcd.ts";
@@ -18,7 +19,7 @@ function address(server: RunningServer & { ca: string | undefined }): Address {
 describe("a Redis without durable options", () => {
   const redis = useServer(startRedis, { own: true });
 
-  test("it loses everything in a kill", async () => {
+  test("a kill loses all data", async () => {
     await redis().command("SET", "key", "value");
     await redis().kill();
     await redis().start();
@@ -29,7 +30,7 @@ describe("a Redis without durable options", () => {
 describe("a Redis with password and TLS", () => {
   const redis = useServer(startRedis, { password: "p w:1", tls: true });
 
-  test("it is reached by its URL and certificate only", async () => {
+  test("the server is reachable only with its URL and certificate", async () => {
     expect(redis().url).toMatch(/^rediss:\/\/:p%20w%3A1@/);
     expect(await redis().command("ECHO", "hi")).toBe("hi");
     const plain = { ...address(redis()), ca: undefined };
@@ -41,9 +42,9 @@ describe("a Redis with password and TLS", () => {
 describe("a Redis pair", () => {
   const pair = useServer(startRedisPair);
 
-  test("the replica has what the master acknowledged, and can take its place", async () => {
+  test("the replica has what the master acknowledged, and can replace it", async () => {
     const { master, replica } = pair();
-    // On one connection: WAIT waits for the writes of its own.
+    // On one connection, because WAIT waits only for the writes of its own connection.
     const write = ["SET", "key", "value"];
     expect(await master.commands([write, ["WAIT", "1", "5000"]])).toBe(1);
     expect(await replica.command("GET", "key")).toBe("value");
@@ -57,7 +58,7 @@ describe("a Redis pair", () => {
 describe("an etcd cluster", () => {
   const cluster = useServer(startEtcdCluster, { fastElections: true });
 
-  test("it elects another leader when the leader is killed, and takes it back", async () => {
+  test("the cluster elects another leader when the leader is killed, and the old one can rejoin", async () => {
     const leader = await cluster().leader();
     await leader.kill();
     const next = await cluster().leader();
@@ -67,7 +68,7 @@ describe("an etcd cluster", () => {
     expect((await leader.call("/v3/kv/range", { key: base64("key") })).count).toBe("1");
   });
 
-  test("it serves nobody without a majority, and goes on when it is back", async () => {
+  test("the cluster does not serve without a majority, and serves again when the majority is back", async () => {
     const [first, ...others] = cluster().members as [EtcdServer, EtcdServer, EtcdServer];
     for (const other of others) await other.pause();
     await until("the last member has noticed", async () => !(await first.answers(200)), 20_000);
@@ -79,7 +80,7 @@ describe("an etcd cluster", () => {
 describe("an etcd with password and TLS", () => {
   const etcd = useServer(startEtcd, { rootPassword: "p w", tls: true });
 
-  test("it serves root and refuses a stranger", async () => {
+  test("root is served, and other logins are rejected", async () => {
     const range = { key: base64("key") };
     expect(await etcd().call("/v3/kv/range", range)).toHaveProperty("header");
     const login = { name: "root", password: "wrong" };
@@ -93,7 +94,7 @@ describe("an etcd with password and TLS", () => {
 describe("a PostgreSQL pair with password and TLS", () => {
   const pair = useServer(startPostgresPair, { password: "p w", tls: true });
 
-  test("the standby follows, and starts the next timeline when promoted", async () => {
+  test("the standby follows the primary, and starts the next timeline when promoted", async () => {
     const { primary, standby, promote } = pair();
     await primary.sql("create table made ()");
     const has = async (): Promise<boolean> =>
@@ -103,7 +104,8 @@ describe("a PostgreSQL pair with password and TLS", () => {
     await primary.kill();
     await promote();
     await standby.sql("create table more ()");
-    // The control file tells the new timeline only after the next checkpoint; the log's own name at once.
+    // The control file shows the new timeline only after the next checkpoint; the name of the log
+    // file shows it immediately.
     const timeline = "select left(pg_walfile_name(pg_current_wal_lsn()), 8)::int";
     expect(await standby.sql(timeline)).toBe("2");
   });

@@ -1,6 +1,7 @@
-// Goal: every engine that the stores are tested on starts here, answers, and survives what the tests of faults will do
-// to it: killed and started again on the same data, frozen and thawed; and nothing of it is left behind. Method:
-// real servers, asked in their own protocol by the harness (test/servers), without any store or client library.
+// Goal: every engine that the stores are tested on starts here, answers, and survives what the
+// fault tests do to it: it is killed and started again on the same data, or frozen and thawed.
+// Nothing of it remains afterwards. Method: real servers, queried in their own protocol by the
+// harness in test/servers, without any store or client library.
 import { existsSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ask, until } from "../../servers/ask.ts";
@@ -60,7 +61,7 @@ const samples: Sample[] = [
 describe.each(samples)("$name", ({ start, write, read, value }) => {
   const running = useServer(start);
 
-  test("it answers on loopback, from a folder of its own", async () => {
+  test("the server answers on the loopback address, from its own folder", async () => {
     const server = running();
     expect(server.url).toMatch(new RegExp(`127\\.0\\.0\\.1:${server.port}`));
     expect(await server.answers()).toBe(true);
@@ -69,7 +70,7 @@ describe.each(samples)("$name", ({ start, write, read, value }) => {
     expect(server.cpuSeconds()).toBeGreaterThanOrEqual(0);
   });
 
-  test("it has its data again after it was killed and started", async () => {
+  test("the server has its data again after a kill and a start", async () => {
     const server = running();
     await write(server as never);
     const [pid, port] = [server.pid, server.port];
@@ -84,7 +85,7 @@ describe.each(samples)("$name", ({ start, write, read, value }) => {
     expect(await read(server as never)).toBe(value);
   });
 
-  test("it is silent while it is paused, and answers when resumed", async () => {
+  test("a paused server is silent, and answers when it is resumed", async () => {
     const server = running();
     await server.pause();
     expect(await server.answers(150)).toBe(false);
@@ -93,7 +94,7 @@ describe.each(samples)("$name", ({ start, write, read, value }) => {
     expect(await read(server as never)).toBe(value);
   });
 
-  test("it has its data again after it was stopped, even out of a pause", async () => {
+  test("the server has its data again after a stop, even if it was paused", async () => {
     const server = running();
     await server.pause();
     await server.stop();
@@ -102,7 +103,7 @@ describe.each(samples)("$name", ({ start, write, read, value }) => {
     expect(await read(server as never)).toBe(value);
   });
 
-  test("nothing is left of it in the end", async () => {
+  test("disposing of the server leaves no process and no files", async () => {
     const server = running();
     const tree = treeOf(server.pid);
     await server[Symbol.asyncDispose]();
@@ -120,7 +121,7 @@ async function createNode(server: ZooKeeperServer, path: string): Promise<void> 
     const body = Buffer.concat(parts);
     return Buffer.concat([int(body.length), body]);
   };
-  // Protocol 0, nothing seen, timeout 5 s, session 0, 16 bytes of password.
+  // Protocol 0, no zxid seen, timeout 5 s, session 0, 16 bytes of password.
   const hello = frame(
     int(0),
     Buffer.alloc(8),
@@ -144,10 +145,10 @@ async function createNode(server: ZooKeeperServer, path: string): Promise<void> 
   expect(error).toBe(0);
 }
 
-describe("behind a proxy", () => {
+describe("a proxy", () => {
   const redis = useServer(startRedis);
 
-  test("a real server is reached through it, and not when it is cut", async () => {
+  test("a server is reachable through the proxy, except while the proxy is cut", async () => {
     await using proxy = await startProxy(redis());
     const ping = (): Promise<string | undefined> =>
       ask(proxy, "PING\r\n", (answer) => answer.toString().trim(), 300);
@@ -159,7 +160,7 @@ describe("behind a proxy", () => {
   });
 });
 
-describe("the server that a test run shares", () => {
+describe("the server that all tests of a run share", () => {
   const first = useServer(startPostgres);
   const second = useServer(startPostgres);
   beforeEach((context) => {
@@ -168,7 +169,7 @@ describe("the server that a test run shares", () => {
       context.skip(`${givenBy} names a server, which this run uses instead`);
   });
 
-  test("is one for all, is not stopped by any of them, and on PostgreSQL gives each a database of its own", async () => {
+  test("all tests use the same server, none can stop it, and on PostgreSQL each has its own database", async () => {
     expect(first()).toMatchObject({ port: second().port, givenBy: undefined, folder: "" });
     expect(first().url).not.toBe(second().url);
     await first().sql("CREATE TABLE seen ()");
@@ -178,7 +179,7 @@ describe("the server that a test run shares", () => {
     await expect(first().kill()).rejects.toThrow("asks for { own: true }");
   });
 
-  test("is not used by a test that gives options", async () => {
+  test("a test that passes options gets its own server", async () => {
     await using own = await startPostgres({ own: true });
     expect(own.port).not.toBe(first().port);
     await own.kill();
@@ -186,11 +187,11 @@ describe("the server that a test run shares", () => {
   });
 });
 
-describe("a server that the environment names", () => {
+describe("a server that an environment variable names", () => {
   const redis = useServer(startRedis, { own: true });
   afterEach(() => void vi.unstubAllEnvs());
 
-  test("it is used as it is, and is not ours to stop", async () => {
+  test("the server is used as it is, and tests cannot stop it", async () => {
     vi.stubEnv("TENURE_TEST_REDIS", redis().url);
     await using given = await startRedis();
     expect(given).toMatchObject({ url: redis().url, port: redis().port, folder: "" });
@@ -200,7 +201,7 @@ describe("a server that the environment names", () => {
     await expect(given.kill()).rejects.toThrow("TENURE_TEST_REDIS");
   });
 
-  test("a test that needs options or control of its own is told why it cannot run", async () => {
+  test("a test that needs options or control over the server fails with the reason", async () => {
     vi.stubEnv("TENURE_TEST_REDIS", redis().url);
     await expect(startRedis({ appendonly: true })).rejects.toThrow("TENURE_TEST_REDIS names");
     await expect(startRedisPair()).rejects.toThrow("TENURE_TEST_REDIS names");
@@ -208,7 +209,7 @@ describe("a server that the environment names", () => {
     await expect(startEtcdCluster()).rejects.toThrow("TENURE_TEST_ETCD names");
   });
 
-  test("one that does not answer is an error, not a skip", async () => {
+  test("a server that does not answer is an error, not a skip", async () => {
     vi.stubEnv("TENURE_TEST_REDIS", "redis://:secret@127.0.0.1:1");
     await expect(startRedis()).rejects.toThrow(
       "TENURE_TEST_REDIS=redis://:***@127.0.0.1:1 answers",

@@ -1,40 +1,39 @@
-// Goal: with three members, the loss of one costs a moment, the loss of the majority stops everybody, and no renewal is
-// believed that a deposed leader gave. Method: a real cluster, members killed and frozen by pid; what was promised is
-// compared with when the cluster really let go.
-
+// Goal: with three members, losing one costs a moment, losing the majority stops all grants and
+// renewals, and renewals confirmed by a deposed leader do not count. Method: a real cluster whose
+// members are killed and frozen; the promised end of each session is compared with its real end.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Store } from "../../../src/stores/contract.ts";
 import { until } from "../../servers/ask.ts";
 import { type EtcdServer, startEtcdCluster } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { at, heldAndQueued, holder, newPrefix, opened } from "../../support/stores/etcd-holders.ts";
-import { isBack, reasonOf } from "../../support/stores/lost-replies.ts";
+import { at, holdAndQueue, holder, newPrefix, opened } from "../../support/stores/etcd-holders.ts";
+import { canAcquire, reasonOf } from "../../support/stores/lost-replies.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const cluster = useServer(startEtcdCluster, { fastElections: true });
-/** An election has to fit in, on a machine where everything else runs too. */
+/** Long enough for an election on a busy machine. */
 const timing = { ttlMs: 6_000, clockErrorMs: 60, roundTripMs: 1_000, renewEveryMs: 1_500 };
 
-async function rolesOf(): Promise<{ leader: EtcdServer; others: EtcdServer[] }> {
+async function findRoles(): Promise<{ leader: EtcdServer; others: EtcdServer[] }> {
   const leader = await cluster().leader();
   return { leader, others: cluster().members.filter((member) => member !== leader) };
 }
 
-/** The leader first: that is the one a store speaks to until it must not. */
+/** The leader first: a store uses the first endpoint for as long as it works. */
 async function endpoints(): Promise<string[]> {
-  const { leader, others } = await rolesOf();
+  const { leader, others } = await findRoles();
   return [leader, ...others].map(at);
 }
 
 describe("one member of three", () => {
   test.each(["killed", "frozen"])(
-    "L3: a leader that is %s costs no lease, and grants go on within the limit of a request",
+    "L3: a leader that is %s costs no lease, and grants succeed within the limit of a request",
     async (how) => {
       const options = { url: `etcd://${await endpoints()}`, prefix: newPrefix() };
       const tenure = await holder(options, timing);
       const lease = await tenure.acquire("kept");
-      const { leader } = await rolesOf();
+      const { leader } = await findRoles();
       if (how === "killed") await leader.kill();
       else await leader.pause();
       try {
@@ -56,8 +55,8 @@ describe("one member of three", () => {
     60_000,
   );
 
-  test("a frozen follower that is asked first costs a part of the limit only", async () => {
-    const { leader, others } = await rolesOf();
+  test("a frozen follower that is tried first costs only part of a request's limit", async () => {
+    const { leader, others } = await findRoles();
     const [frozen, third] = others as [EtcdServer, EtcdServer];
     const prefix = newPrefix();
     const store = await opened({ url: `etcd://${[frozen, third, leader].map(at)}`, prefix });
@@ -80,19 +79,19 @@ describe("one member of three", () => {
     }
   });
 
-  test("L2: a waiter at a member that is frozen or killed is woken through another one", async () => {
-    const { leader, others } = await rolesOf();
+  test("L2: a waiter connected to a member that is frozen or killed is woken through another member", async () => {
+    const { leader, others } = await findRoles();
     const [first, second] = others as [EtcdServer, EtcdServer];
     for (const fault of ["kill", "pause"] as const) {
       const prefix = newPrefix();
       const store = await opened({ url: `etcd://${at(leader)}`, prefix });
       const waiter = await opened({ url: `etcd://${[at(first), at(second)]}`, prefix });
-      const { wait, release } = await heldAndQueued(store, waiter);
+      const { wait, release } = await holdAndQueue(store, waiter);
       const waiting = wait();
       await sleep(200);
       await first[fault]();
       try {
-        // A frozen one is found out by the next renewal of the waiter's session.
+        // The next renewal of the waiter's session notices that the member is frozen.
         const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 4_000 };
         expect((await waiter.renew(renewal)).kind).toBe("renewed");
         await release();
@@ -106,14 +105,14 @@ describe("one member of three", () => {
 });
 
 describe("the majority", () => {
-  test("S7: without it nobody is granted or renewed anything, the holder stops by itself, and all goes on when it is back", async () => {
+  test("S7: without a majority, nothing is granted or renewed and the holder stops by itself; afterwards grants work again", async () => {
     const options = { url: `etcd://${await endpoints()}`, prefix: newPrefix() };
     const tenure = await holder(options, timing);
     const store = await opened(options);
     const session = { sessionId: "one", limitMs: 800 };
     await store.openSession({ ...session, limitMs: 5_000, holderId: "one", ttlMs: 60_000 });
     const lease = await tenure.acquire("r");
-    const { others } = await rolesOf();
+    const { others } = await findRoles();
     await Promise.all(others.map((member) => member.kill()));
     try {
       const ask = { ...session, resource: "s", attempt: "one.1", holderId: "one", queue: false };
@@ -127,16 +126,16 @@ describe("the majority", () => {
         const error = await request;
         expect([name, (error as { code?: string }).code]).toEqual([name, "STORE_UNAVAILABLE"]);
       }
-      // What one member has by itself may be read, and says of itself that it may be old.
+      // A single member can still answer a stale read, which is marked as such.
       const stale = await store.read({ resource: "r", consistency: "stale", limitMs: 3_000 });
       expect(stale.holder?.token).toBe(lease.token);
       expect(stale.evidence.consistency).toBe("stale");
-      await until("the holder has stopped", async () => lease.signal.aborted, timing.ttlMs + 1_000);
+      await until("the holder stopped", async () => lease.signal.aborted, timing.ttlMs + 1_000);
       expect(() => lease.check()).toThrow(/lost/);
     } finally {
       await Promise.all(others.map((member) => member.start()));
     }
-    await until("all goes on", async () => isBack(tenure), 20_000);
+    await until("grants work again", async () => canAcquire(tenure), 20_000);
     const again = await tenure.acquire("r", { waitMs: 20_000 });
     expect(again.token).toBeGreaterThan(lease.token);
   }, 60_000);
@@ -149,7 +148,7 @@ describe("a leader that was deposed without knowing it", () => {
 
   interface Trial {
     readonly name: string;
-    /** A connection of its own: what waits in it is read at once when the leader wakes. */
+    /** Has its own connection: requests waiting in it are read at once when the leader wakes up. */
     readonly store: Store;
   }
 
@@ -170,7 +169,7 @@ describe("a leader that was deposed without knowing it", () => {
     );
   }
 
-  /** Renews each once, shortly before the leader wakes, and tells until when it was promised. */
+  /** Renews each session once, shortly before the leader wakes up. Returns the promised ends. */
   async function promised(trials: readonly Trial[]): Promise<Map<string, number>> {
     const ends = new Map<string, number>();
     const renew = async ({ name, store }: Trial, index: number): Promise<void> => {
@@ -185,20 +184,21 @@ describe("a leader that was deposed without knowing it", () => {
   }
 
   test.each([1, 2])(
-    `S3: its renewals are not believed: ${SESSIONS} sessions, time %i`,
+    `S3: renewals confirmed by a deposed leader do not count: ${SESSIONS} sessions, run %i`,
     async () => {
-      const { leader, others } = await rolesOf();
+      const { leader, others } = await findRoles();
       const prefix = newPrefix();
       const trials = await prepared(at(leader), prefix);
       const witness = await opened({ url: `etcd://${others.map(at)}`, prefix });
       await leader.pause();
-      // Long enough for a new leader; shorter than the ttl, so that by the old one's clock no lease is over.
+      // Long enough for a new leader to be elected, and shorter than the ttl, so that no lease has
+      // expired by the old leader's clock.
       await sleep(3_000);
       const ends = promised(trials);
       await sleep(400);
       await leader.resume();
       const until = await ends;
-      // Nobody renews any more: each must stay until the time that was promised.
+      // There are no further renewals: each session must last until its promised end.
       const goneAt = new Map<string, number>();
       while (goneAt.size < SESSIONS) {
         const page = await witness.list({ prefix: "", limit: 100, limitMs });
@@ -211,7 +211,8 @@ describe("a leader that was deposed without knowing it", () => {
       }
       const early = [...until].filter(([name, end]) => (goneAt.get(name) ?? 0) < end);
       expect(early).toEqual([]);
-      // And it was a trial at all: some renewals were answered after all, by way of the new leader.
+      // Some renewals must have been answered, by way of the new leader, or the test proves
+      // nothing.
       expect(until.size).toBeGreaterThan(0);
     },
     40_000,

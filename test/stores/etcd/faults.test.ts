@@ -1,6 +1,6 @@
-// Goal: the store's promises hold when the link or the server fails. Method: a real etcd, a proxy that loses packets in
-// silence, SIGKILL, SIGSTOP, a compaction under a wait; holders are whole Tenures, as a user has them.
-
+// Goal: the store keeps its guarantees when the link or the server fails. Method: a real etcd, a
+// proxy that silently loses packets, SIGKILL, SIGSTOP, and a compaction during a wait; holders are
+// complete Tenures.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Store } from "../../../src/stores/contract.ts";
@@ -9,7 +9,7 @@ import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
 import {
   at,
-  heldAndQueued,
+  holdAndQueue,
   holder,
   newPrefix,
   opened,
@@ -21,7 +21,7 @@ import { startStopwatch } from "../../support/stores/stopwatch.ts";
 const etcd = useServer(startEtcd, { fastElections: true });
 
 describe("a broken link", () => {
-  test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
+  test("a grant whose reply was lost does not block the resource, and no token repeats", async () => {
     const proxy = await proxied(etcd());
     const prefix = newPrefix();
     const first = await holder({ url: `etcd://${at(proxy)}`, prefix });
@@ -30,7 +30,7 @@ describe("a broken link", () => {
   });
 
   test.each(["hold", "cut"] as const)(
-    "S5: a copy of a grant that comes after the attempt was granted and released takes nothing (the first: %s)",
+    "S5: a copy of a grant request that arrives after its attempt was granted and released takes nothing (fault: %s)",
     async (fault) => {
       const proxy = await proxied(etcd());
       const prefix = newPrefix();
@@ -38,7 +38,7 @@ describe("a broken link", () => {
       const session = { sessionId: "one", limitMs: 5_000 };
       await slow.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
       const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
-      // It is given up, and its connection with it; what is held arrives all the same.
+      // The request times out and its connection is dropped. With "hold" it still arrives later.
       proxy[fault]("requests");
       const late = await reasonOf(slow.grant({ ...ask, limitMs: 300 }));
       expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
@@ -49,7 +49,7 @@ describe("a broken link", () => {
       const release = { ...session, resource: "r", token };
       expect(await slow.release(release)).toEqual({ kind: "released" });
       expect(await slow.grant(ask)).toEqual({ kind: "ended" });
-      // What the first copy was, word for word, from one who knows nothing of the others.
+      // An exact copy of the first request, from a store that does not know about the others.
       const copy = await opened({ url: `etcd://${at(etcd())}`, prefix });
       expect(await copy.grant(ask)).toEqual({ kind: "ended" });
       const question = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
@@ -57,7 +57,7 @@ describe("a broken link", () => {
     },
   );
 
-  test("a connection on which nothing comes back is given up after one request", async () => {
+  test("a connection on which no reply arrives is dropped after one request", async () => {
     const proxy = await proxied(etcd());
     const store = await opened({ url: `etcd://${at(proxy)}`, prefix: newPrefix() });
     const { connections } = proxy.counts();
@@ -70,7 +70,7 @@ describe("a broken link", () => {
     await until("a new connection was made", isAnew, 1_000);
   });
 
-  test("S5: a withdrawn attempt that was in doubt is not granted by a copy that comes later", async () => {
+  test("S5: a late copy of a withdrawn attempt whose outcome was unknown is not granted", async () => {
     const proxy = await proxied(etcd());
     const prefix = newPrefix();
     const slow = await opened({ url: `etcd://${at(proxy)}`, prefix });
@@ -85,19 +85,19 @@ describe("a broken link", () => {
     expect(await copy.grant(ask)).toEqual({ kind: "ended" });
   });
 
-  test.each(["while the link is down", "after it is mended"])(
+  test.each(["while the link is down", "after it is restored"])(
     "L2: a waiter whose connection is reset is woken by a release %s",
     async (when) => {
       const prefix = newPrefix();
       const proxy = await proxied(etcd());
       const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
       const waiter = await opened({ url: `etcd://${at(proxy)}`, prefix });
-      const { wait, release } = await heldAndQueued(store, waiter);
+      const { wait, release } = await holdAndQueue(store, waiter);
       const waiting = wait();
       await sleep(200);
       proxy.refuse();
       proxy.reset();
-      // Released while nobody listens, only the watch from the old revision can find it.
+      // Nothing receives this release; only a watch that starts at the old revision finds it.
       if (when === "while the link is down") await release();
       await proxy.heal();
       if (when !== "while the link is down") {
@@ -115,7 +115,7 @@ describe("a broken link", () => {
     const proxy = await proxied(etcd());
     const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
     const watcher = await opened({ url: `etcd://${at(proxy)}`, prefix });
-    const { release } = await heldAndQueued(store);
+    const { release } = await holdAndQueue(store);
     const stop = new AbortController();
     const seen: (string | undefined)[] = [];
     const watching = (async () => {
@@ -136,13 +136,16 @@ describe("a broken link", () => {
   }, 40_000);
 });
 
-describe("a request whose first copy was carried out unheard", () => {
+describe("a repeated request whose first copy succeeded but whose reply was lost", () => {
   const limitMs = 3_000;
   const session = { sessionId: "one", limitMs };
   const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: false };
 
-  /** A store that asks through the proxy first and directly then, with the replies of the former lost from now on. */
-  async function halfDeaf(
+  /**
+   * A store that tries the proxy first and then the server directly. From now on the proxy drops
+   * all replies.
+   */
+  async function openLosingReplies(
     prepare: (store: Store) => Promise<void>,
     prefix: string = newPrefix(),
   ): Promise<Store> {
@@ -161,8 +164,8 @@ describe("a request whose first copy was carried out unheard", () => {
     return granted.kind === "granted" ? granted.token : 0n;
   };
 
-  test("opening a session: it is open, for the ttl that was granted", async () => {
-    const store = await halfDeaf(async () => undefined);
+  test("a repeated openSession finds the session open, with the ttl that was granted", async () => {
+    const store = await openLosingReplies(async () => undefined);
     const opening = store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     expect(await opening).toEqual({ ttlMs: 60_000 });
     expect((await store.renew({ ...session, withdrawn: [], acknowledged: [] })).kind).toBe(
@@ -170,24 +173,24 @@ describe("a request whose first copy was carried out unheard", () => {
     );
   });
 
-  test("S1: a grant: granted, with the token of the first copy, and not again after its end", async () => {
+  test("S1: a repeated grant returns the token of the first copy, and is not granted again after its release", async () => {
     const prefix = newPrefix();
-    const store = await halfDeaf(openSession, prefix);
+    const store = await openLosingReplies(openSession, prefix);
     const granted = await store.grant(ask);
     const question = { resource: "r", consistency: "linearizable", limitMs } as const;
     const { holder: seen } = await store.read(question);
     expect(granted).toEqual({ kind: "granted", token: seen?.token });
     expect(await store.grant(ask)).toEqual(granted);
     await store.release({ ...session, resource: "r", token: seen?.token ?? 0n });
-    // A third copy, from one who knows nothing of the others.
+    // A third copy, from a store that does not know about the others.
     const copy = await opened({ url: `etcd://${at(etcd())}`, prefix });
     expect(await copy.grant(ask)).toEqual({ kind: "ended" });
   });
 
-  test("S5: a refusal: busy, and no copy of it is granted later", async () => {
+  test("S5: a repeated grant that was busy stays busy, and no copy of it is granted later", async () => {
     const prefix = newPrefix();
     let token = 0n;
-    const store = await halfDeaf(async (opening) => {
+    const store = await openLosingReplies(async (opening) => {
       token = await holding(opening);
     }, prefix);
     const second = { ...ask, attempt: "one.2" };
@@ -197,9 +200,9 @@ describe("a request whose first copy was carried out unheard", () => {
     expect(await copy.grant(second)).toEqual({ kind: "ended" });
   });
 
-  test("a place in line: the same one, and it is its turn when the holder goes", async () => {
+  test("a repeated queued grant keeps its position, and its turn comes when the holder releases", async () => {
     let token = 0n;
-    const store = await halfDeaf(async (opening) => {
+    const store = await openLosingReplies(async (opening) => {
       token = await holding(opening);
     });
     const second = { ...ask, attempt: "one.2", queue: true };
@@ -208,9 +211,9 @@ describe("a request whose first copy was carried out unheard", () => {
     expect((await store.grant(second)).kind).toBe("granted");
   });
 
-  test("a release: released, not notHeld", async () => {
+  test("a repeated release reports released rather than notHeld", async () => {
     let token = 0n;
-    const store = await halfDeaf(async (opening) => {
+    const store = await openLosingReplies(async (opening) => {
       token = await holding(opening);
     });
     const request = { ...session, resource: "r", token };
@@ -218,21 +221,21 @@ describe("a request whose first copy was carried out unheard", () => {
     expect(await store.release(request)).toEqual({ kind: "notHeld" });
   });
 
-  test("a renewal: renewed", async () => {
-    const store = await halfDeaf(openSession);
+  test("a repeated renewal succeeds", async () => {
+    const store = await openLosingReplies(openSession);
     const outcome = await store.renew({ ...session, withdrawn: [], acknowledged: [] });
     expect(outcome).toEqual({ kind: "renewed", ttlMs: 60_000, gone: [] });
   });
 
-  test("the end of a session: no error", async () => {
-    const store = await halfDeaf(openSession);
+  test("a repeated end of a session succeeds", async () => {
+    const store = await openLosingReplies(openSession);
     await store.endSession(session);
     expect((await store.grant(ask)).kind).toBe("gone");
   });
 });
 
 describe("a server that fails", () => {
-  test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
+  test("S7: a request to a frozen server fails with an unknown outcome within its limit, and the server is used again later", async () => {
     const store = await opened({ url: `etcd://${at(etcd())}`, prefix: newPrefix() });
     const session = { sessionId: "one", limitMs: 200 };
     await store.openSession({ ...session, limitMs: 5_000, holderId: "one", ttlMs: 60_000 });
@@ -256,7 +259,7 @@ describe("a server that fails", () => {
     await until("renewals work again", renewed, 10_000);
   });
 
-  test("S1: SIGKILL and restart: tokens go on, for old and new processes", async () => {
+  test("S1: tokens keep increasing after SIGKILL and restart, for old and new processes", async () => {
     const options = { url: `etcd://${at(etcd())}`, prefix: newPrefix() };
     const tenure = await holder(options);
     let before = 0n;
@@ -272,9 +275,9 @@ describe("a server that fails", () => {
     expect(fresh.token).toBeGreaterThan(before);
   }, 60_000);
 
-  test("S3: a session that lives through a restart is renewed, and keeps what it holds", async () => {
+  test("S3: a session that survives a restart can be renewed, and keeps its leases", async () => {
     const store = await opened({ url: `etcd://${at(etcd())}`, prefix: newPrefix() });
-    const { token } = await heldAndQueued(store);
+    const { token } = await holdAndQueue(store);
     await etcd().kill();
     await etcd().start();
     const outcome = await store.renew({
@@ -288,10 +291,10 @@ describe("a server that fails", () => {
     expect((await store.read(question)).holder?.token).toBe(token);
   });
 
-  test("S5: a session whose key somebody deleted is gone, although etcd keeps its lease alive", async () => {
+  test("S5: a session whose key was deleted by another program is gone, although etcd keeps its lease alive", async () => {
     const prefix = newPrefix();
     const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
-    await heldAndQueued(store);
+    await holdAndQueue(store);
     const [key, end] = [`${prefix}s/`, `${prefix}s0`].map((text) => Buffer.from(text));
     const range = { key: key?.toString("base64"), range_end: end?.toString("base64") };
     await etcd().call("/v3/kv/deleterange", range);
@@ -309,7 +312,7 @@ describe("a server that fails", () => {
     const proxy = await proxied(etcd());
     const store = await opened({ url: `etcd://${at(etcd())}`, prefix });
     const waiter = await opened({ url: `etcd://${at(proxy)}`, prefix });
-    const { wait, release } = await heldAndQueued(store, waiter);
+    const { wait, release } = await holdAndQueue(store, waiter);
     const waiting = wait();
     await sleep(200);
     proxy.refuse();

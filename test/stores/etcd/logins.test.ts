@@ -1,7 +1,6 @@
-// Goal: a login that expires or is outdated costs a request one repetition and never fails it. Method: many concurrent
-// calls on a real etcd with authentication, over several renewals of short JWT logins, and on default logins while
-// another client changes roles.
-
+// Goal: a login that expires or becomes outdated costs a request one retry and never fails it.
+// Method: many concurrent calls on a real etcd with authentication, over several renewals of short
+// JWT logins, and on default logins while another client changes roles.
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
 import { authenticate } from "../../../src/clients/etcd/rpc.ts";
@@ -19,7 +18,7 @@ const CALLERS = 20;
 
 interface Counts {
   logins: number;
-  /** Requests and streams that left while a login was under way. */
+  /** Requests and streams that started while a login was in progress. */
   duringLogin: number;
 }
 
@@ -58,7 +57,10 @@ async function counted(server: EtcdServer): Promise<{ tenure: Tenure; counts: Co
   return { tenure, counts };
 }
 
-/** Every kind of call by many callers until `isEnough`, which is given the number of calls; the errors of all calls. */
+/**
+ * Many callers make every kind of call until `isEnough`, which gets the number of calls so far,
+ * returns true. Returns the errors of all calls.
+ */
 async function failures(
   tenure: Tenure,
   server: EtcdServer,
@@ -90,7 +92,7 @@ async function failures(
 describe("logins that expire", () => {
   const server = useServer(startEtcd, { rootPassword: "secret", jwtLogins: "1s" });
 
-  test("concurrent calls of one connection wait for its login and survive several renewals", async () => {
+  test("concurrent calls on one connection wait for its login and survive several renewals of it", async () => {
     const { tenure, counts } = await counted(server());
     expect(await failures(tenure, server(), () => counts.logins >= 6)).toEqual([]);
     expect(counts.duringLogin).toBe(0);
@@ -98,17 +100,18 @@ describe("logins that expire", () => {
 });
 
 describe.each([
-  // A change outdates every JWT, but only those requests with a simple token that it overtakes.
+  // A change of roles invalidates every JWT, but only those requests with a simple token that it
+  // overtakes.
   ["simple", undefined, 1],
   ["JWT", "5m", 2],
-])("%s logins that a change of roles outdates", (_kind, jwtLogins, leastLogins) => {
+])("%s logins that a change of roles invalidates", (_kind, jwtLogins, leastLogins) => {
   const server = useServer(startEtcd, { rootPassword: "secret", jwtLogins });
 
   test("concurrent calls survive changes of roles by another client", async () => {
     const { tenure, counts } = await counted(server());
     const names = Array.from({ length: 8 }, (_, index) => `role${index}`);
     const changes: Promise<unknown>[] = [];
-    // Each change lets the calls that it interrupted finish before the next.
+    // Each change lets the calls that it interrupted finish before the next one.
     const isEnough = (calls: number): boolean => {
       if (calls < (changes.length + 1) * 10 * CALLERS) return false;
       const name = names.pop();
@@ -122,10 +125,10 @@ describe.each([
   });
 });
 
-describe("authentication that is switched on later", () => {
+describe("authentication that is enabled later", () => {
   const server = useServer(startEtcd, { own: true });
 
-  test("a connection with a user and a password logs in when etcd starts to ask for it", async () => {
+  test("a connection with user and password logs in when etcd starts to require it", async () => {
     const { tenure } = await counted(server());
     const lease = await tenure.acquire("r");
     const { call } = server();

@@ -1,6 +1,5 @@
-// The etcd store against the conformance suite: a real server, real time. Each test has a prefix of its own on the one
-// server.
-
+// Runs the conformance suite on the etcd store: one real server, real time, and a separate prefix
+// for each test.
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../../src/runtime/system.ts";
 import { etcdStore } from "../../../src/stores/etcd/index.ts";
@@ -14,7 +13,8 @@ let prefixes = 0;
 
 storeSuite(onSharedServer, {
   name: "etcd",
-  // Whole seconds, and long enough for fifty grants in a row, each with a flush, on a busy machine.
+  // Whole seconds, and long enough for fifty grants in a row, each with a flush to disk, even on a
+  // busy machine.
   ttlMs: 3_000,
   guarantees: { fifo: true, durable: true },
   create: async () => harness(etcd()),

@@ -1,4 +1,4 @@
-// The memory store against the conformance suite, on a clock that only the suite moves.
+// Runs the conformance suite on the memory store, with a clock that only the suite advances.
 
 import type { Store } from "../../../src/stores/contract.ts";
 import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";

@@ -1,6 +1,6 @@
-// Goal: a renewal that acknowledges a revocation is one statement, deletes its row, and cannot deadlock with the end of its
-// session. Method: a real server; a counted pool, and a second connection that holds a transaction open.
-
+// Goal: a renewal that acknowledges a revocation is one statement, deletes the revocation's row,
+// and cannot deadlock with the end of its session. Method: a real server, a pool that counts
+// statements, and a second connection that holds a transaction open.
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -14,8 +14,10 @@ import { countingPool } from "../../support/stores/counting-pool.ts";
 const LIMIT_MS = 5_000;
 const server = useServer(startPostgres);
 
-/** A store whose session "s" has lost its lease to a revoker. */
-async function revoked(options: PostgresOptions): Promise<{ store: Store; ref: LeaseRef }> {
+/** Opens a store whose session "s" has lost its lease by a revocation. */
+async function openWithRevocation(
+  options: PostgresOptions,
+): Promise<{ store: Store; ref: LeaseRef }> {
   const store = await postgresStore(options)(systemParts());
   onTestFinished(() => store.close());
   const session = { sessionId: "s", holderId: "s", limitMs: LIMIT_MS };
@@ -28,7 +30,7 @@ async function revoked(options: PostgresOptions): Promise<{ store: Store; ref: L
   return { store, ref };
 }
 
-function rowsIn(schema: string): Promise<string> {
+function countRows(schema: string): Promise<string> {
   return server().sql(`SELECT count(*) FROM ${schema}.revocation`);
 }
 
@@ -36,31 +38,31 @@ test("a renewal that acknowledges a revocation is one statement and deletes its 
   const pool = new pg.Pool({ connectionString: server().url, max: 1 });
   onTestFinished(() => pool.end());
   const counting = countingPool(pool);
-  const { store, ref } = await revoked({ client: counting, prefix: "deleted" });
-  expect(await rowsIn("deleted")).toBe("1");
+  const { store, ref } = await openWithRevocation({ client: counting, prefix: "deleted" });
+  expect(await countRows("deleted")).toBe("1");
   const before = counting.statements;
   const session = { sessionId: "s", limitMs: LIMIT_MS };
   const renewal = await store.renew({ ...session, withdrawn: [], acknowledged: [ref] });
   expect(renewal).toEqual({ kind: "renewed", ttlMs: 30_000, gone: [] });
   expect(counting.statements - before).toBe(1);
-  expect(await rowsIn("deleted")).toBe("0");
+  expect(await countRows("deleted")).toBe("0");
 });
 
-test("the end of a session and a renewal that acknowledges do not deadlock", async () => {
-  const { store, ref } = await revoked({ url: server().url, prefix: "locked" });
+test("ending a session and a renewal that acknowledges a revocation do not deadlock", async () => {
+  const { store, ref } = await openWithRevocation({ url: server().url, prefix: "locked" });
   const acknowledged = JSON.stringify([{ resource: "r", token: String(ref.token) }]);
   const renewal = new pg.Client({ connectionString: server().url });
   onTestFinished(() => renewal.end());
   await renewal.connect();
   await renewal.query("BEGIN");
-  // From here on it has the session's row, as between two steps of one renewal.
+  // From now on the transaction locks the session's row, as between two steps of one renewal.
   await renewal.query("SELECT locked.renew('s', '[]', '[]', 5000)");
   const ended = store.endSession({ sessionId: "s", limitMs: LIMIT_MS });
   const waits = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%end_session%'`;
   await until("the end waits", async () => (await server().sql(waits)) !== "0", LIMIT_MS);
-  // It does not have to wait, and may not wait as long as the server needs to find a deadlock.
+  // This must not have to wait; the limit is shorter than the server's deadlock detection.
   await renewal.query(`SELECT locked.renew('s', '[]', '${acknowledged}', 300)`);
   await renewal.query("COMMIT");
   await ended;
-  expect(await rowsIn("locked")).toBe("0");
+  expect(await countRows("locked")).toBe("0");
 });

@@ -1,6 +1,6 @@
-// Goal: grants and releases that share a statement are each decided by their own row, as if they had come alone. Method:
-// many requests of one moment through real clients, and the two functions called with rows that they must not take.
-
+// Goal: grants and releases that share a statement are each decided by their own row, as if sent
+// alone. Method: many concurrent requests through real clients, and direct calls of the two SQL
+// functions with rows that they must not take.
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import type { StoreUnavailableError } from "../../../src/core/errors.ts";
@@ -47,19 +47,25 @@ function wish(sessionId: string, resource: string, attempt: string, queue = fals
   return { sessionId, holderId: `of ${sessionId}`, resource, attempt, queue, limitMs: LIMIT_MS };
 }
 
-/** The first of them goes alone, the others share a statement. */
-async function together(store: Store, wishes: readonly GrantRequest[]): Promise<GrantOutcome[]> {
+/** The first grant is sent alone, the others share a statement. */
+async function grantTogether(
+  store: Store,
+  wishes: readonly GrantRequest[],
+): Promise<GrantOutcome[]> {
   const [first, ...rest] = [wish("s", "first", `first ${Math.random()}`), ...wishes];
   const [, ...outcomes] = await Promise.all([first, ...rest].map((each) => store.grant(each)));
   return outcomes;
 }
 
-function tokenOf(outcome: GrantOutcome | undefined): bigint {
+function requireToken(outcome: GrantOutcome | undefined): bigint {
   if (outcome?.kind !== "granted") throw new Error(`Expected a grant, got ${outcome?.kind}.`);
   return outcome.token;
 }
 
-/** After a first request: it has noted the server process, so the era goes on from this floor. */
+/**
+ * Call after a first request, which has recorded the server process, so that the era continues from
+ * this floor.
+ */
 async function startEraAt(schema: string, floor: bigint): Promise<void> {
   await server().sql(`UPDATE ${schema}.era SET floor = ${floor} WHERE server <> ''`);
 }
@@ -74,7 +80,7 @@ async function withConsole<T>(work: (client: pg.Client) => Promise<T>): Promise<
   }
 }
 
-test("forty grants of one moment are four statements, their releases too, and tokens rise (S1)", async () => {
+test("S1: forty concurrent grants take four statements, and so do their releases, and tokens increase", async () => {
   const pool = new pg.Pool({ connectionString: server().url, max: 4 });
   const counting = countingPool(pool);
   const names = Array.from({ length: 40 }, (_, index) => `r "${index}" \\ {ü}, 'x'`);
@@ -86,7 +92,7 @@ test("forty grants of one moment are four statements, their releases too, and to
       for (let round = 1; round <= 3; round += 1) {
         const before = counting.statements;
         const grants = names.map((name) => store.grant(wish("s", name, `${name} ${round}`)));
-        const tokens = (await Promise.all(grants)).map(tokenOf);
+        const tokens = (await Promise.all(grants)).map(requireToken);
         if (earlier !== undefined) expect(tokens).toEqual(earlier.map((token) => token + 1n));
         earlier = tokens;
         expect(counting.statements - before).toBe(4);
@@ -104,18 +110,18 @@ test("forty grants of one moment are four statements, their releases too, and to
   await pool.end();
 });
 
-test("in one batch each gets its own answer: granted, busy, gone, and the same attempt the same again", async () => {
+test("the requests of a batch are answered separately: granted, busy, gone, and the same token for a repeated attempt", async () => {
   await withStore(byUrl, async ({ store, schema }) => {
     await session(store, "s");
     await session(store, "other");
     await startEraAt(schema, AHEAD);
-    const held = tokenOf(await store.grant(wish("other", "held", "o1")));
-    const mine = tokenOf(await store.grant(wish("s", "mine", "m1")));
-    const [free, busy, again, dead, ...twins] = await together(store, [
+    const held = requireToken(await store.grant(wish("other", "held", "o1")));
+    const mine = requireToken(await store.grant(wish("s", "mine", "m1")));
+    const [free, busy, again, dead, ...twins] = await grantTogether(store, [
       wish("s", "free", "a1"),
       wish("s", "held", "a2"),
       wish("s", "mine", "m1"),
-      wish("nobody", "free too", "a3"),
+      wish("absent", "free too", "a3"),
       wish("s", "twin", "t1"),
       wish("other", "twin", "t2"),
     ]);
@@ -128,14 +134,14 @@ test("in one batch each gets its own answer: granted, busy, gone, and the same a
   });
 });
 
-test("releases of one moment: another's session, an older token and an unknown resource change nothing (S5)", async () => {
+test("S5: concurrent releases with another session, an older token or an unknown resource change nothing", async () => {
   await withStore(byUrl, async ({ store }) => {
     await session(store, "s");
     await session(store, "other");
-    const old = tokenOf(await store.grant(wish("s", "r", "a1")));
+    const old = requireToken(await store.grant(wish("s", "r", "a1")));
     await store.release({ resource: "r", sessionId: "s", token: old, limitMs: LIMIT_MS });
-    const token = tokenOf(await store.grant(wish("s", "r", "a2")));
-    const first = tokenOf(await store.grant(wish("s", "first", "f")));
+    const token = requireToken(await store.grant(wish("s", "r", "a2")));
+    const first = requireToken(await store.grant(wish("s", "first", "f")));
     const refs = [
       { resource: "first", sessionId: "s", token: first },
       { resource: "r", sessionId: "other", token },
@@ -149,18 +155,17 @@ test("releases of one moment: another's session, an older token and an unknown r
       "notHeld",
       "notHeld",
     ]);
-    const seen = await store.read({
-      ...{ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS },
-    });
+    const read = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+    const seen = await store.read(read);
     expect(seen.holder?.token).toBe(token);
   });
 });
 
-describe("the functions themselves", () => {
+describe("the SQL functions", () => {
   const cases: readonly (readonly [string, string])[] = [
-    ["a lease that is held", "session = 'other'"],
-    ["a lease that somebody waits for", "queued = true"],
-    ["a lease that this attempt had, and that has ended", "attempt = 'a'"],
+    ["a held lease", "session = 'other'"],
+    ["a lease with waiters", "queued = true"],
+    ["a lease that this attempt held before", "attempt = 'a'"],
   ];
   test.each(cases)("a batch does not grant %s", async (_, state) => {
     await withStore(byUrl, async ({ store, schema }) => {
@@ -185,9 +190,9 @@ describe("the functions themselves", () => {
     async (_, state) => {
       await withStore(byUrl, async ({ store, schema }) => {
         await session(store, "s");
-        const token = tokenOf(await store.grant(wish("s", "mine", "m")));
+        const token = requireToken(await store.grant(wish("s", "mine", "m")));
         await store.release({ resource: "mine", sessionId: "s", token, limitMs: LIMIT_MS });
-        const now = tokenOf(await store.grant(wish("s", "held", "h")));
+        const now = requireToken(await store.grant(wish("s", "held", "h")));
         await server().sql(`UPDATE ${schema}.session SET ${state} WHERE id = 's'`);
         const acquire = `SELECT ${schema}.acquire_free('{mine,new}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
         expect(await server().sql(acquire)).toBe("- -");
@@ -203,7 +208,7 @@ describe("the functions themselves", () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       await session(store, "other");
-      const token = tokenOf(await store.grant(wish("s", "r", "a")));
+      const token = requireToken(await store.grant(wish("s", "r", "a")));
       const release = (sessionId: string, which: bigint): Promise<string> =>
         server().sql(`SELECT ${schema}.release_held('{r}', '{${sessionId}}', '{${which}}', 1000)`);
       expect(await release("other", token)).toBe("-");
@@ -218,7 +223,7 @@ describe("the functions themselves", () => {
     `SELECT ${schema}.release_held('{r,q}', '{s,s}', '{${AHEAD},${AHEAD}}', 1000)`,
   ];
 
-  test("S1: a batch waits for the disk also where synchronous_commit is off", async () => {
+  test("S1: a batch waits for the disk even if synchronous_commit is off", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       await startEraAt(schema, AHEAD);
@@ -235,32 +240,32 @@ describe("the functions themselves", () => {
     });
   });
 
-  test("a batch tells of each change where somebody watches, of a release also where somebody waits, else of nothing", async () => {
+  test("a batch notifies watchers of each change, waiters of a release, and sends nothing if there are neither", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       await startEraAt(schema, AHEAD);
       await withConsole(async (client) => {
-        const told: (string | undefined)[] = [];
-        client.on("notification", ({ payload }) => told.push(payload));
+        const payloads: (string | undefined)[] = [];
+        client.on("notification", ({ payload }) => payloads.push(payload));
         await client.query(`LISTEN "tenure_${schema}"`);
         const [acquire = "", release = ""] = calls(schema);
-        // What is told in a transaction of one's own arrives before its answer.
+        // A notification of the client's own transaction arrives before the reply to it.
         await client.query(acquire);
         await client.query(`UPDATE ${schema}.lease SET queued = true WHERE resource = 'q'`);
-        expect(told).toEqual([]);
+        expect(payloads).toEqual([]);
         await client.query(release);
-        expect(told.splice(0)).toEqual(["rq"]);
+        expect(payloads.splice(0)).toEqual(["rq"]);
         await client.query(`UPDATE ${schema}.lease SET queued = false, attempt = ''`);
         await client.query(`INSERT INTO ${schema}.watcher VALUES ('w', 'infinity')`);
         await client.query(acquire);
-        expect(told.splice(0).sort()).toEqual(["rq", "rr"]);
+        expect(payloads.splice(0).sort()).toEqual(["rq", "rr"]);
         await client.query(release.replaceAll(String(AHEAD), String(AHEAD + 1n)));
-        expect(told.splice(0).sort()).toEqual(["rq", "rr"]);
+        expect(payloads.splice(0).sort()).toEqual(["rq", "rr"]);
       });
     });
   });
 
-  test("S1: a row that was deleted leaves its token to the batch that makes it again", async () => {
+  test("S1: the batch that recreates a deleted row continues above its token", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       const acquire = `SELECT ${schema}.acquire_free('{r,q}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
@@ -274,13 +279,13 @@ describe("the functions themselves", () => {
   });
 });
 
-test("a row that somebody keeps locked holds up its own request, and none of the others", async () => {
+test("a row that stays locked delays its own request and no others", async () => {
   await withStore(byUrl, async ({ store, schema }) => {
     await session(store, "s");
     await startEraAt(schema, AHEAD);
     const held = [];
     for (const name of ["locked", "free", "third"]) {
-      const token = tokenOf(await store.grant(wish("s", name, `${name} 0`)));
+      const token = requireToken(await store.grant(wish("s", name, `${name} 0`)));
       held.push({ resource: name, sessionId: "s", token, limitMs: LIMIT_MS });
     }
     for (const ref of held) await store.release(ref);
@@ -302,12 +307,12 @@ test("a row that somebody keeps locked holds up its own request, and none of the
       while (!(await isHeld()));
       expect(isAnswered).toBe(false);
       await client.query("COMMIT");
-      expect((await locked).map(tokenOf)).toEqual([AHEAD + 1n, AHEAD + 1n, AHEAD + 1n]);
+      expect((await locked).map(requireToken)).toEqual([AHEAD + 1n, AHEAD + 1n, AHEAD + 1n]);
     });
   });
 });
 
-test("L2: waiters hear of releases in a batch, and watchers of its grants", async () => {
+test("L2: waiters are notified of releases in a batch, and watchers of its grants", async () => {
   await withStore(byUrl, async ({ store, schema }) => {
     await session(store, "s");
     await startEraAt(schema, AHEAD);
@@ -318,18 +323,18 @@ test("L2: waiters hear of releases in a batch, and watchers of its grants", asyn
     const ready = new Promise<void>((resolve) => {
       caughtUp = resolve;
     });
-    const heard: (() => void)[] = [];
+    const onSeen: (() => void)[] = [];
     const watching = (async () => {
       const request = { prefix: "", signal: stop.signal, onCaughtUp: () => caughtUp() };
       for await (const view of other.watch(request)) {
         seen.push(`${view.resource} ${view.holder?.token ?? "free"}`);
-        for (const tell of heard.splice(0)) tell();
+        for (const resolve of onSeen.splice(0)) resolve();
       }
     })();
     await ready;
-    const outcomes = await together(store, [wish("s", "a", "a1"), wish("s", "b", "b1")]);
+    const outcomes = await grantTogether(store, [wish("s", "a", "a1"), wish("s", "b", "b1")]);
     while (!seen.includes(`a ${AHEAD}`) || !seen.includes(`b ${AHEAD}`))
-      await new Promise<void>((resolve) => heard.push(resolve));
+      await new Promise<void>((resolve) => onSeen.push(resolve));
     await session(other, "waiter");
     const wanted = wish("waiter", "b", "w1", true);
     expect((await other.grant(wanted)).kind).toBe("busy");
@@ -344,7 +349,7 @@ test("L2: waiters hear of releases in a batch, and watchers of its grants", asyn
     expect(kinds).toEqual(["released", "released", "released"]);
     await free;
     expect((await other.grant(wanted)).kind).toBe("granted");
-    expect(outcomes.map(tokenOf)).toEqual([AHEAD, AHEAD]);
+    expect(outcomes.map(requireToken)).toEqual([AHEAD, AHEAD]);
     stop.abort();
     await watching;
     await other.close();
@@ -352,7 +357,7 @@ test("L2: waiters hear of releases in a batch, and watchers of its grants", asyn
 });
 
 test.each(["pg", "postgres"] as const)(
-  "S4: a batch whose answer is lost is unknown for each, and the same attempts find what they got, through %s",
+  "S4: a batch whose reply is lost has an unknown outcome for each request, and repeating the attempts finds the grants, through %s",
   async (library) => {
     await using proxy = await startProxy(server());
     await withStore(
@@ -361,7 +366,7 @@ test.each(["pg", "postgres"] as const)(
         await session(store, "s");
         await startEraAt(schema, AHEAD);
         const names = ["a", "b", "c", "d"];
-        await together(store, [wish("s", "x", "x1"), wish("s", "y", "y1")]);
+        await grantTogether(store, [wish("s", "x", "x1"), wish("s", "y", "y1")]);
         proxy.cut("replies");
         const lost = names.map((name) =>
           store
@@ -371,7 +376,7 @@ test.each(["pg", "postgres"] as const)(
         expect(await Promise.all(lost)).toEqual(names.map(() => "unknown"));
         await proxy.heal();
         const again = names.map((name) => store.grant(wish("s", name, `${name}1`)));
-        expect((await Promise.all(again)).map(tokenOf)).toEqual([AHEAD, AHEAD, AHEAD, AHEAD]);
+        expect((await Promise.all(again)).map(requireToken)).toEqual([AHEAD, AHEAD, AHEAD, AHEAD]);
       },
     );
   },

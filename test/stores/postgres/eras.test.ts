@@ -1,7 +1,7 @@
-// Goal: whatever a PostgreSQL server has lost, the next token of each resource is above every earlier one, holders learn that
-// their lease is gone, and waiters are served. Method: real servers that are restored, recreated, upgraded and promoted.
-// The SQL of the token rule is compared with core/era.ts on random inputs.
-
+// Goal: whatever a PostgreSQL server has lost, the next token of each resource is above every
+// earlier one, holders learn that their lease is gone, and waiters are served. Method: real servers
+// that are restored, recreated, upgraded and promoted. The SQL version of the token rule is
+// compared with core/era.ts on random inputs.
 import { renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -21,20 +21,20 @@ import {
   unprivilegedUser,
 } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { frozenServer } from "../../support/stores/postgres-frozen.ts";
+import { openFrozenServer } from "../../support/stores/postgres-frozen-clock.ts";
 
 const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;
 type Library = (typeof libraries)[number];
 
-describe("the token rule in SQL is that of core/era.ts", () => {
-  /** 2200 in microseconds. */
+describe("the token rule in SQL", () => {
+  /** The year 2200, in microseconds. */
   const micros = fc.integer({ min: 0, max: 7_258_118_400_000_000 });
   const ahead = fc.bigInt({ min: -(2n ** 28n), max: 2n ** 28n });
   const token = fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 53n }), fc.bigInt(1n, 10n ** 38n));
 
-  test("S1: start_of_era()", async () => {
-    await using frozen = await frozenServer(server(), "eras_start");
+  test("S1: start_of_era() in SQL equals startOfEra()", async () => {
+    await using frozen = await openFrozenServer(server(), "eras_start");
     const agree = async (now: number, last: bigint): Promise<void> => {
       await frozen.setClock(now);
       const rows = await frozen.ask('SELECT "{schema}".start_of_era($1)::text AS floor', [
@@ -43,7 +43,7 @@ describe("the token rule in SQL is that of core/era.ts", () => {
       expect(BigInt(String(rows[0]?.floor))).toBe(startOfEra(last, BigInt(Math.max(1, now))));
     };
     await fc.assert(fc.asyncProperty(micros, token, agree), { numRuns: 100 });
-    // Close to the clock, where the gap decides.
+    // Close to the clock, where the gap matters.
     const close = (now: number, by: bigint): Promise<void> => {
       const last = BigInt(now) + by;
       return agree(now, last < 0n ? 0n : last);
@@ -51,8 +51,8 @@ describe("the token rule in SQL is that of core/era.ts", () => {
     await fc.assert(fc.asyncProperty(micros, ahead, close), { numRuns: 200 });
   });
 
-  test("S1: the next token of a grant, alone and in a batch", async () => {
-    await using frozen = await frozenServer(server(), "eras_next");
+  test("S1: the next token of a grant in SQL, alone and in a batch, equals nextToken()", async () => {
+    await using frozen = await openFrozenServer(server(), "eras_next");
     await frozen.setClock(1);
     await frozen.ask(CALL.openSession, ["s", "h", String(10n ** 13n), "5000"]);
     let attempts = 0;
@@ -60,7 +60,7 @@ describe("the token rule in SQL is that of core/era.ts", () => {
       attempts += 2;
       const clock = Math.min(now, 7_000_000_000_000_000);
       await frozen.setClock(clock);
-      // As after a grant that has been released, in an era of this floor.
+      // As after a released grant, in an era with this floor.
       await frozen.ask('TRUNCATE "{schema}".lease', []);
       await frozen.ask('UPDATE "{schema}".era SET floor = $1', [String(floor)]);
       if (last !== undefined) {
@@ -87,26 +87,26 @@ describe("the token rule in SQL is that of core/era.ts", () => {
   });
 });
 
-describe("by hand", () => {
+describe("changes by an administrator", () => {
   test.each(libraries)(
     "S6: the holder of a lease whose row is deleted learns it from its next renewal (%s)",
     async (library) => {
       const schema = `eras_deleted_${library}`;
-      const [holder, other] = await twoOn(server().url, library, schema);
+      const [holder, other] = await connectTwo(server().url, library, schema);
       const [lease, kept] = [await holder.acquire("r"), await holder.acquire("kept")];
       await server().sql(`DELETE FROM ${schema}.lease WHERE resource = 'r'`);
       const next = await other.acquire("r", { waitMs: 20_000 });
       expect(next.token).toBeGreaterThan(lease.token);
-      expect(await lossOf(lease)).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+      expect(await waitForLoss(lease)).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
       await kept.confirmed();
       expect(kept.check()).toBe(kept.token);
       expect(next.check()).toBe(next.token);
     },
   );
 
-  test("S1: lowering a token by UPDATE is refused, and advancing it is not", async () => {
+  test("S1: lowering a token by UPDATE is rejected, raising it is not", async () => {
     const schema = "eras_lowered";
-    const [holder] = await twoOn(server().url, "pg", schema);
+    const [holder] = await connectTwo(server().url, "pg", schema);
     const { token } = await holder.acquire("r");
     const set = (to: bigint): Promise<string> =>
       server().sql(`UPDATE ${schema}.lease SET token = ${to}`);
@@ -116,20 +116,24 @@ describe("by hand", () => {
   });
 });
 
-/** What happens to the server: `lose` brings back what it was when `save` ran. */
+/** Something that happens to the server: `lose` restores the state that it had at `save`. */
 interface Mishap {
-  /** The one that grants until then. */
+  /** The server that grants until `lose`. */
   readonly server: PostgresServer;
   readonly url: string;
   readonly library: Library;
   save(): Promise<void>;
   lose(): Promise<void>;
-  /** Whether the server still knows after it what it knew at `save`. */
+  /** Whether the server still knows the state of `save` afterwards. */
   readonly keeps: boolean;
 }
 
-async function twoOn(url: string, library: Library, schema?: string): Promise<[Tenure, Tenure]> {
-  // Longer than any mishap takes: no session simply expires.
+async function connectTwo(
+  url: string,
+  library: Library,
+  schema?: string,
+): Promise<[Tenure, Tenure]> {
+  // Longer than any mishap takes, so that no session expires.
   const defaults = { ttlMs: 60_000, renewEveryMs: 500 };
   const open = async (): Promise<Tenure> => {
     const tenure = await connect(postgresStore({ url, library, prefix: schema }), { defaults });
@@ -139,15 +143,15 @@ async function twoOn(url: string, library: Library, schema?: string): Promise<[T
   return [await open(), await open()];
 }
 
-function lossOf({ signal }: Lease): Promise<unknown> {
+function waitForLoss({ signal }: Lease): Promise<unknown> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(signal.reason);
     signal.addEventListener("abort", () => resolve(signal.reason));
   });
 }
 
-async function survives(mishap: Mishap): Promise<void> {
-  const [holder, other] = await twoOn(mishap.url, mishap.library);
+async function expectSurvives(mishap: Mishap): Promise<void> {
+  const [holder, other] = await connectTwo(mishap.url, mishap.library);
   const highest = new Map<string, bigint>();
   const cycle = async (resource: string): Promise<void> => {
     const lease = await other.acquire(resource, { waitMs: 30_000 });
@@ -162,49 +166,52 @@ async function survives(mishap: Mishap): Promise<void> {
   for (let round = 0; round < 5; round += 1) await cycle("cycled");
   await cycle("new");
   const waiting = other.acquire("missed", { waitMs: 50_000 });
-  // Until it waits.
+  // Wait until it is queued.
   const waiters = "SELECT count(*) FROM tenure.waiter";
   while ((await mishap.server.sql(waiters)) !== "1") await sleep(50);
   await mishap.lose();
 
-  expect(await lossOf(missed)).toMatchObject({ code: "LEASE_LOST" });
+  expect(await waitForLoss(missed)).toMatchObject({ code: "LEASE_LOST" });
   expect((await waiting).token).toBeGreaterThan(missed.token);
   if (mishap.keeps) {
     await kept.confirmed();
     expect(kept.check()).toBe(kept.token);
     expect(await kept.release()).toBe("released");
   } else {
-    expect(await lossOf(kept)).toMatchObject({ code: "LEASE_LOST" });
+    expect(await waitForLoss(kept)).toMatchObject({ code: "LEASE_LOST" });
   }
   highest.set("kept", kept.token);
   for (const resource of ["kept", "cycled", "new"]) await cycle(resource);
 }
 
 /** One URL with both addresses, in this order. */
-function together(first: PostgresServer, second: PostgresServer): string {
+function joinHosts(first: PostgresServer, second: PostgresServer): string {
   return first.url.replace(`:${first.port}`, `:${first.port},${second.host}:${second.port}`);
 }
 
-async function programs(): Promise<string> {
+async function findPrograms(): Promise<string> {
   return dirname(pathOf(await needEngine("postgres"), "server"));
 }
 
 const MISHAP_MAX_MS = 120_000;
 
-describe.each(libraries)("what a server has lost is not granted again, through %s", (library) => {
+describe.each(libraries)("data loss, through %s", (library) => {
   test(
-    "S1: a dump that is restored into a fresh cluster",
+    "S1: tokens keep increasing after a dump is restored into a new cluster",
     async () => {
       await using old = await startPostgres({ own: true });
       await using fresh = await startPostgres({ own: true });
       const dump = join(old.folder, "dump.sql");
       const tool = async (name: string, ...args: string[]): Promise<string> =>
-        runTool([join(await programs(), name), ...args], {
+        runTool([join(await findPrograms(), name), ...args], {
           folder: old.folder,
           user: unprivilegedUser(),
         });
-      await survives({
-        ...{ server: old, url: together(old, fresh), library, keeps: true },
+      await expectSurvives({
+        server: old,
+        url: joinHosts(old, fresh),
+        library,
+        keeps: true,
         save: async () => void (await tool("pg_dump", "-n", "tenure", "-f", dump, old.url)),
         lose: async () => {
           await tool("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump, fresh.url);
@@ -216,11 +223,14 @@ describe.each(libraries)("what a server has lost is not granted again, through %
   );
 
   test(
-    "S1: a schema that is dropped and created again",
+    "S1: tokens keep increasing after the schema is dropped and created again",
     async () => {
       await using own = await startPostgres({ own: true });
-      await survives({
-        ...{ server: own, url: own.url, library, keeps: false },
+      await expectSurvives({
+        server: own,
+        url: own.url,
+        library,
+        keeps: false,
         save: async () => undefined,
         lose: async () => {
           await own.sql("DROP SCHEMA tenure CASCADE");
@@ -232,12 +242,15 @@ describe.each(libraries)("what a server has lost is not granted again, through %
   );
 
   test(
-    "S1: a copy of the data folder that is put back",
+    "S1: tokens keep increasing after an older copy of the data folder is put back",
     async () => {
       await using own = await startPostgres({ own: true });
       const [data, copy] = [join(own.folder, "data"), join(own.folder, "copy")];
-      await survives({
-        ...{ server: own, url: own.url, library, keeps: true },
+      await expectSurvives({
+        server: own,
+        url: own.url,
+        library,
+        keeps: true,
         save: async () => {
           await own.stop();
           await runTool(["cp", "-a", data, copy], { folder: own.folder });
@@ -255,22 +268,25 @@ describe.each(libraries)("what a server has lost is not granted again, through %
   );
 
   test(
-    "S1: a standby that has missed grants and is promoted",
+    "S1: tokens keep increasing after a standby that has missed grants is promoted",
     async () => {
       await using pair = await startPostgresPair();
-      await survives(promotionOf(pair, library));
+      await expectSurvives(preparePromotion(pair, library));
     },
     MISHAP_MAX_MS,
   );
 });
 
-function promotionOf(
+function preparePromotion(
   pair: Awaited<ReturnType<typeof startPostgresPair>>,
   library: Library,
 ): Mishap {
   const place = "SELECT pg_current_wal_lsn()";
   return {
-    ...{ server: pair.primary, url: together(pair.primary, pair.standby), library, keeps: true },
+    server: pair.primary,
+    url: joinHosts(pair.primary, pair.standby),
+    library,
+    keeps: true,
     save: async () => {
       const written = await pair.primary.sql(place);
       const caughtUp = `SELECT pg_last_wal_replay_lsn() >= '${written}'`;
@@ -286,7 +302,7 @@ function promotionOf(
 }
 
 test(
-  "S1: pg_upgrade sets the timeline back, and a standby of the new cluster is promoted",
+  "S1: tokens keep increasing if pg_upgrade resets the timeline and a standby of the new cluster is promoted",
   async () => {
     await using former = await startPostgresPair();
     await former.primary.kill();
@@ -300,7 +316,7 @@ test(
     await before.close();
     await old.stop();
 
-    const bin = await programs();
+    const bin = await findPrograms();
     await using pair = await startPostgresPair({
       beforeStart: async ({ folder, user }) => {
         const data = ["-d", join(old.folder, "data"), "-D", join(folder, "data")];
@@ -310,7 +326,7 @@ test(
     });
     expect(await pair.primary.sql(timeline)).toBe("1");
     expect(await pair.primary.sql("SELECT token FROM tenure.lease")).toBe(String(token));
-    await survives(promotionOf(pair, "pg"));
+    await expectSurvives(preparePromotion(pair, "pg"));
     const after = await connect(postgresStore({ url: pair.standby.url }));
     onTestFinished(() => after.close());
     const next = await after.acquire("kept", { waitMs: 20_000 });

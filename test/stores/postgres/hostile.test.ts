@@ -1,5 +1,6 @@
-// Goal: a role that may only connect cannot crash, block or mislead a process that waits or watches (S8, audit H1). Method: a
-// real server; junk on the channel while one process holds, one waits and one watches, through both client libraries.
+// Goal: a role that may only connect cannot crash, block or mislead a process that waits or watches
+// (S8, audit H1). Method: on a real server, send junk notifications while one process holds, one
+// waits and one watches, through both client libraries.
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { connect } from "../../../src/index.ts";
@@ -23,7 +24,7 @@ const JUNK = [
 ];
 
 test.each(["pg", "postgres"] as const)(
-  "S8: junk notifications of a stranger change nothing for those who wait and watch (%s)",
+  "S8: junk notifications from another role affect neither waiters nor watchers (%s)",
   async (library) => {
     const schema = `hostile_${library}`;
     const open = () => connect(postgresStore({ url: server().url, library, prefix: schema }));

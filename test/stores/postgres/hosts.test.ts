@@ -1,6 +1,6 @@
-// Goal: a URL with several hosts leads to the one that takes writes, also after a failover, and says why when there is none.
-// Method: a real primary with a standby, killed and promoted; hosts where nobody listens or nobody answers.
-
+// Goal: a URL with several hosts leads to the host that accepts writes, also after a failover, and
+// the error gives the reasons if none does. Method: a real primary with a standby that is killed
+// and promoted, addresses where no server listens, and a server that never answers.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connect } from "../../../src/index.ts";
@@ -13,8 +13,8 @@ import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const libraries = ["pg", "postgres"] as const;
 
-/** One URL with the addresses of all of these, in order. */
-function together(...urls: readonly string[]): string {
+/** One URL with the addresses of all the given URLs, in order. */
+function joinHosts(...urls: readonly string[]): string {
   const [first = ""] = urls;
   const addresses = urls.map((url) => new URL(url).host).join(",");
   return first.replace(new URL(first).host, addresses);
@@ -23,12 +23,12 @@ function together(...urls: readonly string[]): string {
 describe.each(libraries)("several hosts, through %s", (library) => {
   const pair = useServer(startPostgresPair);
 
-  test("the primary is found behind a host where nobody listens, one that says nothing, and a standby", async () => {
+  test("the primary is found after an address without a server, a silent server and a standby", async () => {
     const { primary, standby } = pair();
     await using silent = await startProxy(primary);
     silent.cut();
-    const nobody = primary.url.replace(/:\d+\//, ":1/");
-    const url = together(nobody, silent.url, standby.url, primary.url);
+    const unreachable = primary.url.replace(/:\d+\//, ":1/");
+    const url = joinHosts(unreachable, silent.url, standby.url, primary.url);
     const open = postgresStore({ url, library, prefix: `found_${library}`, connectMs: 8_000 });
     const tenure = await connect(open);
     onTestFinished(() => tenure.close());
@@ -37,12 +37,12 @@ describe.each(libraries)("several hosts, through %s", (library) => {
     await lease.release();
   });
 
-  test("where none takes writes, each is named with its reason, and in time", async () => {
+  test("if no host accepts writes, the error names each host with its reason, in time", async () => {
     const { primary, standby } = pair();
-    const nobody = primary.url.replace(/:\d+\//, ":1/");
+    const unreachable = primary.url.replace(/:\d+\//, ":1/");
     const stopwatch = startStopwatch();
     const open = postgresStore({
-      url: together(nobody, standby.url),
+      url: joinHosts(unreachable, standby.url),
       library,
       connectMs: 3_000,
     });
@@ -62,10 +62,10 @@ async function hasCopied(pair: PostgresPair, schema: string): Promise<boolean> {
 }
 
 test.each(libraries)(
-  "S1: after a failover the same Tenure goes on at the new primary, above all tokens (%s)",
+  "S1: after a failover, the same Tenure continues on the new primary, with tokens above all earlier ones (%s)",
   async (library) => {
     await using pair = await startPostgresPair();
-    const url = together(pair.primary.url, pair.standby.url);
+    const url = joinHosts(pair.primary.url, pair.standby.url);
     const tenure = await connect(postgresStore({ url, library }));
     onTestFinished(() => tenure.close({ drainMs: 0 }));
     const first = await tenure.acquire("r");
@@ -82,10 +82,10 @@ test.each(libraries)(
 );
 
 test.each(libraries)(
-  "S6: a lease that the standby had missed is lost with the next renewal, and the others of its session are not (%s)",
+  "S6: the next renewal after a failover reports a lease that the standby had missed as lost, and keeps the others (%s)",
   async (library) => {
     await using pair = await startPostgresPair();
-    const url = together(pair.primary.url, pair.standby.url);
+    const url = joinHosts(pair.primary.url, pair.standby.url);
     const tenure = await connect(postgresStore({ url, library }));
     onTestFinished(() => tenure.close({ drainMs: 0 }));
     const timing = { ttlMs: 30_000, renewEveryMs: 1_000 };
@@ -96,11 +96,11 @@ test.each(libraries)(
     await pair.primary.kill();
     await pair.standby.start();
     await pair.promote();
-    await new Promise((told) => missed.signal.addEventListener("abort", told));
+    await new Promise((lost) => missed.signal.addEventListener("abort", lost));
     expect(missed.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
     await kept.confirmed();
     expect(kept.check()).toBe(kept.token);
-    // By its own session: it is free at the new primary.
+    // The lease is free on the new primary, so the same session can take it.
     const next = await tenure.acquire("missed", timing);
     expect(next.token).toBeGreaterThan(missed.token);
     expect(await kept.release()).toBe("released");
@@ -109,10 +109,10 @@ test.each(libraries)(
 );
 
 test.each(libraries)(
-  "L1: what the standby had missed to be given back is given back once more with the next renewal (%s)",
+  "L1: the next renewal after a failover repeats a release that the standby had missed (%s)",
   async (library) => {
     await using pair = await startPostgresPair();
-    const url = together(pair.primary.url, pair.standby.url);
+    const url = joinHosts(pair.primary.url, pair.standby.url);
     const defaults = { ttlMs: 30_000, renewEveryMs: 500 };
     const [tenure, other] = [
       await connect(postgresStore({ url, library }), { defaults }),
@@ -120,7 +120,7 @@ test.each(libraries)(
     ];
     onTestFinished(() => tenure.close({ drainMs: 0 }));
     onTestFinished(() => other.close({ drainMs: 0 }));
-    // The session goes on with this one.
+    // Keeps the session alive.
     const kept = await tenure.acquire("kept");
     const released = await tenure.acquire("released");
     const revoked = await tenure.acquire("revoked");
@@ -129,16 +129,17 @@ test.each(libraries)(
     while ((await copied()) !== "3") await sleep(50);
     await pair.standby.stop();
     expect(await released.release()).toBe("released");
-    const lost = new Promise((told) => revoked.signal.addEventListener("abort", told));
+    const lost = new Promise((resolve) => revoked.signal.addEventListener("abort", resolve));
     expect(await other.revoke("revoked")).toMatchObject({ token: revoked.token });
     await lost;
     await pair.primary.kill();
     await pair.standby.start();
-    // Before the promotion: right after it, the holders give back what the standby has missed.
+    // Checked before the promotion: right after it, the holders repeat the releases that the
+    // standby has missed.
     expect(await pair.standby.sql(held)).toBe("3");
     await pair.promote();
     for (const { resource, token } of [released, revoked]) {
-      // Less than the session's ttl: it has not simply ended.
+      // Shorter than the session's ttl, so the session cannot simply have expired.
       const next = await other.acquire(resource, { waitMs: 20_000 });
       expect(next.token).toBeGreaterThan(token);
       await next.release();
@@ -153,6 +154,6 @@ test.each(libraries)(
 test.each([
   ["postgres://a,,b/x", /names each of them/],
   ["postgres://a,b/x?target_session_attrs=any", /only the primary can grant leases/],
-])("%s is refused", async (url, message) => {
+])("the URL %s is rejected", async (url, message) => {
   await expect(connect(url)).rejects.toMatchObject({ code: "INVALID_ARGUMENT", message });
 });

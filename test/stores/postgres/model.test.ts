@@ -1,8 +1,7 @@
-// Goal: the simulator's model of PostgreSQL says what PostgreSQL says: what src/stores/postgres/functions.ts has in SQL, the
-// model has in TypeScript, and the two must not drift apart. Method: the same calls at random, with the store's own
-// statements, against the real server and the model. Both clocks are set by hand, so every answer, every notification and
-// every row must be the same.
-
+// Goal: the simulator's model of PostgreSQL, which is written in TypeScript, matches the store's
+// SQL in src/stores/postgres/functions.ts. Method: send random calls, with the store's own
+// statements, to a real server and to the model. Both clocks are set by the test, so every answer,
+// every notification and every row must be equal.
 import { describe, expect, test } from "vitest";
 import { Chance } from "../../../sim/world/chance.ts";
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
@@ -11,24 +10,39 @@ import { VERSION } from "../../../src/stores/postgres/setup.ts";
 import { CALL, KEPT, LIST, LOOK, READ } from "../../../src/stores/postgres/statements.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { type Frozen, frozenModel, frozenServer } from "../../support/stores/postgres-frozen.ts";
+import {
+  type FrozenDatabase,
+  openFrozenModel,
+  openFrozenServer,
+} from "../../support/stores/postgres-frozen-clock.ts";
 
 const server = useServer(startPostgres);
 
 const STATEMENTS = 400;
 const DUMP_EVERY = 50;
-/** How often the server is another process before a statement, and how often a person has deleted a row. */
+/** The probability, before each statement, that the server restarts or that a row is deleted. */
 const RESTARTS = 0.02;
 const DELETIONS = 0.02;
 const LIMIT_MS = "5000";
 const RESOURCES = ["a", "b/1", "b/2", 'ü "q" \\ \u{1f511}', "z"];
-/** So many of the newest sessions are in use. */
+/** How many of the newest sessions are in use. */
 const SESSIONS = 5;
 const TTLS_MS = [200, 1_000, 300_000, 300_000, 300_000];
-/** Microseconds: the head start is among them, and the minute after which sessions are forgotten. */
+/**
+ * In microseconds. They include the head start, and the minute after which sessions are forgotten.
+ */
 const STEPS: readonly number[] = [
   ...Array.from({ length: 60 }, () => 0),
-  ...[1, 1, 999, 50_000, 100_000, 250_000, 251_000, 1_000_000, 1_000_000, 61_000_000],
+  1,
+  1,
+  999,
+  50_000,
+  100_000,
+  250_000,
+  251_000,
+  1_000_000,
+  1_000_000,
+  61_000_000,
 ];
 
 const START = 1_700_000_000_000_000;
@@ -37,12 +51,12 @@ type Draw = () => readonly [text: string, values: readonly SqlValue[]];
 type Wanted = { readonly resource: string; readonly session: string; readonly attempt: string };
 type Held = { readonly resource: string; readonly session: string; readonly token: string };
 
-/** Draws statements as processes would send them, late and repeated ones among them. */
+/** Draws statements like those of real processes, including late and repeated ones. */
 class Calls {
   readonly #chance: Chance;
   #attempts = 0;
   #sessions = 0;
-  /** Who has been asking, so that old attempts and tokens come again. */
+  /** Earlier requests, so that old attempts and tokens occur again. */
   readonly #known: Wanted[] = [];
   #batch: Wanted[] = [];
   readonly #granted: Held[] = [];
@@ -55,7 +69,7 @@ class Calls {
     return this.#sessions < SESSIONS ? this.#open() : this.#chance.pick(this.#draws)();
   }
 
-  /** Tokens that were given, for what comes later. */
+  /** Remembers the tokens that were granted, for later statements. */
   learn(text: string, values: readonly SqlValue[], rows: readonly Row[]): void {
     const answer = String(rows[0]?.answer ?? "");
     if (text === CALL.grant && answer.startsWith("granted ")) {
@@ -83,7 +97,7 @@ class Calls {
     return { resource: this.#resource(), session: this.#session(), token: "1" };
   }
 
-  /** One of them is wanted by all. */
+  /** One of the resources is contended most. */
   #resource = (): string => this.#chance.pick(this.#chance.isTrue(0.6) ? ["a"] : RESOURCES);
   #session = (): string => `s${this.#sessions - this.#chance.below(SESSIONS)}`;
 
@@ -122,11 +136,23 @@ class Calls {
     return [CALL.renew, [session, text, JSON.stringify(acknowledged), LIMIT_MS]];
   };
 
-  /** The usual ones more than once. */
+  /** Frequent statements are listed several times. */
   readonly #draws: readonly Draw[] = [
-    ...[this.#grant, this.#grant, this.#grant, this.#grant, this.#grant, this.#look, this.#look],
-    ...[this.#release, this.#release, this.#open, this.#open, this.#renew, this.#renew],
-    ...[this.#revoke, this.#revoke],
+    this.#grant,
+    this.#grant,
+    this.#grant,
+    this.#grant,
+    this.#grant,
+    this.#look,
+    this.#look,
+    this.#release,
+    this.#release,
+    this.#open,
+    this.#open,
+    this.#renew,
+    this.#renew,
+    this.#revoke,
+    this.#revoke,
     () => {
       const wanted = [...RESOURCES.slice(2), "y"].map((resource) => ({
         ...this.#wanted(),
@@ -155,7 +181,7 @@ class Calls {
       return [CALL.withdraw, [resource, session, attempt, LIMIT_MS]];
     },
     () => {
-      // Seldom, or nobody would live.
+      // Rarely, or no session would stay alive.
       if (this.#chance.isTrue(0.7)) return this.#open();
       const held = RESOURCES.filter(() => this.#chance.isTrue(0.3));
       return [CALL.endSession, [this.#session(), JSON.stringify(held), LIMIT_MS]];
@@ -174,18 +200,18 @@ class Calls {
   ];
 }
 
-/** What is the same for whoever reads it: numbers by their value, lists whose order is open sorted. */
-function plain(rows: readonly Row[]): unknown[] {
+/** A normalized form: numbers by value, and lists of undefined order sorted. */
+function normalize(rows: readonly Row[]): unknown[] {
   return rows.map((row) =>
     Object.fromEntries(
       Object.entries(row)
         .filter(([name]) => name !== "asked")
-        .map(([name, value]) => [name, plainValue(name, value)]),
+        .map(([name, value]) => [name, normalizeValue(name, value)]),
     ),
   );
 }
 
-function plainValue(name: string, value: string | null): unknown {
+function normalizeValue(name: string, value: string | null): unknown {
   if (value !== null && ["left_ms", "held_ms", "wait"].includes(name)) return Number(value);
   if (name !== "answer" || value?.startsWith("{") !== true) return value;
   const { ttlMs, floor, gone, free } = JSON.parse(value) as {
@@ -203,19 +229,19 @@ function plainValue(name: string, value: string | null): unknown {
 }
 
 async function both<T>(
-  real: Frozen,
-  model: Frozen,
-  ask: (of: Frozen) => Promise<T>,
+  real: FrozenDatabase,
+  model: FrozenDatabase,
+  ask: (of: FrozenDatabase) => Promise<T>,
 ): Promise<[T, T]> {
   return [await ask(real), await ask(model)];
 }
 
-describe("the real server and its model answer the same", () => {
-  test.each([1, 2, 3])("calls at random, series %i", async (series) => {
+describe("the real server and the model", () => {
+  test.each([1, 2, 3])("random calls get the same answers, series %i", async (series) => {
     const chance = new Chance(`postgres model ${series}`);
     const calls = new Calls(chance);
-    await using real = await frozenServer(server(), `model_${series}_${process.pid}`);
-    const model = frozenModel();
+    await using real = await openFrozenServer(server(), `model_${series}_${process.pid}`);
+    const model = openFrozenModel();
     const kinds = new Map<string, number>();
     let micros = START;
     await both(real, model, (each) => each.setClock(micros));
@@ -231,9 +257,9 @@ describe("the real server and its model answer the same", () => {
       const [text, values] = calls.next();
       const [rows, modelled] = await both(real, model, (each) => each.ask(text, values));
       const what = `statement ${count}: ${text} ${JSON.stringify(values)}`;
-      expect(plain(modelled), what).toEqual(plain(rows));
-      const [told, toldByModel] = await both(real, model, (each) => each.told());
-      expect(toldByModel, what).toEqual(told);
+      expect(normalize(modelled), what).toEqual(normalize(rows));
+      const [sent, sentByModel] = await both(real, model, (each) => each.takeNotifications());
+      expect(sentByModel, what).toEqual(sent);
       calls.learn(text, values, rows);
       const kind = String(rows[0]?.answer ?? "").split(/[ {]/)[0] ?? "";
       kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
@@ -242,20 +268,24 @@ describe("the real server and its model answer the same", () => {
         expect(dumpOfModel, what).toEqual(dump);
       }
     }
-    // A series in which everything was refused would prove nothing.
+    // A series in which every request was rejected would prove nothing.
     for (const kind of ["granted", "busy", "gone", "ended", "released", "notHeld", "revoked"])
       expect(kinds.get(kind) ?? 0, kind).toBeGreaterThan(0);
   });
 
-  // Before release 17 the server subtracts nothing from -infinity, which a row that was never released is free since.
-  test.each(["deleted by a person", "held by a session that is forgotten"])(
-    "a row that was never released, %s, while others wait for it",
+  // A row that was never released has been free since -infinity. Before PostgreSQL 17, subtracting
+  // -infinity is an error.
+  test.each(["deleted by an administrator", "held by a forgotten session"])(
+    "a row that was never released, %s, gives the same answers while others wait for it",
     async (how) => {
-      await using real = await frozenServer(server(), `model_${how.split(" ")[0]}_${process.pid}`);
-      const model = frozenModel();
+      await using real = await openFrozenServer(
+        server(),
+        `model_${how.split(" ")[0]}_${process.pid}`,
+      );
+      const model = openFrozenModel();
       const ask = async (text: string, values: readonly SqlValue[]): Promise<unknown> => {
         const [rows, modelled] = await both(real, model, (each) => each.ask(text, values));
-        expect(plain(modelled), `${text} ${JSON.stringify(values)}`).toEqual(plain(rows));
+        expect(normalize(modelled), `${text} ${JSON.stringify(values)}`).toEqual(normalize(rows));
         return rows[0]?.answer;
       };
       const open = (id: string, ttlMs: string) => ask(CALL.openSession, [id, "h", ttlMs, LIMIT_MS]);
@@ -268,9 +298,10 @@ describe("the real server and its model answer the same", () => {
       const [, first] = String(await grant("s1", "one")).split(" ");
       expect(first).toBe(String(START));
       expect(await grant("s2", "two")).toBe("busy {}");
-      if (how === "deleted by a person") await both(real, model, (each) => each.deleteLease("a"));
+      if (how === "deleted by an administrator")
+        await both(real, model, (each) => each.deleteLease("a"));
       else await both(real, model, (each) => each.setClock(START + 70_000_000));
-      // Whoever opens a session forgets those that have been over for a minute.
+      // Opening a session forgets the sessions that expired more than a minute ago.
       await open("s4", "1000");
       expect(await grant("s3", "three")).toBe(`granted ${START + 1}`);
       const [dump, dumpOfModel] = await both(real, model, (each) => each.dump());

@@ -1,6 +1,6 @@
-// Goal: who is far behind in a queue is not told of every change, and yet not forgotten when those before it are gone. Method:
-// a real server; waiters of one process, each with a session of its own. What a change costs is counted in herd.test.ts.
-
+// Goal: a waiter far back in a queue is not notified of every change, and is still served when all
+// waiters before it are gone. Method: a real server; all waiters are in one process, each with its
+// own session. test/stores/all/herd.test.ts counts the requests that a change costs.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -24,7 +24,7 @@ async function openStore(): Promise<Store> {
 
 interface Waiter {
   readonly name: string;
-  /** Resolves when it is worthwhile for it to ask. */
+  /** Resolves when a grant is likely to succeed. */
   readonly woken: Promise<string>;
   take(): Promise<string>;
 }
@@ -50,19 +50,19 @@ async function queueUp(store: Store, name: string, ttlMs: number): Promise<Waite
   return { name, woken, take: async () => (await ask()).kind };
 }
 
-async function queueOf(store: Store, names: readonly string[], ttlMs: number): Promise<Waiter[]> {
+async function queueAll(store: Store, names: readonly string[], ttlMs: number): Promise<Waiter[]> {
   const queue: Waiter[] = [];
   for (const name of names) queue.push(await queueUp(store, name, ttlMs));
-  // Each has looked, and hears from now on.
+  // By now each has made its first check and receives notifications.
   await sleep(500);
   return queue;
 }
 
-test("L1: one far behind is not forgotten when the holder and all before it die: its renewal tells it", async () => {
+test("L1: a waiter far back in the queue learns through its renewal that the holder and all waiters before it died", async () => {
   const store = await openStore();
   await hold(store, "holder", 1_500);
-  await queueOf(store, ["a", "b", "c"], 1_500);
-  const [last] = await queueOf(store, ["last"], LONG_MS);
+  await queueAll(store, ["a", "b", "c"], 1_500);
+  const [last] = await queueAll(store, ["last"], LONG_MS);
   await sleep(2_000);
   const renewal = { sessionId: "last", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS };
   expect((await store.renew(renewal)).kind).toBe("renewed");
@@ -70,24 +70,24 @@ test("L1: one far behind is not forgotten when the holder and all before it die:
   expect(await last?.take()).toBe("granted");
 });
 
-test("the end of a session hands on what it held, and its place in the queue", async () => {
+test("ending a session passes on what it held, and frees its position in the queue", async () => {
   const store = await openStore();
   await hold(store, "holder", LONG_MS);
-  const [, second, third] = await queueOf(store, ["first", "second", "third"], LONG_MS);
+  const [, second, third] = await queueAll(store, ["first", "second", "third"], LONG_MS);
   await store.endSession({ sessionId: "first", limitMs: LIMIT_MS });
   await store.endSession({ sessionId: "holder", limitMs: LIMIT_MS });
   expect(await Promise.race([second?.woken, third?.woken])).toBe("second");
   expect(await second?.take()).toBe("granted");
 });
 
-test("L1: nobody waits for itself when a copy of its own request came late and was granted", async () => {
+test("L1: a waiter does not wait for itself if a late copy of its own request was granted", async () => {
   const store = await openStore();
   const held = await hold(store, "a", LONG_MS);
   const { signal } = new AbortController();
-  // It was told "busy" before, and does not know. Without the line in look() this would take the whole ttl.
-  await store.untilFree({
-    ...{ sessionId: "a", resource: "r", attempt: "a", limitMs: LIMIT_MS, signal },
-  });
+  // The waiter was answered "busy" and does not know about the grant. Without the check in look()
+  // it would wait for the whole ttl.
+  const request = { sessionId: "a", resource: "r", attempt: "a", limitMs: LIMIT_MS, signal };
+  await store.untilFree(request);
   const session = { sessionId: "a", resource: "r", limitMs: LIMIT_MS };
   const again = await store.grant({ ...session, holderId: "a", attempt: "a", queue: true });
   expect(again).toEqual(held);

@@ -1,6 +1,6 @@
-// Goal: each request is one round trip, and the statements keep their promises when others work on the same rows at the same
-// moment. Method: the user's own clients, counted; and transactions of a second connection held open at the worst place.
-
+// Goal: each request is one round trip, and the statements keep their guarantees while other
+// transactions change the same rows. Method: a user's own clients, counted; and transactions of a
+// second connection that are held open at the worst moment.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import postgresJs from "postgres";
@@ -60,8 +60,8 @@ async function withConsole(work: (client: pg.Client) => Promise<void>): Promise<
   }
 }
 
-/** Until a statement on the schema has reached the lock that it has to wait for. */
-function waitsFor(schema: string): Promise<void> {
+/** Waits until a statement on the schema is blocked by a lock. */
+function untilBlocked(schema: string): Promise<void> {
   return withConsole(async (client) => {
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
     while ((await client.query(waiting)).rowCount === 0);
@@ -88,7 +88,7 @@ describe("round trips", () => {
     await pool.end();
   });
 
-  test("the same through an instance of postgres.js", async () => {
+  test("a grant, a release and a renewal are one statement each, through an instance of postgres.js", async () => {
     const sql = postgresJs(server().url, { max: 1, onnotice: () => undefined });
     let statements = 0;
     const counting = {
@@ -110,12 +110,12 @@ describe("round trips", () => {
   });
 
   test.each(["pg", "postgres"] as const)(
-    "on the wire too: one packet per request through %s",
+    "each request is one packet on the wire, through %s",
     async (library) => {
       await using proxy = await startProxy(server());
       const store = await open({ url: proxy.url, library, prefix: newSchema() });
       await session(store, "s");
-      // Once per connection postgres.js prepares a statement, in a round trip of its own.
+      // Once per connection, postgres.js prepares a statement in a separate round trip.
       for (let round = 0; round < 12; round += 1) await cycle(store, round);
       const before = proxy.counts().requests.chunks;
       for (let round = 20; round < 30; round += 1) await cycle(store, round);
@@ -124,7 +124,7 @@ describe("round trips", () => {
     },
   );
 
-  test("statements go without names once a pooler has lost one, and nothing is asked twice in vain", async () => {
+  test("after a pooler has lost a prepared statement, statements are sent unnamed and succeed at once", async () => {
     const pool = new pg.Pool({ connectionString: server().url, max: 1 });
     const store = await open({ client: pool, prefix: newSchema() });
     await session(store, "s");
@@ -132,7 +132,8 @@ describe("round trips", () => {
       Number((await pool.query("SELECT count(*) AS n FROM pg_prepared_statements")).rows[0].n);
     await cycle(store, 1);
     expect(await names()).toBeGreaterThan(2);
-    // What a pooler in transaction mode does: the next statement meets a server that never heard of the name.
+    // Like a pooler in transaction mode: the next statement reaches a server that does not know its
+    // name.
     await pool.query("DEALLOCATE ALL");
     await cycle(store, 2);
     await cycle(store, 3);
@@ -141,7 +142,7 @@ describe("round trips", () => {
     await pool.end();
   });
 
-  test("a name that somebody else has taken is no obstacle either", async () => {
+  test("a statement name that another client has taken does not matter", async () => {
     const pool = new pg.Pool({ connectionString: server().url, max: 1 });
     const schema = newSchema();
     const first = await open({ client: pool, prefix: schema });
@@ -177,8 +178,8 @@ describe("round trips", () => {
   });
 });
 
-describe("at the same moment", () => {
-  test("S4: a session that is being renewed while it expires is not taken from", async () => {
+describe("concurrent transactions", () => {
+  test("S4: a lease is not taken from a session that is renewed while it expires", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
     await session(store, "old", 200);
@@ -186,27 +187,27 @@ describe("at the same moment", () => {
     await take(store, "old", "a");
     await withConsole(async (renewal) => {
       await renewal.query("BEGIN");
-      // Judged alive, and not committed yet, when its old end passes.
+      // Found alive, but not yet committed when its old end passes.
       await renewal.query(`SELECT ${schema}.renew('old', '[]', '[]', 5000)`);
       await renewal.query(
         `UPDATE ${schema}.session SET expires = clock_timestamp() + interval '1 min' WHERE id = 'old'`,
       );
       await renewal.query("SELECT pg_sleep(0.3)");
       const asked = ask(store, "new", "b");
-      await waitsFor(schema);
+      await untilBlocked(schema);
       await renewal.query("COMMIT");
       expect((await asked).kind).toBe("busy");
     });
     await store.close();
   });
 
-  test("S4: a session that was alive under its lock holds, even if it expires in the same statement", async () => {
+  test("S4: a session that was alive when it was locked keeps its lease, even if it expires during the statement", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
     await session(store, "old", 700);
     await session(store, "new");
     await take(store, "old", "a");
-    // Runs right after the thief has found nothing to kill.
+    // Runs right after the other session has found nothing expired.
     await server().sql(`
       CREATE FUNCTION ${schema}.slow() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$;
@@ -217,19 +218,19 @@ describe("at the same moment", () => {
     await store.close();
   });
 
-  test("S4: a renewal that waits for a thief finds its session dead, whatever the clock says then", async () => {
+  test("S4: a renewal that waits for a transaction ending its session reports the session gone, whatever the clock says", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
     await session(store, "old");
     const renew = () =>
       store.renew({ sessionId: "old", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
-    await withConsole(async (thief) => {
-      await thief.query("BEGIN");
-      // As a thief does whose clock says that it is over.
-      await thief.query(`UPDATE ${schema}.session SET ended = clock_timestamp() WHERE id = 'old'`);
+    await withConsole(async (taker) => {
+      await taker.query("BEGIN");
+      // As a process does that considers the session expired.
+      await taker.query(`UPDATE ${schema}.session SET ended = clock_timestamp() WHERE id = 'old'`);
       const renewed = renew();
-      await waitsFor(schema);
-      await thief.query("COMMIT");
+      await untilBlocked(schema);
+      await taker.query("COMMIT");
       expect((await renewed).kind).toBe("gone");
     });
     expect((await renew()).kind).toBe("gone");
@@ -237,57 +238,58 @@ describe("at the same moment", () => {
     await store.close();
   });
 
-  test("S1: a row that is being deleted leaves its token to the grant that waits for it, and TRUNCATE does too", async () => {
+  test("S1: the grant that waits for the deletion of its row continues above its token, also after TRUNCATE", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
     await session(store, "s");
-    // Far ahead of the clock, so that only the advanced floor keeps tokens from falling.
+    // Far ahead of the clock, so that only the raised floor keeps tokens from falling.
     await server().sql(`UPDATE ${schema}.era SET floor = ${AHEAD}`);
     for (const round of [0n, 1n, 2n]) {
       const token = await take(store, "s", `a${round}`);
       expect(token).toBe(AHEAD + round);
       await store.release({ resource: "r", sessionId: "s", token, limitMs: LIMIT_MS });
     }
-    await withConsole(async (person) => {
-      await person.query("BEGIN");
-      await person.query(`DELETE FROM ${schema}.lease`);
+    await withConsole(async (admin) => {
+      await admin.query("BEGIN");
+      await admin.query(`DELETE FROM ${schema}.lease`);
       const asked = take(store, "s", "b");
-      await waitsFor(schema);
-      await person.query("COMMIT");
+      await untilBlocked(schema);
+      await admin.query("COMMIT");
       expect(await asked).toBe(AHEAD + 3n);
-      await person.query(`TRUNCATE ${schema}.lease`);
+      await admin.query(`TRUNCATE ${schema}.lease`);
     });
     expect(await take(store, "s", "c")).toBe(AHEAD + 4n);
     await store.close();
   });
 
-  test("S7: a row that stays locked is given up at the limit, and nothing was applied", async () => {
+  test("S7: a request on a row that stays locked fails at its limit, and nothing was applied", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
     await session(store, "s");
     const token = await take(store, "s", "a");
-    await withConsole(async (person) => {
-      await person.query("BEGIN");
-      await person.query(`SELECT FROM ${schema}.lease FOR UPDATE`);
+    await withConsole(async (admin) => {
+      await admin.query("BEGIN");
+      await admin.query(`SELECT FROM ${schema}.lease FOR UPDATE`);
       const release = { resource: "r", sessionId: "s", token, limitMs: 300 };
       const error = await store.release(release).then(
         () => undefined,
         (reason: unknown) => reason as { code: string; applied: string },
       );
       expect(error?.code).toBe("STORE_UNAVAILABLE");
-      // The server began to wait later than we did, and its own limit ends that: nothing else does while the row is locked.
+      // The server started to wait later than we did, and only its own limit can end that while the
+      // row is locked.
       const waits =
         "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-      const gaveUp = async (): Promise<boolean> => (await person.query(waits)).rowCount === 0;
+      const gaveUp = async (): Promise<boolean> => (await admin.query(waits)).rowCount === 0;
       await until("the server gave up as well", gaveUp, 10_000);
-      await person.query("ROLLBACK");
+      await admin.query("ROLLBACK");
     });
-    // So it does not release behind our back.
+    // The release did not take effect later either.
     expect((await ask(store, "s", "b")).kind).toBe("busy");
     await store.close();
   });
 
-  test("conflicts under stricter isolation are tried again with the same attempt", async () => {
+  test("conflicts under a stricter isolation level are retried with the same attempt", async () => {
     const schema = newSchema();
     const url = `${server().url}?options=-c%20default_transaction_isolation%3Dserializable`;
     const stores = await Promise.all(
@@ -312,7 +314,7 @@ describe("at the same moment", () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  test("S1: a grant waits for the disk also where synchronous_commit is off", async () => {
+  test("S1: a grant waits for the disk even if synchronous_commit is off", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
     await session(store, "s");
@@ -331,7 +333,7 @@ describe("at the same moment", () => {
   });
 
   test.each(["a release", "a withdrawal", "a revocation", "the end of the session"] as const)(
-    "L2: %s wakes the waiter by push",
+    "L2: %s wakes the waiter by a notification",
     async (what) => {
       const store = await open({ url: server().url, prefix: newSchema() });
       await session(store, "old");
@@ -341,7 +343,7 @@ describe("at the same moment", () => {
       const waiting = { sessionId: "new", resource: "r", attempt: "b", limitMs: LIMIT_MS };
       expect((await store.grant({ ...waiting, holderId: "n", queue: true })).kind).toBe("busy");
       const woken = store.untilFree({ ...waiting, signal: new AbortController().signal });
-      // Until the listening connection is proved; from then on a look by the clock comes every two seconds only.
+      // By now the listening connection is proven to work, so that checks are two seconds apart.
       await sleep(500);
       const stopwatch = startStopwatch();
       if (what === "a release") await store.release(held);
@@ -355,7 +357,7 @@ describe("at the same moment", () => {
     },
   );
 
-  test("S4: a dead session is granted nothing, also where the row is there and free", async () => {
+  test("S4: an expired session is granted nothing, even if the row exists and is free", async () => {
     const store = await open({ url: server().url, prefix: newSchema() });
     await session(store, "s", 300);
     const token = await take(store, "s", "a");
@@ -367,9 +369,9 @@ describe("at the same moment", () => {
     await store.close();
   });
 
-  test("L2: where notifications get lost, as behind a transaction pooler, waiters are woken by the clock", async () => {
+  test("L2: if notifications are lost, as with a transaction pooler, waiters are woken by polling", async () => {
     const schema = newSchema();
-    // Notifications stay in their database.
+    // Notifications do not cross databases.
     const elsewhere = server().url.replace(/[^/]*$/, "template1");
     const store = await open({ url: server().url, prefix: schema, listen: elsewhere });
     await session(store, "old");

@@ -1,6 +1,6 @@
-// Goal: the store works on a Redis Cluster through the cluster clients of both libraries, and by URL;
-// a plain URL is told that this is a cluster. Method: a real cluster of two masters; the prefixes lie on both of them.
-
+// Goal: the store works on a Redis Cluster through the cluster clients of both libraries and by
+// URL; connecting with a plain URL fails with an error that says so. Method: a real cluster of two
+// masters, and prefixes on both of them.
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -14,7 +14,7 @@ import { useRedisCluster } from "../../servers/use-redis-cluster.ts";
 const { low, high } = useRedisCluster();
 const prefixes = ["a", "b", "c", "d", "e", "f"];
 
-async function slotOf(prefix: string): Promise<number> {
+async function findSlot(prefix: string): Promise<number> {
   return Number(await low().command("CLUSTER", "KEYSLOT", `{${prefix}}:token`));
 }
 
@@ -33,9 +33,9 @@ const makers: Record<string, () => Promise<RedisClient>> = {
 };
 
 describe.each(Object.entries(makers))("the cluster client of %s", (name, make) => {
-  test("grants, wakes and lists on whichever node has the prefix", async () => {
+  test("the store grants, wakes and lists on the node that has the prefix", async () => {
     const client = await make();
-    const slots = await Promise.all(prefixes.map(slotOf));
+    const slots = await Promise.all(prefixes.map(findSlot));
     expect(slots.some((slot) => slot < 8192) && slots.some((slot) => slot > 8191)).toBe(true);
     for (const prefix of prefixes) {
       const tenure = await connect(redisStore({ client, prefix: `${prefix}` }));
@@ -56,14 +56,14 @@ describe.each(Object.entries(makers))("the cluster client of %s", (name, make) =
     }
   });
 
-  test("and replicas cannot be asked for", async () => {
+  test("the option `replicas` is rejected", async () => {
     const open = redisStore({ client: await make(), replicas: 1 });
     await expect(open(systemParts())).rejects.toThrow(/does not work with a cluster client/);
   });
 });
 
 describe("a cluster URL", () => {
-  test("finds the node of every prefix from any of its hosts", async () => {
+  test("the store finds the node of every prefix from any of the hosts", async () => {
     const hosts = `127.0.0.1:1,${high().host}:${high().port},${low().host}:${low().port}`;
     for (const prefix of prefixes) {
       const url = `redis://${hosts}?cluster=1&prefix=url-${prefix}`;
@@ -78,7 +78,7 @@ describe("a cluster URL", () => {
     }
   });
 
-  test("that names no cluster, or nobody, or the wrong library, says so", async () => {
+  test("a URL of a server without cluster mode, of unreachable hosts or with the wrong library is rejected with the reason", async () => {
     await using plain = await startRedis({ own: true });
     await expect(connect(`${plain.url}?cluster=1`)).rejects.toThrow(/is no cluster.*cluster=1/);
     await expect(connect("redis://127.0.0.1:1,127.0.0.1:2?cluster=1")).rejects.toMatchObject({
@@ -92,7 +92,7 @@ describe("a cluster URL", () => {
 });
 
 test.each(["ioredis", "redis"] as const)(
-  "a plain URL (%s) is told of the cluster at every node, right or wrong",
+  "connecting with a plain URL (%s) to any node of a cluster fails with an error that says so",
   async (library) => {
     for (const node of [low(), high()]) {
       const open = redisStore({ url: node.url, library, prefix: prefixes[0] });

@@ -1,7 +1,7 @@
-// Goal: whatever a Redis server has forgotten, its next token is above all earlier ones, a holder whose lease is gone learns
-// so from its next renewal, and waiters are served. Method: real servers that are killed, restored from an older snapshot,
-// emptied and replaced by a replica; and the Lua rule compared with the one in TypeScript.
-
+// Goal: whatever a Redis server has forgotten, its next token is above all earlier ones, a holder
+// whose lease is gone learns it from its next renewal, and waiters are served. Method: real servers
+// that are killed, restored from an older snapshot, flushed and replaced by a replica. The Lua
+// version of the era rule is compared with the TypeScript version.
 import { copyFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -27,11 +27,11 @@ interface World {
   enter(sessionId: string): Promise<void>;
   ask(sessionId: string, resource: string, more?: object): Promise<GrantOutcome>;
   take(sessionId: string, resource: string): Promise<bigint>;
-  /** Repeated until the server answers again. */
+  /** Retries until the server answers again. */
   renew(sessionId: string): ReturnType<Store["renew"]>;
 }
 
-async function world(server: RedisServer, library: (typeof libraries)[number]): Promise<World> {
+async function openWorld(server: RedisServer, library: (typeof libraries)[number]): Promise<World> {
   prefixes += 1;
   const prefix = `eras${prefixes}`;
   const store = await redisStore({ url: server.url, library, prefix })(systemParts());
@@ -47,7 +47,7 @@ async function world(server: RedisServer, library: (typeof libraries)[number]): 
     ask,
     enter: async (sessionId) => {
       const request = { sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS };
-      await answered(() => store.openSession(request));
+      await retryUntilAnswered(() => store.openSession(request));
     },
     take: async (sessionId, resource) => {
       const outcome = await ask(sessionId, resource);
@@ -55,11 +55,13 @@ async function world(server: RedisServer, library: (typeof libraries)[number]): 
       return outcome.token;
     },
     renew: (sessionId) =>
-      answered(() => store.renew({ sessionId, withdrawn: [], acknowledged: [], limitMs: 1_000 })),
+      retryUntilAnswered(() =>
+        store.renew({ sessionId, withdrawn: [], acknowledged: [], limitMs: 1_000 }),
+      ),
   };
 }
 
-async function answered<T>(request: () => Promise<T>): Promise<T> {
+async function retryUntilAnswered<T>(request: () => Promise<T>): Promise<T> {
   let answer: T | undefined;
   const isAnswered = async (): Promise<boolean> => {
     answer = await request().catch(() => undefined);
@@ -69,8 +71,12 @@ async function answered<T>(request: () => Promise<T>): Promise<T> {
   return answer as T;
 }
 
-/** A waiter that has a place in the queue and is told by nobody before the holder's lease ends. */
-async function served({ store, ask }: World, sessionId: string, attempt: string): Promise<bigint> {
+/** Waits in the queue, as a waiter that was already answered "busy", until it is granted. */
+async function waitForGrant(
+  { store, ask }: World,
+  sessionId: string,
+  attempt: string,
+): Promise<bigint> {
   const { signal } = new AbortController();
   for (;;) {
     await store.untilFree({ sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
@@ -83,8 +89,8 @@ async function served({ store, ask }: World, sessionId: string, attempt: string)
 describe.each(libraries)("through %s", (library) => {
   const redis = useServer(startRedis, { own: true });
 
-  test("S1, S5: SIGKILL and restart with an older snapshot: what it does not have is gone, the rest goes on", async () => {
-    const here = await world(redis(), library);
+  test("S1, S5: after SIGKILL and a restart with an older snapshot, leases it lacks are reported gone and the others continue", async () => {
+    const here = await openWorld(redis(), library);
     for (const id of ["one", "two"]) await here.enter(id);
     const kept = await here.take("one", "kept");
     await redis().command("SAVE");
@@ -104,12 +110,12 @@ describe.each(libraries)("through %s", (library) => {
     expect(await here.take("two", "r")).toBeGreaterThan(highest);
     const release = { sessionId: "one", resource: "kept", token: kept, limitMs: LIMIT_MS };
     expect(await here.store.release(release)).toEqual({ kind: "released" });
-    // It is told once.
+    // It is reported only once.
     expect(await here.renew("one")).toMatchObject({ kind: "renewed", gone: [] });
   });
 
-  test("S1: FLUSHALL ends every session, and tokens go on", async () => {
-    const here = await world(redis(), library);
+  test("S1: FLUSHALL ends every session, and tokens keep increasing", async () => {
+    const here = await openWorld(redis(), library);
     await here.enter("one");
     const before = await here.take("one", "r");
     await redis().command("FLUSHALL");
@@ -120,13 +126,13 @@ describe.each(libraries)("through %s", (library) => {
     expect(await here.take("two", "never seen")).toBe(next + 1n);
   });
 
-  test("S1: without its counter the server goes on above all tokens, leases stay held, and a waiter is served", async () => {
-    const here = await world(redis(), library);
+  test("S1: if its counter is deleted, the server continues above all tokens, leases stay held, and a waiter is served", async () => {
+    const here = await openWorld(redis(), library);
     for (const id of ["one", "two"]) await here.enter(id);
     const before = await here.take("one", "r");
     const attempt = "waits";
     expect((await here.ask("two", "r", { attempt, queue: true })).kind).toBe("busy");
-    const waiting = served(here, "two", attempt);
+    const waiting = waitForGrant(here, "two", attempt);
     await redis().command("DEL", `${here.base}token`);
     expect(await here.renew("one")).toMatchObject({ kind: "renewed", gone: [] });
     expect(await here.take("one", "other")).toBeGreaterThan(before);
@@ -135,8 +141,8 @@ describe.each(libraries)("through %s", (library) => {
     expect(await waiting).toBeGreaterThan(before);
   });
 
-  test("SCRIPT FLUSH starts no era: tokens go up by one, and no renewal asks for leases", async () => {
-    const here = await world(redis(), library);
+  test("SCRIPT FLUSH starts no era: tokens increase by one, and renewals report nothing gone", async () => {
+    const here = await openWorld(redis(), library);
     await here.enter("one");
     const before = await here.take("one", "r");
     const era = await redis().command("GET", `${here.base}era`);
@@ -146,11 +152,11 @@ describe.each(libraries)("through %s", (library) => {
     expect(await redis().command("GET", `${here.base}era`)).toBe(era);
   });
 
-  test("S1, S5: a promoted replica that missed grants starts above them, revokes what it missed, and serves who waits", async () => {
+  test("S1, S5: a promoted replica that missed grants continues above them, reports them gone, and serves waiters", async () => {
     const pair = await startRedisPair({ own: true });
     onTestFinished(() => pair[Symbol.asyncDispose]());
     const { master, replica } = pair;
-    const here = await world(master, library);
+    const here = await openWorld(master, library);
     for (const id of ["one", "two"]) await here.enter(id);
     const kept = await here.take("one", "r");
     const attempt = "waits";
@@ -162,13 +168,13 @@ describe.each(libraries)("through %s", (library) => {
     let missed = kept;
     for (let more = 0; more < 20; more += 1) missed = await here.take("one", `missed ${more}`);
     await master.kill();
-    // The replica takes the master's address, as a virtual one would move.
+    // The replica takes over the master's address, as with a virtual IP address.
     await replica.command("CONFIG", "SET", "port", String(master.port));
     const renewed = await here.renew("one");
     if (renewed.kind !== "renewed") throw new Error(renewed.kind);
     expect(renewed.gone).toHaveLength(20);
     expect(renewed.gone).toContainEqual({ resource: "missed 19", token: missed });
-    const waiting = served(here, "two", attempt);
+    const waiting = waitForGrant(here, "two", attempt);
     const release = { sessionId: "one", resource: "r", token: kept, limitMs: LIMIT_MS };
     expect(await here.store.release(release)).toEqual({ kind: "released" });
     expect(await waiting).toBeGreaterThan(missed);
@@ -179,8 +185,8 @@ describe.each(libraries)("through %s", (library) => {
 describe("the start of an era in Lua", () => {
   const redis = useServer(startRedis, { own: true });
 
-  test("agrees with startOfEra() to the last digit", async () => {
-    // The server's clock is an argument here: seconds and microseconds, as TIME answers.
+  test("startEra() in Lua equals startOfEra() exactly", async () => {
+    // Here the server's clock is an argument: seconds and microseconds, as in the reply to TIME.
     const text = `${START_ERA.replaceAll("<base>", "{lua}:").replace("redis.call('TIME')", "ARGV")}\nreturn startEra(ARGV[3])`;
     const clocks = fc.bigInt({ min: 1n, max: 2n ** 53n - 4n * ERA_GAP });
     const offsets = fc.oneof(
@@ -209,10 +215,10 @@ describe("the start of an era in Lua", () => {
   });
 });
 
-describe("a server before 7.0, which keeps its scripts over a restart", () => {
+describe("a server before 7.0, which keeps its scripts across a restart", () => {
   const server = useServer(startRedis, { own: true });
 
-  /** A client of a server that says it is this version. */
+  /** A client whose server claims to have this version. */
   function disguised(version: string): Redis {
     const client = new Redis(server().url);
     onTestFinished(() => client.disconnect());
@@ -230,12 +236,13 @@ describe("a server before 7.0, which keeps its scripts over a restart", () => {
     });
   }
 
-  // The run id is compared by each call, so no restart is needed: another process has started the era.
+  // Each call compares the run id, so no restart is needed: the test writes an era of another
+  // process.
   test.each([
     ["6.2.14", true],
     ["7.0.15", false],
   ])(
-    "S1: %s: an era of another process is noticed although the script is there: %s",
+    "S1: on version %s, an era of another process is noticed although the script is loaded: %s",
     async (version, isNoticed) => {
       const prefix = `old${version}`;
       const store = await redisStore({ client: disguised(version), prefix })(systemParts());

@@ -1,7 +1,6 @@
-// Goal: the store's promises hold when the link or the server fails. Method: real servers, a proxy that loses packets in
-// silence, SIGKILL, SIGSTOP and a replica that missed writes; holders are whole Tenures, as a user has them. Holders that
-// are cut off are in test/faults/.
-
+// Goal: the store keeps its guarantees when the link or the server fails. Method: real servers, a
+// proxy that silently loses packets, SIGKILL, SIGSTOP and a replica that missed writes; holders are
+// complete Tenures. Holders that are cut off are tested in test/faults/.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { isTenureError } from "../../../src/core/errors.ts";
@@ -16,7 +15,7 @@ import { useServer } from "../../servers/use-server.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
-/** Generous bounds for two busy cores, and still a short trial. */
+/** Bounds wide enough for two busy cores, and still a short test. */
 const timing = { ttlMs: 900, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
 const libraries = ["ioredis", "redis"] as const;
 let prefixes = 0;
@@ -47,7 +46,7 @@ function newPrefix(): string {
 describe.each(libraries)("a broken link, through %s", (library) => {
   const redis = useServer(startRedis, { own: true });
 
-  test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
+  test("a grant whose reply was lost does not block the resource, and no token repeats", async () => {
     const proxy = await proxied(redis());
     const prefix = newPrefix();
     const first = await holder({ url: proxy.url, library, prefix });
@@ -55,7 +54,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     await expectLostRepliesHarmless(proxy, first, second);
   });
 
-  test.each(["while nobody listens", "after it is mended"])(
+  test.each(["while it is broken", "after it is restored"])(
     "L2: a waiter whose message connection breaks is woken by a release %s",
     async (when) => {
       const prefix = newPrefix();
@@ -64,8 +63,12 @@ describe.each(libraries)("a broken link, through %s", (library) => {
         await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: 5_000 });
       const ask = (sessionId: string): ReturnType<Store["grant"]> =>
         store.grant({
-          ...{ sessionId, attempt: `${sessionId}.1`, holderId: sessionId },
-          ...{ resource: "r", queue: true, limitMs: 5_000 },
+          sessionId,
+          attempt: `${sessionId}.1`,
+          holderId: sessionId,
+          resource: "r",
+          queue: true,
+          limitMs: 5_000,
         });
       const held = await ask("one");
       await ask("two");
@@ -73,13 +76,14 @@ describe.each(libraries)("a broken link, through %s", (library) => {
       const two = { sessionId: "two", attempt: "two.1", resource: "r", limitMs: 5_000, signal };
       const wait = store.untilFree(two);
       const channel = `{${prefix}}:t:two.1`;
-      const isHeard = async (): Promise<boolean> =>
+      const isSubscribed = async (): Promise<boolean> =>
         String(await redis().command("PUBSUB", "NUMSUB", channel)) === `${channel},1`;
-      await until("the waiter has subscribed", isHeard, 5_000);
+      await until("the waiter has subscribed", isSubscribed, 5_000);
       await redis().command("CLIENT", "KILL", "TYPE", "pubsub");
-      // Released while nobody listens, only the look after the new subscription can find it.
-      if (when !== "while nobody listens") {
-        await until("the waiter has subscribed again", isHeard, 5_000);
+      // Nothing receives a release at this point; only the check after the new subscription finds
+      // it.
+      if (when !== "while it is broken") {
+        await until("the waiter has subscribed again", isSubscribed, 5_000);
         await sleep(50);
       }
       const token = held.kind === "granted" ? held.token : 0n;
@@ -90,7 +94,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     },
   );
 
-  test("L3: a connection that a router has forgotten costs one renewal, and not the lease", async () => {
+  test("L3: a connection that a router has silently dropped costs one renewal but not the lease", async () => {
     const proxy = await proxied(redis());
     const tenure = await connect(redisStore({ url: proxy.url, library, prefix: newPrefix() }), {
       defaults: { ttlMs: 2_400, clockErrorMs: 20, roundTripMs: 200, renewEveryMs: 600 },
@@ -112,14 +116,14 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     expect(await lease.release()).toBe("released");
   });
 
-  test("L2: the end of a session frees also what it was granted without hearing of it, so that who waits is told", async () => {
+  test("L2: ending a session also frees a lease whose grant reply was lost, so that its waiters are notified", async () => {
     const proxy = await proxied(redis());
     const prefix = newPrefix();
     const store = await opened({ url: proxy.url, library, prefix });
     const session = { sessionId: "one", limitMs: 5_000 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
     const ask = { ...session, resource: "r", attempt: "one.1", holderId: "one", queue: true };
-    // The server has the script from here on: otherwise the reply that is lost would be that it does not have it.
+    // Loads the script. Otherwise the lost reply would be the one that asks for the script.
     expect((await store.grant({ ...ask, resource: "other" })).kind).toBe("granted");
     proxy.cut("replies");
     expect(await reasonOf(store.grant({ ...ask, limitMs: 200 }))).toMatchObject({
@@ -138,7 +142,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     expect(await isHeld()).toBe(false);
   });
 
-  test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
+  test("S7: a request to a frozen server fails with an unknown outcome within its limit, and the server is used again later", async () => {
     const store = await opened({ url: redis().url, library, prefix: newPrefix() });
     const session = { sessionId: "one", limitMs: 200 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
@@ -162,7 +166,7 @@ describe("a server that dies", () => {
   const durable = useServer(startRedis, { appendonly: true, appendfsync: "always" });
   const forgetful = useServer(startRedis, { own: true });
 
-  test("S1: SIGKILL and restart with every write kept: tokens go on, for old and new processes", async () => {
+  test("S1: tokens keep increasing after SIGKILL and restart of a server that persists every write, for old and new processes", async () => {
     const options = { url: durable().url, prefix: newPrefix() };
     const tenure = await holder(options);
     expect(tenure.guarantees.durable).toBe(true);
@@ -179,7 +183,7 @@ describe("a server that dies", () => {
     expect(fresh.token).toBeGreaterThan(before);
   });
 
-  test("S1: SIGKILL of a server that keeps nothing: tokens go on, and the holder learns that its lease is gone", async () => {
+  test("S1: tokens keep increasing after SIGKILL of a server without persistence, and the holder learns that its lease is gone", async () => {
     const warnings: string[] = [];
     const onWarning = (text: string): void => void warnings.push(text);
     const tenure = await holder({ url: forgetful().url, prefix: newPrefix(), onWarning });
@@ -203,11 +207,11 @@ describe("a server that dies", () => {
 });
 
 describe("a failover", () => {
-  test("S1: a replica that missed writes takes over: tokens go on, and a lease that it missed is revoked", async () => {
+  test("S1: if a replica that missed writes takes over, tokens keep increasing, and a lease that it missed is revoked", async () => {
     const pair = await startRedisPair({ own: true });
     onTestFinished(() => pair[Symbol.asyncDispose]());
     const { master, replica } = pair;
-    // Its session must live through the change of servers, which a busy machine makes slow.
+    // The session must survive the change of servers, which is slow on a busy machine.
     const defaults = { ...timing, ttlMs: 20_000, renewEveryMs: 500 };
     const tenure = await connect(redisStore({ url: master.url }), { defaults });
     onTestFinished(() => tenure.close({ drainMs: 0 }));
@@ -228,17 +232,17 @@ describe("a failover", () => {
     const missed = await tenure.acquire("missed");
     const ended = new Promise((resolve) => missed.signal.addEventListener("abort", resolve));
     await master.kill();
-    // The replica takes the master's address, as a virtual one would move.
+    // The replica takes over the master's address, as with a virtual IP address.
     await replica.command("CONFIG", "SET", "port", String(master.port));
     await ended;
     expect(missed.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
     const next = await tenure.acquire("r", { waitMs: 10_000 });
     for (const token of [...seen, missed.token]) expect(next.token).toBeGreaterThan(token);
-    // What the replica did not miss goes on.
+    // A lease that the replica did not miss is kept.
     expect(await kept.release()).toBe("released");
   });
 
-  test("replicas: 1 grants only what the replica has confirmed, and gives back the rest", async () => {
+  test("with `replicas: 1`, only grants that the replica confirmed count, and others are released again", async () => {
     const pair = await startRedisPair({ own: true });
     onTestFinished(() => pair[Symbol.asyncDispose]());
     const { master, replica } = pair;
@@ -259,7 +263,7 @@ describe("a failover", () => {
       expect(late).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
       const read = { resource: "r", consistency: "linearizable", limitMs: 3_000 } as const;
       const isFree = async (): Promise<boolean> => (await store.read(read)).holder === undefined;
-      await until("the unconfirmed grant is given back", isFree, 5_000);
+      await until("the unconfirmed grant is released", isFree, 5_000);
     } finally {
       await replica.resume();
     }
@@ -271,14 +275,14 @@ describe("a failover", () => {
     await until("it is granted again", isGranted, 10_000);
   });
 
-  test("READONLY: a master that became a replica refuses, changes nothing, and the store says so", async () => {
+  test("READONLY: a request to a master that became a replica changes nothing, and the error says so", async () => {
     const pair = await startRedisPair({ own: true });
     onTestFinished(() => pair[Symbol.asyncDispose]());
     const { master, replica } = pair;
     const store = await opened({ url: master.url });
     const session = { sessionId: "one", limitMs: 2_000 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
-    // Otherwise the session may be gone with the rest of what the new master has not seen.
+    // Otherwise the new master may not know the session.
     const isCopied = async (): Promise<boolean> =>
       (await replica.command("EXISTS", "{tenure}:s:one")) === 1;
     await until("the replica has the session", isCopied, 5_000);

@@ -1,6 +1,6 @@
-// Goal: what the store leaves on the server stays small, mends itself and wakes whom it should. Method: a real server, and
-// its keys looked at and deleted as a person with a console would. Only the last test uses a connection that is a mock.
-
+// Goal: the store's data on the server stays small, recovers from deletions, and wakes the right
+// waiters. Method: a real server whose keys are inspected and deleted directly. Only the last test
+// uses a mock connection.
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Wire } from "../../../src/clients/redis/wire.ts";
@@ -34,14 +34,14 @@ describe("keys", () => {
     expect(await take(store, "one", "r")).toBe(first + 1n);
   });
 
-  test("S1: a counter that fell below a token of the resource starts an era above it", async () => {
+  test("S1: if the counter falls below a token of the resource, an era starts above that token", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     // Ahead of the clock, and beyond what a Lua number can hold.
     const high = 2n ** 60n;
     await redis().command("SET", `${base}token`, String(high));
     expect(await cycle(store, "one", "r")).toBe(high + 1n);
-    // Less, though not by the order of texts.
+    // Smaller as a number, but not in text order.
     await redis().command("SET", `${base}token`, "99");
     expect(await take(store, "one", "r")).toBe(high + 1n + ERA_GAP / 2n + 1n);
     expect(await take(store, "one", "other")).toBe(high + 1n + ERA_GAP / 2n + 2n);
@@ -55,7 +55,7 @@ describe("keys", () => {
       expect(await cycle(store, "one", "r")).toBe(token);
   });
 
-  test("the record of an older version is read, without since when the lease is held", async () => {
+  test("a record of an older version can be read, but does not say how long the lease has been held", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     await take(store, "one", "r");
@@ -69,12 +69,12 @@ describe("keys", () => {
     expect(await read()).toBeGreaterThanOrEqual(0);
     await redis().command("SET", key, text.replace(/,"grantedAtMs":\d+/, ""));
     expect(await read()).toBeUndefined();
-    // The server's clock was set back.
+    // As if the server's clock had been set back.
     await redis().command("SET", key, text.replace(/\d+\}$/, "9000000000000}"));
     expect(await read()).toBe(0);
   });
 
-  test("S1: a counter that is no whole number is refused, and stays as it is", async () => {
+  test("S1: a counter that is not an integer is rejected and left unchanged", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     await redis().command("SET", `${base}token`, "1.5");
@@ -82,7 +82,7 @@ describe("keys", () => {
     expect(await redis().command("GET", `${base}token`)).toBe("1.5");
   });
 
-  test("S1: a counter at the end of 64 bits fails instead of starting over", async () => {
+  test("S1: a counter at the end of 64 bits fails instead of wrapping around", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     await redis().command("SET", `${base}token`, "9223372036854775807");
@@ -91,7 +91,7 @@ describe("keys", () => {
     expect((await store.read(read)).holder).toBeUndefined();
   });
 
-  test("after a release only the counter, its era and keys with a ttl are left", async () => {
+  test("after a release, only the counter, its era and keys with a ttl remain", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     const token = await take(store, "one", "r");
@@ -103,7 +103,7 @@ describe("keys", () => {
     expect(lasting.sort()).toEqual([`${base}era`, `${base}token`]);
   });
 
-  test("S4: a granted lease has no ttl of its own: it holds while its session does", async () => {
+  test("S4: the key of a held lease has no ttl: it lasts as long as its session", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     const token = await take(store, "one", "r");
@@ -112,14 +112,16 @@ describe("keys", () => {
     expect(await redis().command("PTTL", `${base}r:r`)).toBe(-1);
   });
 
-  test("a withdrawn waiter leaves nothing in the queue, and the next in line is told at once", async () => {
+  test("a withdrawn waiter leaves nothing in the queue, and the next waiter is served", async () => {
     const { store, base } = await opened();
     for (const id of ["one", "two", "three"]) await session(store, id);
     const token = await take(store, "one", "r");
     const place = (
       sessionId: string,
     ): { sessionId: string; resource: string; attempt: string } => ({
-      ...{ sessionId, resource: "r", attempt: `${sessionId}.x` },
+      sessionId,
+      resource: "r",
+      attempt: `${sessionId}.x`,
     });
     const queue = { queue: true, limitMs: LIMIT_MS };
     for (const id of ["two", "three"]) await store.grant({ ...place(id), holderId: id, ...queue });
@@ -131,11 +133,11 @@ describe("keys", () => {
     expect(await redis().command("LLEN", `${base}q:r`)).toBe(0);
   });
 
-  test("what a dead session held is cleared away by others who come", async () => {
+  test("leases of an expired session are removed when another session opens", async () => {
     const { store, base } = await opened();
     await session(store, "dead");
     for (let lease = 0; lease < 5; lease += 1) await take(store, "dead", `r${lease}`);
-    // It expires now, and not while a busy machine is still taking the leases.
+    // The session expires now, not while a busy machine is still taking the leases.
     await redis().command("PEXPIRE", `${base}s:dead`, "1");
     const isGone = async (): Promise<boolean> =>
       (await redis().command("EXISTS", `${base}s:dead`)) === 0;
@@ -145,8 +147,8 @@ describe("keys", () => {
   });
 });
 
-describe("the common path", () => {
-  test("S5: a release of another token or session, however alike, changes nothing", async () => {
+describe("grants and releases", () => {
+  test("S5: a release with a similar but different token or session changes nothing", async () => {
     const { store, base } = await opened();
     for (const id of ["1", "11", "1:1"]) await session(store, id);
     for (let round = 1; round < 12; round += 1) await take(store, "1", `other ${round}`);
@@ -163,7 +165,7 @@ describe("the common path", () => {
     expect(await release("11", token)).toEqual({ kind: "notHeld" });
   });
 
-  test("S1: an attempt that has ended gets nothing when it comes once more, however often the name was taken", async () => {
+  test("S1: an attempt that has ended is not granted again, however often the resource was taken", async () => {
     const { store } = await opened();
     await session(store, "one");
     for (let round = 0; round < 4; round += 1) {
@@ -178,7 +180,7 @@ describe("the common path", () => {
     }
   });
 
-  test("S5: a release of a session that is over is none", async () => {
+  test("S5: a release from an expired session is a no-op", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     const token = await take(store, "one", "r");
@@ -187,7 +189,7 @@ describe("the common path", () => {
     expect(await store.release(request)).toEqual({ kind: "notHeld" });
   });
 
-  test("S4: a dead session is granted nothing, also where nobody has the resource", async () => {
+  test("S4: an expired session is granted nothing, even if the resource is free", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     const token = await take(store, "one", "r");
@@ -197,15 +199,15 @@ describe("the common path", () => {
     await expect(take(store, "one", "new")).rejects.toThrow("gone");
   });
 
-  test("messages are sent only to those who wait or watch", async () => {
+  test("messages are sent only while there are waiters or watchers", async () => {
     const { store, base } = await opened();
-    const heard: string[] = [];
-    const ear = new Redis(redis().url);
-    onTestFinished(() => ear.disconnect());
-    ear.on("pmessage", (_pattern, channel: string, message: string) =>
-      heard.push(`${channel.slice(base.length)} ${message.slice(0, 4)}`),
+    const received: string[] = [];
+    const listener = new Redis(redis().url);
+    onTestFinished(() => listener.disconnect());
+    listener.on("pmessage", (_pattern, channel: string, message: string) =>
+      received.push(`${channel.slice(base.length)} ${message.slice(0, 4)}`),
     );
-    await ear.psubscribe(`${base}c:*`);
+    await listener.psubscribe(`${base}c:*`);
     await session(store, "one");
     await cycle(store, "one", "r");
     await cycle(store, "one", "r");
@@ -215,16 +217,17 @@ describe("the common path", () => {
     const isMarked = async (): Promise<boolean> =>
       (await redis().command("EXISTS", `${base}watched`)) === 1;
     await until("the watch is marked", isMarked, LIMIT_MS);
-    // The ear is quiet so far: whatever was sent before would have been heard before this.
+    // Nothing was received so far: an earlier message would have arrived before those of this
+    // cycle.
     await cycle(store, "one", "r");
-    await until("the cycle was heard", async () => heard.length >= 2, LIMIT_MS);
-    expect(heard).toEqual(["c:r held", "c:r free"]);
+    await until("the messages arrived", async () => received.length >= 2, LIMIT_MS);
+    expect(received).toEqual(["c:r held", "c:r free"]);
     expect((await redis().command("PTTL", `${base}watched`)) as number).toBeGreaterThan(0);
     stop.abort();
     await change;
   });
 
-  test("L2: who waits without a place in the queue is told too", async () => {
+  test("L2: a waiter without a queue entry is notified too", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     await session(store, "two");
@@ -233,7 +236,7 @@ describe("the common path", () => {
     const wait = store.untilFree({ ...request, signal: new AbortController().signal });
     const isNoted = async (): Promise<boolean> =>
       String(await redis().command("GET", `${base}r:r`)).startsWith("W");
-    await until("the wait is noted", isNoted, LIMIT_MS);
+    await until("the record shows the waiter", isNoted, LIMIT_MS);
     const stopwatch = startStopwatch();
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
     await wait;
@@ -242,7 +245,7 @@ describe("the common path", () => {
 });
 
 describe("expiry", () => {
-  test("S3: a session lasts a millisecond more than its ttl after the request was sent", async () => {
+  test("S3: a session lasts one millisecond longer than its ttl, counted from when the request was sent", async () => {
     const client = new Redis(redis().url);
     onTestFinished(() => client.disconnect());
     const store = await redisStore({ client, prefix: "expiry" })(systemParts());
@@ -255,13 +258,13 @@ describe("expiry", () => {
       () => store.openSession({ ...one, ttlMs: ttlMs - 0.5 }),
     ];
     for (let round = 0; round < 60; round += 1) {
-      // Both leave in one packet: the server reads its clock and handles the request right behind.
+      // Both commands leave in one packet: the server reads its clock and then handles the request.
       const asked = client.time();
       await requests[round % requests.length]?.();
       const [seconds, micros] = await asked;
       const sentAt = Number(seconds) * 1_000 + Number(micros) / 1_000;
       const last = Number(await client.call("pexpiretime", "{expiry}:s:one"));
-      // Redis drops a key when its clock, in whole milliseconds, is past the key's last one.
+      // Redis deletes a key when its clock, in whole milliseconds, is past the key's last one.
       expect(last + 1 - sentAt).toBeGreaterThanOrEqual(ttlMs + 1);
     }
   });
@@ -283,9 +286,9 @@ describe("waking", () => {
     const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
     await store.grant({ ...request, holderId: "two", queue: true });
     const wait = store.untilFree({ ...request, signal: new AbortController().signal });
-    const isHeard = async (): Promise<boolean> =>
+    const isSubscribed = async (): Promise<boolean> =>
       String(await redis().command("PUBSUB", "NUMSUB", `${base}t:two.x`)).endsWith(",1");
-    await until("the waiter has subscribed", isHeard, LIMIT_MS);
+    await until("the waiter has subscribed", isSubscribed, LIMIT_MS);
     return { store, base, wait, token };
   }
 
@@ -301,36 +304,40 @@ describe("waking", () => {
     const stopwatch = startStopwatch();
     await end(world);
     await world.wait;
-    // By a message, or for what sends none by the look that comes in any case.
+    // By a message. A deleted session sends none, so its waiter finds out in its periodic check.
     expect(stopwatch.elapsedMs()).toBeLessThan(_.startsWith("a deleted") ? 6_500 : 1_000);
   });
 
-  test("of a long queue the first three that live hear of a release and of the next holder, the others of nothing", async () => {
+  test("the first three live waiters of a long queue are notified of a release and of the next holder, the others are not", async () => {
     const { store, base } = await opened();
-    const heard: string[] = [];
-    const ear = new Redis(redis().url);
-    onTestFinished(() => ear.disconnect());
-    ear.on("pmessage", (_pattern, channel: string, message: string) =>
-      heard.push(`${channel.slice(base.length)} ${message.split(" ", 1)}`),
+    const received: string[] = [];
+    const listener = new Redis(redis().url);
+    onTestFinished(() => listener.disconnect());
+    listener.on("pmessage", (_pattern, channel: string, message: string) =>
+      received.push(`${channel.slice(base.length)} ${message.split(" ", 1)}`),
     );
-    await ear.psubscribe(`${base}t:*`);
+    await listener.psubscribe(`${base}t:*`);
     const names = ["a", "b", "c", "d", "e", "f"];
     for (const name of ["one", ...names]) await session(store, name);
     const token = await take(store, "one", "r");
     const request = (name: string): Parameters<Store["grant"]>[0] => ({
-      ...{ sessionId: name, attempt: `${name}.1`, resource: "r", limitMs: LIMIT_MS },
-      ...{ holderId: name, queue: true },
+      sessionId: name,
+      attempt: `${name}.1`,
+      resource: "r",
+      limitMs: LIMIT_MS,
+      holderId: name,
+      queue: true,
     });
     for (const name of names) await store.grant(request(name));
     await redis().command("DEL", `${base}s:b`);
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
     expect((await store.grant(request("a"))).kind).toBe("granted");
-    await until("all of it was heard", async () => heard.length >= 6, LIMIT_MS);
+    await until("the messages arrived", async () => received.length >= 6, LIMIT_MS);
     const turns = ["a", "c", "d"].map((name) => `t:${name}.1 free`);
-    expect(heard).toEqual([...turns, ...["c", "d", "e"].map((name) => `t:${name}.1 held`)]);
+    expect(received).toEqual([...turns, ...["c", "d", "e"].map((name) => `t:${name}.1 held`)]);
   });
 
-  test("L2: no look comes before the subscription stands (over a mock of the connection)", async () => {
+  test("L2: a waiter checks only after its subscription is confirmed (mock connection)", async () => {
     const order: string[] = [];
     const subscription = deferred();
     const mock = {
@@ -347,7 +354,8 @@ describe("waking", () => {
     } as unknown as Wire;
     const { clock } = systemParts();
     const wait = untilFree(new Channels(mock, "mock", clock), clock, {
-      ...{ channels: { turn: "t", resource: "c" }, attempt: "a" },
+      channels: { turn: "t", resource: "c" },
+      attempt: "a",
       signal: new AbortController().signal,
       look: async () => {
         order.push("look");

@@ -1,6 +1,5 @@
-// Goal: the list of what is held is right, small, and cheap for names that are taken again and again. Method: a real server, its
-// list looked at through another store and with a console.
-
+// Goal: the list of held resources is correct, stays small, and costs little for resources that are
+// taken repeatedly. Method: a real server; the list is read through another store and directly.
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { Store } from "../../../src/stores/contract.ts";
@@ -12,13 +11,13 @@ import { LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
 const redis = useServer(startRedis, { own: true });
 const { opened, session, take, cycle } = redisWorld(redis, "list");
 
-describe("the list of what is held", () => {
+describe("the list of held resources", () => {
   async function listed(store: Store): Promise<string[]> {
     const page = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
     return page.leases.map(({ resource }) => resource);
   }
 
-  test("is right for a name that is taken again and again, however often it is looked at", async () => {
+  test("the list is correct for a resource that is taken repeatedly, however often it is read", async () => {
     const { store, prefix, base } = await opened();
     const other = await redisStore({ url: redis().url, prefix })(systemParts());
     onTestFinished(() => other.close());
@@ -27,14 +26,15 @@ describe("the list of what is held", () => {
       const token = await take(store, "one", "r");
       expect(await listed(other)).toEqual(["r"]);
       await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-      // Looked at after some releases, so that the next take finds every state that a free lease can be in.
+      // Read after some of the releases, so that the next grant finds a free lease in every
+      // possible state.
       if (round % 3 === 0) expect(await listed(other)).toEqual([]);
     }
     expect(await listed(other)).toEqual([]);
     expect(await redis().command("EXISTS", `${base}held`)).toBe(0);
   });
 
-  test("is not touched by such a name, and is by one that is taken once", async () => {
+  test("a repeatedly taken resource stays on the list when it is freed, one taken once does not", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     await cycle(store, "one", "once");
@@ -43,18 +43,18 @@ describe("the list of what is held", () => {
     expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:often`]);
   });
 
-  test("loses the names that nobody has taken for so long that they are forgotten", async () => {
+  test("resources whose record has expired leave the list", async () => {
     const { store, base } = await opened();
     await session(store, "one");
     for (const name of ["old", "older"])
       for (let round = 0; round < 2; round += 1) await cycle(store, "one", name);
-    // As their ttl would have it in an hour.
+    // As when their ttl of one hour has passed.
     await redis().command("DEL", `${base}r:old`, `${base}r:older`);
     for (let round = 0; round < 2; round += 1) await cycle(store, "one", "new");
     expect(await redis().command("ZRANGE", `${base}held`, "0", "-1")).toEqual([`${base}r:new`]);
   });
 
-  test("S5: a late release of an earlier term of such a name changes nothing", async () => {
+  test("S5: a late release of an earlier term changes nothing for a repeatedly taken resource", async () => {
     const { store } = await opened();
     for (const id of ["one", "two"]) await session(store, id);
     const tokens: bigint[] = [];
@@ -69,7 +69,7 @@ describe("the list of what is held", () => {
     expect(await listed(store)).toEqual([]);
   });
 
-  test("S4: such a name is refused to others while it is held, and its waiters are told", async () => {
+  test("S4: a repeatedly taken resource is busy while it is held, and its waiters are notified of the release", async () => {
     const { store } = await opened();
     for (const id of ["one", "two"]) await session(store, id);
     for (let round = 0; round < 3; round += 1) await cycle(store, "one", "r");

@@ -1,6 +1,6 @@
-// Goal: a redis+sentinel: URL leads to the master, before and after a failover, and tokens go up although a failover
-// loses grants. Method: a real master, replica and Sentinel; the master is killed, and once the replica has missed writes.
-
+// Goal: a redis+sentinel: URL leads to the master, before and after a failover, and tokens increase
+// even if a failover loses grants. Method: a real master, replica and Sentinel. The master is
+// killed, in one test after the replica has missed writes.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connect, type Tenure } from "../../../src/index.ts";
@@ -11,8 +11,8 @@ import { type RedisSentinel, startRedisSentinel } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
-function urlOf({ sentinel, masterName }: RedisSentinel, query = ""): string {
-  // The first one is down: any of them will do.
+function buildUrl({ sentinel, masterName }: RedisSentinel, query = ""): string {
+  // The first Sentinel is down: one that answers is enough.
   return `redis+sentinel://127.0.0.1:1,${sentinel.host}:${sentinel.port}/${masterName}${query}`;
 }
 
@@ -25,8 +25,8 @@ async function holder(url: string): Promise<Tenure> {
 describe("a Sentinel", () => {
   const redis = useServer(startRedisSentinel, { own: true });
 
-  test("names the master, and the store works there, waiters and all", async () => {
-    const url = urlOf(redis(), "?prefix=found");
+  test("the store finds the master and works there, including waiters", async () => {
+    const url = buildUrl(redis(), "?prefix=found");
     const [one, two] = [await holder(url), await holder(url)];
     const lease = await one.acquire("r");
     expect(await redis().master.command("GET", "{found}:token")).toBe(String(lease.token));
@@ -38,7 +38,7 @@ describe("a Sentinel", () => {
     await next.release();
   });
 
-  test("a name that it does not know, and Sentinels that are not there, are named in time", async () => {
+  test("an unknown master name and unreachable Sentinels are named in the error, in time", async () => {
     const { sentinel } = redis();
     for (const url of [
       `redis+sentinel://${sentinel.host}:${sentinel.port}/nobody`,
@@ -54,8 +54,8 @@ describe("a Sentinel", () => {
     }
   });
 
-  test("through node-redis, the error says which library to use", async () => {
-    await expect(connect(urlOf(redis(), "?library=redis"))).rejects.toMatchObject({
+  test("the error for node-redis says which library to use", async () => {
+    await expect(connect(buildUrl(redis(), "?library=redis"))).rejects.toMatchObject({
       code: "INVALID_ARGUMENT",
       message: expect.stringContaining("library=ioredis"),
     });
@@ -63,9 +63,9 @@ describe("a Sentinel", () => {
 });
 
 describe("a failover", () => {
-  test("S1: the master dies, the store goes on at the replica, and tokens go on", async () => {
+  test("S1: when the master dies, the store continues on the replica, and tokens keep increasing", async () => {
     await using redis = await startRedisSentinel({ own: true });
-    const tenure = await holder(urlOf(redis));
+    const tenure = await holder(buildUrl(redis));
     const before = await tenure.acquire("r");
     await before.release();
     const isCopied = async (): Promise<boolean> =>
@@ -78,10 +78,12 @@ describe("a failover", () => {
     await after.release();
   }, 60_000);
 
-  test("S1: to a replica that missed grants: tokens go on, and a lease that it missed is revoked", async () => {
+  test("S1: after a failover to a replica that missed grants, tokens keep increasing, and a lease that it missed is revoked", async () => {
     await using redis = await startRedisSentinel({ own: true });
-    // Its session must live through the failover.
-    const tenure = await connect(urlOf(redis), { defaults: { ttlMs: 50_000, renewEveryMs: 500 } });
+    // The session must survive the failover.
+    const tenure = await connect(buildUrl(redis), {
+      defaults: { ttlMs: 50_000, renewEveryMs: 500 },
+    });
     onTestFinished(() => tenure.close({ drainMs: 0 }));
     const first = await tenure.acquire("r");
     await first.release();
@@ -89,7 +91,8 @@ describe("a failover", () => {
     const isCopied = async (): Promise<boolean> =>
       (await redis.replica.command("GET", "{tenure}:token")) === String(kept.token);
     await until("the replica has the first tokens", isCopied, 5_000);
-    // From here on the replica is refused by its master, and misses what that grants to those who are connected already.
+    // From now on the master rejects the replica, which misses what the master grants on
+    // connections that are already open.
     await redis.master.commands([
       ["CONFIG", "SET", "requirepass", "changed"],
       ["CLIENT", "KILL", "TYPE", "replica"],
@@ -108,7 +111,7 @@ describe("a failover", () => {
     expect(missed.signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
     const next = await tenure.acquire("r", { waitMs: 40_000 });
     expect(next.token).toBeGreaterThan(missed.token);
-    // What the replica did not miss goes on.
+    // A lease that the replica did not miss is kept.
     expect(await kept.release()).toBe("released");
   }, 60_000);
 });

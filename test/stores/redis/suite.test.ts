@@ -1,6 +1,5 @@
-// The Redis store against the conformance suite: a real server that keeps every write, real time, through ioredis and
-// through node-redis. Each test has a prefix of its own on the one server.
-
+// Runs the conformance suite on the Redis store, through ioredis and through node-redis: one real
+// server that persists every write, real time, and a separate prefix for each test.
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../../src/runtime/system.ts";
 import { redisStore } from "../../../src/stores/redis/index.ts";
@@ -15,7 +14,7 @@ let prefixes = 0;
 for (const library of ["ioredis", "redis"] as const) {
   storeSuite(onSharedServer, {
     name: `redis through ${library}`,
-    // Fifty grants in a row have to fit into it, each with a flush, on a busy machine too.
+    // Long enough for fifty grants in a row, each with a flush to disk, even on a busy machine.
     ttlMs: 1_500,
     guarantees: { fifo: true, durable: true },
     forgets: [
@@ -55,7 +54,7 @@ function harness(server: RedisServer, library: "ioredis" | "redis"): StoreHarnes
         for (const key of texts) copy.set(key, String(await server.command("GET", key)));
         return async () => {
           await removeKeys();
-          // As another process of the server would find it.
+          // Without its cached scripts, like a server process that has just started.
           for (const [key, text] of copy) await server.command("SET", key, text);
           await server.command("SCRIPT", "FLUSH");
         };
@@ -66,7 +65,7 @@ function harness(server: RedisServer, library: "ioredis" | "redis"): StoreHarnes
       if (deleted !== 1) throw new Error("there was nothing to delete: the key has another name");
     },
     setToken: async (_resource, token) => {
-      // The first script on a server starts an era above the counter, so that comes first.
+      // Opening a store starts an era above the counter, so this must happen first.
       await (await open(systemParts())).close();
       await server.command("SET", `{${prefix}}:token`, String(token));
     },

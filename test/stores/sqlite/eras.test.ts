@@ -1,6 +1,5 @@
-// Goal: whatever happens to a store file, its tokens go up, and a holder whose lease is gone learns of it. Method: real files
-// that are deleted, replaced by an older copy or edited, as a person with a console would.
-
+// Goal: whatever happens to a store file, its tokens increase, and a holder whose lease is gone
+// learns it. Method: real files that are deleted, replaced by an older copy or edited directly.
 import { copyFileSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -76,8 +75,8 @@ async function withConsole<T>(work: (connection: Connection) => T): Promise<T> {
   }
 }
 
-describe("S1: the next token is above all earlier ones", () => {
-  test("after the file was deleted while nobody had it open", async () => {
+describe("S1: tokens never fall", () => {
+  test("tokens stay above earlier ones after the file was deleted while no process had it open", async () => {
     const before = await open();
     await enter(before, "one");
     let highest = 0n;
@@ -92,27 +91,30 @@ describe("S1: the next token is above all earlier ones", () => {
   test.each([
     ["by a rename", (copy: string) => renameSync(copy, file)],
     ["in place", (copy: string) => copyFileSync(copy, file)],
-  ])("after the file was replaced by an older copy, %s", async (_, replace) => {
-    const copy = join(folder, "copy.db");
-    const before = await open();
-    await enter(before, "one");
-    await cycle(before, "one");
-    await stopAll();
-    copyFileSync(file, copy);
-    const again = await open();
-    let highest = 0n;
-    for (let round = 0; round < 20; round += 1) highest = await cycle(again, "one");
-    await take(again, "one", "missed");
-    await stopAll();
-    for (const suffix of ["-wal", "-shm"]) rmSync(`${file}${suffix}`, { force: true });
-    replace(copy);
-    const after = await open();
-    await enter(after, "two");
-    expect(await take(after, "two")).toBeGreaterThan(highest);
-    expect(await take(after, "two", "missed")).toBeGreaterThan(highest);
-  });
+  ])(
+    "tokens stay above earlier ones after the file was replaced by an older copy, %s",
+    async (_, replace) => {
+      const copy = join(folder, "copy.db");
+      const before = await open();
+      await enter(before, "one");
+      await cycle(before, "one");
+      await stopAll();
+      copyFileSync(file, copy);
+      const again = await open();
+      let highest = 0n;
+      for (let round = 0; round < 20; round += 1) highest = await cycle(again, "one");
+      await take(again, "one", "missed");
+      await stopAll();
+      for (const suffix of ["-wal", "-shm"]) rmSync(`${file}${suffix}`, { force: true });
+      replace(copy);
+      const after = await open();
+      await enter(after, "two");
+      expect(await take(after, "two")).toBeGreaterThan(highest);
+      expect(await take(after, "two", "missed")).toBeGreaterThan(highest);
+    },
+  );
 
-  test("and lowering one by UPDATE is refused", async () => {
+  test("lowering a token by UPDATE is rejected", async () => {
     const store = await open();
     await enter(store, "one");
     const token = await take(store, "one");
@@ -124,14 +126,14 @@ describe("S1: the next token is above all earlier ones", () => {
     expect((await store.read(read)).holder?.token).toBe(token);
   });
 
-  test("because the grant's SQL takes the clock, or the last token plus one if that is higher", async () => {
+  test("a grant uses the clock, or the last token plus one if that is higher", async () => {
     await withConsole((connection) => {
       const tables = new Tables(connection);
       const grant = { resource: "r", session: "s", attempt: "a", record: "{}" };
       const token = fc.bigInt({ min: 1n, max: 2n ** 62n });
       fc.assert(
         fc.property(token, fc.oneof(token, fc.bigInt({ min: -3n, max: 3n })), (last, other) => {
-          // Near the last token too, where the two rules could differ.
+          // Also near the last token, where the two rules could differ.
           const clock = other > 3n ? other : last + other < 1n ? 1n : last + other;
           connection.exec("DELETE FROM lease");
           expect(tables.grant({ ...grant, clock: last })).toBe(last);
@@ -143,7 +145,7 @@ describe("S1: the next token is above all earlier ones", () => {
   });
 });
 
-test("S5: the holder of a lease whose row was deleted learns of it from its next renewal, and another is granted", async () => {
+test("S5: the holder of a lease whose row was deleted learns it from its next renewal, and another session is granted", async () => {
   const store = await open();
   for (const id of ["one", "two"]) await enter(store, id);
   const token = await take(store, "one");
@@ -164,7 +166,7 @@ test("S5: the holder of a lease whose row was deleted learns of it from its next
   expect(rest).toEqual({ kind: "released" });
 });
 
-test("S1: a wall clock that was set back does not lower the token of a row", async () => {
+test("S1: setting the wall clock back does not lower the token of a row", async () => {
   let wallMs = Date.now();
   const parts = systemParts();
   const { clock: real } = parts;

@@ -1,7 +1,7 @@
-// What is special about a store that is a file: strange files are refused untouched, a reboot neither frees a lease too
-// early nor keeps it for ever, requests share commits, and a waiter is woken even where the kernel reports nothing.
-// Method: real files in a temp folder; only the clocks are stand-ins where a reboot or a sleep is needed.
-
+// Goal: what is specific to a store in a file: foreign files are rejected and left unchanged, a
+// reboot neither frees a lease too early nor keeps it forever, requests share commits, and waiters
+// wake up even if the kernel reports no change. Method: real files in a temporary folder; clocks
+// are stand-ins where a reboot or a sleep is needed.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -89,14 +89,14 @@ async function ask(store: Store, sessionId: string, resource: string): Promise<b
 }
 
 describe("files that are not a store", () => {
-  test("a text file is refused and left untouched", async () => {
+  test("a text file is rejected and left unchanged", async () => {
     writeFileSync(file, "these are my notes, not a database\n".repeat(40));
     const before = readFileSync(file);
     expect(await refusal(`sqlite:${file}`)).toContain("not a SQLite file");
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test("a SQLite file of another program is refused and left untouched", async () => {
+  test("a SQLite file of another program is rejected and left unchanged", async () => {
     withConsole((connection) =>
       connection.exec("CREATE TABLE invoices (id INTEGER); INSERT INTO invoices VALUES (1)"),
     );
@@ -105,7 +105,7 @@ describe("files that are not a store", () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test("a file of a newer version is refused and left untouched", async () => {
+  test("a file of a newer version is rejected and left unchanged", async () => {
     await (await open()).close();
     withConsole((connection) => connection.exec("PRAGMA user_version = 99"));
     const before = readFileSync(file);
@@ -113,7 +113,7 @@ describe("files that are not a store", () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test("a store file with a damaged header is refused", async () => {
+  test("a store file with a damaged header is rejected", async () => {
     await (await open()).close();
     const bytes = readFileSync(file);
     bytes.fill(0x58, 0, 100);
@@ -121,7 +121,7 @@ describe("files that are not a store", () => {
     expect(await refusal(`sqlite:${file}`)).toContain("damaged");
   });
 
-  test("a missing folder, or a folder instead of a file, is named and nothing is created", async () => {
+  test("a missing folder, or a folder instead of a file, is named in the error, and nothing is created", async () => {
     expect(await refusal(`sqlite:${join(folder, "missing", "store.db")}`)).toContain(
       "does not exist",
     );
@@ -130,14 +130,14 @@ describe("files that are not a store", () => {
     expect(await refusal(`sqlite:${file}`)).toContain("is a folder");
   });
 
-  test("a network file system is refused by its number, a local one is not", () => {
+  test("a network file system is recognized by its number and rejected, a local one is not", () => {
     expect(() => refuseNetworkFileSystem(0x6969, "/mnt/share")).toThrow(
       /NFS.*allowNetworkFileSystem/s,
     );
     expect(() => refuseNetworkFileSystem(0xef53, "/var/lib")).not.toThrow();
   });
 
-  test("a driver that is not there says how to get one", async (context) => {
+  test("the error for a missing driver says how to install one", async (context) => {
     const missing = driver.name === "node:sqlite" ? "better-sqlite3" : "node:sqlite";
     const present = await loadDriver(missing).catch((error: unknown) => error);
     if (!(present instanceof Error)) return context.skip("both drivers are there");
@@ -147,14 +147,14 @@ describe("files that are not a store", () => {
 });
 
 describe("a new store file", () => {
-  test("can be read by its owner only, side files included", async () => {
+  test("the file and its side files can be read by their owner only", async () => {
     const store = await open();
     await hold(store, "one", "r", 1_000);
     for (const suffix of ["", "-wal", "-shm"])
       expect(statSync(`${file}${suffix}`).mode & 0o777).toBe(0o600);
   });
 
-  test("flushes every commit to the disk", async () => {
+  test("every commit is flushed to disk", async () => {
     const statements: string[] = [];
     const spy = {
       ...driver,
@@ -172,7 +172,7 @@ describe("a new store file", () => {
     expect(statements.join(";")).toContain("BEGIN IMMEDIATE");
   });
 
-  test("requests of one turn share one commit", async () => {
+  test("requests made in one turn share one commit", async () => {
     const store = await open();
     await store.openSession({
       sessionId: "one",
@@ -190,7 +190,7 @@ describe("a new store file", () => {
     const pages = (statSync(`${file}-wal`).size - walBefore) / 4120;
     outside.close();
     expect(tokens.every((token) => typeof token === "bigint")).toBe(true);
-    // Two hundred commits of their own would have written at least two hundred pages.
+    // Two hundred separate commits would have written at least two hundred pages.
     expect(pages).toBeLessThan(100);
   });
 });
@@ -211,9 +211,9 @@ function host(bootId: string, start: number): HostClock & { at: number } {
   return clock;
 }
 
-test("S3: a renewal counts from a reading of its own, not from the one that a grant made do with", async () => {
+test("S3: a renewal counts from its own reading of the clock, not from the older one that a grant used", async () => {
   const clock = host("boot one", 20_000);
-  // The machine sleeps: by the clock that grants ask whether their reading is old, no time passes.
+  // The machine sleeps: the clock by which grants judge the age of a reading stands still.
   const asleep = { monotonicMs: () => 0, wallMs: () => 0, hostClock: clock };
   const store = await open(clock, new SystemClock(asleep));
   expect(await hold(store, "one", "r", 1_000)).toBe(1n);
@@ -225,12 +225,12 @@ test("S3: a renewal counts from a reading of its own, not from the one that a gr
 });
 
 describe("a reboot", () => {
-  test("S4: a session of another boot keeps its leases for one whole ttl more, then they are free", async () => {
+  test("S4: a session of an earlier boot keeps its leases for one more ttl, then they are free", async () => {
     const before = await open(host("boot one", 5_000_000));
     const first = await hold(before, "one", "r", 1_000);
     expect(first).toBeTypeOf("bigint");
     await before.close();
-    // The clock starts anew: by its numbers alone the old lease would hold for over an hour.
+    // The clock starts over: by its numbers alone, the old lease would last for more than an hour.
     const clock = host("boot two", 20_000);
     const after = await open(clock);
     expect(await hold(after, "two", "r", 60_000)).toBe("busy");
@@ -246,7 +246,7 @@ describe("a reboot", () => {
     expect(await ask(after, "two", "r")).toBeGreaterThan(first as bigint);
   });
 
-  test("a reader sees the leases of the boot before without anyone asking for them", async () => {
+  test("a reader sees the leases of an earlier boot before any of them is requested", async () => {
     const before = await open(host("boot one", 5_000_000));
     await hold(before, "one", "r", 1_000);
     await before.close();
@@ -262,7 +262,7 @@ describe("a reboot", () => {
     expect(seen.holder).toHaveProperty("heldForMs", undefined);
   });
 
-  test("for how long a lease of this boot has been held is known, also to another process", async () => {
+  test("another process can read how long a lease of this boot has been held", async () => {
     const clock = host("boot one", 5_000_000);
     await hold(await open(clock), "one", "r", 60_000);
     clock.at += 12_340;
@@ -271,7 +271,7 @@ describe("a reboot", () => {
     expect((await reader.read(request)).holder?.heldForMs).toBe(12_340);
   });
 
-  test("S5: a holder of another boot cannot renew: it is told that its session is gone", async () => {
+  test("S5: the renewal of a holder of an earlier boot reports its session gone", async () => {
     const one = await open(host("host one", 1_000));
     expect(await hold(one, "one", "r", 1_000)).toBeTypeOf("bigint");
     const two = await open(host("host two", 1_000));
@@ -301,7 +301,7 @@ describe("a deleted row", () => {
     expect(await ask(store, "one", "never seen")).toBeGreaterThan(before);
   });
 
-  test("S1: a counter at the end of 64 bits fails instead of starting over", async () => {
+  test("S1: a counter at the end of 64 bits fails instead of wrapping around", async () => {
     const store = await open();
     await store.openSession({
       sessionId: "one",
@@ -325,17 +325,18 @@ describe("a deleted row", () => {
       ask(store, "one", "other"),
     ]);
     expect(full.status === "rejected" && isTenureError(full.reason, "STORE_UNUSABLE")).toBe(true);
-    // Both came in one turn and so in one transaction; the fault of one is not the other's.
+    // Both requests were made in one turn, so they shared a transaction; the error of one does not
+    // affect the other.
     expect(other).toMatchObject({ status: "fulfilled", value: expect.any(BigInt) });
   });
 });
 
-describe("waking without the kernel's help", () => {
-  test("L2: a commit of another process is noticed although no watch can be set", async () => {
+describe("waking without notifications of the kernel", () => {
+  test("L2: a commit of another process is noticed although the file cannot be watched", async () => {
     const store = await open();
     await hold(store, "one", "r", 10_000);
     const mine = driver.open(file);
-    // The path is wrong on purpose: there is no such WAL file to watch.
+    // The path is wrong on purpose: it has no WAL file to watch.
     const elsewhere = join(folder, "elsewhere.db");
     const { clock } = systemParts();
     const waker = new Waker({ connection: mine, file: elsewhere, disk: localDisk, clock });

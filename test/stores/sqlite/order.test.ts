@@ -1,5 +1,6 @@
-// Goal: the first in line on SQLite has its head start, no shorter and no longer, however the lease became free: released, with its
-// session, by its expiry, or in another boot. Method: a real file in a temp folder; the clocks are stand-ins.
+// Goal: on SQLite, the first waiter has its head start, no shorter and no longer, however the lease
+// became free: by a release, with its session, by expiry, or in an earlier boot. Method: a real
+// file in a temporary folder, with clocks that the test sets.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,10 +11,10 @@ import type { Store } from "../../../src/stores/contract.ts";
 import { sqliteStore } from "../../../src/stores/sqlite/index.ts";
 
 const LIMIT_MS = 5_000;
-/** Two asks with it again when it is its turn; what others ask is new each time. */
+/** The attempt of session "two", which queues; all other attempts are new each time. */
 const FIRST = "first in line";
 
-/** A machine whose boot clock and monotonic clock the test moves. */
+/** A machine whose boot clock and monotonic clock are set by the test. */
 interface Machine {
   readonly bootId: string;
   bootMs: number;
@@ -64,8 +65,8 @@ function release(store: Store): Promise<{ readonly kind: string }> {
   return store.release({ sessionId: "one", resource: "r", token: 1n, limitMs: LIMIT_MS });
 }
 
-/** One holds r and s, for a ttl of 1 s; two waits for r; three is there. */
-async function inLine(on: Machine): Promise<Store> {
+/** Session "one" holds r and s with a ttl of 1 s, "two" waits for r, and "three" is open. */
+async function openWithWaiter(on: Machine): Promise<Store> {
   const store = await open(on);
   await enter(store, "one", 1_000);
   await enter(store, "two");
@@ -91,9 +92,9 @@ const ways: Record<string, (store: Store, on: Machine) => Promise<unknown>> = {
 };
 
 describe.each(Object.entries(ways))("a lease that %s", (_name, freeing) => {
-  test("goes to nobody but the first in line for 250 ms, and then to anybody", async () => {
+  test("a freed lease goes only to the first waiter for 250 ms, then to any session", async () => {
     const on = machine();
-    const store = await inLine(on);
+    const store = await openWithWaiter(on);
     await freeing(store, on);
     on.bootMs += 240;
     expect(await ask(store, "three", "r")).toBe("busy");
@@ -101,18 +102,19 @@ describe.each(Object.entries(ways))("a lease that %s", (_name, freeing) => {
     expect(await ask(store, "three", "r")).toBeTypeOf("bigint");
   });
 
-  test("goes to the first in line at once", async () => {
+  test("a freed lease goes to the first waiter immediately", async () => {
     const on = machine();
-    const store = await inLine(on);
+    const store = await openWithWaiter(on);
     await freeing(store, on);
     expect(await ask(store, "two", "r", FIRST)).toBeTypeOf("bigint");
   });
 });
 
-test("a release that makes do with a reading of the clock that is a step old cuts no head start short", async () => {
+test("a release that uses a slightly old reading of the clock does not shorten the head start", async () => {
   const on = machine();
-  const store = await inLine(on);
-  // The last reading was at the end of its step: the next step has all but passed, and counts as a part of the one before.
+  const store = await openWithWaiter(on);
+  // The last reading was at the end of its step: the next step has almost passed, but still counts
+  // as part of the one before.
   on.monotonicMs += 9.9;
   on.bootMs += 10;
   await release(store);
@@ -123,27 +125,27 @@ test("a release that makes do with a reading of the clock that is a step old cut
   expect(await ask(store, "three", "r")).toBeTypeOf("bigint");
 });
 
-describe("a session that was ended", () => {
-  test("leaves no row behind once its head start is over and the next session is opened", async () => {
+describe("a session that has ended", () => {
+  test("the row of an ended session is removed when a session opens after the head start", async () => {
     const on = machine();
-    const store = await inLine(on);
+    const store = await openWithWaiter(on);
     await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
     on.bootMs += 250;
     await enter(store, "four");
-    // Its place would be taken otherwise: a session is opened once.
+    // Otherwise the id would be taken: a session can be opened only once.
     await expect(enter(store, "one")).resolves.toBeUndefined();
   });
 
-  test("S4: is granted nothing, also by a reading of the clock from before its end", async () => {
+  test("S4: an ended session is granted nothing, even with a reading of the clock from before its end", async () => {
     const on = machine();
-    const store = await inLine(on);
+    const store = await openWithWaiter(on);
     on.bootMs += 10;
     await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
     expect(await ask(store, "one", "other")).toBe("gone");
     expect((await release(store)).kind).toBe("notHeld");
   });
 
-  test("L4: does not come back with the next boot", async () => {
+  test("L4: an ended session does not come back with the next boot", async () => {
     const before = await open(machine("boot one", 5_000_000));
     await enter(before, "one");
     expect(await ask(before, "one", "r")).toBe(1n);
@@ -154,9 +156,9 @@ describe("a session that was ended", () => {
   });
 });
 
-test("L2: what was freed in another boot is free, whoever of that boot is first in line", async () => {
-  await release(await inLine(machine("boot one", 5_000_000)));
-  // By the numbers alone the head start of two would end in over an hour.
+test("L2: a lease that was freed in an earlier boot is free, whichever session of that boot is first in the queue", async () => {
+  await release(await openWithWaiter(machine("boot one", 5_000_000)));
+  // By the numbers alone, the head start of session "two" would end in more than an hour.
   const after = await open(machine("boot two"));
   await enter(after, "four");
   expect(await ask(after, "four", "r")).toBeTypeOf("bigint");

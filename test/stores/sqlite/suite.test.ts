@@ -1,4 +1,5 @@
-// The SQLite store against the conformance suite: real files, real time, every driver that this Node has.
+// Runs the conformance suite on the SQLite store: real files, real time, every driver that this
+// Node has.
 
 import { mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -58,14 +59,14 @@ function harness(driver: Driver): StoreHarness {
     open,
     sleep: (ms) => sleep(ms),
     now: () => performance.now(),
-    // The backend is the file: it restarts when nobody has it open.
+    // The backend is the file: it restarts when no process has it open.
     restart: async () => {
       for (const store of opened.splice(0)) await store.close();
     },
     forgetting: {
       "the file was deleted": async () => async () => removeFiles(),
       "the file was replaced by an older copy": async () => {
-        // All of it in one file, as a backup has it.
+        // Everything in one file, like a backup.
         withConsole("VACUUM INTO ?", `${file}.copy`);
         return async () => {
           removeFiles();

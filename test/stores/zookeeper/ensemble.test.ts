@@ -1,6 +1,6 @@
-// Goal: with several servers, what a session proves does not depend on which of them it speaks to, and the loss of some costs
-// time but never a promise. Method: a real ensemble of three; members are frozen and killed.
-
+// Goal: with several servers, what a renewal proves does not depend on the server it went through,
+// and losing some of them costs time but never a guarantee. Method: a real ensemble of three;
+// members are frozen and killed.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { connect, type Lease, type Tenure } from "../../../src/index.ts";
@@ -16,7 +16,7 @@ import { Console } from "../../support/stores/zookeeper-nodes.ts";
 const TICK_MS = 250;
 const ensemble = useServer(startZooKeeperEnsemble, {
   tickTimeMs: TICK_MS,
-  // A member that was frozen is let in again soon.
+  // Lets a member that was frozen rejoin quickly.
   settings: { syncLimit: "6" },
 });
 const LIMIT_MS = 5_000;
@@ -63,8 +63,8 @@ function ask(store: Store, sessionId: string, resource = "r"): ReturnType<Store[
 }
 
 /**
- * A follower of ZooKeeper 3.8.0, which Debian has, now and then does not answer before something else is committed
- * (ZOOKEEPER-4537): so something is, all the time.
+ * A follower of ZooKeeper 3.8.0, the version in Debian, sometimes does not answer before something
+ * else is committed (ZOOKEEPER-4537). Therefore something is committed all the time.
  */
 function keepCommitting(store: Store, sessionId: string): void {
   const commit = (): void => void ask(store, sessionId, `other${attempts}`).catch(() => undefined);
@@ -72,7 +72,7 @@ function keepCommitting(store: Store, sessionId: string): void {
   onTestFinished(() => clearInterval(timer));
 }
 
-async function whole(): Promise<void> {
+async function restoreAll(): Promise<void> {
   const { members } = ensemble();
   for (const member of members) if (Number.isNaN(member.pid)) await member.start();
   const isServing = async (): Promise<boolean> =>
@@ -80,7 +80,7 @@ async function whole(): Promise<void> {
   await until("all members serve", isServing, 20_000);
 }
 
-test("S3: a renewal through a follower counts in full, also when the follower dies right after it", async () => {
+test("S3: a renewal through a follower counts in full, even if the follower dies right after it", async () => {
   const root = newRoot();
   const leader = await ensemble().leader();
   const [follower] = (await ensemble().followers()) as [ZooKeeperServer];
@@ -89,7 +89,8 @@ test("S3: a renewal through a follower counts in full, also when the follower di
   const ttlMs = await open(through, "one", 3_000);
   await open(other, "two", 30_000);
   const granted = await ask(through, "one");
-  // The leader hears from the follower who was there lately; after this long, nothing of that is recent.
+  // The follower reports recently active sessions to the leader. After this pause, nothing it has
+  // reported is recent.
   await sleep(1_600);
   const sentAt = performance.now();
   const renewed = await through.renew({
@@ -113,10 +114,10 @@ test("S3: a renewal through a follower counts in full, also when the follower di
   } finally {
     await follower.resume();
   }
-  await whole();
+  await restoreAll();
 });
 
-test("with all members listed, a session speaks to the leader, and renews without another connection", async () => {
+test("a session that knows all members connects to the leader, and renews on that connection", async () => {
   const root = newRoot();
   const store = await opened(root, hostsOf(...ensemble().members));
   const leader = await ensemble().leader();
@@ -129,11 +130,11 @@ test("with all members listed, a session speaks to the leader, and renews withou
   expect(lines).toHaveLength(1);
   await store.renew({ sessionId: "one", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const after = (await leader.word("cons")).split("\n").filter((line) => line.includes(sid));
-  const portOf = (line = ""): string | undefined => /:(\d+)\[/.exec(line)?.[1];
-  expect(portOf(after[0])).toBe(portOf(lines[0]));
+  const readPort = (line = ""): string | undefined => /:(\d+)\[/.exec(line)?.[1];
+  expect(readPort(after[0])).toBe(readPort(lines[0]));
 });
 
-test("through a follower, waiters and grants under way outlive the new connection of a renewal", async () => {
+test("waiters and grants in flight survive the new connection that a renewal through a follower makes", async () => {
   const root = newRoot();
   const [follower] = (await ensemble().followers()) as [ZooKeeperServer];
   const store = await opened(root, hostsOf(follower));
@@ -158,7 +159,7 @@ test("through a follower, waiters and grants under way outlive the new connectio
   expect((await store.grant({ ...attempt, holderId: "two", queue: true })).kind).toBe("granted");
 });
 
-test("a linearizable read through any member sees a grant that came before it", async () => {
+test("a linearizable read through any member sees a grant that completed before it", async () => {
   const root = newRoot();
   const writer = await opened(root, hostsOf(await ensemble().leader()));
   await open(writer, "one", 20_000);
@@ -177,7 +178,9 @@ test("a linearizable read through any member sees a grant that came before it", 
   }
 });
 
-/** Tries to take the resource until it is granted; tells whether the lease was believed at the same time. */
+/**
+ * Requests the resource until it is granted, and checks that the old lease is no longer valid then.
+ */
 async function contend(tenure: Tenure, lease: Lease): Promise<Lease> {
   for (;;) {
     const next = await tenure.tryAcquire(lease.resource).catch(() => undefined);
@@ -189,7 +192,7 @@ async function contend(tenure: Tenure, lease: Lease): Promise<Lease> {
   }
 }
 
-test("S1, S4: the leader is killed: the lease is kept or lost, never held twice, and tokens rise", async () => {
+test("S1, S4: when the leader is killed, the lease is kept or lost but never held twice, and tokens increase", async () => {
   const root = newRoot();
   const [first, second] = [await holder(root, 6_000), await holder(root, 6_000)];
   const lease = await first.acquire("r");
@@ -203,10 +206,10 @@ test("S1, S4: the leader is killed: the lease is kept or lost, never held twice,
   const next = await contending;
   expect(next.token).toBeGreaterThan(lease.token);
   await next.release();
-  await whole();
+  await restoreAll();
 });
 
-test("S3, S7: a leader that has lost its followers and does not know it yet confirms no renewal", async () => {
+test("S3, S7: a leader that has lost its followers without noticing it confirms no renewal", async () => {
   const root = newRoot();
   const leader = await ensemble().leader();
   const followers = await ensemble().followers();
@@ -214,7 +217,7 @@ test("S3, S7: a leader that has lost its followers and does not know it yet conf
   await open(store, "one", 10_000);
   for (const follower of followers) await follower.pause();
   try {
-    // For 1.5 s it goes on answering what needs no majority.
+    // For 1.5 s it keeps answering requests that need no majority.
     const renewal = store.renew({
       sessionId: "one",
       withdrawn: [],
@@ -226,10 +229,10 @@ test("S3, S7: a leader that has lost its followers and does not know it yet conf
   } finally {
     for (const follower of followers) await follower.resume();
   }
-  await whole();
+  await restoreAll();
 });
 
-test("S7: without a majority nothing is granted, renewed or believed for longer than the ttl; then all goes on", async () => {
+test("S7: without a majority, nothing is granted or renewed and the lease ends with its ttl; afterwards grants work again", async () => {
   const root = newRoot();
   const [first, second] = [await holder(root, 4_000), await holder(root, 4_000)];
   const lease = await first.acquire("r");
@@ -247,7 +250,7 @@ test("S7: without a majority nothing is granted, renewed or believed for longer 
     systemParts(),
   );
   await expect(opening).rejects.toThrow(/ZooKeeper at .*(quorum|listens|within)/);
-  await whole();
+  await restoreAll();
   const next = await second.acquire("r", { waitMs: 20_000 });
   expect(next.token).toBeGreaterThan(lease.token);
 });

@@ -1,6 +1,5 @@
-// Goal: the store's promises hold when the link or the server fails. Method: a real server, a proxy that loses packets in
-// silence, SIGKILL and SIGSTOP; holders are whole Tenures, as a user has them.
-
+// Goal: the store keeps its guarantees when the link or the server fails. Method: a real server, a
+// proxy that silently loses packets, SIGKILL and SIGSTOP; holders are complete Tenures.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connect, type Tenure } from "../../../src/index.ts";
@@ -16,7 +15,7 @@ import { startStopwatch } from "../../support/stores/stopwatch.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 
 const TICK_MS = 200;
-/** Generous bounds for two busy cores, and still a short trial. */
+/** Bounds wide enough for two busy cores, and still a short test. */
 const timing = { ttlMs: 900, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
 const LIMIT_MS = 5_000;
 let roots = 0;
@@ -58,7 +57,7 @@ async function proxied(server: ZooKeeperServer): Promise<TcpProxy> {
   const proxy = await startProxy(server);
   onTestFinished(async () => {
     await proxy.heal();
-    // A socket that is reset while it is being closed never says that it is closed, and the proxy would wait for it.
+    // A socket that is reset while it closes never emits "close", and the proxy would wait for it.
     const isQuiet = async (): Promise<boolean> => proxy.counts().open === 0;
     await until("both sides have hung up", isQuiet, 5_000).catch(() => undefined);
     await proxy[Symbol.asyncDispose]();
@@ -82,7 +81,7 @@ function ask(
 describe("a broken link", () => {
   const zookeeper = useServer(startZooKeeper);
 
-  test("replies lost: nobody holds what nobody heard of, and no token repeats", async () => {
+  test("a grant whose reply was lost does not block the resource, and no token repeats", async () => {
     const proxy = await proxied(zookeeper());
     const root = newRoot();
     const first = await holder(proxy, root);
@@ -91,7 +90,7 @@ describe("a broken link", () => {
   });
 
   test.each(["held", "queued"])(
-    "S1, S5: a place whose answer was lost is found again over the next connection (%s)",
+    "S1, S5: a queue node whose reply was lost is found again over the next connection (%s)",
     async (kind) => {
       const proxy = await proxied(zookeeper());
       const root = newRoot();
@@ -118,14 +117,15 @@ describe("a broken link", () => {
       }
       if (again.kind !== "granted") throw new Error(again.kind);
       const [name] = await places();
-      // Taken by a write on a condition: a request of the lost connection that came late would find it changed.
+      // Taken by a conditional write: a late request of the lost connection would fail its
+      // condition.
       const { stat } = await console.read(`${root}/leases/r/${name}`);
       expect(stat).toMatchObject({ czxid: again.token, version: 2 });
       expect((await ask(other, "two", { attempt: "two.2" })).kind).toBe("busy");
     },
   );
 
-  test("S5: a grant whose answer was lost is released by its token, once somebody has read it", async () => {
+  test("S5: a grant whose reply was lost can be released by the token that a read reports", async () => {
     const proxy = await proxied(zookeeper());
     const root = newRoot();
     const store = await opened(proxy, root);
@@ -145,11 +145,11 @@ describe("a broken link", () => {
     expect(await read()).toBe(token);
     expect(await store.release({ ...release, token })).toEqual({ kind: "released" });
     expect(await read()).toBeUndefined();
-    // The attempt is over: asking for it again must not bring it back.
+    // The attempt has ended: repeating it must not revive it.
     expect(await ask(store, "one")).toEqual({ kind: "ended" });
   });
 
-  test("S5: an attempt that was withdrawn after its answer was lost leaves nothing behind", async () => {
+  test("S5: an attempt that is withdrawn after its reply was lost leaves nothing on the server", async () => {
     const proxy = await proxied(zookeeper());
     const root = newRoot();
     const store = await opened(proxy, root);
@@ -165,7 +165,7 @@ describe("a broken link", () => {
     expect(await console.children(`${root}/leases/r`)).toEqual([]);
   });
 
-  test("L2: a waiter whose connection breaks is woken by a release that it could not hear", async () => {
+  test("L2: a waiter whose connection breaks is woken by a release that happened while it was disconnected", async () => {
     const proxy = await proxied(zookeeper());
     const root = newRoot();
     const store = await opened(proxy, root);
@@ -185,12 +185,12 @@ describe("a broken link", () => {
     await proxy.heal();
     const stopwatch = startStopwatch();
     await wait;
-    // Well before the look that comes every 5 s.
+    // Well before the check that every waiter makes every 5 s.
     expect(stopwatch.elapsedMs()).toBeLessThan(3_500);
     expect((await ask(store, "one", { queue: true })).kind).toBe("granted");
   });
 
-  test("a session that expired while its holder was disconnected is gone, and says so to every request", async () => {
+  test("every request of a session that expired while disconnected reports that the session is gone", async () => {
     const proxy = await proxied(zookeeper());
     const root = newRoot();
     const store = await opened(proxy, root);
@@ -217,7 +217,7 @@ describe("a broken link", () => {
     expect((await ask(store, "one", { attempt: "one.2" })).kind).toBe("gone");
   });
 
-  test("a watch goes on over a broken connection and misses nothing that is still true", async () => {
+  test("a watch continues over a broken connection and misses nothing that is still true", async () => {
     const proxy = await proxied(zookeeper());
     const root = newRoot();
     const watcher = await opened(proxy, root);
@@ -225,23 +225,23 @@ describe("a broken link", () => {
     await open(store, "one", 30_000);
     const stop = new AbortController();
     onTestFinished(() => stop.abort());
-    const told: string[] = [];
+    const views: string[] = [];
     const watching = (async () => {
       for await (const view of watcher.watch({ prefix: "r", signal: stop.signal }))
-        told.push(`${view.resource} ${view.holder?.holderId ?? "free"}`);
+        views.push(`${view.resource} ${view.holder?.holderId ?? "free"}`);
     })();
     const first = await ask(store, "one");
-    await until("the grant is told", async () => told.length === 1, 5_000);
+    await until("the grant is reported", async () => views.length === 1, 5_000);
     proxy.refuse();
     proxy.reset();
     const token = first.kind === "granted" ? first.token : 0n;
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
     await sleep(100);
     await proxy.heal();
-    await until("the release is told", async () => told.length === 2, 10_000);
+    await until("the release is reported", async () => views.length === 2, 10_000);
     await ask(store, "one", { attempt: "one.2" });
-    await until("the next grant is told", async () => told.length === 3, 5_000);
-    expect(told).toEqual(["r one", "r free", "r one"]);
+    await until("the next grant is reported", async () => views.length === 3, 5_000);
+    expect(views).toEqual(["r one", "r free", "r one"]);
     stop.abort();
     await watching;
   });
@@ -250,7 +250,7 @@ describe("a broken link", () => {
 describe("a server that fails", () => {
   const zookeeper = useServer(startZooKeeper, { tickTimeMs: TICK_MS });
 
-  test("S7: a frozen server is an unknown outcome within the limit, and is used again when it wakes", async () => {
+  test("S7: a request to a frozen server fails with an unknown outcome within its limit, and the server is used again later", async () => {
     const store = await opened(zookeeper(), newRoot());
     await open(store, "one", 30_000);
     const session = { sessionId: "one", limitMs: 200 };
@@ -269,7 +269,7 @@ describe("a server that fails", () => {
     await until("renewals work again", renewed, 10_000);
   });
 
-  test("S3, S7: a server that is frozen for longer than the ttl: the holder stops, and tokens go on", async () => {
+  test("S3, S7: if the server is frozen for longer than the ttl, the holder stops, and the next token is larger", async () => {
     const root = newRoot();
     const first = await holder(zookeeper(), root);
     const second = await holder(zookeeper(), root);
@@ -282,7 +282,7 @@ describe("a server that fails", () => {
     expect(next.token).toBeGreaterThan(lease.token);
   });
 
-  test("S1: SIGKILL and restart: tokens go on, for old and new processes", async () => {
+  test("S1: tokens keep increasing after SIGKILL and restart, for old and new processes", async () => {
     const root = newRoot();
     const tenure = await holder(zookeeper(), root);
     expect(tenure.guarantees.durable).toBe(true);

@@ -1,6 +1,6 @@
-// Goal: of those who have a place in the queue, one holds, whatever they do at the same moment and whichever answer gets
-// lost; and whoever is revoked is told. Method: a real server, and connections that go deaf on command.
-
+// Goal: exactly one of the queued sessions holds the resource, whatever they do concurrently and
+// whichever reply is lost, and every revocation is reported to its holder. Method: a real server,
+// and connections that drop replies on demand.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -9,19 +9,19 @@ import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { Console } from "../../support/stores/zookeeper-nodes.ts";
 import {
   ask,
   LIMIT_MS,
-  opcodeOf,
-  open,
-  opened,
-  openedPair,
+  openSessions,
+  openStore,
+  openStorePair,
+  readOpcode,
   release,
   TICK_MS,
   take,
   untilFree,
-} from "../../support/stores/zookeeper-line.ts";
-import { Console } from "../../support/stores/zookeeper-nodes.ts";
+} from "../../support/stores/zookeeper-queue.ts";
 
 const zookeeper = useServer(startZooKeeper);
 let roots = 0;
@@ -31,9 +31,9 @@ function newRoot(): string {
   return `/queue${roots}`;
 }
 
-test("S4: a waiter that was passed over and wakes up late holds nothing, and queues again", async () => {
-  const store = await opened(zookeeper(), newRoot());
-  await open(store, "one", "stuck", "next");
+test("S4: a waiter that was skipped and wakes up late holds nothing, and queues again", async () => {
+  const store = await openStore(zookeeper(), newRoot());
+  await openSessions(store, "one", "stuck", "next");
   const first = await take(store, "one");
   await ask(store, "stuck");
   await ask(store, "next");
@@ -47,14 +47,14 @@ test("S4: a waiter that was passed over and wakes up late holds nothing, and que
   expect(await take(store, "stuck")).toBeGreaterThan(token);
 });
 
-test("S4: whoever takes at the very moment at which it is passed over: exactly one holds, 25 rounds", async () => {
-  const store = await opened(zookeeper(), newRoot());
+test("S4: exactly one session holds if a waiter takes its turn at the moment it is skipped, 25 rounds", async () => {
+  const store = await openStore(zookeeper(), newRoot());
   const outcomes = { kept: 0, passed: 0 };
   await Promise.all(
     Array.from({ length: 25 }, async (_, round) => {
       const [one, late, next] = [`one${round}`, `late${round}`, `next${round}`] as const;
       const resource = `r${round}`;
-      await open(store, one, late, next);
+      await openSessions(store, one, late, next);
       const first = await take(store, one, { resource });
       await ask(store, late, { resource });
       await ask(store, next, { resource });
@@ -79,9 +79,9 @@ test("S4: whoever takes at the very moment at which it is passed over: exactly o
   expect(outcomes.kept + outcomes.passed).toBe(25);
 });
 
-test("S4: a holder is never passed over, whether it was granted at once or after a wait", async () => {
-  const store = await opened(zookeeper(), newRoot());
-  await open(store, "one", "two", "three");
+test("S4: a holder is never skipped, whether it was granted immediately or after a wait", async () => {
+  const store = await openStore(zookeeper(), newRoot());
+  await openSessions(store, "one", "two", "three");
   const first = await take(store, "one");
   await ask(store, "two");
   await ask(store, "three");
@@ -95,18 +95,15 @@ test("S4: a holder is never passed over, whether it was granted at once or after
   const second = await take(store, "two");
   await sleep(3 * HEAD_START_MS);
   expect(woken).toEqual(["two"]);
-  expect(
-    (await store.read({ resource: "r", consistency: "stale", limitMs: LIMIT_MS })).holder,
-  ).toMatchObject({
-    ...{ holderId: "two", token: second },
-  });
+  const read = { resource: "r", consistency: "stale", limitMs: LIMIT_MS } as const;
+  expect((await store.read(read)).holder).toMatchObject({ holderId: "two", token: second });
   await release(store, "two", second);
   await waits[1];
 });
 
-test("nobody is shown as holder who only has the next turn", async () => {
-  const store = await opened(zookeeper(), newRoot());
-  await open(store, "one", "two");
+test("a waiter whose turn is next is not shown as the holder", async () => {
+  const store = await openStore(zookeeper(), newRoot());
+  await openSessions(store, "one", "two");
   const first = await take(store, "one");
   await ask(store, "two");
   await release(store, "one", first);
@@ -125,18 +122,18 @@ test("nobody is shown as holder who only has the next turn", async () => {
 const DELETE = 2;
 const SET_DATA = 5;
 
-test("S4: the request that passes a waiter over does nothing when it arrives after the waiter has taken", async () => {
+test("S4: a request to skip a waiter does nothing if it arrives after the waiter has taken its turn", async () => {
   const root = newRoot();
-  const { link, store, other } = await openedPair(zookeeper(), root);
-  await open(other, "one", "late");
-  await open(store, "next");
+  const { link, store, other } = await openStorePair(zookeeper(), root);
+  await openSessions(other, "one", "late");
+  await openSessions(store, "next");
   const first = await take(other, "one");
   await ask(other, "late");
   await ask(store, "next");
   let letGo = (): void => undefined;
   const hasBegun = new Promise<void>((begun) => {
-    link.waitAt = (chunk) => {
-      if (opcodeOf(chunk) !== DELETE) return undefined;
+    link.delay = (chunk) => {
+      if (readOpcode(chunk) !== DELETE) return undefined;
       begun();
       return new Promise<void>((resolve) => {
         letGo = resolve;
@@ -150,7 +147,7 @@ test("S4: the request that passes a waiter over does nothing when it arrives aft
   await hasBegun;
   const token = await take(other, "late");
   letGo();
-  link.waitAt = () => undefined;
+  link.delay = () => undefined;
   expect((await ask(store, "next")).kind).toBe("busy");
   expect(
     (await other.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS })).holder,
@@ -161,34 +158,34 @@ test("S4: the request that passes a waiter over does nothing when it arrives aft
 
 test("S4: a waiter whose mark was not answered knows that it waits, and takes its turn by a write", async () => {
   const root = newRoot();
-  const { link, store, other } = await openedPair(zookeeper(), root);
-  await open(store, "one");
-  await open(other, "two");
+  const { link, store, other } = await openStorePair(zookeeper(), root);
+  await openSessions(store, "one");
+  await openSessions(other, "two");
   const first = await take(other, "two");
-  link.goesDeafAt = (chunk) => opcodeOf(chunk) === SET_DATA;
+  link.dropRepliesFrom = (chunk) => readOpcode(chunk) === SET_DATA;
   await expect(ask(store, "one", { limitMs: 400 })).rejects.toMatchObject({ applied: "unknown" });
-  link.goesDeafAt = () => false;
+  link.dropRepliesFrom = () => false;
   await release(other, "two", first);
   const token = await take(store, "one");
   await using console = await Console.open(zookeeper());
   const [name, ...more] = await console.children(`${root}/leases/r`);
   expect(more).toEqual([]);
   const { stat } = await console.read(`${root}/leases/r/${name}`);
-  // Written twice: it waits, it has taken. At 1 the next waiter could pass it over while it holds.
+  // Written twice: first as waiting, then as taken. At version 1 the next waiter could skip it.
   expect(stat).toMatchObject({ czxid: token, version: 2 });
 });
 
-test("S1: a waiter whose taking was not answered holds, with the same token", async () => {
+test("S1: a waiter whose request to take its turn was not answered holds with the same token", async () => {
   const root = newRoot();
-  const { link, store, other } = await openedPair(zookeeper(), root);
-  await open(store, "one");
-  await open(other, "two");
+  const { link, store, other } = await openStorePair(zookeeper(), root);
+  await openSessions(store, "one");
+  await openSessions(other, "two");
   const first = await take(other, "two");
   expect((await ask(store, "one")).kind).toBe("busy");
   await release(other, "two", first);
-  link.goesDeafAt = (chunk) => opcodeOf(chunk) === SET_DATA;
+  link.dropRepliesFrom = (chunk) => readOpcode(chunk) === SET_DATA;
   await expect(ask(store, "one", { limitMs: 400 })).rejects.toMatchObject({ applied: "unknown" });
-  link.goesDeafAt = () => false;
+  link.dropRepliesFrom = () => false;
   const { holder } = await other.read({
     resource: "r",
     consistency: "linearizable",
@@ -198,11 +195,11 @@ test("S1: a waiter whose taking was not answered holds, with the same token", as
   expect((await ask(other, "two", { attempt: "two.2", queue: false })).kind).toBe("busy");
 });
 
-test("who waits goes on waiting when its connection breaks, and the next two with it, and asks nobody again", async () => {
+test("a waiter keeps waiting, without another grant request, when three connections in a row break", async () => {
   const root = newRoot();
-  const { link, store, other } = await openedPair(zookeeper(), root);
-  await open(store, "two");
-  await open(other, "one");
+  const { link, store, other } = await openStorePair(zookeeper(), root);
+  await openSessions(store, "two");
+  await openSessions(other, "one");
   const first = await take(other, "one");
   expect((await ask(store, "two")).kind).toBe("busy");
   const wait = untilFree(store, "two");
@@ -210,9 +207,9 @@ test("who waits goes on waiting when its connection breaks, and the next two wit
   void wait.then(() => {
     isOver = true;
   });
-  // The renewal finds the first broken, the looks behind it the others.
+  // The renewal finds the first connection broken, the checks after it find the others.
   let broken = 0;
-  link.waitAt = () => {
+  link.delay = () => {
     broken += 1;
     return broken <= 3 ? Promise.reject(new Error("broken")) : undefined;
   };
@@ -226,14 +223,14 @@ test("who waits goes on waiting when its connection breaks, and the next two wit
   expect(await take(store, "two")).toBeGreaterThan(first);
 });
 
-test("S5: revocations by several at once, during renewals: each is told, and none is lost", async () => {
+test("S5: concurrent revocations during renewals are all reported", async () => {
   const root = newRoot();
   const [store, ...revokers] = [
-    await opened(zookeeper(), root),
-    await opened(zookeeper(), root),
-    await opened(zookeeper(), root),
+    await openStore(zookeeper(), root),
+    await openStore(zookeeper(), root),
+    await openStore(zookeeper(), root),
   ];
-  await open(store, "one");
+  await openSessions(store, "one");
   const names = Array.from({ length: 20 }, (_, index) => `r${index}`);
   const leases = await Promise.all(
     names.map(async (resource) => {
@@ -262,10 +259,10 @@ test("S5: revocations by several at once, during renewals: each is told, and non
   expect(sorted(gone)).toEqual(sorted(leases));
 });
 
-describe("a server with short sessions", () => {
+describe("a server with a short maximum session timeout", () => {
   const short = useServer(startZooKeeper, { tickTimeMs: TICK_MS, maxSessionTimeoutMs: 800 });
 
-  test("a ttl that is too long is granted as far as it goes; a store that was idle for longer goes on", async () => {
+  test("a ttl that is too long is shortened, and a store that was idle for longer than that works again", async () => {
     const hosts = `${short().host}:${short().port}`;
     const store = await zookeeperStore({ url: `zookeeper://${hosts}`, tickMs: TICK_MS })(
       systemParts(),
@@ -274,7 +271,7 @@ describe("a server with short sessions", () => {
     const read = (): ReturnType<Store["read"]> =>
       store.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS });
     expect((await read()).holder).toBeUndefined();
-    // Its own session, which reads are made with, has expired after this.
+    // The session that the store reads with has expired by now.
     await sleep(2_000);
     const session = { sessionId: "one", holderId: "one", limitMs: LIMIT_MS };
     expect(await store.openSession({ ...session, ttlMs: 60_000 })).toEqual({ ttlMs: 800 });

@@ -1,6 +1,6 @@
-// Goal: the store forgets sessions that expired without being ended, a renewal succeeds although a withdrawal that it
-// carries fails, and acknowledged revocations are deleted from the server. Method: a real server; connections are counted where they are made.
-
+// Goal: the store forgets sessions that expired without being ended, a renewal succeeds although a
+// withdrawal that it carries fails, and acknowledged revocations are deleted from the server.
+// Method: a real server, and a `connect` function that records the connections.
 import { connect as dial, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { type Message, setData } from "../../../src/clients/zookeeper/messages.ts";
@@ -10,14 +10,20 @@ import { decodeNotices, encodeNotices } from "../../../src/stores/zookeeper/reco
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
-import { ask, LIMIT_MS, open, opened, take } from "../../support/stores/zookeeper-line.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
+import {
+  ask,
+  LIMIT_MS,
+  openSessions,
+  openStore,
+  take,
+} from "../../support/stores/zookeeper-queue.ts";
 
 const zookeeper = useServer(startZooKeeper);
 
 test("a session that expired without being ended is forgotten when the next one opens", async () => {
   const sockets: Socket[] = [];
-  const store = await opened(zookeeper(), "/sessions-forgotten", (host, port) => {
+  const store = await openStore(zookeeper(), "/sessions-forgotten", (host, port) => {
     const socket = dial({ host, port, noDelay: true });
     sockets.push(socket);
     return socket;
@@ -27,11 +33,11 @@ test("a session that expired without being ended is forgotten when the next one 
   const openedAt = performance.now();
   const own = sockets.at(-1);
   await take(store, "short");
-  await until("the server has ended the session", async () => own?.destroyed === true, 20_000);
+  await until("the server ended the session", async () => own?.destroyed === true, 20_000);
   const isOver = async (): Promise<boolean> => performance.now() - openedAt > ttlMs;
   await until("its time is up by the local clock", isOver, 20_000);
-  await open(store, "next");
-  // A session that the store still knew would ask the server for its fate, over a new connection.
+  await openSessions(store, "next");
+  // For a session that it still knew, the store would query the server over a new connection.
   const before = sockets.length;
   expect(await ask(store, "short", { attempt: "short.2" })).toEqual({ kind: "gone" });
   expect(sockets).toHaveLength(before);
@@ -39,7 +45,7 @@ test("a session that expired without being ended is forgotten when the next one 
 });
 
 test("a session that is renewed is not forgotten", async () => {
-  const store = await opened(zookeeper(), "/sessions-kept");
+  const store = await openStore(zookeeper(), "/sessions-kept");
   const brief = { sessionId: "brief", holderId: "brief", ttlMs: 4_000, limitMs: LIMIT_MS };
   const { ttlMs } = await store.openSession(brief);
   const openedAt = performance.now();
@@ -53,11 +59,11 @@ test("a session that is renewed is not forgotten", async () => {
     },
     20_000,
   );
-  await open(store, "next");
+  await openSessions(store, "next");
   expect(await ask(store, "brief")).toEqual({ kind: "granted", token });
 });
 
-/** Read and admin only: nodes below it can be neither created nor deleted. */
+/** Leaves read and admin permission only: children can be neither created nor deleted. */
 function forbidChanges(path: string): Message {
   return {
     opcode: 7,
@@ -67,8 +73,8 @@ function forbidChanges(path: string): Message {
 
 test("a withdrawal that fails does not fail the renewal", async () => {
   const root = "/sessions-withdrawal";
-  const store = await opened(zookeeper(), root);
-  await open(store, "one", "two");
+  const store = await openStore(zookeeper(), root);
+  await openSessions(store, "one", "two");
   await take(store, "one");
   await ask(store, "two");
   await using console = await Console.open(zookeeper());
@@ -80,10 +86,10 @@ test("a withdrawal that fails does not fail the renewal", async () => {
   expect(await store.renew(renewal)).toMatchObject({ kind: "renewed" });
 });
 
-test("acknowledged revocations are deleted from the session's node, also when another one arrives in between", async () => {
+test("acknowledged revocations are deleted from the session's node, even if another one arrives in between", async () => {
   const root = "/sessions-acknowledged";
-  const store = await opened(zookeeper(), root);
-  await open(store, "one");
+  const store = await openStore(zookeeper(), root);
+  await openSessions(store, "one");
   await using console = await Console.open(zookeeper());
   const { sessions } = namesOf(root);
   const [node = ""] = (await console.children(sessions)).filter((name) =>
@@ -107,12 +113,13 @@ test("acknowledged revocations are deleted from the session's node, also when an
   // The node has changed since it was read, so nothing is deleted, and nothing is lost.
   expect(await renew([first])).toEqual([second]);
   expect(await atServer()).toEqual([first, second]);
-  // The holder does not repeat what a successful renewal carried.
+  // The holder does not repeat acknowledgements that a successful renewal carried.
   expect(await renew([second])).toEqual([]);
   expect(await atServer()).toEqual([]);
   const third = await revoke("one.3");
   expect(await renew([])).toEqual([third]);
-  // A version that the session does not know, as after a deletion whose answer got lost.
+  // The node now has a version that the session does not know, as after a deletion whose reply was
+  // lost.
   await console.send(setData(`${sessions}/${node}`, encodeNotices([third]), -1));
   expect(await renew([third])).toEqual([]);
   expect(await renew([])).toEqual([]);

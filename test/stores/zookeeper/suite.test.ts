@@ -1,6 +1,5 @@
-// The ZooKeeper store against the conformance suite: a real server, real time. Each test has a root of its own on the one
-// server.
-
+// Runs the conformance suite on the ZooKeeper store: one real server, real time, and a separate
+// root for each test.
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../../src/runtime/system.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
@@ -16,7 +15,7 @@ let roots = 0;
 
 storeSuite(onSharedServer, {
   name: "zookeeper",
-  // Fifty grants in a row have to fit into it, each with a flush, on a busy machine too.
+  // Long enough for fifty grants in a row, each with a flush to disk, even on a busy machine.
   ttlMs: 1_500,
   guarantees: { fifo: true, durable: true },
   create: async () => harness(zookeeper()),

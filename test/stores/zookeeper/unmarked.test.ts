@@ -1,24 +1,24 @@
-// Goal: a place whose owner never said that it waits holds nobody up, and nobody takes it away from one who holds. Method: a real
-// server, and connections that go deaf or wait on command.
-
+// Goal: a queue node whose owner never marked it as waiting does not block the queue, and is never
+// deleted while its owner holds the resource. Method: a real server, and connections that drop
+// replies or delay requests on demand.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { HEAD_START_MS, type Store } from "../../../src/stores/contract.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { Console } from "../../support/stores/zookeeper-nodes.ts";
 import {
   ask,
-  Deafening,
+  FaultyLink,
   LIMIT_MS,
-  opcodeOf,
-  open,
-  opened,
-  openedPair,
+  openSessions,
+  openStore,
+  openStorePair,
+  readOpcode,
   release,
   take,
   untilFree,
-} from "../../support/stores/zookeeper-line.ts";
-import { Console } from "../../support/stores/zookeeper-nodes.ts";
+} from "../../support/stores/zookeeper-queue.ts";
 
 const zookeeper = useServer(startZooKeeper);
 const GET_CHILDREN2 = 12;
@@ -31,15 +31,20 @@ function newRoot(): string {
   return `/unmarked${roots}`;
 }
 
-/** What is sent with this opcode waits; `begun` when it has come so far, `letGo` sends it. */
-function heldBack(link: Deafening, opcode: number): { begun: Promise<void>; letGo: () => void } {
+/**
+ * Delays requests with this opcode: `begun` resolves when the first is delayed, `letGo` sends it.
+ */
+function delayRequests(
+  link: FaultyLink,
+  opcode: number,
+): { begun: Promise<void>; letGo: () => void } {
   let letGo = (): void => undefined;
   const gate = new Promise<void>((resolve) => {
     letGo = resolve;
   });
   const begun = new Promise<void>((resolve) => {
-    link.waitAt = (chunk) => {
-      if (opcodeOf(chunk) !== opcode) return undefined;
+    link.delay = (chunk) => {
+      if (readOpcode(chunk) !== opcode) return undefined;
       resolve();
       return gate;
     };
@@ -47,25 +52,29 @@ function heldBack(link: Deafening, opcode: number): { begun: Promise<void>; letG
   return { begun, letGo };
 }
 
-/** Its connection goes deaf when it asks for a place: it has one, does not know it, and never says that it waits. */
-async function leaveUnmarked(link: Deafening, store: Store, sessionId: string): Promise<void> {
-  link.goesDeafAt = (chunk) => [MULTI, CREATE_CONTAINER].includes(opcodeOf(chunk));
+/**
+ * Drops the replies when the session asks for a queue node. The node exists, but the session does
+ * not know it and never marks it as waiting.
+ */
+async function leaveUnmarked(link: FaultyLink, store: Store, sessionId: string): Promise<void> {
+  link.dropRepliesFrom = (chunk) => [MULTI, CREATE_CONTAINER].includes(readOpcode(chunk));
   await expect(ask(store, sessionId, { limitMs: 400 })).rejects.toMatchObject({
     applied: "unknown",
   });
-  link.goesDeafAt = () => false;
+  link.dropRepliesFrom = () => false;
 }
 
-test("a waiter that was cut off before it could say that it waits is passed over, and holds nothing when it is back", async () => {
+test("a waiter that was cut off before it could mark its node as waiting is skipped, and holds nothing when it returns", async () => {
   const root = newRoot();
-  const { link, store, other } = await openedPair(zookeeper(), root);
-  await open(store, "stuck");
-  await open(other, "one", "next", "last");
+  const { link, store, other } = await openStorePair(zookeeper(), root);
+  await openSessions(store, "stuck");
+  await openSessions(other, "one", "next", "last");
   const first = await take(other, "one");
   await leaveUnmarked(link, store, "stuck");
   expect(await ask(other, "next")).toEqual({ kind: "busy", holderId: "one" });
   await release(other, "one", first);
-  // Whoever came when nobody was before it any more cannot know that it does not hold; but who saw it behind another can.
+  // "last" arrived after "one" had left, so it cannot know that "stuck" does not hold the resource.
+  // "next" can, because it saw the node queued after another one.
   expect(await ask(other, "last")).toEqual({ kind: "busy", holderId: "stuck" });
   await untilFree(other, "next");
   const token = await take(other, "next");
@@ -75,13 +84,13 @@ test("a waiter that was cut off before it could say that it waits is passed over
   await take(other, "last");
 });
 
-test("S4: who was not alone when it came is not passed over once it holds, though it never waited", async () => {
+test("S4: a session that queued after another one and was then granted without waiting is not skipped", async () => {
   const root = newRoot();
-  const { link, store, other } = await openedPair(zookeeper(), root);
-  await open(store, "two");
-  await open(other, "one", "next");
+  const { link, store, other } = await openStorePair(zookeeper(), root);
+  await openSessions(store, "two");
+  await openSessions(other, "one", "next");
   const first = await take(other, "one");
-  const listing = heldBack(link, GET_CHILDREN2);
+  const listing = delayRequests(link, GET_CHILDREN2);
   const asking = take(store, "two");
   await listing.begun;
   expect(await ask(other, "next")).toEqual({ kind: "busy", holderId: "one" });
@@ -91,7 +100,7 @@ test("S4: who was not alone when it came is not passed over once it holds, thoug
   });
   await release(other, "one", first);
   listing.letGo();
-  link.waitAt = () => undefined;
+  link.delay = () => undefined;
   const token = await asking;
   await sleep(3 * HEAD_START_MS);
   expect(isWoken).toBe(false);
@@ -105,20 +114,20 @@ test("S4: who was not alone when it came is not passed over once it holds, thoug
   await wait;
 });
 
-test("S4: the request that passes over who has not said that it waits does nothing when its sender's own place is gone", async () => {
+test("S4: a request to skip an unmarked node does nothing if the sender's own node is gone", async () => {
   const root = newRoot();
-  const [deaf, link] = [new Deafening(), new Deafening()];
-  const store = await opened(zookeeper(), root, deaf.dial);
-  const nexts = await opened(zookeeper(), root, link.dial);
-  const other = await opened(zookeeper(), root);
-  await open(store, "stuck");
-  await open(nexts, "next");
-  await open(other, "one");
+  const [deaf, link] = [new FaultyLink(), new FaultyLink()];
+  const store = await openStore(zookeeper(), root, deaf.dial);
+  const nexts = await openStore(zookeeper(), root, link.dial);
+  const other = await openStore(zookeeper(), root);
+  await openSessions(store, "stuck");
+  await openSessions(nexts, "next");
+  await openSessions(other, "one");
   const first = await take(other, "one");
   await leaveUnmarked(deaf, store, "stuck");
   await ask(nexts, "next");
   await using console = await Console.open(zookeeper());
-  const passing = heldBack(link, MULTI);
+  const passing = delayRequests(link, MULTI);
   const stop = new AbortController();
   const place = { sessionId: "next", resource: "r", attempt: "next.1", limitMs: LIMIT_MS };
   const wait = nexts.untilFree({ ...place, signal: stop.signal }).catch(() => "stopped");
@@ -128,15 +137,15 @@ test("S4: the request that passes over who has not said that it waits does nothi
   const [stuck, next] = (await console.children(parent)).sort(bySequence);
   await console.deleteAll(`${parent}/${next}`);
   passing.letGo();
-  link.waitAt = () => undefined;
-  // Behind it on the same connection.
+  link.delay = () => undefined;
+  // Sent after the skip on the same connection, so the skip has been handled when this is answered.
   expect((await ask(nexts, "next", { attempt: "next.2" })).kind).toBe("busy");
   expect(await console.children(parent)).toContain(stuck);
   stop.abort();
   await wait;
 });
 
-/** As the places stand. */
+/** By position in the queue. */
 function bySequence(one: string, other: string): number {
   return Number(one.slice(-10)) - Number(other.slice(-10));
 }

@@ -1,5 +1,6 @@
-// Where one fault trial happens: its history, its contenders, its proxies, and servers of its own where it needs to stop
-// them. All of it is gone when the trial is over, also when it failed; trials run side by side.
+// The surroundings of one fault trial: its history, contenders, proxies, and servers if it needs to
+// stop them. All of them are removed when the trial ends, even if it fails. Trials run
+// concurrently.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +14,7 @@ import { History, summaryOf } from "./history.ts";
 import { type Expectation, judge } from "./history-checks.ts";
 
 const WORKER = new URL("../../faults/workers/contender.mjs", import.meta.url);
-/** So many acts of the first holder come before every fault. */
+/** The number of acts of the first holder before every fault. */
 export const ACTS = 100;
 const TRIES_MAX = 3;
 let trials = 0;
@@ -24,15 +25,18 @@ export interface Held {
 }
 
 export interface CompeteOptions {
-  /** Ask again after every loss; an election does so anyway. @default false */
+  /** Compete again after every loss; an election does so anyway. @default false */
   readonly again?: boolean | undefined;
-  /** Be elected instead of acquiring. `ready: false`: prepare fails, `hangs`: lead does not return; both until recover(). */
+  /**
+   * Be elected instead of acquiring. With `ready: false`, prepare fails, and with `hangs`, lead
+   * does not return; both until recover().
+   */
   readonly election?: { readonly ready?: boolean; readonly hangs?: boolean } | undefined;
-  /** More options of acquire(): other timing, acting in doubt. */
+  /** More options for acquire(), such as other timing or acting while in doubt. */
   readonly options?: AcquireOptions | undefined;
 }
 
-/** How the first competes, and how the second does. */
+/** How the first contender competes, and how the second does. */
 export interface StandOffOptions extends CompeteOptions {
   readonly second?: CompeteOptions | undefined;
 }
@@ -71,38 +75,39 @@ export class Contender {
     await this.call("recover", { resource });
   }
 
-  /** The first event of its election of this type, behind an instant. */
+  /** The first event of this type from its election after the given time. */
   event({ resource }: Trial, type: string, after = 0): Promise<Told> {
     const fits = (told: Told): boolean =>
       told.resource === resource && told.type === type && told.at > after;
     return this.child.heard("election", fits);
   }
 
-  /** The first grant above `above`; the guard has been advanced by then. */
+  /** The first grant with a token above `above`. The guard has been advanced by then. */
   async granted({ resource }: Trial, above = 0n): Promise<Held> {
     const told = await this.child.heard(
       "granted",
-      (each) => each.resource === resource && tokenOf(each) > above,
+      (each) => each.resource === resource && readToken(each) > above,
     );
-    return { token: tokenOf(told), at: told.at };
+    return { token: readToken(told), at: told.at };
   }
 
-  /** Resolves when it has acted so many times more. */
+  /** Resolves after this many more acts. */
   async acts({ resource }: Trial, times: number): Promise<void> {
     await this.call("act", { resource, times });
   }
 
-  /** When it knew that this term was over, and why. */
+  /** When it learned that this term was over, and why. */
   told({ resource }: Trial, held: Held): Promise<Told> {
     return this.child.heard(
       "told",
-      (each) => each.resource === resource && tokenOf(each) === held.token,
+      (each) => each.resource === resource && readToken(each) === held.token,
     );
   }
 
   hasBeenTold({ resource }: Trial, held: Held): boolean {
     return this.child.told.some(
-      (each) => each.event === "told" && each.resource === resource && tokenOf(each) === held.token,
+      (each) =>
+        each.event === "told" && each.resource === resource && readToken(each) === held.token,
     );
   }
 
@@ -110,13 +115,13 @@ export class Contender {
     expect((await this.call("release", { resource })).result).toBe("released");
   }
 
-  /** Writes with the token of an old term, without asking the lease. */
+  /** Writes with the token of an old term, without checking the lease. */
   async lateWrite({ resource }: Trial, held: Held): Promise<unknown> {
     return (await this.call("lateWrite", { resource, token: String(held.token) })).outcome;
   }
 }
 
-/** One resource and what happened to it. */
+/** One resource and its history. */
 export interface Trial {
   readonly resource: string;
   readonly history: History;
@@ -124,7 +129,7 @@ export interface Trial {
   readonly guard: string;
 }
 
-/** How a trial stands before its fault. */
+/** The state of a trial before its fault. */
 export interface StandOff {
   readonly trial: Trial;
   readonly held: Held;
@@ -147,14 +152,14 @@ export class Arena implements AsyncDisposable {
     return { resource, history, guard: join(this.#folder, `${resource}.db`) };
   }
 
-  /** Any other worker of the trial. */
+  /** Starts another worker of the trial. */
   child(script: URL, settings: object): Child {
     const child = new Child(script, settings, {});
     this.#children.push(child);
     return child;
   }
 
-  /** A process that is connected to the store at this address. */
+  /** Starts a process that is connected to the store at this address. */
   async contender(
     name: string,
     at: { readonly url: string },
@@ -167,8 +172,8 @@ export class Arena implements AsyncDisposable {
   }
 
   /**
-   * The first holds and has acted for a while, the second waits. A machine that is so busy that the first lost its lease
-   * before any fault is given another try, on another resource.
+   * The first contender holds and has acted for a while, the second waits. If a busy machine makes
+   * the first lose its lease before any fault, this is tried again on another resource.
    */
   async standOff(
     [first, second]: readonly [Contender, Contender],
@@ -180,7 +185,7 @@ export class Arena implements AsyncDisposable {
       const held = await first.granted(trial);
       await second.compete(trial, secondOptions);
       await Promise.race([first.acts(trial, ACTS), first.told(trial, held)]);
-      // Somewhere between two renewals.
+      // A random time between two renewals.
       await sleep(Math.random() * this.#engine.timing.renewEveryMs);
       if (!first.hasBeenTold(trial, held)) return { trial, held };
     }
@@ -206,13 +211,16 @@ export class Arena implements AsyncDisposable {
   }
 }
 
-/** The history of the trial breaks no invariant, and enough happened in it to say so. */
+/**
+ * Checks that the history of the trial breaks no invariant, and that enough happened in it to prove
+ * that.
+ */
 export function expectSound({ history }: Trial, expectation: Expectation): void {
   const happenings = history.read();
   const verdict = judge(happenings, expectation);
   expect(verdict, summaryOf(happenings)).toEqual({ violations: [], invalid: [] });
 }
 
-function tokenOf(told: Told): bigint {
+function readToken(told: Told): bigint {
   return BigInt(String(told.token));
 }

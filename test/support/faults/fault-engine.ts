@@ -1,5 +1,5 @@
-// What the fault suite needs to know of an engine. One such entry per engine is all that differs between the files in
-// test/faults: the faults and what is expected of them are the same for all.
+// What the fault tests need to know about an engine. Only this entry differs between the files in
+// test/faults: the faults and the expectations are the same for all engines.
 import { type TestContext, test } from "vitest";
 import { CannotRunError } from "../../servers/engine.ts";
 import type { RunningServer } from "../../servers/server.ts";
@@ -8,37 +8,43 @@ import type { Child } from "../process/child.ts";
 import { ACTS, Arena } from "./fault-arena.ts";
 import type { Expectation } from "./history-checks.ts";
 
-/** Where contenders meet: a server, or a file. */
+/** Where contenders meet: a server or a file. */
 export interface Place extends AsyncDisposable {
   readonly url: string;
 }
 
 export interface FaultEngine<S extends Place = RunningServer> {
   readonly name: string;
-  /** A server for the faults of holders and links. It need not wait for the disk, which others may keep busy. */
+  /**
+   * Starts a server for the faults of holders and links. It need not wait for the disk, which may
+   * be busy.
+   */
   readonly start: () => Promise<S>;
-  /** One that keeps what it has acknowledged over a kill -9. @default start */
+  /** Starts a server that keeps what it has acknowledged after kill -9. @default start */
   readonly startDurable?: (() => Promise<RunningServer>) | undefined;
-  /** The same engine as it comes, where it does not keep everything then. */
+  /** Starts the engine with its default settings, if these do not keep everything after kill -9. */
   readonly startForgetful?: (() => Promise<RunningServer>) | undefined;
-  /** The client libraries to try; without them, the store's own choice. */
+  /** The client libraries to test; by default the store chooses one. */
   readonly libraries?: readonly string[] | undefined;
-  /** How long behind the ttl the store may still keep the lease of a holder that is gone. */
+  /** How long after the ttl the store may still keep the lease of a holder that is gone. */
   readonly lagMs: number;
   readonly timing: FaultTiming;
   readonly counted: CountedEngine<S>;
 }
 
-/** How to count requests. */
+/** How requests are counted. */
 interface CountedEngine<S extends Place> {
   readonly start: () => Promise<S>;
-  /** Requests of one who waits, from one of its renewals to the next. */
+  /** Requests of one waiter from one of its renewals to the next. */
   readonly perRenewal: number;
-  /** So many requests so far, at the server where there is one; else as the processes of the trial have counted them. */
+  /**
+   * The number of requests so far, counted at the server if there is one, otherwise by the
+   * processes of the trial.
+   */
   requests(server: S, processes: readonly Child[]): Promise<number>;
 }
 
-/** What is the same wherever contenders meet. */
+/** What does not depend on where contenders meet. */
 export type AnyEngine = Pick<FaultEngine, "timing" | "lagMs" | "name">;
 
 export interface FaultTiming {
@@ -48,7 +54,10 @@ export interface FaultTiming {
   readonly roundTripMs: number;
 }
 
-/** Bounds for two busy cores, and still a short trial. The holder stops 400 ms before the store's expiry. */
+/**
+ * Bounds for two busy cores, and still a short trial. The holder stops 400 ms before the store
+ * expires its lease.
+ */
 export const usualTiming: FaultTiming = {
   ttlMs: 2_000,
   renewEveryMs: 500,
@@ -56,35 +65,41 @@ export const usualTiming: FaultTiming = {
   roundTripMs: 350,
 };
 
-/** What a machine that does a lot else may add to any wait here. It proves less than a tight bound, and never lies. */
+/**
+ * What a busy machine may add to any wait. A tighter bound would prove more, but could fail without
+ * a bug.
+ */
 const SLACK_MS = 4_000;
 
-/** Within this time of the holder's last renewal a waiter holds (L1). */
+/** A waiter holds within this time after the holder's last renewal (L1). */
 export function takeoverMaxMs({ timing, lagMs }: AnyEngine): number {
   return timing.ttlMs + lagMs + SLACK_MS;
 }
 
-/** What every history must have: two terms, and a holder that acted for some time. */
-export function usually(engine: AnyEngine, more: Partial<Expectation> = {}): Expectation {
+/** What every history must contain: two terms, and a holder that acted for some time. */
+export function buildExpectation(engine: AnyEngine, more: Partial<Expectation> = {}): Expectation {
   return { grantsMin: 2, actsMin: ACTS + 20, livelyWithinMs: 2 * takeoverMaxMs(engine), ...more };
 }
 
 type FaultBody<S> = (arena: Arena, server: S) => Promise<void>;
 
 export interface SharedTests<S extends Place = Place> {
-  /** A trial that shares its server with others, so it only breaks processes and links. */
+  /**
+   * Declares a trial that shares its server with others, so that it may only break processes and
+   * links.
+   */
   shared(name: string, body: FaultBody<S>): void;
 }
 
 export interface FaultTests<S extends Place = RunningServer> extends SharedTests<S> {
-  /** A trial with a server of its own, which it may stop. */
+  /** Declares a trial with its own server, which it may stop. */
   own(name: string, start: () => Promise<S>, body: FaultBody<S>): void;
 }
 
 const TEST_MAX_MS = 90_000;
 
-/** Call at the top of a file, once. */
-export function faultTests<S extends Place>(engine: FaultEngine<S>): FaultTests<S> {
+/** Call once, at the top of a file. */
+export function declareFaultTests<S extends Place>(engine: FaultEngine<S>): FaultTests<S> {
   const server = useServer(engine.start);
   return {
     shared: (name, body) => {
@@ -102,7 +117,7 @@ export function faultTests<S extends Place>(engine: FaultEngine<S>): FaultTests<
         name,
         async (context) => {
           await using arena = new Arena(engine);
-          await body(arena, await arena.server(start).catch(skipUnlessOurs(context)));
+          await body(arena, await arena.server(start).catch(skipIfNotOurs(context)));
         },
         TEST_MAX_MS,
       );
@@ -110,8 +125,8 @@ export function faultTests<S extends Place>(engine: FaultEngine<S>): FaultTests<
   };
 }
 
-/** A given server (TENURE_TEST_REDIS) is not ours to stop. */
-function skipUnlessOurs(context: TestContext): (error: unknown) => never {
+/** Skips a test on a server that the environment names (TENURE_TEST_REDIS): we may not stop it. */
+function skipIfNotOurs(context: TestContext): (error: unknown) => never {
   return (error) => {
     if (error instanceof CannotRunError) context.skip(error.message);
     throw error;

@@ -1,4 +1,4 @@
-// A pool of pg that counts the statements which pass through it.
+// A wrapper around a pg pool that counts the statements sent through it.
 import type pg from "pg";
 
 export interface CountingPool {

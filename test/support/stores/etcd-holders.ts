@@ -1,6 +1,5 @@
-// What the fault tests of the etcd store share: holders and stores that are closed with the test, and prefixes of their
-// own.
-
+// Helpers for the tests of the etcd store: key prefixes that no other test uses, and holders,
+// stores and proxies that are closed when the test ends.
 import { onTestFinished } from "vitest";
 import { connect, type Tenure } from "../../../src/index.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -8,7 +7,10 @@ import type { Store } from "../../../src/stores/contract.ts";
 import { type EtcdOptions, etcdStore } from "../../../src/stores/etcd/index.ts";
 import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
 
-/** Generous bounds for two busy cores, and the shortest ttl that etcd grants with fast elections. */
+/**
+ * Bounds wide enough for two busy cores. The ttl is the shortest that etcd grants with fast
+ * elections.
+ */
 const timing = { ttlMs: 1_000, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
 
 let prefixes = 0;
@@ -18,7 +20,7 @@ export function newPrefix(): string {
   return `faults${prefixes}/`;
 }
 
-/** As an endpoint. */
+/** The server's address in the form that the `endpoints` option takes. */
 export function at(server: { readonly host: string; readonly port: number }): string {
   return `${server.host}:${server.port}`;
 }
@@ -41,16 +43,20 @@ export async function proxied(server: { readonly url: string }): Promise<TcpProx
   return proxy;
 }
 
-/** One session that holds "r", one that waits for it. */
-export async function heldAndQueued(
+/** Session "one" holds resource "r", and session "two" is queued for it. */
+export async function holdAndQueue(
   store: Store,
   waiter: Store = store,
 ): Promise<{ token: bigint; wait(): Promise<void>; release(): Promise<unknown> }> {
   const limitMs = 5_000;
   const ask = (asked: Store, sessionId: string): ReturnType<Store["grant"]> =>
     asked.grant({
-      ...{ sessionId, attempt: `${sessionId}.1`, holderId: sessionId },
-      ...{ resource: "r", queue: true, limitMs },
+      sessionId,
+      attempt: `${sessionId}.1`,
+      holderId: sessionId,
+      resource: "r",
+      queue: true,
+      limitMs,
     });
   const session = { ttlMs: 60_000, limitMs };
   await store.openSession({ ...session, sessionId: "one", holderId: "one" });

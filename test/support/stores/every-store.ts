@@ -1,5 +1,6 @@
-// Every store that several processes can share, on its real server, for what must hold on all of them. Call at the top of a
-// describe block; what was connected is closed after each test.
+// Connects to every store that several processes can share, each on a real server, for rules that
+// must hold on all of them. Call these functions at the top of a describe block: connections are
+// closed after each test.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,19 +19,19 @@ const engines: Record<string, () => () => string> = {
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
     return () => `sqlite:${join(folder, "tenure.db")}`;
   },
-  postgres: () => urlOf(useServer(startPostgres)),
-  redis: () => urlOf(useServer(startRedis)),
-  etcd: () => urlOf(useServer(startEtcd)),
-  zookeeper: () => urlOf(useServer(startZooKeeper)),
+  postgres: () => toUrl(useServer(startPostgres)),
+  redis: () => toUrl(useServer(startRedis)),
+  etcd: () => toUrl(useServer(startEtcd)),
+  zookeeper: () => toUrl(useServer(startZooKeeper)),
 };
 
-function urlOf(server: () => { readonly url: string }): () => string {
+function toUrl(server: () => { readonly url: string }): () => string {
   return () => server().url;
 }
 
 export const everyStore: readonly string[] = Object.keys(engines);
 
-/** Connects one machine after another to the engine of this name. */
+/** Returns a function that connects another machine, under the given holder id, to this engine. */
 export function machinesOn(engine: string): (holderId: string) => Promise<Tenure> {
   const url = engines[engine]?.() as () => string;
   const open: Tenure[] = [];
@@ -46,7 +47,7 @@ export function machinesOn(engine: string): (holderId: string) => Promise<Tenure
 
 let names = 0;
 
-/** A given server may have been used before. */
+/** A resource name that has not been used before, even on a server that outlives the test run. */
 export function freshName(what: string): string {
   names += 1;
   return `${what}-${process.pid}-${Date.now()}-${names}`;

@@ -1,4 +1,4 @@
-// Input as a buggy or hostile peer would send it: valid bytes or texts that were damaged in typical ways.
+// Input as a buggy or hostile peer might send it: valid bytes or text, damaged in typical ways.
 import fc from "fast-check";
 
 /** Lengths and numbers that parsers get wrong, as four bytes. */
@@ -45,7 +45,7 @@ const damages: fc.Arbitrary<Damage> = fc.oneof(
   ),
 );
 
-/** Random bytes, and these after one to three damages. */
+/** Random bytes, or valid bytes that were damaged one to three times. */
 export function hostileBytes(valid: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Buffer> {
   const damaged = fc
     .tuple(valid, fc.array(damages, { minLength: 1, maxLength: 3 }))
@@ -55,8 +55,26 @@ export function hostileBytes(valid: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Buff
 }
 
 const WORDS = [
-  ...["NaN", "Infinity", "-1", "1e999", "9007199254740993", "9".repeat(40), "0", "0x10", "1.5"],
-  ...["\0", "\ud800", "\udc00", "\ufffd", "__proto__", "[".repeat(20_000), "]", "{", "}", ":", '"'],
+  "NaN",
+  "Infinity",
+  "-1",
+  "1e999",
+  "9007199254740993",
+  "9".repeat(40),
+  "0",
+  "0x10",
+  "1.5",
+  "\0",
+  "\ud800",
+  "\udc00",
+  "\ufffd",
+  "__proto__",
+  "[".repeat(20_000),
+  "]",
+  "{",
+  "}",
+  ":",
+  '"',
 ];
 
 /** The same for texts, with numbers out of range, lone surrogates and deep nesting. */

@@ -1,10 +1,10 @@
-// One fault that every store on a server has to stand, told once: requests arrive, answers do not.
+// A fault that every store on a server must survive: requests reach the server, replies are lost.
 import { expect } from "vitest";
 import type { Tenure } from "../../../src/index.ts";
 import { until } from "../../servers/ask.ts";
 import type { TcpProxy } from "../../servers/proxy.ts";
 
-/** What a call came to: the error, or a sentence that says that there was none. */
+/** The error that the call failed with, or a sentence saying that it succeeded. */
 export async function reasonOf(call: Promise<unknown>): Promise<unknown> {
   return call.then(
     (value) => `resolved with ${String(value)}`,
@@ -12,14 +12,17 @@ export async function reasonOf(call: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** Whether it can be granted something again. */
-export async function isBack(tenure: Tenure): Promise<boolean> {
+/** Whether a grant succeeds again. */
+export async function canAcquire(tenure: Tenure): Promise<boolean> {
   const lease = await tenure.tryAcquire("back").catch(() => undefined);
   await lease?.release();
   return lease !== undefined;
 }
 
-/** `first` reaches the server through the proxy, `second` directly. Nobody holds what nobody heard of (S1, S4). */
+/**
+ * `first` reaches the server through the proxy, `second` directly. A grant whose reply was lost
+ * neither blocks the resource forever nor repeats a token (S1, S4).
+ */
 export async function expectLostRepliesHarmless(
   proxy: TcpProxy,
   first: Tenure,
@@ -36,7 +39,7 @@ export async function expectLostRepliesHarmless(
   const lease = await second.acquire("r", { waitMs: 10_000 });
   expect(lease.token).toBeGreaterThan(kept.token);
   await lease.release();
-  await until("the first is back", async () => isBack(first), 10_000);
+  await until("the first is back", async () => canAcquire(first), 10_000);
   const again = await first.acquire("r", { waitMs: 10_000 });
   expect(again.token).toBeGreaterThan(lease.token);
 }

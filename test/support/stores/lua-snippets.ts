@@ -1,5 +1,5 @@
-// Small scripts and what Redis answers to each: seen on a real server (test/stores/redis/lua.test.ts), and asked of the Lua of
-// the simulator (sim/test/lua.test.ts).
+// Small Lua scripts, each with the answer that Redis gives. test/stores/redis/lua.test.ts runs them
+// on a real server, sim/test/lua.test.ts on the simulator's Lua interpreter.
 
 type LuaAnswer = string | number | null | readonly LuaAnswer[];
 
@@ -130,7 +130,7 @@ const control: LuaSnippet[] = [
   { text: "return", answer: null },
 ];
 
-/** On one key, which each of them deletes first. */
+/** Commands on one key, `k`, which each script deletes first. */
 const commands: LuaSnippet[] = [
   { text: "return redis.call('GET', 'k')", answer: null },
   { text: "return redis.call('GET', 'k') == false", answer: 1 },

@@ -1,4 +1,5 @@
-// One schema of a PostgreSQL server as a backend of the conformance suite, reached directly or through a pooler.
+// One schema of a PostgreSQL server as a backend for the conformance suite, reached directly or
+// through a connection pooler.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -9,7 +10,7 @@ import type { PostgresServer } from "../../servers/postgres.ts";
 
 let schemas = 0;
 
-/** The names in `forgetting` of the harness. */
+/** The keys of `forgetting` in the harness. */
 export const postgresForgets: readonly string[] = [
   "the schema was dropped",
   "rows were deleted",
@@ -17,7 +18,7 @@ export const postgresForgets: readonly string[] = [
   "an older dump was restored",
 ];
 
-/** `how` says by which client and address; a schema of its own is added. */
+/** `how` selects the client library and the address; the schema is added here. */
 export function postgresHarness(server: PostgresServer, how: PostgresOptions): StoreHarness {
   schemas += 1;
   const schema = `suite_${schemas}`;
@@ -48,7 +49,8 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
           CREATE TABLE ${schema}_old.lease AS TABLE ${schema}.lease; CREATE TABLE ${schema}_old.era AS TABLE ${schema}.era;
           CREATE TABLE ${schema}_old.session AS TABLE ${schema}.session`);
         return () =>
-          // As a restore does it: without triggers, and by another server process, which another name stands for here.
+          // Like a restore: triggers do not run, and another server process starts, which the
+          // changed server name simulates.
           sql(`SET session_replication_role = replica;
             DELETE FROM ${schema}.lease; INSERT INTO ${schema}.lease SELECT * FROM ${schema}_old.lease;
             DELETE FROM ${schema}.session; INSERT INTO ${schema}.session SELECT * FROM ${schema}_old.session;
@@ -60,7 +62,7 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
     },
     setToken: async (resource, token) => {
       await (await open()).close();
-      // The era first: one that starts later would start above this token by a gap.
+      // The era must exist first: an era that started later would start a gap above this token.
       await server.sql(
         `SELECT ${schema}.current_floor();
          INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('${resource}', ${token}, 'none', '', '-infinity')`,

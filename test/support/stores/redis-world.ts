@@ -1,4 +1,4 @@
-// Stores on one Redis server, each under a prefix of its own, and the requests that nearly every test of them makes.
+// Stores on one Redis server, each under its own prefix, and the requests that most tests make.
 
 import { expect, onTestFinished } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -9,12 +9,12 @@ import type { RedisServer } from "../../servers/redis.ts";
 export const LIMIT_MS = 5_000;
 
 export interface RedisWorld {
-  /** A store, and what all its keys begin with. */
+  /** Opens a store; `base` is the beginning of all its keys. */
   opened(): Promise<{ store: Store; prefix: string; base: string }>;
   session(store: Store, sessionId: string, ttlMs?: number): Promise<void>;
-  /** The token of a grant that nobody stands in the way of. */
+  /** Requests a grant that must succeed, and returns its token. */
   take(store: Store, sessionId: string, resource: string): Promise<bigint>;
-  /** Taken and given back: the token. */
+  /** Takes and releases the resource, and returns the token. */
   cycle(store: Store, sessionId: string, resource: string): Promise<bigint>;
 }
 

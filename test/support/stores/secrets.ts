@@ -1,13 +1,13 @@
-// Finds parts of a secret in everything that a program could show or log of an error or an object.
+// Finds parts of a secret in every text that a program could show or log for an error or an object.
 import { inspect } from "node:util";
 import { toFailure } from "../../../src/cli/failures.ts";
 
-/** A part of a secret of this length counts as shown. */
+/** A part of a secret of at least this length counts as a leak. */
 const PART_LENGTH = 4;
-/** The same for the percent-encoded form, of which three characters are one byte. */
+/** The same for the percent-encoded form, in which one byte takes three characters. */
 const ENCODED_PART_LENGTH = 12;
 
-/** Every text that a log, a debugger, a serializer or our own program makes of the error and of its causes. */
+/** Every text that a log, a debugger, a serializer or our CLI makes of the error and its causes. */
 export function textsOf(error: unknown): string {
   const texts: string[] = [];
   for (let each: unknown = error, depth = 0; each !== undefined && depth < 10; depth += 1) {
@@ -26,22 +26,26 @@ export function shown(value: unknown): string {
 }
 
 /**
- * The parts of the secret in the text. `control` is the text of the same run with another secret: what is there too, such
- * as a word of the message, does not come from the secret.
+ * The parts of the secret that occur in the text. `control` is the text of the same run with
+ * another secret: a part that occurs there too, such as a word of the message, does not come from
+ * the secret.
  */
 export function partsShown(text: string, secret: string, control = ""): string[] {
-  const parts = partsOf(secret, PART_LENGTH);
+  const parts = splitIntoParts(secret, PART_LENGTH);
   const encoded = encodeURIComponent(secret);
-  const all = encoded === secret ? parts : [...parts, ...partsOf(encoded, ENCODED_PART_LENGTH)];
+  const all =
+    encoded === secret ? parts : [...parts, ...splitIntoParts(encoded, ENCODED_PART_LENGTH)];
   return all.filter((part) => text.includes(part) && !control.includes(part));
 }
 
-function partsOf(text: string, length: number): string[] {
+function splitIntoParts(text: string, length: number): string[] {
   const count = Math.max(0, text.length - length + 1);
   return Array.from({ length: count }, (_, at) => text.slice(at, at + length));
 }
 
-/** Another secret with the same structure: every letter and digit is another one, all else is the same. */
+/**
+ * Another secret of the same structure: letters and digits are replaced, all other characters kept.
+ */
 export function controlOf(secret: string): string {
   const turned = (character: string, first: string, last: string): string => {
     const from = first.charCodeAt(0);
@@ -51,7 +55,7 @@ export function controlOf(secret: string): string {
   return [...secret]
     .map((character) => {
       if (/[0-9]/.test(character)) return turned(character, "0", "9");
-      // Letters of hexadecimal digits stay such, so that a percent-code stays one.
+      // Hexadecimal letters stay hexadecimal, so that a percent-encoded byte remains valid.
       if (/[a-f]/.test(character)) return turned(character, "a", "f");
       if (/[g-z]/.test(character)) return turned(character, "g", "z");
       if (/[A-F]/.test(character)) return turned(character, "A", "F");

@@ -1,9 +1,10 @@
-// A stopwatch for limits that must hold on a busy machine too. It counts only the time in which this process was running: a
-// gap between two ticks of a short timer counts as one tick, however long the operating system ran other processes in it.
-// A library that waits too long still shows, because waiting does not keep the ticks from coming.
+// A stopwatch for limits that must also hold on a busy machine. It counts only the time in which
+// this process was running: a gap between two ticks of a short timer counts as one tick, however
+// long the operating system ran other processes in between. A library that waits too long is still
+// caught, because ticks continue while it waits.
 
 const TICK_MS = 10;
-/** What one tick may add: a little more than its length, for the timer's own inaccuracy. */
+/** The most that one tick adds: a little more than its length, because timers are inaccurate. */
 const TICK_MAX_MS = 15;
 
 export interface Stopwatch {

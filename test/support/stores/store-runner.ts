@@ -1,14 +1,14 @@
-// Hands vitest to the public conformance suite, which knows no test runner. A few tests run at a time: most of their time
-// is waiting for a ttl that is long enough for a busy machine.
+// Connects vitest to the public conformance suite, which depends on no test runner. Where possible,
+// tests run concurrently, because most of their time is spent waiting for a ttl to pass.
 
 import { describe, test } from "vitest";
 import type { Runner } from "../../../src/testing/index.ts";
 
-/** For backends that each test makes for itself. */
+/** For suites in which each test creates its own backend. */
 export const sideBySide: Runner = runner(() => true);
-/** For tests that share more than a server, such as what is ended behind each of them. */
+/** For suites whose tests share more than a server, such as a cleanup after each test. */
 export const oneByOne: Runner = runner(() => false);
-/** For a server that the tests share: those that restart it run alone. */
+/** For suites whose tests share a server: the tests that restart it run alone. */
 export const onSharedServer: Runner = runner((name) => !name.includes("restart"));
 
 function runner(mayRunBesideOthers: (name: string) => boolean): Runner {

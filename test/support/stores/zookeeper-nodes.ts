@@ -1,4 +1,4 @@
-// A person with a console at ZooKeeper: reads, writes and deletes nodes over a connection of its own.
+// A ZooKeeper client for tests: reads, writes and deletes nodes over its own connection.
 import { connect } from "node:net";
 import {
   CREATE,
@@ -75,7 +75,7 @@ export class Console implements AsyncDisposable {
   }
 }
 
-/** The node and everything below it. */
+/** Deletes the node and everything below it. */
 export async function deleteBelow(server: Address, path: string): Promise<void> {
   await using console = await Console.open(server);
   await console.deleteAll(path);

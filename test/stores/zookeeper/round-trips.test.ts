@@ -1,6 +1,6 @@
-// Goal: one round trip per grant, release and renewal, and no herd among waiters; and the user's own way of making
-// connections is used. Method: streams handed in through `connect` that count what is written to them, on a real server.
-
+// Goal: a grant, a release and a renewal take one round trip each, a release does not wake all
+// waiters, and connections are made by the user's `connect` function. Method: streams that count
+// what is written to them, passed in through `connect`, on a real server.
 import { connect as dial, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
@@ -16,13 +16,13 @@ const zookeeper = useServer(startZooKeeper);
 const LIMIT_MS = 5_000;
 let roots = 0;
 
-/** Writes, which are flights, and the messages in them. */
+/** `flights` counts the writes to a connection, `messages` the messages in them. */
 interface Counts {
   flights: number;
   messages: number;
 }
 
-/** A store whose connections count, and those counts. */
+/** A store whose connections are counted, and the counts. */
 async function counted(root: string): Promise<{ store: Store; counts: Counts }> {
   const counts = { flights: 0, messages: 0 };
   const connect = (host: string, port: number): Socket => {
@@ -63,7 +63,7 @@ function ask(
   return store.grant({ sessionId, resource, attempt, holderId: sessionId, queue, limitMs });
 }
 
-test("a grant, a release and the renewal of a hundred leases are one flight each, of one message", async () => {
+test("a grant, a release and the renewal of a hundred leases take one flight of one message each", async () => {
   const { store, counts } = await counted(newRoot());
   await open(store, "one");
   const session = { sessionId: "one", limitMs: LIMIT_MS };
@@ -77,7 +77,7 @@ test("a grant, a release and the renewal of a hundred leases are one flight each
   const single = { flights: 1, messages: 1 };
   for (let lease = 0; lease < 100; lease += 1) {
     const [first, granted] = await trips(() => ask(store, "one", `r${lease}`));
-    // Where the resource is new to this process, its parent travels in the same flight.
+    // The first grant of a resource also creates its parent node, in the same flight.
     expect([first, granted.kind]).toEqual([{ flights: 1, messages: 2 }, "granted"]);
     if (granted.kind !== "granted") continue;
     const ref = { ...session, resource: `r${lease}`, token: granted.token };
@@ -89,7 +89,7 @@ test("a grant, a release and the renewal of a hundred leases are one flight each
   expect(renewal).toEqual([single, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
 });
 
-test("a renewal that acknowledges revocations is one flight of two messages, and the next one is a single message", async () => {
+test("a renewal that acknowledges revocations is one flight of two messages, the next renewal a single message", async () => {
   const { store, counts } = await counted(newRoot());
   await open(store, "one");
   const granted = await ask(store, "one", "r");
@@ -108,7 +108,7 @@ test("a renewal that acknowledges revocations is one flight of two messages, and
   expect(await renew([ref])).toEqual([{ flights: 1, messages: 1 }, []]);
 });
 
-test("a hundred grants at once share their flights", async () => {
+test("a hundred concurrent grants share their flights", async () => {
   const { store, counts } = await counted(newRoot());
   await open(store, "one");
   const before = counts.flights;
@@ -118,11 +118,11 @@ test("a hundred grants at once share their flights", async () => {
   expect(counts.flights - before).toBeLessThan(10);
 });
 
-test("forty grants of one moment are four messages, and their releases too", async () => {
+test("forty concurrent grants take four messages, and so do their releases", async () => {
   const { store, counts } = await counted(newRoot());
   await open(store, "one");
   const names = Array.from({ length: 40 }, (_, index) => `r${index}`);
-  // The first round makes the parents, each by a message of its own.
+  // The first round creates the parent nodes, with one message each.
   for (let round = 0; round < 2; round += 1) {
     const before = counts.messages;
     const granted = await Promise.all(
@@ -133,7 +133,10 @@ test("forty grants of one moment are four messages, and their releases too", asy
       if (outcome.kind !== "granted") throw new Error(outcome.kind);
       const { token } = outcome;
       return store.release({
-        ...{ sessionId: "one", resource: names[index] ?? "", token, limitMs: LIMIT_MS },
+        sessionId: "one",
+        resource: names[index] ?? "",
+        token,
+        limitMs: LIMIT_MS,
       });
     });
     await Promise.all(freed);
@@ -141,7 +144,7 @@ test("forty grants of one moment are four messages, and their releases too", asy
   }
 });
 
-test("a refusal names the holder and leaves nothing behind", async () => {
+test("a grant that is answered with busy names the holder and leaves nothing on the server", async () => {
   const root = newRoot();
   const { store } = await counted(root);
   for (const id of ["one", "two"]) await open(store, id);
@@ -151,7 +154,7 @@ test("a refusal names the holder and leaves nothing behind", async () => {
   expect(await console.children(`${root}/leases/r`)).toHaveLength(1);
 });
 
-test("no herd: of 20 waiters a release wakes those that have to do with it, and the others send nothing", async () => {
+test("of 20 waiters, a release concerns only the first two, and the others send nothing", async () => {
   const root = newRoot();
   const { store: holder } = await counted(root);
   await open(holder, "holder");
@@ -177,11 +180,14 @@ test("no herd: of 20 waiters a release wakes those that have to do with it, and 
       () => undefined,
     );
   }
-  // Each has looked and now waits.
+  // By now each has made its first check and waits.
   await sleep(500);
   const before = waiters.map(({ counts }) => counts.messages);
   await holder.release({
-    ...{ sessionId: "holder", resource: "r", token: held.token, limitMs: LIMIT_MS },
+    sessionId: "holder",
+    resource: "r",
+    token: held.token,
+    limitMs: LIMIT_MS,
   });
   const first = waiters[0];
   if (first === undefined) throw new Error("there are waiters");
@@ -189,9 +195,10 @@ test("no herd: of 20 waiters a release wakes those that have to do with it, and 
   expect((await ask(first.store, first.sessionId, "r", true)).kind).toBe("granted");
   await sleep(300);
   const woken = waiters.map(({ counts }, index) => counts.messages - (before[index] ?? 0));
-  // Every 5 s each looks anyway, with three messages; a machine that took so long here must not fail for it.
-  const looks = Math.floor((performance.now() - startedAt) / 5_000);
-  // The second watches the first, in case that it does not take its turn.
-  expect(woken.slice(2).filter((messages) => messages > 3 * looks)).toEqual([]);
+  // Each waiter also checks every 5 s, with three messages; the test must not fail on a machine
+  // that is slow enough for that.
+  const checks = Math.floor((performance.now() - startedAt) / 5_000);
+  // The second watches the first, in case it does not take its turn.
+  expect(woken.slice(2).filter((messages) => messages > 3 * checks)).toEqual([]);
   expect(waiters.map(({ state }) => state.isWoken).filter(Boolean)).toHaveLength(1);
 });

@@ -1,5 +1,6 @@
-// Goal: the end of a session wakes who waits for what it was granted without hearing of it. Method: a real server, a proxy that loses
-// answers, and somebody who listens to what the server tells.
+// Goal: ending a session wakes the waiters on resources that it was granted without receiving the
+// reply. Method: a real server, a proxy that drops replies, and a client that listens for the
+// server's notifications.
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -24,7 +25,7 @@ async function open(url: string, ...sessionIds: string[]): Promise<Store> {
   return store;
 }
 
-test("L2: a grant whose answer got lost, also one that was withdrawn since, is told with the end of its session", async () => {
+test("L2: ending a session notifies the waiters of a grant whose reply was lost, even one that was withdrawn since", async () => {
   const proxy = await startProxy(server());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
   const other = await open(server().url, "other");
@@ -32,8 +33,8 @@ test("L2: a grant whose answer got lost, also one that was withdrawn since, is t
   const listener = new pg.Client({ connectionString: server().url });
   onTestFinished(() => listener.end());
   await listener.connect();
-  const told: string[] = [];
-  listener.on("notification", ({ payload = "" }) => told.push(payload));
+  const payloads: string[] = [];
+  listener.on("notification", ({ payload = "" }) => payloads.push(payload));
   await listener.query(`LISTEN "${channelOf(SCHEMA)}"`);
 
   const one = { sessionId: "one", resource: "r", attempt: "one.1" };
@@ -48,15 +49,15 @@ test("L2: a grant whose answer got lost, also one that was withdrawn since, is t
       () => false,
     );
   await until("it is withdrawn over a new connection", withdrawn, 10_000);
-  // A copy of the request comes late.
+  // A copy of the request arrives late.
   const copy = await other.grant({ ...one, attempt: "one.2", ...ask, limitMs: LIMIT_MS });
   expect(copy.kind).toBe("granted");
   const wish = { sessionId: "other", attempt: "other.1", holderId: "other", queue: true };
   expect(await other.grant({ ...wish, resource: "r", limitMs: LIMIT_MS })).toMatchObject({
     kind: "busy",
   });
-  told.length = 0;
+  payloads.length = 0;
   await store.endSession({ sessionId: "one", limitMs: LIMIT_MS });
-  const isTold = async (): Promise<boolean> => told.includes('t["r", ["other.1"]]');
-  await until("who waits is told", isTold, LIMIT_MS);
+  const isNotified = async (): Promise<boolean> => payloads.includes('t["r", ["other.1"]]');
+  await until("the waiter is notified", isNotified, LIMIT_MS);
 });

@@ -1,7 +1,6 @@
-// Goal: grants and releases that leave together are decided and answered each on its own, as if each had been sent alone.
-// Method: a real server, the user's client behind a counter of what it is asked to send, a proxy that loses replies, and a
-// replica that stands still.
-
+// Goal: grants and releases that are sent together are decided and answered as if sent alone.
+// Method: a real server, a user's client that counts what it sends, a proxy that drops replies, and
+// a frozen replica.
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -20,13 +19,13 @@ interface World {
   readonly store: Store;
   readonly base: string;
   sent(): number;
-  /** Has one request under way, so that what is asked now leaves together. */
+  /** Keeps one request in flight, so that the requests made now are sent together. */
   occupy(): ReturnType<Store["grant"]>;
   grant(resource: string, more?: object): ReturnType<Store["grant"]>;
   release(resource: string, token: bigint, sessionId?: string): ReturnType<Store["release"]>;
 }
 
-async function world(options: { url?: string; replicas?: number } = {}): Promise<World> {
+async function openWorld(options: { url?: string; replicas?: number } = {}): Promise<World> {
   prefixes += 1;
   const prefix = `bundles${prefixes}`;
   const client = new Redis(options.url ?? redis().url);
@@ -41,7 +40,7 @@ async function world(options: { url?: string; replicas?: number } = {}): Promise
   const store = await redisStore({ client, prefix, replicas })(systemParts());
   onTestFinished(() => store.close());
   for (const sessionId of ["one", "two"]) await open(store, sessionId);
-  await useBundle(store);
+  await loadScript(store);
   let attempts = 0;
   const grant: World["grant"] = (resource, more) => {
     attempts += 1;
@@ -50,36 +49,39 @@ async function world(options: { url?: string; replicas?: number } = {}): Promise
     return store.grant({ ...one, resource, attempt, ...more });
   };
   return {
-    ...{ store, base: `{${prefix}}:`, sent: () => sent, grant },
+    store,
+    base: `{${prefix}}:`,
+    sent: () => sent,
+    grant,
     occupy: () => grant("another"),
     release: (resource, token, sessionId = "one") =>
       store.release({ sessionId, resource, token, limitMs: LIMIT_MS }),
   };
 }
 
-/** A server process that does not have the script yet is sent its text, which costs one command more, once. */
-async function useBundle(store: Store): Promise<void> {
-  const nobody = { sessionId: "nobody", resource: "first", token: 1n, limitMs: LIMIT_MS };
-  expect(await store.release(nobody)).toEqual({ kind: "notHeld" });
+/** Loads the script: a server process that does not have it costs one more command, once. */
+async function loadScript(store: Store): Promise<void> {
+  const absent = { sessionId: "absent", resource: "first", token: 1n, limitMs: LIMIT_MS };
+  expect(await store.release(absent)).toEqual({ kind: "notHeld" });
 }
 
 async function open(store: Store, sessionId: string): Promise<void> {
   await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS });
 }
 
-async function tokenOf(granting: ReturnType<Store["grant"]>): Promise<bigint> {
+async function requireToken(granting: ReturnType<Store["grant"]>): Promise<bigint> {
   const outcome = await granting;
   if (outcome.kind !== "granted") throw new Error(outcome.kind);
   return outcome.token;
 }
 
-async function holderOf(store: Store, resource: string): Promise<string | undefined> {
+async function readHolder(store: Store, resource: string): Promise<string | undefined> {
   const read = { resource, consistency: "linearizable", limitMs: LIMIT_MS } as const;
   return (await store.read(read)).holder?.sessionId;
 }
 
-/** A store on a client that the test may change, on a server that does not have the script of grants yet. */
-async function fresh(
+/** A store on a client that the test may change. The server does not have the grant script yet. */
+async function openFresh(
   name: string,
   url: string = redis().url,
 ): Promise<{ client: Redis; store: Store }> {
@@ -91,19 +93,19 @@ async function fresh(
   return { client, store };
 }
 
-function askFor(store: Store, resource: string): ReturnType<Store["grant"]> {
+function requestGrant(store: Store, resource: string): ReturnType<Store["grant"]> {
   const one = { sessionId: "one", holderId: "one", queue: false, limitMs: LIMIT_MS };
   return store.grant({ ...one, resource, attempt: resource });
 }
 
-describe("what is asked in one turn", () => {
-  test("leaves in few calls, sixteen at most in one; each grant has a token of its own", async () => {
-    const { store, grant, release, sent } = await world();
+describe("requests made in one turn", () => {
+  test("forty-nine grants take few calls, of at most sixteen grants each, and each grant gets its own token", async () => {
+    const { store, grant, release, sent } = await openWorld();
     await store.list({ prefix: "", limit: 1, limitMs: LIMIT_MS });
     const before = sent();
     const names = Array.from({ length: 49 }, (_, index) => `r${index}`);
-    const tokens = await Promise.all(names.map((name) => tokenOf(grant(name))));
-    // The first one alone, the others in three.
+    const tokens = await Promise.all(names.map((name) => requireToken(grant(name))));
+    // The first grant alone, the others in three calls.
     expect(sent() - before).toBe(4);
     expect(new Set(tokens).size).toBe(names.length);
     const page = await store.list({ prefix: "r", limit: 100, limitMs: LIMIT_MS });
@@ -119,10 +121,10 @@ describe("what is asked in one turn", () => {
     expect(rest.leases).toEqual([]);
   });
 
-  test("S4, S5: is decided one by one, whatever the others get", async () => {
-    const { store, base, grant, release, occupy, sent } = await world();
-    const mine = await tokenOf(grant("mine"));
-    const kept = await tokenOf(grant("kept"));
+  test("S4, S5: each request is decided separately, whatever the outcome of the others", async () => {
+    const { store, base, grant, release, occupy, sent } = await openWorld();
+    const mine = await requireToken(grant("mine"));
+    const kept = await requireToken(grant("kept"));
     await grant("theirs", { sessionId: "two", holderId: "two" });
     const before = sent();
     const [, ...outcomes] = await Promise.all([
@@ -134,7 +136,8 @@ describe("what is asked in one turn", () => {
       release("kept", kept + 1n),
       release("theirs", 1n),
     ]);
-    // The one under way, these, and the last one: no call names a lease twice.
+    // The request in flight, the next batch, and the last request, because no call names a lease
+    // twice.
     expect(sent() - before).toBe(3);
     expect(outcomes).toMatchObject([
       { kind: "granted" },
@@ -144,37 +147,39 @@ describe("what is asked in one turn", () => {
       { kind: "notHeld" },
       { kind: "notHeld" },
     ]);
-    expect(await holderOf(store, "mine")).toBeUndefined();
-    expect(await holderOf(store, "kept")).toBe("one");
-    expect(await holderOf(store, "theirs")).toBe("two");
+    expect(await readHolder(store, "mine")).toBeUndefined();
+    expect(await readHolder(store, "kept")).toBe("one");
+    expect(await readHolder(store, "theirs")).toBe("two");
     await redis().command("DEL", `${base}s:one`);
     const late = await Promise.all([occupy(), grant("a"), grant("b"), release("kept", kept)]);
     expect(late.map(({ kind }) => kind)).toEqual(["gone", "gone", "gone", "notHeld"]);
   });
 
-  test("S4: two grants of one lease: the first has it, the second is told so", async () => {
-    const { grant, occupy } = await world();
+  test("S4: of two grants of one lease, the first is granted and the second is busy", async () => {
+    const { grant, occupy } = await openWorld();
     const [, first, second] = await Promise.all([occupy(), grant("r"), grant("r")]);
     expect(first).toMatchObject({ kind: "granted" });
     expect(second).toEqual({ kind: "busy", holderId: "one" });
   });
 
-  test("S4: is judged by its own session, whether those of the others live or not", async () => {
-    const { store, base, grant, release, occupy } = await world();
+  test("S4: each request is judged by its own session, whether or not the sessions of the others are alive", async () => {
+    const { store, base, grant, release, occupy } = await openWorld();
     const two = { sessionId: "two", holderId: "two" };
-    const token = await tokenOf(grant("held", two));
+    const token = await requireToken(grant("held", two));
     await redis().command("DEL", `${base}s:two`);
     const [, one, dead, late] = await Promise.all([
-      ...[occupy(), grant("a"), grant("b", two)],
+      occupy(),
+      grant("a"),
+      grant("b", two),
       release("held", token, "two"),
     ]);
     expect([one?.kind, dead?.kind, late?.kind]).toEqual(["granted", "gone", "notHeld"]);
-    expect(await holderOf(store, "b")).toBeUndefined();
+    expect(await readHolder(store, "b")).toBeUndefined();
   });
 
-  test("a client that throws fails what was asked, and nothing else", async () => {
-    const { client, store } = await fresh("throws");
-    await useBundle(store);
+  test("an exception in the client fails the requests of that call and no others", async () => {
+    const { client, store } = await openFresh("throws");
+    await loadScript(store);
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     const throws = vi
       .fn(call)
@@ -184,7 +189,7 @@ describe("what is asked in one turn", () => {
       });
     client.call = throws as unknown as typeof client.call;
     const [first, ...rest] = await Promise.allSettled(
-      ["a", "b", "c"].map((name) => askFor(store, name)),
+      ["a", "b", "c"].map((name) => requestGrant(store, name)),
     );
     expect(first).toMatchObject({ status: "fulfilled", value: { kind: "granted" } });
     for (const failed of rest)
@@ -192,20 +197,20 @@ describe("what is asked in one turn", () => {
     expect(throws).toHaveBeenCalledTimes(2);
   });
 
-  test("a client that throws when it is given the text of a script fails what was asked", async () => {
-    const { client, store } = await fresh("throws late");
+  test("an exception in the client while a script is loaded fails the request", async () => {
+    const { client, store } = await openFresh("throws late");
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>;
     client.call = ((command: string, ...words: string[]) => {
       if (command.toLowerCase() === "eval") throw new Error("out of order");
       return call(command, ...words);
     }) as typeof client.call;
-    await expect(askFor(store, "r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await expect(requestGrant(store, "r")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     client.call = call as typeof client.call;
-    expect(await askFor(store, "r")).toMatchObject({ kind: "granted" });
+    expect(await requestGrant(store, "r")).toMatchObject({ kind: "granted" });
   });
 
-  test("only those who want a place in the queue get one", async () => {
-    const { base, grant, occupy } = await world();
+  test("only requests with `queue` set get a queue entry", async () => {
+    const { base, grant, occupy } = await openWorld();
     const two = { sessionId: "two", holderId: "two" };
     for (const name of ["a", "b"]) await grant(name, two);
     await Promise.all([occupy(), grant("a"), grant("free"), grant("b", { queue: true })]);
@@ -213,8 +218,8 @@ describe("what is asked in one turn", () => {
     expect(await redis().command("LLEN", `${base}q:b`)).toBe(1);
   });
 
-  test("fails alone: an error of one does not take the answers of the others", async () => {
-    const { base, grant, occupy } = await world();
+  test("an error of one request does not affect the answers to the others", async () => {
+    const { base, grant, occupy } = await openWorld();
     const two = { sessionId: "two", holderId: "two" };
     await grant("broken", two);
     await redis().command("SET", `${base}q:broken`, "no queue");
@@ -226,8 +231,8 @@ describe("what is asked in one turn", () => {
     expect(String((broken as PromiseRejectedResult).reason)).toContain("WRONGTYPE");
   });
 
-  test("S1: the same attempts asked again get the same tokens", async () => {
-    const { grant, occupy } = await world();
+  test("S1: repeated attempts get the same tokens", async () => {
+    const { grant, occupy } = await openWorld();
     const ask = (): Promise<unknown> =>
       Promise.all(["x", "y"].map((attempt) => grant(`r ${attempt}`, { attempt })));
     const [, first] = await Promise.all([occupy(), ask()]);
@@ -235,8 +240,8 @@ describe("what is asked in one turn", () => {
     expect(again).toEqual(first);
   });
 
-  test("arrives before a withdrawal that is asked behind it", async () => {
-    const { store, grant, occupy } = await world();
+  test("a grant takes effect before a withdrawal that is requested after it", async () => {
+    const { store, grant, occupy } = await openWorld();
     const attempt = "given up at once";
     const request = { sessionId: "one", resource: "r", attempt, limitMs: LIMIT_MS };
     const [, granted] = await Promise.all([
@@ -245,14 +250,14 @@ describe("what is asked in one turn", () => {
       store.withdraw(request),
     ]);
     expect(granted).toMatchObject({ kind: "granted" });
-    expect(await holderOf(store, "r")).toBeUndefined();
+    expect(await readHolder(store, "r")).toBeUndefined();
   });
 
-  test("S7: with its reply lost, every one of them is unknown within its limit", async () => {
+  test("S7: if the reply to a batch is lost, the outcome of each of its requests is unknown within its limit", async () => {
     const proxy = await startProxy(redis());
     onTestFinished(() => proxy[Symbol.asyncDispose]());
-    const { store, grant, occupy } = await world({ url: proxy.url });
-    const [, held] = await Promise.all([occupy(), tokenOf(grant("held"))]);
+    const { store, grant, occupy } = await openWorld({ url: proxy.url });
+    const [, held] = await Promise.all([occupy(), requireToken(grant("held"))]);
     proxy.cut("replies");
     const limitMs = 300;
     const first = grant("first", { limitMs });
@@ -267,10 +272,10 @@ describe("what is asked in one turn", () => {
   });
 });
 
-test("each keeps its own limit, and an answer that comes too late counts for nothing", async () => {
+test("each request keeps its own limit, and an answer that comes too late is ignored", async () => {
   const proxy = await startProxy(redis());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const { grant, occupy, sent } = await world({ url: proxy.url });
+  const { grant, occupy, sent } = await openWorld({ url: proxy.url });
   proxy.hold("replies");
   const occupied = occupy();
   const patient = grant("patient");
@@ -281,33 +286,35 @@ test("each keeps its own limit, and an answer that comes too late counts for not
     "granted",
     "granted",
   ]);
-  // Its answer came before this one. With nothing under way, one alone leaves at once.
-  await grant("behind it");
+  // The late answer arrived before this one. With nothing in flight, a single grant is sent
+  // immediately.
+  await grant("after it");
   const before = sent();
   const alone = grant("alone");
   expect(sent()).toBe(before + 1);
   expect(await alone).toMatchObject({ kind: "granted" });
 });
 
-test("S7: a grant whose limit is over when the server asks for the script is not sent again", async () => {
+test("S7: a grant whose limit has passed when the server asks for the script is not sent again", async () => {
   const proxy = await startProxy(redis());
   onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const { client, store } = await fresh("late", proxy.url);
+  const { client, store } = await openFresh("late", proxy.url);
   proxy.hold("replies");
   const one = { sessionId: "one", holderId: "one", resource: "r", attempt: "late", queue: false };
   const reason = await reasonOf(store.grant({ ...one, limitMs: 100 }));
   expect(reason).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
   await proxy.heal();
-  // Two answers on the same connection: whatever was sent behind the first has been handled before the second.
+  // Two answers on the same connection: a request sent after the first was handled before the
+  // second.
   for (let round = 0; round < 2; round += 1) await client.ping();
   expect(await redis().command("EXISTS", "{late}:r:r")).toBe(0);
 });
 
-test("with `replicas` a release does not wait for the grants of its turn to be confirmed", async () => {
+test("with `replicas`, a release does not wait for grants of the same turn to be confirmed", async () => {
   const pair = await startRedisPair({ own: true });
   onTestFinished(() => pair[Symbol.asyncDispose]());
-  const { store, grant } = await world({ url: pair.master.url, replicas: 1 });
-  const token = await tokenOf(grant("mine"));
+  const { store, grant } = await openWorld({ url: pair.master.url, replicas: 1 });
+  const token = await requireToken(grant("mine"));
   const mine = { sessionId: "one", resource: "mine", token };
   await pair.replica.pause();
   try {

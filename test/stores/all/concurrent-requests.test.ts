@@ -1,6 +1,5 @@
-// Goal: where grants and releases of one moment share a message, each is still decided and answered as if it had come
-// alone. Method: many requests at once against real servers, among them some that must be refused.
-
+// Goal: grants and releases that share a message are each decided and answered as if sent alone.
+// Method: many concurrent requests against real servers, including some that must be rejected.
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { GrantOutcome, GrantRequest, OpenStore, Store } from "../../../src/stores/contract.ts";
@@ -46,7 +45,7 @@ function wish(sessionId: string, resource: string, attempt: string): GrantReques
   return { sessionId, holderId, resource, attempt, queue: false, limitMs: LIMIT_MS };
 }
 
-function tokenOf(outcome: GrantOutcome | undefined): bigint {
+function requireToken(outcome: GrantOutcome | undefined): bigint {
   if (outcome?.kind !== "granted") throw new Error(`Expected a grant, got ${outcome?.kind}.`);
   return outcome.token;
 }
@@ -57,7 +56,7 @@ async function release(store: Store, ref: readonly [string, string, bigint]): Pr
 }
 
 describe.each(Object.keys(stores))("%s", (name) => {
-  test("S1: of forty resources that are taken and freed at once, each has tokens that rise", async () => {
+  test("S1: forty resources that are taken and freed concurrently each get increasing tokens", async () => {
     const store = await open(name);
     const resources = Array.from({ length: 40 }, (_, index) => `r ${index}`);
     let last = resources.map(() => 0n);
@@ -65,7 +64,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
       const asked = resources.map((resource) =>
         store.grant(wish("s", resource, `${resource} ${round}`)),
       );
-      const tokens = (await Promise.all(asked)).map(tokenOf);
+      const tokens = (await Promise.all(asked)).map(requireToken);
       for (const [index, token] of tokens.entries()) expect(token > (last[index] ?? 0n)).toBe(true);
       last = tokens;
       const views = await store.list({ prefix: "", limit: 100, limitMs: LIMIT_MS });
@@ -79,17 +78,17 @@ describe.each(Object.keys(stores))("%s", (name) => {
     }
   });
 
-  test("S4: each is answered for itself: granted, busy, gone, the same attempt the same again, one of two twins", async () => {
+  test("S4: concurrent grants are answered separately: granted, busy, gone, and the same token for a repeated attempt", async () => {
     const store = await open(name);
     await store.grant(wish("other", "held", "other.1"));
-    const mine = tokenOf(await store.grant(wish("s", "mine", "s.1")));
+    const mine = requireToken(await store.grant(wish("s", "mine", "s.1")));
     const [, free, busy, again, dead, last, ...twins] = await Promise.all(
       [
         wish("s", "first", "s.2"),
         wish("s", "free", "s.3"),
         wish("s", "held", "s.4"),
         wish("s", "mine", "s.1"),
-        wish("nobody", "for nobody", "nobody.1"),
+        wish("absent", "for an absent session", "absent.1"),
         wish("s", "free too", "s.5"),
         wish("s", "twin", "s.6"),
         wish("other", "twin", "other.2"),
@@ -102,7 +101,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
     expect(twins.filter(({ kind }) => kind === "granted")).toHaveLength(1);
   });
 
-  test("S1: two attempts of one moment for one resource never get the same token", async () => {
+  test("S1: concurrent attempts for one resource never get the same token", async () => {
     const store = await open(name);
     const asked = ["s.1", "s.2", "s.3"].map((attempt) => ({
       ...wish("s", "r", attempt),
@@ -115,7 +114,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
       .slice(1)
       .map((outcome, index) => ({ outcome, asked: asked[index] }))
       .sort((one, other) => other.outcome.kind.localeCompare(one.outcome.kind));
-    let last = tokenOf(winner?.outcome);
+    let last = requireToken(winner?.outcome);
     const waiting = others.map((each) => each.asked ?? wish("", "", ""));
     const { signal } = new AbortController();
     for (let turn = 0; turn < 2; turn += 1) {
@@ -126,21 +125,21 @@ describe.each(Object.keys(stores))("%s", (name) => {
           return each;
         }),
       );
-      const token = tokenOf(await store.grant(next));
+      const token = requireToken(await store.grant(next));
       expect(token > last).toBe(true);
       last = token;
       waiting.splice(waiting.indexOf(next), 1);
     }
   });
 
-  test("S5: releases at once go by session and token: a late one of an older term changes nothing", async () => {
+  test("S5: concurrent releases are matched by session and token: a late release of an older term changes nothing", async () => {
     const store = await open(name);
-    const old = tokenOf(await store.grant(wish("s", "r", "s.1")));
+    const old = requireToken(await store.grant(wish("s", "r", "s.1")));
     expect(await release(store, ["s", "r", old])).toBe("released");
-    const now = tokenOf(await store.grant(wish("s", "r", "s.2")));
+    const now = requireToken(await store.grant(wish("s", "r", "s.2")));
     const others = ["a", "b", "c"];
     const held = others.map((resource) => store.grant(wish("s", resource, `s.${resource}`)));
-    const tokens = (await Promise.all(held)).map(tokenOf);
+    const tokens = (await Promise.all(held)).map(requireToken);
     const kinds = await Promise.all([
       ...others.map((resource, index) => release(store, ["s", resource, tokens[index] ?? 0n])),
       release(store, ["s", "r", old]),
@@ -152,11 +151,11 @@ describe.each(Object.keys(stores))("%s", (name) => {
     expect((await store.read(read)).holder?.token).toBe(now);
   });
 
-  test("what was revoked meanwhile does not keep the others from being released", async () => {
+  test("a lease that was revoked in the meantime does not prevent the release of the others", async () => {
     const store = await open(name);
     const resources = ["a", "b", "c", "d"];
     const asked = resources.map((resource) => store.grant(wish("s", resource, `s.${resource}`)));
-    const tokens = (await Promise.all(asked)).map(tokenOf);
+    const tokens = (await Promise.all(asked)).map(requireToken);
     await store.revoke({ resource: "c", token: tokens[2] ?? 0n, limitMs: LIMIT_MS });
     const freed = resources.map((resource, index) =>
       release(store, ["s", resource, tokens[index] ?? 0n]),

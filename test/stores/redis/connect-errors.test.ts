@@ -1,6 +1,6 @@
-// Goal: a server that cannot be used is refused at connect, in time, with a message that names the cause and the setting.
-// Method: real servers set up wrongly; only the version of a server that is too old is a mock.
-
+// Goal: connecting to a server that cannot be used fails in time, with a message that names the
+// cause and the setting to change. Method: real servers that are set up wrongly; only the version
+// of a server that is too old is mocked.
 import { createServer } from "node:net";
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
@@ -19,7 +19,7 @@ import { startStopwatch } from "../../support/stores/stopwatch.ts";
 const CONNECT_MS = 2_000;
 const libraries = ["ioredis", "redis"] as const;
 
-/** The error of an attempt to open the store, which must come within the limit. */
+/** The error of opening the store, which must come within the limit. */
 async function refusal(options: RedisOptions): Promise<TenureError> {
   const stopwatch = startStopwatch();
   const error: unknown = await redisStore({ connectMs: CONNECT_MS, ...options })(
@@ -38,7 +38,7 @@ describe.each(libraries)("through %s", (library) => {
   const secure = useServer(startRedis, { tls: true });
   const pair = useServer(startRedisPair, { own: true });
 
-  test("a wrong password, and none at all, are named; neither is repeated in the message", async () => {
+  test("a wrong and a missing password are named as the cause, and the message does not contain the password", async () => {
     const url = locked().url.replace("secret", "guess");
     const wrong = await refusal({ url, library });
     expect(wrong.code).toBe("STORE_UNUSABLE");
@@ -50,7 +50,7 @@ describe.each(libraries)("through %s", (library) => {
     await store.close();
   });
 
-  test("a port where nobody listens is named", async () => {
+  test("a port where no server listens is named in the error", async () => {
     const free = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => free.once("listening", resolve));
     const { port } = free.address() as { port: number };
@@ -60,7 +60,7 @@ describe.each(libraries)("through %s", (library) => {
     expect(error.message).toMatch(new RegExp(`127.0.0.1:${port}.*check host and port`));
   });
 
-  test("TLS to a plain port, plain text to a TLS port and a strange certificate name the scheme", async () => {
+  test("the error names the URL scheme for TLS to a plain port, plain text to a TLS port and an unknown certificate", async () => {
     const { master } = pair();
     const toPlain = await refusal({ url: master.url.replace("redis:", "rediss:"), library });
     expect(toPlain.message).toMatch(/rediss:\/\/.*redis:\/\//s);
@@ -73,7 +73,7 @@ describe.each(libraries)("through %s", (library) => {
     await store.close();
   });
 
-  test("a database that the server does not have is an error, and one that it has is used", async () => {
+  test("a database number that the server does not have is an error, and a valid one is used", async () => {
     const { url } = pair().master;
     const error = await refusal({ url: `${url}/99`, library });
     expect(error.code).toBe("STORE_UNUSABLE");
@@ -90,13 +90,13 @@ describe.each(libraries)("through %s", (library) => {
     await tenure.close();
   });
 
-  test("a replica is refused as such", async () => {
+  test("a replica is rejected, and the error says that it is a replica", async () => {
     const error = await refusal({ url: pair().replica.url, library });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(/read-only replica.*master/);
   });
 
-  test("a user without the permissions is told where to find them", async () => {
+  test("the error for a user without permission refers to the documentation", async () => {
     const { master } = pair();
     await master.command("ACL", "SETUSER", "poor", "on", ">poor", "~other:*", "&*", "+@all");
     const url = master.url.replace("://", "://poor:poor@");
@@ -105,7 +105,7 @@ describe.each(libraries)("through %s", (library) => {
     expect(error.message).toMatch(/does not allow.*docs\/stores\/redis\.md/);
   });
 
-  test("the ACL of the documentation is enough, and what may not be asked counts as the worse case", async () => {
+  test("the ACL in the documentation is sufficient, and settings that cannot be read count as the worse case", async () => {
     const { master } = pair();
     const acl = ["~{tenure}:*", "&{tenure}:*", "-@all", ...DOCUMENTED.split(" ")];
     await master.command("ACL", "SETUSER", "lean", "on", ">lean", ...acl);
@@ -122,28 +122,28 @@ describe.each(libraries)("through %s", (library) => {
     const next = { ...attempt, attempt: "one.2", signal: new AbortController().signal };
     await store.grant({ ...next, holderId: "one", queue: true });
     const wait = store.untilFree(next);
-    const isHeard = async (): Promise<boolean> =>
+    const isSubscribed = async (): Promise<boolean> =>
       String(await master.command("PUBSUB", "CHANNELS", "{tenure}:*")) !== "";
-    await until("the waiter has subscribed", isHeard, 5_000);
+    await until("the waiter has subscribed", isSubscribed, 5_000);
     await store.release({ ...attempt, token: granted.token });
     await wait;
     await store.list({ prefix: "", limit: 1, limitMs: 1_000 });
     await store.endSession(session);
   });
 
-  test("a server behind a silent link fails at the connect limit", async () => {
+  test("connecting over a silent link fails at the limit", async () => {
     await using proxy = await startProxy(pair().master);
     proxy.cut();
     const error = await refusal({ url: proxy.url, library });
     expect(error.message).toMatch(/connectMs|Timeout|ETIMEDOUT/);
   });
 
-  test("more replicas than there are is refused", async () => {
+  test("requiring more replicas than the server has is rejected", async () => {
     const error = await refusal({ url: pair().master.url, library, replicas: 2 });
     expect(error.message).toMatch(/replicas: 2.*more than the 1/);
   });
 
-  test("the URL's settings reach the store", async () => {
+  test("the settings in the URL reach the store", async () => {
     const { url } = pair().master;
     const tenure = await connect(`${url}/?prefix=elsewhere&library=${library}`);
     const { token } = await tenure.acquire("r");
@@ -153,14 +153,15 @@ describe.each(libraries)("through %s", (library) => {
   });
 });
 
-/** Word for word as in docs/stores/redis.md. */
+/** Exactly as in docs/stores/redis.md. */
 const DOCUMENTED =
   "+evalsha +eval +exists +del +pexpire +pttl +incr +incrby +get +mget +set +mset +time +zadd +zrem +zrandmember +zrangebylex +lindex +lpop +lpos +lrem +lrange +rpush +publish +subscribe +unsubscribe +psubscribe +punsubscribe +wait";
 
 describe("settings", () => {
-  /** A mock: answers INFO as an old server would, and nothing else. */
+  /** A mock: answers INFO like a server of this version, and nothing else. */
   const mock = (version: string): Wire => ({
-    ...({ library: "redis", isCluster: false } as const),
+    library: "redis" as const,
+    isCluster: false as const,
     send: async ([command]) =>
       command === "info" ? `redis_version:${version}\r\nrole:master` : [],
     duplicate: () => Promise.reject(new Error("mock")),
@@ -169,20 +170,26 @@ describe("settings", () => {
     close: () => undefined,
   });
 
-  test.each(["2.8.24", "5.0.14", "6.0.20"])("version %s (a mock) is too old", async (version) => {
+  test.each(["2.8.24", "5.0.14", "6.0.20"])("version %s (mocked) is too old", async (version) => {
     const facts = await inspect(mock(version));
     expect(() => refuseUnfit(facts, "db:6379")).toThrow(/version .*; Tenure needs 6.2/);
   });
 
-  test.each(["6.2.0", "7.0.15", "10.1.0"])("version %s (a mock) is not", async (version) => {
+  test.each(["6.2.0", "7.0.15", "10.1.0"])("version %s (mocked) is accepted", async (version) => {
     const facts = await inspect(mock(version));
     expect(() => refuseUnfit(facts, "db:6379")).not.toThrow();
   });
 
-  test("what the server's settings put at risk is said in the guarantees and in warnings", () => {
+  test("risks from the server's settings appear in the guarantees and in warnings", () => {
     const facts = {
-      ...{ version: "7.0.15", role: "master", isCluster: false, replicas: 0, appendonly: false },
-      ...{ appendfsync: "everysec", saves: true, evicts: "allkeys-lru" },
+      version: "7.0.15",
+      role: "master",
+      isCluster: false,
+      replicas: 0,
+      appendonly: false,
+      appendfsync: "everysec",
+      saves: true,
+      evicts: "allkeys-lru",
     };
     const risky = promises(facts, 0);
     expect(risky.guarantees).toMatchObject({ durable: false });
@@ -200,7 +207,7 @@ describe("settings", () => {
     expect(everysec.tokenFalls).toMatch(/power cut.*not among the 1/);
   });
 
-  test("options that cannot work are refused before anything is connected", () => {
+  test("invalid options are rejected before anything is connected", () => {
     const bad: [RedisOptions, RegExp][] = [
       [{}, /either .*url.* or .*client/],
       [{ url: "http://x" }, /begins with redis:\/\//],
@@ -226,14 +233,14 @@ describe("settings", () => {
     for (const [options, message] of bad) expect(() => redisStore(options)).toThrow(message);
   });
 
-  test("a client of ours or theirs that cannot work is refused", async () => {
+  test("clients that cannot work are rejected", async () => {
     const prefixed = new Redis({ lazyConnect: true, keyPrefix: "app:" });
     expect((await refusal({ client: prefixed })).message).toMatch(/keyPrefix "app:"/);
     const strange = { get: () => "x" } as unknown as Redis;
     expect((await refusal({ client: strange })).message).toMatch(/ioredis.*node-redis/);
   });
 
-  test("a library that is not there says what to install", async () => {
+  test("the error for a missing library says what to install", async () => {
     for (const name of ["ioredis", "redis"]) {
       vi.doMock(name, () => {
         throw new Error(`Cannot find package ${name}`);

@@ -1,5 +1,6 @@
-// What a hostile or buggy program with write access to the backend does to the records of a store, on each real server. Call
-// at the top of a describe block. Each has a namespace of its own: others may use the same server.
+// Backends whose records a test can overwrite, as a hostile or buggy program with write access
+// could. Call these functions at the top of a describe block. Each backend is a real server; the
+// stores use a namespace that no other test uses, because the server may be shared.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,29 +17,29 @@ import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
 import { Console } from "./zookeeper-nodes.ts";
 
-export interface Vandal {
+export interface TamperedBackend {
   url(): string;
-  /** Replaces what the holder published; who holds stays as it is. */
-  spoilRecord(resource: string, junk: string): Promise<void>;
-  /** Leaves malformed revocation notices for the session that holds this resource. */
-  spoilNotices(resource: string, sessionId: string): Promise<void>;
+  /** Replaces what the holder published, without changing which session holds the resource. */
+  overwriteRecord(resource: string, junk: string): Promise<void>;
+  /** Writes malformed revocation notices for the session that holds this resource. */
+  addMalformedNotices(resource: string, sessionId: string): Promise<void>;
 }
 
 const NAMESPACE = `hostile-${process.pid}-${Date.now()}`;
 
-export const vandals: Readonly<Record<string, () => Vandal>> = {
-  sqlite: sqliteVandal,
-  postgres: postgresVandal,
-  redis: redisVandal,
-  etcd: etcdVandal,
-  zookeeper: zookeeperVandal,
+export const tamperedBackends: Readonly<Record<string, () => TamperedBackend>> = {
+  sqlite: useTamperedSqlite,
+  postgres: useTamperedPostgres,
+  redis: useTamperedRedis,
+  etcd: useTamperedEtcd,
+  zookeeper: useTamperedZooKeeper,
 };
 
-function quoted(text: string): string {
+function quote(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-function sqliteVandal(): Vandal {
+function useTamperedSqlite(): TamperedBackend {
   const folder = mkdtempSync(join(tmpdir(), "tenure-hostile-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, "tenure.db");
@@ -50,27 +51,29 @@ function sqliteVandal(): Vandal {
   };
   return {
     url: () => `sqlite:${file}`,
-    spoilRecord: (resource, junk) =>
+    overwriteRecord: (resource, junk) =>
       run("UPDATE lease SET record = ? WHERE resource = ?", junk, resource),
-    spoilNotices: (resource, session) =>
+    addMalformedNotices: (resource, session) =>
       run(
         "INSERT OR IGNORE INTO revocation VALUES (?, ?, -1), (?, 'other', 0)",
-        ...[session, resource, session],
+        session,
+        resource,
+        session,
       ),
   };
 }
 
-export function postgresVandal(): Vandal & { sql(text: string): Promise<unknown> } {
+export function useTamperedPostgres(): TamperedBackend & { sql(text: string): Promise<unknown> } {
   const server = useServer(startPostgres);
   return {
     sql: (text) => server().sql(text),
     url: () => server().url,
-    spoilRecord: async (resource, junk) => {
-      const value = `record = ${quoted(junk)}`;
-      await server().sql(`UPDATE tenure.lease SET ${value} WHERE resource = ${quoted(resource)}`);
+    overwriteRecord: async (resource, junk) => {
+      const value = `record = ${quote(junk)}`;
+      await server().sql(`UPDATE tenure.lease SET ${value} WHERE resource = ${quote(resource)}`);
     },
-    spoilNotices: async (resource, session) => {
-      const who = `${quoted(session)}, ${quoted(resource)}`;
+    addMalformedNotices: async (resource, session) => {
+      const who = `${quote(session)}, ${quote(resource)}`;
       await server().sql(
         `INSERT INTO tenure.revocation VALUES (${who}, 'NaN'), (${who}, -1) ON CONFLICT DO NOTHING`,
       );
@@ -78,7 +81,7 @@ export function postgresVandal(): Vandal & { sql(text: string): Promise<unknown>
   };
 }
 
-export function redisVandal(): Vandal & {
+export function useTamperedRedis(): TamperedBackend & {
   command(...words: string[]): Promise<unknown>;
   readonly names: ReturnType<typeof redisNames>;
 } {
@@ -89,22 +92,22 @@ export function redisVandal(): Vandal & {
     names,
     command,
     url: () => `${server().url}?prefix=${NAMESPACE}`,
-    spoilRecord: async (resource, junk) => {
+    overwriteRecord: async (resource, junk) => {
       const text = String(await command("GET", names.lease(resource)));
-      // State, token, session and attempt come first; those that say how long they are.
+      // A record begins with state, token, session and attempt; the last two are length-prefixed.
       const lengths = /^.(\d+):(\d+):/.exec(text);
       const session = (lengths?.[0].length ?? 0) + Number(lengths?.[2]);
       const attempt = /^(\d+):/.exec(text.slice(session));
       const start = session + (attempt?.[0].length ?? 0) + Number(attempt?.[1]);
       await command("SET", names.lease(resource), text.slice(0, start) + junk);
     },
-    spoilNotices: async (resource, session) => {
+    addMalformedNotices: async (resource, session) => {
       await command("RPUSH", names.revoked(session), resource, "junk", resource);
     },
   };
 }
 
-function etcdVandal(): Vandal {
+function useTamperedEtcd(): TamperedBackend {
   const server = useServer(startEtcd);
   const names = etcdNames(`${NAMESPACE}/`);
   const put = async (key: Buffer, value: string, more: object): Promise<void> => {
@@ -113,8 +116,8 @@ function etcdVandal(): Vandal {
   };
   return {
     url: () => `${server().url}/${NAMESPACE}`,
-    spoilRecord: (resource, junk) => put(names.holder(resource), junk, { ignore_lease: true }),
-    spoilNotices: async (resource, sessionId) => {
+    overwriteRecord: (resource, junk) => put(names.holder(resource), junk, { ignore_lease: true }),
+    addMalformedNotices: async (resource, sessionId) => {
       const { lease, revoked } = names.session(sessionId);
       for (const junk of ["junk", "", "-1", "9".repeat(100_000)])
         await put(revoked(`${resource}${junk.length}`), junk, { lease: String(lease) });
@@ -122,10 +125,10 @@ function etcdVandal(): Vandal {
   };
 }
 
-function zookeeperVandal(): Vandal {
+function useTamperedZooKeeper(): TamperedBackend {
   const server = useServer(startZooKeeper);
   const names = zookeeperNames(`/${NAMESPACE}`);
-  /** A place that was written twice is one that was taken: it holds still. */
+  /** Writes until the node has version 2, which marks a queue node as holding the resource. */
   const write = async (path: string, data: string): Promise<void> => {
     await using console = await Console.open(server());
     const { stat } = await console.read(path);
@@ -133,19 +136,19 @@ function zookeeperVandal(): Vandal {
       await console.send(setData(path, data, -1));
     if (stat.version >= 2) await console.send(setData(path, data, -1));
   };
-  const placeOf = async (resource: string): Promise<string> => {
+  const findQueueNode = async (resource: string): Promise<string> => {
     await using console = await Console.open(server());
     const [place = ""] = await console.children(names.parent(resource));
     return place;
   };
   return {
     url: () => `${server().url}/${NAMESPACE}`,
-    spoilRecord: async (resource, junk) =>
-      write(`${names.parent(resource)}/${await placeOf(resource)}`, junk),
-    spoilNotices: async (resource) => {
-      const session = (await placeOf(resource)).slice(0, 16);
+    overwriteRecord: async (resource, junk) =>
+      write(`${names.parent(resource)}/${await findQueueNode(resource)}`, junk),
+    addMalformedNotices: async (resource) => {
+      const session = (await findQueueNode(resource)).slice(0, 16);
       await write(names.noticesNode(session), '[["a",1],["b","junk"],null,{"c":3}]');
-      // The next renewal finds that its own node was written, and reads the notices.
+      // Makes the next renewal read the notices: it does so when its own node has changed.
       await write(names.sessionNode(session), "junk");
     },
   };

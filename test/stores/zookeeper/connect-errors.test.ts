@@ -1,6 +1,6 @@
-// Goal: a server that cannot be used is refused at connect, in time, with a message that names the cause and the setting; and
-// a store that is done keeps no process alive. Method: real servers and ports set up wrongly.
-
+// Goal: connecting to a server that cannot be used fails in time, with a message that names the
+// cause and the setting to change; and a store keeps no process alive. Method: real servers and
+// ports that are set up wrongly.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createServer as createHttp } from "node:http";
@@ -46,7 +46,7 @@ async function refusal(options: ZooKeeperOptions): Promise<TenureError> {
   return error;
 }
 
-/** Makes it listen somewhere, until the test ends. */
+/** Starts listening on a free port until the test ends. */
 async function listening(server: Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -55,8 +55,8 @@ async function listening(server: Server): Promise<string> {
   return `127.0.0.1:${(server.address() as { port: number }).port}`;
 }
 
-describe("an address", () => {
-  test("where nobody listens is named", async () => {
+describe("connecting", () => {
+  test("an address where no server listens is named in the error", async () => {
     const server = createServer();
     const hosts = await listening(server);
     await new Promise((resolve) => server.close(resolve));
@@ -65,26 +65,26 @@ describe("an address", () => {
     expect(error.message).toMatch(new RegExp(`${hosts}.*check host and port`));
   });
 
-  test("that is unknown is named", async () => {
+  test("an unknown host is named in the error", async () => {
     const error = await refusal({ url: "zookeeper://no-such-host.invalid" });
     // Some name servers take their time.
     expect(error.message).toMatch(/no-such-host\.invalid:2181.*(host name|within)/);
   });
 
-  test("of something else is told from ZooKeeper", async () => {
+  test("a server that is not ZooKeeper is recognized", async () => {
     const web = createHttp((_, response) => response.end("hello"));
     const error = await refusal({ url: `zookeeper://${await listening(web)}` });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(/is not ZooKeeper.*Check the port/);
   });
 
-  test("that hangs up says what may be behind it", async () => {
+  test("the error lists the possible causes if the server closes the connection", async () => {
     const rude = createServer((socket) => socket.once("data", () => socket.end()));
     const error = await refusal({ url: `zookeeper://${await listening(rude)}` });
     expect(error.message).toMatch(/closed the connection.*quorum.*read-only.*TLS/);
   });
 
-  test("behind a silent link fails at the limit", async () => {
+  test("connecting over a silent link fails at the limit", async () => {
     await using proxy = await startProxy(zookeeper());
     proxy.cut();
     const error = await refusal({ url: `zookeeper://127.0.0.1:${proxy.port}`, connectMs: 700 });
@@ -92,7 +92,7 @@ describe("an address", () => {
     expect(error.message).toMatch(/within 700 ms/);
   });
 
-  test("that is down is passed over for the next one of the list", async () => {
+  test("a server that is down is skipped in favor of the next one in the list", async () => {
     const server = createServer();
     const down = await listening(server);
     await new Promise((resolve) => server.close(resolve));
@@ -111,7 +111,7 @@ describe("an address", () => {
 describe("permissions", () => {
   const login = { username: "billing", password: "s:ecret" };
 
-  test("what one user has created is closed to others, who are told what to change", async () => {
+  test("nodes of one user are closed to others, and the error says what to change", async () => {
     const root = newRoot();
     const own = await zookeeperStore({ url: `zookeeper://${here()}`, prefix: root, ...login })(
       systemParts(),
@@ -137,7 +137,7 @@ describe("permissions", () => {
     await expect(console.children(`${root}/leases/r`)).rejects.toThrow(`${ERROR.noAuth}`);
   });
 
-  test("a root that may not be created is named", async () => {
+  test("a root that may not be created is named in the error", async () => {
     await using console = await Console.open(zookeeper(), "admin:admin");
     const above = newRoot();
     await console.create(above, "auth", "");
@@ -159,7 +159,7 @@ describe("permissions", () => {
 });
 
 describe("TLS", () => {
-  /** Stands before the server as its secureClientPort would. */
+  /** Stands in for the server's secureClientPort. */
   async function tunnel(): Promise<{ url: string; ca: string }> {
     const folder = await makeFolder("zookeeper-tls");
     onTestFinished(() => removeFolder(folder));
@@ -174,7 +174,7 @@ describe("TLS", () => {
     return { url: `zookeeper://${await listening(server)}`, ca };
   }
 
-  test("works with the certificate; without it, and on one side only, it is named", async () => {
+  test("TLS works with the certificate; the error names TLS if the certificate is unknown or only one side uses TLS", async () => {
     const { url, ca } = await tunnel();
     const root = newRoot();
     const store = await zookeeperStore({ url, prefix: root, tls: { ca } })(systemParts());
@@ -188,8 +188,8 @@ describe("TLS", () => {
   });
 });
 
-describe("what a server may answer", () => {
-  test("a server that is too old, wants SASL or refuses the user is told what to change", () => {
+describe("error codes of the server", () => {
+  test("the error says what to change if the server is too old, requires SASL or rejects the user", () => {
     const said = (error: number): string => refusalOf(error, "h1:2181").message;
     expect(said(ERROR.unimplemented)).toMatch(/too old.*3\.6/);
     expect(said(ERROR.saslRequired)).toMatch(/SASL/);
@@ -220,10 +220,11 @@ describe("a process", () => {
   test.each([
     ["holds a lease and has nothing else to do", 'console.log("held");'],
     ["has closed everything", 'await tenure.close(); console.log("held");'],
-  ])("that %s ends by itself", async (_, body) => {
+  ])("a process that %s ends by itself", async (_, body) => {
     const { stdout, tookMs } = await run(body);
     expect(stdout).toBe("held\n");
-    // Far below the session's 20 s, and below its first renewal at 6.7 s on any machine that starts Node in 4 s.
+    // Far below the session's 20 s, and below its first renewal at 6.7 s on any machine that starts
+    // Node in 4 s.
     expect(tookMs).toBeLessThan(15_000);
   });
 });

@@ -1,6 +1,7 @@
-// Goal: a handover on SQLite wakes those whose turn is near, not the whole line: every look takes a core from the next holder.
-// Method: one process per waiter as far as the store can tell (a connection and a watch of its own on one real file), a kernel
-// that reports when the test says so, a manual clock; counted are the looks at the file.
+// Goal: a handover on SQLite wakes only the next waiters, not the whole queue, because every check
+// takes CPU time from the next holder. Method: one connection and one file watch per waiter, as
+// separate processes would have, on one real file; a simulated kernel that reports writes on
+// demand; a manual clock. The test counts the checks of the file.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join as joinPath } from "node:path";
@@ -14,22 +15,22 @@ import { ManualClock, manualRandom } from "../../../src/testing/manual-clock.ts"
 const WAITERS = 30;
 let folder = "";
 beforeEach(() => {
-  folder = mkdtempSync(joinPath(tmpdir(), "tenure-line-"));
+  folder = mkdtempSync(joinPath(tmpdir(), "tenure-waiting-"));
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-interface Line {
+interface Queue {
   readonly clock: ManualClock;
-  readonly counts: { looks: number };
-  /** Who was granted the lease, in their order. */
+  readonly counts: { checks: number };
+  /** The waiters that were granted the lease, in order. */
   readonly granted: readonly number[];
-  /** The kernel tells every process of a write. */
+  /** Reports a write to every process, as the kernel would. */
   report(): void;
   join(index: number, ttlMs?: number): Promise<void>;
   release(holder: number): Promise<void>;
 }
 
-async function makeLine(): Promise<Line> {
+async function makeQueue(): Promise<Queue> {
   const clock = new ManualClock();
   const parts = {
     clock,
@@ -48,7 +49,7 @@ async function makeLine(): Promise<Line> {
       return { close: () => watchers.delete(onReport) };
     },
   };
-  const counts = { looks: 0 };
+  const counts = { checks: 0 };
   const counted = (connection: Connection): Connection => ({
     exec: (sql) => connection.exec(sql),
     close: () => connection.close(),
@@ -59,7 +60,7 @@ async function makeLine(): Promise<Line> {
         run: (...values) => statement.run(...values),
         all: (...values) => statement.all(...values),
         get: (...values) => {
-          counts.looks += 1;
+          counts.checks += 1;
           return statement.get(...values);
         },
       };
@@ -77,7 +78,7 @@ async function makeLine(): Promise<Line> {
     return answer;
   };
 
-  /** Asks, and stands in line until it is granted; nobody renews its session. */
+  /** Requests the lease and waits until it is granted. The session is never renewed. */
   const join = async (index: number, ttlMs = 60_000): Promise<void> => {
     const opening = openFile(
       driver,
@@ -123,30 +124,31 @@ async function makeLine(): Promise<Line> {
   return { clock, counts, granted, report, join, release };
 }
 
-test("L2: one release among thirty waiters is a handover to the first, with few looks at the file", async () => {
-  const { clock, counts, granted, report, join, release } = await makeLine();
+test("L2: a release with thirty waiters hands over to the first one, with few checks of the file", async () => {
+  const { clock, counts, granted, report, join, release } = await makeQueue();
   for (let index = 0; index <= WAITERS; index += 1) await join(index);
-  // The looks that every beginning brings.
+  // Every waiter makes some checks at the start.
   await clock.advance(2_000);
   expect(granted).toEqual([0]);
   for (let holder = 0; holder < 5; holder += 1) {
-    counts.looks = 0;
+    counts.checks = 0;
     await release(holder);
     report();
     await clock.advance(1);
     expect(granted.at(-1)).toBe(holder + 1);
-    // The first, the second, and what a fresh holder's own commit brings; thirty and more if all were woken.
-    expect(counts.looks).toBeLessThanOrEqual(6);
+    // The first and the second waiter, and the new holder after its own commit. It would be over
+    // thirty if all were woken.
+    expect(counts.checks).toBeLessThanOrEqual(6);
     report();
     await clock.advance(2_000);
   }
 });
 
 test.each([
-  ["were dead when it came", 1_500],
-  ["have died since it last looked", 500],
-])("L2: those before it who %s do not make the first in line patient", async (_, laterMs) => {
-  const { clock, granted, report, join, release } = await makeLine();
+  ["were dead when it arrived", 1_500],
+  ["have died since its last check", 500],
+])("L2: a waiter is woken promptly although the waiters before it %s", async (_, laterMs) => {
+  const { clock, granted, report, join, release } = await makeQueue();
   await join(0);
   for (let index = 1; index <= 10; index += 1) await join(index, 1_000);
   await clock.advance(laterMs);

@@ -1,6 +1,6 @@
-// Goal: one round trip per grant, release and renewal, whoever makes the client; and a user's own client is used as it is
-// and left open. Method: the user's client behind a counter of what it is asked to send, on a real server.
-
+// Goal: a grant, a release and a renewal take one round trip each, with any client; a user's own
+// client is used as it is and left open. Method: a user's client that counts what it sends, on a
+// real server.
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -29,7 +29,7 @@ const makers = {
   },
 };
 
-/** The same client, which counts what it is asked to send. */
+/** The same client, but it counts the commands that it is asked to send. */
 function counting<C extends object>(client: C, method: string): C {
   return new Proxy(client, {
     get(target, name) {
@@ -49,13 +49,13 @@ async function trips<T>(request: () => Promise<T>): Promise<[number, T]> {
   return [sent - before, answer];
 }
 
-/** A server process that does not have a script yet is sent its text, which costs one command more, once. */
-async function useAllScripts(store: Store): Promise<void> {
+/** Loads every script: a server process that does not have one costs one more command, once. */
+async function loadAllScripts(store: Store): Promise<void> {
   await open(store, "first");
   const session = { sessionId: "first", limitMs: LIMIT_MS };
   const attempt = { ...session, resource: "first", attempt: "first.1" };
   await store.grant({ ...attempt, holderId: "first", queue: true });
-  // Nobody has this one, so the look that every wait begins with is the only one.
+  // This resource is free, so the wait ends with its first check.
   const { signal } = new AbortController();
   await store.untilFree({ ...attempt, resource: "free", attempt: "first.2", signal });
   await store.renew({ ...session, withdrawn: [], acknowledged: [] });
@@ -66,11 +66,11 @@ async function open(store: Store, sessionId: string): Promise<void> {
   await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS });
 }
 
-describe.each(Object.entries(makers))("the user's own %s client", (name, make) => {
-  test("sends one command per grant, refusal, release, renewal of a hundred leases, and read", async () => {
+describe.each(Object.entries(makers))("a user's own %s client", (name, make) => {
+  test("a grant, a busy reply, a release, a renewal of a hundred leases and a read take one command each", async () => {
     const { client, isUp } = await make();
     const store = await redisStore({ client, prefix: `trips-${name}` })(systemParts());
-    await useAllScripts(store);
+    await loadAllScripts(store);
     await open(store, "one");
     const session = { sessionId: "one", limitMs: LIMIT_MS };
     const ask = (resource: string, attempt: string): ReturnType<Store["grant"]> =>
@@ -94,17 +94,21 @@ describe.each(Object.entries(makers))("the user's own %s client", (name, make) =
     expect(isUp()).toBe(true);
   });
 
-  test("waits with one look, and is woken by one message without another", async () => {
+  test("a wait makes one check, and one message ends it without another", async () => {
     const { client } = await make();
     const store = await redisStore({ client, prefix: `wake-${name}` })(systemParts());
     onTestFinished(() => store.close());
-    await useAllScripts(store);
+    await loadAllScripts(store);
     await open(store, "one");
     await open(store, "two");
     const ask = (sessionId: string): ReturnType<Store["grant"]> =>
       store.grant({
-        ...{ sessionId, holderId: sessionId, attempt: `${sessionId}.1` },
-        ...{ resource: "r", queue: true, limitMs: LIMIT_MS },
+        sessionId,
+        holderId: sessionId,
+        attempt: `${sessionId}.1`,
+        resource: "r",
+        queue: true,
+        limitMs: LIMIT_MS,
       });
     const held = await ask("one");
     await ask("two");
@@ -112,7 +116,7 @@ describe.each(Object.entries(makers))("the user's own %s client", (name, make) =
     const { signal } = new AbortController();
     const request = { sessionId: "two", attempt: "two.1", resource: "r", limitMs: LIMIT_MS };
     const wait = store.untilFree({ ...request, signal });
-    await until("the waiter has looked", async () => sent === before + 1, LIMIT_MS);
+    await until("the waiter has checked", async () => sent === before + 1, LIMIT_MS);
     const token = held.kind === "granted" ? held.token : 0n;
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
     await wait;
@@ -122,7 +126,7 @@ describe.each(Object.entries(makers))("the user's own %s client", (name, make) =
 });
 
 describe("names", () => {
-  test("that could be mistaken for parts of a key stay apart", async () => {
+  test("resource names that look like parts of a key are kept apart", async () => {
     const store = await redisStore({ url: redis().url, prefix: "names" })(systemParts());
     onTestFinished(() => store.close());
     await open(store, "one");
@@ -142,12 +146,17 @@ describe("names", () => {
     expect(some.leases.map((view) => view.resource)).toEqual(["a", "a\r\nb", "a:b"]);
   });
 
-  test("sessions of any name keep their places in a queue apart", async () => {
+  test("queue entries of sessions with similar names are kept apart", async () => {
     const store = await redisStore({ url: redis().url, prefix: "queues" })(systemParts());
     onTestFinished(() => store.close());
     const ask = (sessionId: string, attempt: string): ReturnType<Store["grant"]> =>
       store.grant({
-        ...{ sessionId, attempt, holderId: "h", resource: "r", queue: true, limitMs: LIMIT_MS },
+        sessionId,
+        attempt,
+        holderId: "h",
+        resource: "r",
+        queue: true,
+        limitMs: LIMIT_MS,
       });
     for (const id of ["holder", "1", "11:", "a b"]) await open(store, id);
     const held = await ask("holder", "h");

@@ -1,6 +1,6 @@
-// Two PostgreSQLs that are asked the same: the real one, with the store's schema and a clock that stands still until it is set,
-// and the simulator's model of it. clock_timestamp() and pg_postmaster_start_time() are found on the search path, where ours
-// come before the server's own.
+// Runs the same statements on two databases whose clock stands still until the test sets it: a real
+// PostgreSQL with the store's schema, and the simulator's model of it. On the real server the
+// search path resolves clock_timestamp() and pg_postmaster_start_time() to our versions first.
 
 import pg from "pg";
 import { Database } from "../../../sim/models/postgres/database.ts";
@@ -9,28 +9,31 @@ import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import { channelOf, migrationSql } from "../../../src/stores/postgres/schema.ts";
 import type { PostgresServer } from "../../servers/postgres.ts";
 
-/** What the two have in common. */
-export interface Frozen {
-  /** `{schema}` in it stands for the name. */
+/** What the real database and the model have in common. */
+export interface FrozenDatabase {
+  /** Runs one statement. `{schema}` in the text stands for the schema's name. */
   ask(text: string, values: readonly SqlValue[]): Promise<readonly Row[]>;
-  /** To this many microseconds since 1970. */
+  /** Sets the clock, in microseconds since 1970. */
   setClock(micros: number): Promise<void>;
-  /** As another process of the server, after a restart. */
+  /** Simulates a restart: later statements run in a new server process. */
   restart(): Promise<void>;
-  /** As a person with a console does. */
+  /** Deletes the row directly, as an administrator could. */
   deleteLease(resource: string): Promise<void>;
-  /** What was told since the last time, sorted: in one transaction the order is open. */
-  told(): Promise<string[]>;
+  /**
+   * The notifications since the last call, sorted, because their order within one transaction is
+   * undefined.
+   */
+  takeNotifications(): Promise<string[]>;
   /** All rows of all tables. */
   dump(): Promise<string[]>;
 }
 
-export function frozenModel(): Frozen {
+export function openFrozenModel(): FrozenDatabase {
   let now = 0;
   let notes = new Set<string>();
-  const nobody = (): void => undefined;
+  const ignore = (): void => undefined;
   const db = new Database({
-    witness: { granted: nobody, freed: nobody, kept: nobody },
+    witness: { granted: ignore, freed: ignore, kept: ignore },
     now: () => now,
     notify: (payload) => notes.add(payload),
     isLocked: () => false,
@@ -42,16 +45,16 @@ export function frozenModel(): Frozen {
     },
     restart: async () => db.restart(),
     deleteLease: async (resource) => db.deleteLease(resource),
-    told: async () => {
-      const told = [...notes].sort();
+    takeNotifications: async () => {
+      const taken = [...notes].sort();
       notes = new Set();
-      return told;
+      return taken;
     },
-    dump: async () => dumpOf(db),
+    dump: async () => dumpTables(db),
   };
 }
 
-function dumpOf(db: Database): string[] {
+function dumpTables(db: Database): string[] {
   const lines = [
     `era ${db.era.server} ${db.era.floor}`,
     ...[...db.sessions.values()].map(
@@ -88,10 +91,10 @@ const DUMP = `
     UNION ALL SELECT 1, place, concat_ws(' ', 'waiter', resource, session, attempt) FROM "{schema}".waiter
   ) AS lines ORDER BY part, place, line COLLATE "C"`;
 
-export async function frozenServer(
+export async function openFrozenServer(
   server: PostgresServer,
   schema: string,
-): Promise<Frozen & AsyncDisposable> {
+): Promise<FrozenDatabase & AsyncDisposable> {
   const clock = `${schema}_clock`;
   await server.sql(migrationSql({ prefix: schema }));
   await server.sql(`
@@ -106,14 +109,14 @@ export async function frozenServer(
     connectionString: server.url,
     options: `-c search_path=${clock},pg_catalog`,
   });
-  const ear = new pg.Client({ connectionString: server.url });
-  await Promise.all([client.connect(), ear.connect()]);
+  const listener = new pg.Client({ connectionString: server.url });
+  await Promise.all([client.connect(), listener.connect()]);
   const ask = async (text: string, values: readonly SqlValue[]): Promise<readonly Row[]> =>
     (await client.query(text.replaceAll("{schema}", schema), [...values])).rows;
   const channel = channelOf(schema);
-  const heard = new Heard();
-  ear.on("notification", ({ payload = "" }) => heard.add(payload));
-  await ear.query(`LISTEN "${channel}"`);
+  const notifications = new Notifications();
+  listener.on("notification", ({ payload = "" }) => notifications.add(payload));
+  await listener.query(`LISTEN "${channel}"`);
   return {
     ask,
     setClock: async (micros) => {
@@ -125,20 +128,23 @@ export async function frozenServer(
     deleteLease: async (resource) => {
       await ask('DELETE FROM "{schema}".lease WHERE resource = $1', [resource]);
     },
-    told: async () => {
-      const mark = heard.mark();
+    takeNotifications: async () => {
+      const mark = notifications.mark();
       await ask("SELECT pg_notify($1, $2)", [channel, mark]);
-      return (await heard.until(mark)).sort();
+      return (await notifications.until(mark)).sort();
     },
     dump: async () => (await ask(DUMP, [])).map(({ line }) => String(line)),
     [Symbol.asyncDispose]: async () => {
-      await Promise.all([client.end(), ear.end()]);
+      await Promise.all([client.end(), listener.end()]);
     },
   };
 }
 
-/** Notifications come in the order of the commits, so a mark of our own tells that all before it have come. */
-class Heard {
+/**
+ * Collects notifications. They arrive in commit order, so once a marker that we sent arrives, every
+ * earlier notification has arrived too.
+ */
+class Notifications {
   #payloads: string[] = [];
   #marks = 0;
   #whenMore: () => void = () => undefined;
@@ -158,8 +164,8 @@ class Heard {
       await new Promise<void>((resolve) => {
         this.#whenMore = resolve;
       });
-    const told = this.#payloads.splice(0, this.#payloads.indexOf(mark));
+    const taken = this.#payloads.splice(0, this.#payloads.indexOf(mark));
     this.#payloads.shift();
-    return told;
+    return taken;
   }
 }

@@ -1,4 +1,5 @@
-// Sessions that stand in line for a resource at a real ZooKeeper, and connections that fail on command.
+// Sessions that queue for a resource on a real ZooKeeper server, over connections that fail on
+// demand.
 import { connect as dial } from "node:net";
 import { Duplex } from "node:stream";
 import { onTestFinished } from "vitest";
@@ -16,7 +17,7 @@ interface Address {
   readonly port: number;
 }
 
-export async function opened(server: Address, root: string, connect?: Dial): Promise<Store> {
+export async function openStore(server: Address, root: string, connect?: Dial): Promise<Store> {
   const hosts = `${server.host}:${server.port}`;
   const store = await zookeeperStore({
     url: `zookeeper://${hosts}`,
@@ -29,20 +30,20 @@ export async function opened(server: Address, root: string, connect?: Dial): Pro
 }
 
 interface Pair {
-  /** What `store` sends and hears goes over it. */
-  readonly link: Deafening;
+  /** Carries all traffic of `store`. */
+  readonly link: FaultyLink;
   readonly store: Store;
   readonly other: Store;
 }
 
-/** Two stores with the same root, one of them on a connection that fails on command. */
-export async function openedPair(server: Address, root: string): Promise<Pair> {
-  const link = new Deafening();
-  const store = await opened(server, root, link.dial);
-  return { link, store, other: await opened(server, root) };
+/** Opens two stores with the same root, one of them on a connection that fails on demand. */
+export async function openStorePair(server: Address, root: string): Promise<Pair> {
+  const link = new FaultyLink();
+  const store = await openStore(server, root, link.dial);
+  return { link, store, other: await openStore(server, root) };
 }
 
-export async function open(store: Store, ...sessionIds: string[]): Promise<void> {
+export async function openSessions(store: Store, ...sessionIds: string[]): Promise<void> {
   for (const sessionId of sessionIds)
     await store.openSession({ sessionId, holderId: sessionId, ttlMs: 30_000, limitMs: LIMIT_MS });
 }
@@ -83,22 +84,28 @@ export function untilFree(
   return store.untilFree({ sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
 }
 
-/** Forwards to the server, and fails on command. */
-export class Deafening {
-  /** Called with everything that is sent; true makes the connection deaf before it is sent: nothing more comes back. */
-  goesDeafAt: (chunk: Buffer) => boolean = () => false;
-  /** What is sent waits for this. */
-  waitAt: (chunk: Buffer) => Promise<void> | undefined = () => undefined;
+/** A connection to the server that fails on demand. */
+export class FaultyLink {
+  /**
+   * Called with every chunk before it is sent. Once it returns true, the server's replies are
+   * dropped.
+   */
+  dropRepliesFrom: (chunk: Buffer) => boolean = () => false;
+  /**
+   * Called with every chunk before it is sent. The chunk is sent when the returned promise
+   * resolves.
+   */
+  delay: (chunk: Buffer) => Promise<void> | undefined = () => undefined;
 
   readonly dial: Dial = (host, port) => {
     const socket = dial({ host, port, noDelay: true });
-    let isDeaf = false;
+    let dropsReplies = false;
     const stream = new Duplex({
       read: () => undefined,
       write: (chunk: Buffer, _encoding, done) => {
-        isDeaf ||= this.goesDeafAt(chunk);
+        dropsReplies ||= this.dropRepliesFrom(chunk);
         const send = (): unknown => socket.write(chunk, (error) => done(error));
-        const waiting = this.waitAt(chunk);
+        const waiting = this.delay(chunk);
         if (waiting === undefined) send();
         else waiting.then(send, done);
       },
@@ -107,14 +114,14 @@ export class Deafening {
         done(error);
       },
     });
-    socket.on("data", (chunk: Buffer) => isDeaf || stream.push(chunk));
+    socket.on("data", (chunk: Buffer) => dropsReplies || stream.push(chunk));
     socket.on("close", () => stream.destroy());
     socket.on("error", () => undefined);
     return stream;
   };
 }
 
-/** Of the first message of what is sent. */
-export function opcodeOf(chunk: Buffer): number {
+/** The opcode of the first message in a chunk. */
+export function readOpcode(chunk: Buffer): number {
   return chunk.readInt32BE(8);
 }

@@ -1,6 +1,6 @@
-// Goal: a cluster that cannot be used is refused at connect, in time, with a message that names the cause and the setting.
-// Method: real servers set up wrongly; only the version of a server that is too old is a mock.
-
+// Goal: connecting to a cluster that cannot be used fails in time, with a message that names the
+// cause and the setting to change. Method: real servers that are set up wrongly; only the version
+// of a server that is too old is mocked.
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -14,13 +14,13 @@ import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { at, heldAndQueued, opened } from "../../support/stores/etcd-holders.ts";
+import { at, holdAndQueue, opened } from "../../support/stores/etcd-holders.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
-/** Time enough for a busy machine to give the real reason. */
+/** Long enough for the real reason to arrive on a busy machine. */
 const CONNECT_MS = 4_000;
 
-/** The error of an attempt to open the store, which must come within the limit. */
+/** The error of opening the store, which must come within the limit. */
 async function refusal(options: EtcdOptions): Promise<TenureError> {
   const stopwatch = startStopwatch();
   const error: unknown = await etcdStore({ connectMs: CONNECT_MS, ...options })(systemParts()).then(
@@ -35,9 +35,10 @@ async function refusal(options: EtcdOptions): Promise<TenureError> {
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
 describe("a cluster with users", () => {
-  // Tokens run out soon, so that a long-lived store has to log in again.
+  // Tokens expire quickly, so that a long-lived store has to log in again.
   const locked = useServer(startEtcd, {
-    ...{ rootPassword: "secret", fastElections: true },
+    rootPassword: "secret",
+    fastElections: true,
     args: ["--auth-token-ttl", "1"],
   });
 
@@ -58,7 +59,7 @@ describe("a cluster with users", () => {
     }
   });
 
-  test("a wrong password, and none at all, are named; neither is repeated in the message", async () => {
+  test("a wrong and a missing password are named as the cause, and the message does not contain the password", async () => {
     const url = `etcd://${at(locked())}`;
     const wrong = await refusal({ url, username: "root", password: "guess" });
     expect(wrong.code).toBe("STORE_UNUSABLE");
@@ -70,7 +71,7 @@ describe("a cluster with users", () => {
     await store.close();
   });
 
-  test("a user without the permission is told where to find it", async () => {
+  test("the error for a user without permission refers to the documentation", async () => {
     const error = await refusal({
       ...{ url: `etcd://${at(locked())}`, username: "poor", password: "p@poor" },
     });
@@ -82,12 +83,12 @@ describe("a cluster with users", () => {
     expect(elsewhere.message).toMatch(/does not allow.*this prefix/);
   });
 
-  test("the role of the documentation is enough, also when its login runs out meanwhile", async () => {
+  test("the role in the documentation is sufficient, even if the login expires in between", async () => {
     const login = { username: "lean", password: "p@lean" };
     const store = await opened({ url: `etcd://${at(locked())}`, ...login });
-    const { wait, release } = await heldAndQueued(store);
+    const { wait, release } = await holdAndQueue(store);
     const waiting = wait();
-    // More than twice as long as a login lasts.
+    // More than twice the lifetime of a login.
     await sleep(2_500);
     const renewal = await store.renew({
       sessionId: "two",
@@ -103,7 +104,7 @@ describe("a cluster with users", () => {
     await store.endSession({ sessionId: "two", limitMs: 5_000 });
   });
 
-  test("a second wait and a watch on a stream whose login has run out miss nothing, and do not ask again and again", async () => {
+  test("a second wait and a watch on a stream with an expired login miss nothing and do not retry in a loop", async () => {
     const { host, port } = locked();
     const target = { host, port, tls: undefined, connectMs: CONNECT_MS };
     const inner = new Http2Transport(target, systemParts().clock);
@@ -120,7 +121,7 @@ describe("a cluster with users", () => {
     };
     const login = { username: "lean", password: "p@lean" };
     const store = await opened({ client: transport, ...login, prefix: "tenure/second" });
-    const first = await heldAndQueued(store);
+    const first = await holdAndQueue(store);
     const firstWait = first.wait();
     await sleep(2_500);
     const limitMs = 5_000;
@@ -143,12 +144,12 @@ describe("a cluster with users", () => {
     await secondWait;
     await first.release();
     await firstWait;
-    await until("the watch has told both", async () => freed.join() === "s,r", 10_000);
+    await until("the watch reported both", async () => freed.join() === "s,r", 10_000);
     stop.abort();
     await watching;
   });
 
-  test("the URL carries user and password, whatever is in them", async () => {
+  test("the URL carries user and password, whatever characters they contain", async () => {
     const { host, port } = locked();
     const tenure = await connect(`etcd://lean:p%40lean@${host}:${port}/tenure/billing`);
     const lease = await tenure.acquire("r");
@@ -161,13 +162,13 @@ describe("a cluster without users", () => {
   const plain = useServer(startEtcd, { fastElections: true });
   const secure = useServer(startEtcd, { fastElections: true, tls: true });
 
-  test("a password that nobody asks for does no harm", async () => {
+  test("an unnecessary password is accepted", async () => {
     const login = { username: "root", password: "secret" };
     const store = await opened({ url: `etcd://${at(plain())}`, ...login, prefix: "open/" });
-    await heldAndQueued(store);
+    await holdAndQueue(store);
   });
 
-  test("a port where nobody listens is named", async () => {
+  test("a port where no server listens is named in the error", async () => {
     const free = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => free.once("listening", resolve));
     const { port } = free.address() as { port: number };
@@ -176,10 +177,10 @@ describe("a cluster without users", () => {
     expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", applied: "no", retryable: true });
     expect(error.message).toMatch(new RegExp(`127.0.0.1:${port}.*check host and port`));
     const both = await opened({ url: `etcd://127.0.0.1:${port},${at(plain())}`, prefix: "two/" });
-    await heldAndQueued(both);
+    await holdAndQueue(both);
   });
 
-  test("TLS to a plain port, plain text to a TLS port and a strange certificate name the scheme", async () => {
+  test("the error names the URL scheme for TLS to a plain port, plain text to a TLS port and an unknown certificate", async () => {
     const toPlain = await refusal({ url: `etcds://${at(plain())}`, tls: {} });
     expect(toPlain.message).toMatch(/etcds:\/\/.*etcd:\/\//s);
     const toTls = await refusal({ url: `etcd://${at(secure())}` });
@@ -188,14 +189,14 @@ describe("a cluster without users", () => {
     expect(unknown.code).toBe("STORE_UNUSABLE");
     expect(unknown.message).toMatch(/certificate.*tls: \{ ca, cert, key \}/s);
     const store = await opened({ url: `etcds://${at(secure())}`, tls: { ca: secure().ca } });
-    await heldAndQueued(store);
+    await holdAndQueue(store);
     const { folder, host, port } = secure();
     const tenure = await connect(`etcds://${host}:${port}/url?ca=${folder}/cert.pem`);
     await tenure.acquire("r");
     await tenure.close();
   });
 
-  test("a server behind a silent link, and one that is frozen, fail at the connect limit", async () => {
+  test("connecting over a silent link or to a frozen server fails at the limit", async () => {
     await using proxy = await startProxy(plain());
     proxy.cut();
     const silent = await refusal({ url: `etcd://${at(proxy)}` });
@@ -208,7 +209,7 @@ describe("a cluster without users", () => {
     await plain().resume();
   });
 
-  test("what is no etcd is refused", async () => {
+  test("a server that is not etcd is rejected", async () => {
     const web = createServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
     web.listen(0, "127.0.0.1");
     await new Promise((resolve) => web.once("listening", resolve));
@@ -217,7 +218,7 @@ describe("a cluster without users", () => {
     expect((await refusal({ url: `etcd://127.0.0.1:${port}` })).message).toMatch(/127\.0\.0\.1/);
   });
 
-  /** The real server, but for the version that it tells: a mock. */
+  /** A mock: the real server, except for the version that it reports. */
   function claiming(version: string): EtcdTransport {
     const { host, port } = plain();
     const target = { host, port, tls: undefined, connectMs: CONNECT_MS };
@@ -235,7 +236,7 @@ describe("a cluster without users", () => {
     };
   }
 
-  test.each(["2.3.8", "3.3.27"])("version %s (a mock) is too old", async (version) => {
+  test.each(["2.3.8", "3.3.27"])("a server of version %s (mocked) is too old", async (version) => {
     const error = await refusal({ client: claiming(version) });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(/version .*; Tenure needs 3.4/);
@@ -248,7 +249,7 @@ describe("a cluster without users", () => {
     ["3.5.13", 0],
     ["3.6.0", 0],
     ["4.0.0", 0],
-  ])("version %s (a mock) is taken, with %i warnings", async (version, count) => {
+  ])("a server of version %s (mocked) is accepted, with %i warnings", async (version, count) => {
     const warnings: string[] = [];
     const onWarning = (text: string): void => void warnings.push(text);
     const store = await etcdStore({ client: claiming(version), onWarning })(systemParts());
@@ -267,7 +268,7 @@ describe("a cluster without users", () => {
 });
 
 describe("settings", () => {
-  test("options that cannot work are refused before anything is connected", () => {
+  test("invalid options are rejected before anything is connected", () => {
     const client = { call: () => undefined } as unknown as EtcdTransport;
     const bad: [EtcdOptions, RegExp][] = [
       [{}, /either .*url.* or .*client/],

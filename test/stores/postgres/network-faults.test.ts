@@ -1,6 +1,6 @@
-// Goal: holders and waiters keep their promises while the network or the server fails. Method: real servers behind a proxy
-// that loses packets silently, and real crashes and promotions. Holders that are cut off are in test/faults/.
-
+// Goal: holders and waiters keep their guarantees while the network or the server fails. Method:
+// real servers behind a proxy that silently loses packets, and real crashes and promotions. Holders
+// that are cut off are tested in test/faults/.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { connect } from "../../../src/connect.ts";
@@ -42,7 +42,7 @@ async function unavailable(request: Promise<unknown>): Promise<StoreUnavailableE
 }
 
 describe.each(libraries)("a holder cut off silently, through %s", (library) => {
-  test("S4: a grant whose reply is lost is unknown, and the same attempt finds it", async () => {
+  test("S4: a grant whose reply is lost has an unknown outcome, and repeating the attempt finds it", async () => {
     await using proxy = await startProxy(server());
     const schema = newSchema();
     const store = await openStore({ url: proxy.url, library, prefix: schema });
@@ -56,22 +56,22 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
     const read = { resource: "r", consistency: "linearizable", limitMs: 5_000 } as const;
     let granted: bigint | undefined;
     while (granted === undefined) granted = (await direct.read(read)).holder?.token;
-    // The second request takes no second token.
+    // Repeating the request takes no second token.
     const again = await store.grant(asking("s", "a"));
     expect(again).toEqual({ kind: "granted", token: granted });
     expect((await direct.read(read)).holder?.token).toBe(granted);
     await Promise.all([store.close(), direct.close()]);
   });
 
-  test("S7: nothing hangs: every request is over at its limit, and soon works again after the cut", async () => {
+  test("S7: no request hangs: each ends at its limit, and requests succeed soon after the cut", async () => {
     await using proxy = await startProxy(server());
     const store = await openStore({ url: proxy.url, library, prefix: newSchema() });
     await session(store, "s");
-    // Many connections are open and idle when the cut comes.
+    // Many connections are open and idle when the cut happens.
     await Promise.all(
       Array.from({ length: 20 }, (_, i) => store.grant(asking("s", `w${i}`, `w${i}`))),
     );
-    // Those connections are dead from here on, without a word; new ones get through.
+    // From now on those connections are silently dead, and new ones work.
     proxy.cut();
     proxy.refuse();
     await using fresh = new TcpProxy(server(), proxy.port);
@@ -90,7 +90,7 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
     await store.close();
   });
 
-  test("L2: a waiter whose listening connection was cut is still woken, and push comes back", async () => {
+  test("L2: a waiter whose listening connection was cut is still woken, and notifications work again later", async () => {
     await using proxy = await startProxy(server());
     const schema = newSchema();
     const holder = await openStore({ url: server().url, library, prefix: schema });
@@ -112,7 +112,7 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
       await sleep(300);
       if (fault === "reset") proxy.reset();
       if (fault === "silent") {
-        // Dead from here on, without a word; a new connection gets through.
+        // From now on the connection is silently dead, and a new one works.
         proxy.cut();
         proxy.refuse();
         await fresh.listen();
@@ -120,20 +120,20 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
       const stopwatch = startStopwatch();
       await holder.release({ resource: "r", sessionId: "h", token: held.token, limitMs: 5_000 });
       await woken;
-      // Cut: at the latest by a look, two seconds after the last one. By push, far less.
+      // After a silent cut, by the check every two seconds. With notifications, far sooner.
       expect(stopwatch.elapsedMs()).toBeLessThan(fault === "silent" ? 3_000 : 1_000);
       const got = await store.grant(asking("w", attempt));
       if (got.kind !== "granted") throw new Error(got.kind);
       await store.release({ resource: "r", sessionId: "w", token: got.token, limitMs: 5_000 });
-      // The heartbeat, its limit, and the time to open another one.
+      // The heartbeat, its limit, and the time to open another connection.
       if (fault === "silent") await sleep(5_000);
     }
     await Promise.all([holder.close(), store.close()]);
   });
 });
 
-describe("the server itself", () => {
-  test("S1, S7: SIGKILL and restart keep leases and tokens; the holder goes on", async () => {
+describe("a server that fails", () => {
+  test("S1, S7: SIGKILL and restart keep leases and tokens, and the holder continues", async () => {
     await using own = await startPostgres({ own: true });
     const tenure = await connect(own.url);
     const other = await connect(own.url);
@@ -146,12 +146,12 @@ describe("the server itself", () => {
     expect(lease.check()).toBe(lease.token);
     await lease.release();
     const next = await other.acquire("r", { waitMs: 5_000 });
-    // The server cannot prove that it knows its last token: a new era starts.
+    // The server cannot prove that it knows its last token, so a new era starts.
     expect(next.token).toBeGreaterThan(lease.token + 1n);
     await Promise.all([tenure.close(), other.close()]);
   });
 
-  test("a standby is refused at opening, and a promoted one grants above all tokens of the old primary (S1)", async () => {
+  test("S1: a standby is rejected when opened, and once promoted it grants above all tokens of the old primary", async () => {
     await using pair = await startPostgresPair();
     const store = await openStore({ url: pair.primary.url });
     await session(store, "s");
@@ -174,7 +174,7 @@ describe("the server itself", () => {
     const follows = async (): Promise<boolean> =>
       (await pair.standby.sql("SELECT count(*) FROM tenure.lease").catch(() => "")) === "1";
     while (!(await follows())) await sleep(50);
-    // From here on the standby misses what the primary grants.
+    // From now on the standby misses what the primary grants.
     await pair.standby.stop();
     for (let round = 0; round < 5; round += 1) await cycle(store, "s", `missed ${round}`);
     await store.close();

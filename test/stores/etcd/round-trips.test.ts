@@ -1,6 +1,6 @@
-// Goal: one round trip per grant, refusal and release, one message and one read per renewal however many leases, and no
-// herd of requests when many wait. Method: a transport of the user's own that counts what passes, on a real server.
-
+// Goal: a grant, a busy reply and a release take one round trip each, a renewal one message and one
+// read for any number of leases, and a release does not wake all waiters. Method: a user-supplied
+// transport that counts what is sent, on a real server.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
@@ -10,18 +10,18 @@ import { type EtcdTransport, etcdStore } from "../../../src/stores/etcd/index.ts
 import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { heldAndQueued, newPrefix } from "../../support/stores/etcd-holders.ts";
+import { holdAndQueue, newPrefix } from "../../support/stores/etcd-holders.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
 const LIMIT_MS = 5_000;
 
-/** What was sent: each call and each message on a stream, by the last part of its path. */
+/** Records every call and every message on a stream, by the last part of its path. */
 class Counting implements EtcdTransport {
   readonly place = "counted";
   sent: string[] = [];
   isClosed = false;
-  /** What a stream sends waits for it. */
+  /** Messages on a stream are sent when this resolves. */
   gate: Promise<unknown> = Promise.resolve();
   readonly #inner: Http2Transport;
 
@@ -79,7 +79,7 @@ async function open(store: Store, sessionId: string): Promise<void> {
 }
 
 describe("round trips", () => {
-  test("one for a grant, a refusal, a place in line, a release, a withdrawal", async () => {
+  test("a grant, a busy reply, a queue entry, a release and a withdrawal take one round trip each", async () => {
     const { store, transport } = await counted(newPrefix());
     await open(store, "one");
     const session = { sessionId: "one", limitMs: LIMIT_MS };
@@ -101,7 +101,7 @@ describe("round trips", () => {
     ]);
   });
 
-  test("forty grants of one moment are four transactions, and their releases too", async () => {
+  test("forty concurrent grants take four transactions, and so do their releases", async () => {
     const { store, transport } = await counted(newPrefix());
     await open(store, "one");
     const session = { sessionId: "one", holderId: "one", limitMs: LIMIT_MS };
@@ -126,7 +126,7 @@ describe("round trips", () => {
     expect(releasing).toBe("Txn Txn Txn Txn");
   });
 
-  test("one message and one read for a renewal of a hundred leases", async () => {
+  test("a renewal of a hundred leases takes one message and one read", async () => {
     const { store, transport } = await counted(newPrefix());
     await open(store, "one");
     const session = { sessionId: "one", holderId: "one", limitMs: LIMIT_MS };
@@ -155,7 +155,7 @@ describe("round trips", () => {
     expect(renewal).toEqual(["LeaseKeepAlive Txn", { kind: "renewed", ttlMs: 60_000, gone: [] }]);
   });
 
-  test("a read asks for the lease's time, too; the transport is told when the store closes", async () => {
+  test("a read also queries the lease's remaining time, and closing the store closes the transport", async () => {
     const { store, transport } = await counted(newPrefix());
     await open(store, "one");
     const session = { sessionId: "one", holderId: "one", limitMs: LIMIT_MS };
@@ -170,10 +170,10 @@ describe("round trips", () => {
 });
 
 describe("waiting", () => {
-  test("L2: a release between the look and the beginning of the watch is not missed", async () => {
+  test("L2: a release between the check and the start of the watch is not missed", async () => {
     const prefix = newPrefix();
     const { store, transport } = await counted(prefix);
-    const { wait, release } = await heldAndQueued((await counted(prefix)).store, store);
+    const { wait, release } = await holdAndQueue((await counted(prefix)).store, store);
     let open: (value: unknown) => void = () => undefined;
     transport.gate = new Promise((resolve) => {
       open = resolve;
@@ -181,7 +181,7 @@ describe("waiting", () => {
     transport.sent = [];
     const waiting = wait();
     const hasLooked = async (): Promise<boolean> => transport.sent.includes("Watch");
-    await until("it has looked and wants to watch", hasLooked, LIMIT_MS);
+    await until("it has checked and wants to watch", hasLooked, LIMIT_MS);
     await release();
     const stopwatch = startStopwatch();
     open(undefined);
@@ -190,12 +190,16 @@ describe("waiting", () => {
     expect(transport.sent.filter((name) => name === "Txn")).toHaveLength(2);
   });
 
-  test("who was allowed to overtake once may not when the resource was held since, and nobody lost a place by it", async () => {
+  test("a waiter that may overtake may not do so after the resource was held again, and no waiter loses its position", async () => {
     const { store } = await counted(newPrefix());
     const ask = (name: string): ReturnType<Store["grant"]> =>
       store.grant({
-        ...{ sessionId: name, holderId: name, attempt: `${name}.1` },
-        ...{ resource: "r", queue: true, limitMs: LIMIT_MS },
+        sessionId: name,
+        holderId: name,
+        attempt: `${name}.1`,
+        resource: "r",
+        queue: true,
+        limitMs: LIMIT_MS,
       });
     const release = (name: string, token: bigint): Promise<unknown> =>
       store.release({ sessionId: name, resource: "r", token, limitMs: LIMIT_MS });
@@ -205,32 +209,39 @@ describe("waiting", () => {
     const { signal } = new AbortController();
     const turns = ["second", "third"].map((name) =>
       store.untilFree({
-        ...{ sessionId: name, attempt: `${name}.1`, resource: "r" },
-        ...{ limitMs: LIMIT_MS, signal },
+        sessionId: name,
+        attempt: `${name}.1`,
+        resource: "r",
+        limitMs: LIMIT_MS,
+        signal,
       }),
     );
     await release("holder", held.kind === "granted" ? held.token : 0n);
-    // The first in line lets its head start go by: both of the others may now.
+    // The first in the queue lets its head start pass, so both of the others may overtake it.
     await Promise.all(turns);
     const overtaking = await ask("second");
     expect(overtaking.kind).toBe("granted");
     await release("second", overtaking.kind === "granted" ? overtaking.token : 0n);
     expect((await ask("third")).kind).toBe("busy");
     expect((await ask("stuck")).kind).toBe("granted");
-    // The place that was touched went with its grant: the third is the first now.
+    // The queue entry that was overtaken ended with its grant, so the third is first now.
     await store.endSession({ sessionId: "stuck", limitMs: LIMIT_MS });
     expect((await ask("third")).kind).toBe("granted");
   });
 
-  test("twenty waiters of twenty processes are served one after the other, and only the next one asks", async () => {
+  test("twenty waiters in separate processes are served in order, and only the next one sends requests", async () => {
     const prefix = newPrefix();
     const WAITERS = 20;
     const clients = await Promise.all(Array.from({ length: WAITERS }, () => counted(prefix)));
     const holder = await counted(prefix);
     const ask = (store: Store, sessionId: string): ReturnType<Store["grant"]> =>
       store.grant({
-        ...{ sessionId, holderId: sessionId, attempt: `${sessionId}.1` },
-        ...{ resource: "r", queue: true, limitMs: LIMIT_MS },
+        sessionId,
+        holderId: sessionId,
+        attempt: `${sessionId}.1`,
+        resource: "r",
+        queue: true,
+        limitMs: LIMIT_MS,
       });
     await open(holder.store, "holder");
     const held = await ask(holder.store, "holder");
@@ -254,7 +265,7 @@ describe("waiting", () => {
       };
       waits.push(serve());
     }
-    // Each has looked and watches.
+    // By now each has made its first check and watches.
     await sleep(1_000);
     for (const { transport } of clients) transport.sent = [];
     const token = held.kind === "granted" ? held.token : 0n;
@@ -264,7 +275,8 @@ describe("waiting", () => {
     expect(served).toEqual(clients.map((_, index) => `s${index}`));
     const requests = clients.flatMap(({ transport }) => transport.sent);
     const transactions = requests.filter((name) => name === "Txn").length;
-    // A grant and a release each. On a busy machine somebody's head start may run out, and the next one asks as well.
+    // A grant and a release for each. On a busy machine a head start may run out, and then the
+    // waiter after it sends a request too.
     expect(transactions).toBeGreaterThanOrEqual(2 * WAITERS);
     expect(transactions).toBeLessThan(3 * WAITERS);
   });

@@ -1,6 +1,6 @@
-// Goal: whatever is wrong with the server, the login or the schema, opening the store says what and which setting mends it, in
-// time. Method: real servers, set up wrongly on purpose, through both client libraries.
-
+// Goal: whatever is wrong with the server, the login or the schema, opening the store fails in time
+// and says what is wrong and which setting fixes it. Method: real servers that are set up wrongly,
+// through both client libraries.
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import pg from "pg";
@@ -35,7 +35,7 @@ function open(options: PostgresOptions): Promise<Store> {
   return postgresStore({ connectMs: LIMIT_MS, ...options })(systemParts());
 }
 
-/** The error of opening, which must come within the limit. */
+/** The error of opening the store, which must come within the limit. */
 async function refusal(options: PostgresOptions): Promise<TenureError & { applied?: string }> {
   const stopwatch = startStopwatch();
   const outcome = await open(options).then(
@@ -45,20 +45,20 @@ async function refusal(options: PostgresOptions): Promise<TenureError & { applie
     },
     (error: TenureError) => error,
   );
-  // The limit, and up to a second for closing what was half open.
+  // The limit, and up to a second to close what was half open.
   expect(stopwatch.elapsedMs()).toBeLessThan(LIMIT_MS + 1_500);
   return outcome;
 }
 
-function urlOf(url: string, change: (parts: URL) => void): string {
+function changeUrl(url: string, change: (parts: URL) => void): string {
   const parts = new URL(url);
   change(parts);
   return parts.href;
 }
 
 describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
-  test("a wrong password is named, and never shown", async () => {
-    const url = urlOf(server().url, (parts) => {
+  test("a wrong password is named as the cause and never shown", async () => {
+    const url = changeUrl(server().url, (parts) => {
       parts.password = "wr0ng-secret";
     });
     const error = await refusal({ url, library });
@@ -67,7 +67,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).not.toContain("wr0ng-secret");
   });
 
-  test("a wrong port is named with its host, and nothing was applied", async () => {
+  test("an unreachable port is named with its host, and nothing was applied", async () => {
     const port = await withFreePorts(1, async ([free]) => free);
     const error = await refusal({ url: `postgres://postgres@127.0.0.1:${port}/postgres`, library });
     expect(error.code).toBe("STORE_UNAVAILABLE");
@@ -76,7 +76,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).toContain("Check host and port");
   });
 
-  test("a server that swallows everything is given up at the limit", async () => {
+  test("opening a server that never answers fails at the limit", async () => {
     await using proxy = await startProxy(plain());
     proxy.cut();
     const error = await refusal({ url: proxy.url, library, connectMs: 700 });
@@ -85,7 +85,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).toMatch(/ did not answer.* Check host and port/);
   });
 
-  test("a server that is not PostgreSQL is named as one that does not answer", async () => {
+  test("a server that is not PostgreSQL is reported as not answering", async () => {
     const foreign = createServer((socket) => {
       socket.on("error", () => undefined);
       socket.write("SSH-2.0-OpenSSH_9.2\r\n");
@@ -100,8 +100,8 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).toMatch(/ did not answer.* Check host and port/);
   });
 
-  test("a database that is not there is named", async () => {
-    const url = urlOf(plain().url, (parts) => {
+  test("a database that does not exist is named in the error", async () => {
+    const url = changeUrl(plain().url, (parts) => {
       parts.pathname = "/nowhere";
     });
     const error = await refusal({ url, library });
@@ -109,8 +109,8 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).toMatch(/"nowhere" does not exist.* Check the database in the URL/);
   });
 
-  test("a certificate that nobody vouches for is named with sslmode", async () => {
-    const url = urlOf(server().url, (parts) => {
+  test("the error for an untrusted certificate names sslmode", async () => {
+    const url = changeUrl(server().url, (parts) => {
       parts.searchParams.set("sslmode", "verify-full");
     });
     const error = await refusal({ url, library });
@@ -118,10 +118,10 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).toMatch(/TLS .* failed: .*sslmode/);
   });
 
-  test("a role that may not create is told who should run what", async () => {
+  test("the error for a role that may not create the schema says who should run what", async () => {
     const schema = newSchema();
     await plain().sql(`CREATE ROLE ${schema}_role LOGIN`);
-    const url = urlOf(plain().url, (parts) => {
+    const url = changeUrl(plain().url, (parts) => {
       parts.username = `${schema}_role`;
     });
     const error = await refusal({ url, library, prefix: schema });
@@ -142,7 +142,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(outcome).toEqual({ kind: "granted", token });
   });
 
-  test("a schema of a newer version is left alone", async () => {
+  test("a schema of a newer version is rejected and left unchanged", async () => {
     const schema = newSchema();
     await (await open({ url: plain().url, library, prefix: schema })).close();
     await plain().sql(`UPDATE ${schema}.meta SET version = 99`);
@@ -152,7 +152,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     expect(error.message).toMatch(/newer Tenure .* Upgrade/);
   });
 
-  test("a schema of an older version is refused until migrationSql() was run; its leases stay", async () => {
+  test("a schema of an older version is rejected until migrationSql() was run, and keeps its leases", async () => {
     const schema = newSchema();
     const older = await open({ url: plain().url, library, prefix: schema });
     await older.openSession({ sessionId: "s", holderId: "h", ttlMs: 60_000, limitMs: 1_000 });
@@ -169,7 +169,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     const store = await open({ url: plain().url, library, prefix: schema });
     await store.grant({ ...request, resource: "since", attempt: "b" });
     const { leases } = await store.list({ prefix: "", limit: 10, limitMs: 1_000 });
-    // The server's clock was set back since the grant.
+    // As if the server's clock had been set back since the grant.
     await plain().sql(`UPDATE ${schema}.lease SET granted = granted + interval '1 hour'`);
     const ahead = await store.list({ prefix: "since", limit: 1, limitMs: 1_000 });
     await store.close();
@@ -180,19 +180,19 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     ]);
   });
 
-  test("a role that may only read is told the setting", async () => {
+  test("the error for a role that may only read names the setting", async () => {
     const schema = newSchema();
     await plain().sql(
       `CREATE ROLE ${schema}_role LOGIN; ALTER ROLE ${schema}_role SET default_transaction_read_only = on`,
     );
-    const url = urlOf(plain().url, (parts) => {
+    const url = changeUrl(plain().url, (parts) => {
       parts.username = `${schema}_role`;
     });
     const error = await refusal({ url, library, prefix: schema });
     expect(error.message).toContain("default_transaction_read_only is on");
   });
 
-  test("sixteen that start at once make one schema", async () => {
+  test("sixteen stores that open concurrently create one schema", async () => {
     const schema = newSchema();
     const opening = Array.from({ length: 16 }, () =>
       open({ url: plain().url, library, prefix: schema, connectMs: 20_000 }),
@@ -205,7 +205,7 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
 
 describe("options", () => {
   test.each(["Tenure", "1st", 'a"b', "a b", "", "x".repeat(64), "a;drop"])(
-    "the schema name %j is refused before anything is opened",
+    "the schema name %j is rejected before anything is opened",
     (schema) => {
       const options = { url: "postgres://127.0.0.1:1/none", prefix: schema };
       expect(() => postgresStore(options)).toThrow(
@@ -214,7 +214,7 @@ describe("options", () => {
     },
   );
 
-  test("a pool of the user's whose connections are all in use is named as such", async () => {
+  test("the error says so if all connections of the user's pool are in use", async () => {
     const pool = new pg.Pool({ connectionString: plain().url, max: 1 });
     onTestFinished(() => pool.end());
     const busy = await pool.connect();
@@ -223,7 +223,7 @@ describe("options", () => {
     busy.release();
   });
 
-  test("exactly one of url and client", () => {
+  test("exactly one of url, pool and sql must be given", () => {
     expect(() => postgresStore({})).toThrow("needs either { url");
     const pool = { connect: () => Promise.reject(new Error("never")), totalCount: 0 };
     expect(() => postgresStore({ url: "postgres://x", client: pool })).toThrow(
@@ -231,7 +231,7 @@ describe("options", () => {
     );
   });
 
-  test("connect() takes prefix and the other settings of ours from the URL", async () => {
+  test("connect() takes the schema and the store's other settings from the URL", async () => {
     const schema = newSchema();
     const url = `${plain().url}?prefix=${schema}&listen=0&application_name=mine`;
     const tenure = await connect(url);
