@@ -3,8 +3,8 @@
 // measured in turn. Other work on the machine can only make a slice slower, so the smallest p99 of each kind says most about
 // the guard, and a busy machine needs more slices until it has been seen.
 import { expect, test } from "vitest";
-import { type HolderSetup, type HolderTimes, holderTimes } from "../../bench/guards-http.ts";
-import { quantile } from "../../bench/support.ts";
+import { type HolderSetup, type HolderTimes, measureHolder } from "../../bench/http-guard.ts";
+import { quantile } from "../../bench/statistics.ts";
 import { ms } from "../support/process/process-file.ts";
 
 const SLICES_MIN = 3;
@@ -22,7 +22,7 @@ function ratioOf({ quiet, disturbed }: HolderTimes): number {
 async function p99Beside(former: HolderSetup["former"]): Promise<number> {
   const isEnough = (times: HolderTimes): boolean =>
     times.quiet.length >= SLICES_MIN && ratioOf(times) <= TIMES_MAX;
-  const times = await holderTimes({ former, slices: SLICES_MAX, requestsPerSlice: 100, isEnough });
+  const times = await measureHolder({ former, slices: SLICES_MAX, requestsPerSlice: 100, isEnough });
   const { quiet, disturbed } = times;
   console.log(
     `      p99 quiet ${ms(smallestP99(quiet))}, ${former} ${ms(smallestP99(disturbed))}, ${quiet.length} slices each`,
