@@ -2,7 +2,7 @@
 // Each contestant is a process of its own, on Redis because most peers run there; the answer needs no
 // server.
 
-import { compare, type Contestant, type Figure, type Measured, nanoseconds } from "./comparison.ts";
+import { type Contestant, compare, type Figure, type Measured, nanoseconds } from "./comparison.ts";
 import { contendersOn } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import type { Context } from "./topic.ts";
@@ -12,7 +12,8 @@ const TTL_MS = 600_000;
 /** check() may take 2.5 readings of the clock. */
 const BASELINE_TARGET = 0.4;
 const ALLOCATED_MAX_BYTES = 0.1;
-const FLAG = "does less: reads a flag that a timer of the same process sets, so it is wrong after a pause";
+const FLAG =
+  "does less: reads a flag that a timer of the same process sets, so it is wrong after a pause";
 const bytes: Figure = { unit: "bytes", digits: 2, better: "less" };
 
 export async function* check({ quick, withPeers, servers }: Context): AsyncGenerator<Section> {

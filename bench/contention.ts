@@ -1,6 +1,6 @@
 // Several processes on one lock: how many locks they take per second, all together.
 
-import { compare, type Contestant, perSecond } from "./comparison.ts";
+import { type Contestant, compare, perSecond } from "./comparison.ts";
 import { contendersOn, findReason } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";
@@ -25,7 +25,9 @@ export async function* contention(context: Context): AsyncGenerator<Section> {
             kind: contender.kind,
             target: contender.kind === "peer" ? 1 : undefined,
             reason: findReason(contender, "contention"),
-            measure: async () => ({ "locks taken": await measureLocks(contender, count, contendMs) }),
+            measure: async () => ({
+              "locks taken": await measureLocks(contender, count, contendMs),
+            }),
           }),
         ),
       });

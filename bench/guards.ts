@@ -9,7 +9,7 @@ import { memoryGuard } from "tenure/guards/memory";
 import { postgresGuard, protectTable as protectPostgres } from "tenure/guards/postgres";
 import { protectTable as protectSqlite, sqliteGuard } from "tenure/guards/sqlite";
 import { loadDriver } from "../src/clients/sqlite/driver.ts";
-import { compare, type Contestant, perSecond } from "./comparison.ts";
+import { type Contestant, compare, perSecond } from "./comparison.ts";
 import { measureRate } from "./pairs.ts";
 import { fileWrites, httpWrites, redisWrites, signatures } from "./remote-guards.ts";
 import type { Section } from "./results.ts";

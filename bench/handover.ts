@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Baseline, measureTrip, openBaseline, timeOf } from "./baselines.ts";
-import { compare, type Contestant, milliseconds } from "./comparison.ts";
+import { type Contestant, compare, milliseconds } from "./comparison.ts";
 import { contendersOn, findReason } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";

@@ -2,7 +2,7 @@
 // and locks lost, while each library renews in its own way.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { compare, type Contestant, type Figure, type Measured, requests } from "./comparison.ts";
+import { type Contestant, compare, type Figure, type Measured, requests } from "./comparison.ts";
 import { type Contender, contendersOn, findReason } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { type Engine, labels } from "./servers.ts";
@@ -73,7 +73,7 @@ function toFigures(engine: Engine, { keepMs, ttlMs }: Plan): Record<string, Figu
     requests: { ...requests, digits: 0, atMost: renewals },
     "CPU time": { ...cpu, atMost: engine === "sqlite" ? keepMs * CPU_MAX_SHARE : undefined },
     memory,
-    "heap per lock": { ...bytes, atMost: HEAP_MAX_BYTES },
+    "heap per lock": { ...bytes, atMost: engine === "sqlite" ? HEAP_MAX_BYTES : undefined },
     lost: { ...locks, atMost: 0 },
   };
 }

@@ -60,8 +60,11 @@ function toRows(label: string, { quiet, disturbed }: HolderTimes): Row[] {
   const ratios = disturbed.map(
     (values, slice) => quantile(values, 0.99) / quantile(quiet[slice] ?? [], 0.99),
   );
-  const ratio = atMost(`${label}: p99, disturbed to quiet`, median(ratios), RATIO_MAX, (value) =>
-    `${value.toFixed(2)}x`,
+  const ratio = atMost(
+    `${label}: p99, disturbed to quiet`,
+    median(ratios),
+    RATIO_MAX,
+    (value) => `${value.toFixed(2)}x`,
   );
   return [
     { label: `${label}: quiet`, measured: show(quiet) },

@@ -55,7 +55,17 @@ const topics: Readonly<Record<string, Topic>> = {
 
 /** What each command measures if no topic is named. */
 const defaults: Readonly<Record<string, readonly string[]>> = {
-  bench: ["check", "pairs", "handover", "failover", "restarts", "waiters", "held", "guards", "http"],
+  bench: [
+    "check",
+    "pairs",
+    "handover",
+    "failover",
+    "restarts",
+    "waiters",
+    "held",
+    "guards",
+    "http",
+  ],
   "bench:peers": Object.keys(topics).filter((name) => name !== "http"),
 };
 

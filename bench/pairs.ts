@@ -1,13 +1,8 @@
 // Acquire and release without contention, one at a time and 64 in flight, against the baseline of the
 // same client library and against the peers.
 
-import {
-  type Baseline,
-  openBaseline,
-  openNodeRedis,
-  openPostgresJs,
-} from "./baselines.ts";
-import { compare, type Contestant, type Measured, perSecond } from "./comparison.ts";
+import { type Baseline, openBaseline, openNodeRedis, openPostgresJs } from "./baselines.ts";
+import { type Contestant, compare, type Measured, perSecond } from "./comparison.ts";
 import { type Contender, contendersOn, findReason } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { type Engine, labels } from "./servers.ts";
@@ -92,7 +87,13 @@ async function* measure(
           };
           // etcd3's Lock makes several requests for each pair.
           const target = kind === "tenure" ? undefined : name === "etcd3" ? 2 : 1;
-          return { name, kind, target, reason: findReason(contender, "pairs"), ...run(pair, inFlight) };
+          return {
+            name,
+            kind,
+            target,
+            reason: findReason(contender, "pairs"),
+            ...run(pair, inFlight),
+          };
         });
       const floor: Contestant = {
         name: "baseline",

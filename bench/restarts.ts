@@ -4,7 +4,7 @@
 import { EventEmitter, once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureTrip, openBaseline } from "./baselines.ts";
-import { compare, type Contestant, milliseconds } from "./comparison.ts";
+import { type Contestant, compare, milliseconds } from "./comparison.ts";
 import { contendersOn, findReason } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { compare, type Contestant, milliseconds } from "./comparison.ts";
+import { type Contestant, compare, milliseconds } from "./comparison.ts";
 import { contendersOn, findReason, peerPackages } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";

@@ -2,7 +2,7 @@
 // process holds it, and how many requests a handover takes when the lock goes from one to the next.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { compare, type Contestant, type Figure, type Measured, requests } from "./comparison.ts";
+import { type Contestant, compare, type Figure, type Measured, requests } from "./comparison.ts";
 import { type Contender, contendersOn, findReason } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";

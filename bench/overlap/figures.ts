@@ -33,8 +33,7 @@ export function toRow(name: string, version: string, results: readonly TrialResu
       trials: results.length,
       overlaps: overlaps.filter((overlapMs) => overlapMs >= 0).length,
       overlapMsMax: roundMs(Math.max(...overlaps)),
-      holderToldMsP99:
-        neverTold * 100 >= results.length ? null : roundMs(quantile(told, 0.99)),
+      holderToldMsP99: neverTold * 100 >= results.length ? null : roundMs(quantile(told, 0.99)),
     },
   };
 }

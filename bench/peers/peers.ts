@@ -136,7 +136,11 @@ export interface Contender extends Target {
 }
 
 /** Tenure and, if wanted, the peers of this engine. `url`: the server's; for SQLite, a folder. */
-export function contendersOn(engine: Engine, url: string, withPeers: boolean): [Contender, ...Contender[]] {
+export function contendersOn(
+  engine: Engine,
+  url: string,
+  withPeers: boolean,
+): [Contender, ...Contender[]] {
   const found = withPeers ? peers.filter((peer) => peer.engine === engine) : [];
   return [
     { name: "tenure", kind: "tenure", library: "tenure", url: toTenureUrl(engine, url) },

@@ -17,7 +17,10 @@ export async function* overlap(context: Context): AsyncGenerator<Section> {
   const trials = quick ? 2 : 20;
   const stores = serverEngines.filter((engine) => engines.includes(engine));
   const args = ["--trials", String(trials), "--store", stores.join(",")];
-  const { lines, failures } = await run<Figures>("overlap", withPeers ? [...args, "--peers"] : args);
+  const { lines, failures } = await run<Figures>(
+    "overlap",
+    withPeers ? [...args, "--peers"] : args,
+  );
   const excluded = withPeers ? peers.filter((peer) => peer.cannotBeCutOff !== undefined) : [];
   yield {
     title: "Safety: the holder is cut off silently",
@@ -50,10 +53,17 @@ function toOverlapRows({ name, overlapMsMax, holderToldMsP99 }: Figures): Row[] 
 export async function* proof({ quick }: Context): AsyncGenerator<Section> {
   const trials = quick ? 3 : 100;
   const { lines, failures } = await run<ProofLine>("proof", ["--trials", String(trials)]);
-  const rows = lines.flatMap(({ resource, staleTried, staleAccepted, staleAcceptedWithoutGuard }) => [
-    atMost(`${resource}: accepted with the guard`, staleAccepted, 0, (n) => `${n} of ${staleTried}`),
-    { label: `${resource}: accepted without it`, measured: String(staleAcceptedWithoutGuard) },
-  ]);
+  const rows = lines.flatMap(
+    ({ resource, staleTried, staleAccepted, staleAcceptedWithoutGuard }) => [
+      atMost(
+        `${resource}: accepted with the guard`,
+        staleAccepted,
+        0,
+        (n) => `${n} of ${staleTried}`,
+      ),
+      { label: `${resource}: accepted without it`, measured: String(staleAcceptedWithoutGuard) },
+    ],
+  );
   yield {
     title: "Safety: late writes of stopped and cut-off holders",
     method: `${trials} trials for each resource, counted at the resource, with its guard and without.`,
@@ -69,7 +79,13 @@ interface Output<Line> {
 
 async function run<Line>(command: "overlap" | "proof", args: string[]): Promise<Output<Line>> {
   const main = fileURLToPath(new URL(`../${command}/main.ts`, import.meta.url));
-  const program = promisify(execFile)(process.execPath, ["--import", "tsx", main, ...args, "--json"]);
+  const program = promisify(execFile)(process.execPath, [
+    "--import",
+    "tsx",
+    main,
+    ...args,
+    "--json",
+  ]);
   const { stdout, stderr, code } = await program.then(
     (output) => ({ ...output, code: 0 }),
     (error: { stdout: string; stderr: string; code: number }) => error,

@@ -92,7 +92,10 @@ class Trial {
     let spoilt = 0;
     let done = 0;
     while (done < count) {
-      const [first, second] = [startChild("stopped.mjs", settings), startChild("stopped.mjs", settings)];
+      const [first, second] = [
+        startChild("stopped.mjs", settings),
+        startChild("stopped.mjs", settings),
+      ];
       try {
         await Promise.all([first.heard("ready"), second.heard("ready")]);
         let isUsable = true;

@@ -16,13 +16,15 @@ async function hold(resources) {
   return hostMs();
 }
 
-/** Returns the heap per lock. The first lock also pays for the session, so it is not counted. */
+/** Returns the heap per lock. The first batch also pays for session and code, so it is not counted. */
 async function holdMany(count) {
-  await hold([`many-${process.pid}-first`]);
-  const before = usedHeap();
-  await hold(Array.from({ length: count - 1 }, (_, index) => `many-${process.pid}-${index}`));
+  const resources = Array.from({ length: count }, (_, index) => `many-${process.pid}-${index}`);
+  await hold(resources.slice(0, BATCH));
   await sleep(200);
-  return (usedHeap() - before) / count;
+  const before = usedHeap();
+  await hold(resources.slice(BATCH));
+  await sleep(200);
+  return (usedHeap() - before) / (count - BATCH);
 }
 
 async function keep(keepMs) {

@@ -22,7 +22,12 @@ function ratioOf({ quiet, disturbed }: HolderTimes): number {
 async function p99Beside(former: HolderSetup["former"]): Promise<number> {
   const isEnough = (times: HolderTimes): boolean =>
     times.quiet.length >= SLICES_MIN && ratioOf(times) <= TIMES_MAX;
-  const times = await measureHolder({ former, slices: SLICES_MAX, requestsPerSlice: 100, isEnough });
+  const times = await measureHolder({
+    former,
+    slices: SLICES_MAX,
+    requestsPerSlice: 100,
+    isEnough,
+  });
   const { quiet, disturbed } = times;
   console.log(
     `      p99 quiet ${ms(smallestP99(quiet))}, ${former} ${ms(smallestP99(disturbed))}, ${quiet.length} slices each`,
