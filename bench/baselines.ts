@@ -1,5 +1,5 @@
-// The baseline of each engine: as many bare round trips (or durable commits) as a grant and a release
-// need, through the same client library, without anything that makes a lease safe.
+// The baseline of each engine: as many bare round trips (or durable commits) as a grant and a
+// release need, through the same client library, without anything that makes a lease safe.
 
 import { join } from "node:path";
 import { Redis } from "ioredis";

@@ -1,6 +1,6 @@
-// What it costs to ask a lock that is held whether it is still held, against one reading of the clock.
-// Each contestant is a process of its own, on Redis because most peers run there; the answer needs no
-// server.
+// What it costs to ask a lock that is held whether it is still held, against one reading of the
+// clock. Each contestant is a process of its own, on Redis because most peers run there; the answer
+// needs no server.
 
 import { type Contestant, compare, type Figure, type Measured, nanoseconds } from "./comparison.ts";
 import { contendersOn } from "./peers/peers.ts";

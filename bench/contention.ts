@@ -1,35 +1,26 @@
 // Several processes on one lock: how many locks they take per second, all together.
 
-import { type Contestant, compare, perSecond } from "./comparison.ts";
-import { contendersOn, findReason } from "./peers/peers.ts";
+import { compare, perSecond } from "./comparison.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";
 import { sum } from "./statistics.ts";
-import type { Context } from "./topic.ts";
+import { type Context, toContestants } from "./topic.ts";
 import { newResource, type Target, withLockers } from "./workers.ts";
 
 export async function* contention(context: Context): AsyncGenerator<Section> {
-  const { quick, withPeers, engines, servers } = context;
+  const { quick, engines, servers } = context;
   const contendMs = quick ? 300 : 2_000;
   for (const engine of engines) {
-    const contenders = contendersOn(engine, await servers.url(engine), withPeers);
+    const target = { engine, url: await servers.url(engine), topic: "contention" } as const;
     for (const count of quick ? [2] : [2, 8, 32]) {
       yield await compare({
         title: `${labels[engine]}: ${count} processes on one lock`,
         method: `Each takes and frees it for ${contendMs} ms, and waits as its library does.`,
         rounds: quick ? 1 : 3,
         figures: { "locks taken": perSecond },
-        contestants: contenders.map(
-          (contender): Contestant => ({
-            name: contender.name,
-            kind: contender.kind,
-            target: contender.kind === "peer" ? 1 : undefined,
-            reason: findReason(contender, "contention"),
-            measure: async () => ({
-              "locks taken": await measureLocks(contender, count, contendMs),
-            }),
-          }),
-        ),
+        contestants: toContestants(context, target, async (contender) => ({
+          "locks taken": await measureLocks(contender, count, contendMs),
+        })),
       });
     }
   }

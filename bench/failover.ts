@@ -1,6 +1,6 @@
-// Failover: from SIGKILL of a holder to the grant of a process that waits. Each holder has renewed for
-// two ttls, and dies at its own phase between two renewals. The phases are spread evenly, so that every
-// library dies at the same shares of its own renewal interval.
+// Failover: from SIGKILL of a holder to the grant of a process that waits. Each holder has renewed
+// for two ttls, and dies at its own phase between two renewals. The phases are spread evenly, so
+// that every library dies at the same shares of its own renewal interval.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { hostMs } from "../test/support/faults/history.ts";
@@ -12,7 +12,9 @@ import type { Context } from "./topic.ts";
 import { newResource, Worker, withLockers } from "./workers.ts";
 
 const TTL_MS = 3_000;
-/** Servers check for expired locks at intervals. With peers, more processes run at the same time. */
+/**
+ * Servers check for expired locks at intervals. With peers, more processes run at the same time.
+ */
 const EXTRA_MS = 500;
 
 export async function* failover(context: Context): AsyncGenerator<Section> {

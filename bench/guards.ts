@@ -1,6 +1,6 @@
-// What a guard costs: a guarded write against the same write without the guard, on the same connection.
-// The lease is a real one, so its check() is included. remote-guards.ts has the guards of Redis, HTTP
-// and files.
+// What a guard costs: a guarded write against the same write without the guard, on the same
+// connection. The lease is a real one, so its check() is included. remote-guards.ts has the guards
+// of Redis, HTTP and files.
 
 import { join } from "node:path";
 import pg from "pg";

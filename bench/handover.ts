@@ -1,13 +1,12 @@
-// Handover between two processes: from the call of release in one to the end of acquire in the other,
-// by the monotonic clock that all processes of a host share.
+// Handover between two processes: from the call of release in one to the end of acquire in the
+// other, by the monotonic clock that all processes of a host share.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Baseline, measureTrip, openBaseline, timeOf } from "./baselines.ts";
 import { type Contestant, compare, milliseconds } from "./comparison.ts";
-import { contendersOn, findReason } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";
-import type { Context } from "./topic.ts";
+import { type Context, toContestants } from "./topic.ts";
 import { newResource, type Target, withLockers } from "./workers.ts";
 
 /** What a handover may take beyond three round trips. */
@@ -25,15 +24,10 @@ export async function* handover(context: Context): AsyncGenerator<Section> {
     try {
       const tripMs = await measureTrip(baseline);
       const atMost = engine === "sqlite" ? SQLITE_MAX_MS : 3 * tripMs + ALLOWED_MS;
-      const contestants = contendersOn(engine, url, withPeers).map(
-        (contender): Contestant => ({
-          name: contender.name,
-          kind: contender.kind,
-          target: contender.kind === "peer" ? 1 : undefined,
-          reason: findReason(contender, "handover"),
-          measure: async () => ({ times: await measureHandovers(contender, handovers) }),
-        }),
-      );
+      const target = { engine, url, topic: "handover" } as const;
+      const contestants = toContestants(context, target, async (contender) => ({
+        times: await measureHandovers(contender, handovers),
+      }));
       yield await compare({
         title: `${labels[engine]}: handover between two processes`,
         method: `${rounds} x ${handovers} handovers, released at a random phase of the waiting. The target is three bare round trips (one takes ${tripMs.toFixed(2)} ms) and ${ALLOWED_MS} ms; on SQLite ${SQLITE_MAX_MS} ms.`,
@@ -64,8 +58,8 @@ function twoWrites(baseline: Baseline, count: number): Contestant {
 }
 
 /**
- * The process that released does not ask again before the other one holds the lock. A library without
- * a queue would otherwise hand the lock to itself.
+ * The process that released does not ask again before the other one holds the lock. A library
+ * without a queue would otherwise hand the lock to itself.
  */
 function measureHandovers(target: Target, handovers: number): Promise<number[]> {
   return withLockers(target, { count: 2 }, async ([first, second = first]) => {

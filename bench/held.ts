@@ -1,5 +1,5 @@
-// Thousands of locks held by one process: requests to the server, CPU time and memory of the process,
-// and locks lost, while each library renews in its own way.
+// Thousands of locks held by one process: requests to the server, CPU time and memory of the
+// process, and locks lost, while each library renews in its own way.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Contestant, compare, type Figure, type Measured, requests } from "./comparison.ts";

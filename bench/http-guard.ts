@@ -1,7 +1,7 @@
-// How long a holder's requests take through httpGuard() while former holders disturb it: 40 clients that
-// repeat their stale request in a loop, or one client that does not read its response. Service, stale
-// clients and holder are three processes. Quiet and disturbed slices alternate, so that other work on
-// the machine affects both.
+// How long a holder's requests take through httpGuard() while former holders disturb it: 40 clients
+// that repeat their stale request in a loop, or one client that does not read its response.
+// Service, stale clients and holder are three processes. Quiet and disturbed slices alternate, so
+// that other work on the machine affects both.
 
 import { once } from "node:events";
 import { Agent, request } from "node:http";
@@ -25,7 +25,9 @@ export interface HolderTimes {
 
 export interface HolderSetup {
   readonly former: "stale clients" | "unread response";
-  /** The server that keeps the highest tokens. Without it, a memory guard answers after 4 to 12 ms. */
+  /**
+   * The server that keeps the highest tokens. Without it, a memory guard answers after 4 to 12 ms.
+   */
   readonly postgresUrl?: string | undefined;
   /** Slices of each kind, at most. */
   readonly slices: number;

@@ -1,5 +1,5 @@
-// Acquire and release without contention, one at a time and 64 in flight, against the baseline of the
-// same client library and against the peers.
+// Acquire and release without contention, one at a time and 64 in flight, against the baseline of
+// the same client library and against the peers.
 
 import { type Baseline, openBaseline, openNodeRedis, openPostgresJs } from "./baselines.ts";
 import { type Contestant, compare, type Measured, perSecond } from "./comparison.ts";

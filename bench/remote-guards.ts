@@ -1,4 +1,5 @@
-// The writes through the guards of Redis, HTTP and files that guards.ts measures, and signed tokens.
+// The writes through the guards of Redis, HTTP and files that guards.ts measures, and signed
+// tokens.
 
 import { generateKeyPairSync, verify } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";

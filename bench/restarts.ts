@@ -1,20 +1,21 @@
-// Planned restarts: of five candidates, the leader closes and comes back, again and again. Measures the
-// time without a leader, from the end of one term to the beginning of the next.
+// Planned restarts: of five candidates, the leader closes and comes back, again and again. Measures
+// the time without a leader, from the end of one term to the beginning of the next.
 
 import { EventEmitter, once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureTrip, openBaseline } from "./baselines.ts";
-import { type Contestant, compare, milliseconds } from "./comparison.ts";
-import { contendersOn, findReason } from "./peers/peers.ts";
+import { compare, milliseconds } from "./comparison.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";
-import type { Context } from "./topic.ts";
+import { type Context, toContestants } from "./topic.ts";
 import { newResource, type Target, Worker } from "./workers.ts";
 
 const CANDIDATES = 5;
 /** What a planned restart may take beyond three round trips. */
 const ALLOWED_MS = 20;
-/** About what a program takes to start. Without it, a library without a queue would succeed itself. */
+/**
+ * About what a program takes to start. Without it, a library without a queue would succeed itself.
+ */
 const BACK_MS = 300;
 
 export async function* restarts(context: Context): AsyncGenerator<Section> {
@@ -30,13 +31,11 @@ export async function* restarts(context: Context): AsyncGenerator<Section> {
       method: `${CANDIDATES} processes, ttl 10 s; ${rounds} x ${count} times the leader resigns, closes and is back after ${BACK_MS} ms. A library without an election leads by its lock. The target is three bare round trips (one takes ${tripMs.toFixed(2)} ms) and ${ALLOWED_MS} ms.`,
       rounds,
       figures: { times: { ...milliseconds, atMost: 3 * tripMs + ALLOWED_MS } },
-      contestants: contendersOn(engine, url, withPeers).map(
-        (contender): Contestant => ({
-          name: contender.name,
-          kind: contender.kind,
-          target: contender.kind === "peer" ? 1 : undefined,
-          reason: findReason(contender, "restarts"),
-          measure: async () => ({ times: await measureGaps(contender, count) }),
+      contestants: toContestants(
+        context,
+        { engine, url, topic: "restarts" },
+        async (contender) => ({
+          times: await measureGaps(contender, count),
         }),
       ),
     });

@@ -1,5 +1,5 @@
-// The results of a run: tables for the terminal, and one JSON file per run in bench/results, which git
-// ignores. A run can be printed next to an earlier one, read from its file.
+// The results of a run: tables for the terminal, and one JSON file per run in bench/results, which
+// git ignores. A run can be printed next to an earlier one, read from its file.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -69,7 +69,7 @@ export class Servers implements AsyncDisposable {
     return engine === "sqlite" ? this.folder : (await this.start(engine)).url;
   }
 
-  /** A server that counts requests. For SQLite there is none, and the folder is another one. */
+  /** A server that counts requests; for SQLite, only another folder. */
   async counted(engine: Engine): Promise<Partial<CountedServer> & { readonly url: string }> {
     if (engine === "sqlite") {
       const url = join(this.folder, "counted");

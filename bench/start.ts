@@ -4,11 +4,11 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type Contestant, compare, milliseconds } from "./comparison.ts";
-import { contendersOn, findReason, peerPackages } from "./peers/peers.ts";
+import { peerPackages } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";
 import { median } from "./statistics.ts";
-import type { Context } from "./topic.ts";
+import { type Context, toContestants } from "./topic.ts";
 import { newResource, type Target, withLockers } from "./workers.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
@@ -20,21 +20,15 @@ export async function* start(context: Context): AsyncGenerator<Section> {
   const { quick, withPeers, engines, servers } = context;
   const rounds = quick ? 1 : 3;
   for (const engine of engines) {
-    const contenders = contendersOn(engine, await servers.url(engine), withPeers);
+    const target = { engine, url: await servers.url(engine), topic: "start" } as const;
     yield await compare({
       title: `${labels[engine]}: start of a process to its first lock`,
       method: "Starting Node, importing, connecting, the first acquire.",
       rounds,
       figures: { "first lock": milliseconds },
-      contestants: contenders.map(
-        (contender): Contestant => ({
-          name: contender.name,
-          kind: contender.kind,
-          target: contender.kind === "peer" ? 1 : undefined,
-          reason: findReason(contender, "start"),
-          measure: async () => ({ "first lock": await measureFirstLock(contender) }),
-        }),
-      ),
+      contestants: toContestants(context, target, async (contender) => ({
+        "first lock": await measureFirstLock(contender),
+      })),
     });
   }
   const imports = quick ? 2 : 5;

@@ -1,13 +1,14 @@
-// Many waiters on one lock: what they request from the server and what CPU time they use while another
-// process holds it, and how many requests a handover takes when the lock goes from one to the next.
+// Many waiters on one lock: what they request from the server and what CPU time they use while
+// another process holds it, and how many requests a handover takes when the lock goes from one to
+// the next.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Contestant, compare, type Figure, type Measured, requests } from "./comparison.ts";
-import { type Contender, contendersOn, findReason } from "./peers/peers.ts";
+import { compare, type Figure, type Measured, requests } from "./comparison.ts";
+import type { Contender } from "./peers/peers.ts";
 import type { Section } from "./results.ts";
 import { labels } from "./servers.ts";
 import { median, sum } from "./statistics.ts";
-import type { Context } from "./topic.ts";
+import { type Context, toContestants } from "./topic.ts";
 import { newResource, withLockers } from "./workers.ts";
 
 const HOLD_MS = 10;
@@ -28,7 +29,7 @@ interface Turns {
 }
 
 export async function* waiters(context: Context): AsyncGenerator<Section> {
-  const { quick, withPeers, engines, servers } = context;
+  const { quick, engines, servers } = context;
   const plan: Plan = quick
     ? { processes: 2, waiters: 6, idleMs: 500 }
     : { processes: 10, waiters: 100, idleMs: 3_000 };
@@ -45,14 +46,10 @@ export async function* waiters(context: Context): AsyncGenerator<Section> {
         ...(isSqlite ? {} : counted),
         "CPU of a waiting process": { ...cpu, atMost: isSqlite ? CPU_MAX_PERCENT : undefined },
       },
-      contestants: contendersOn(engine, server.url, withPeers).map(
-        (contender): Contestant => ({
-          name: contender.name,
-          kind: contender.kind,
-          target: contender.kind === "peer" ? 1 : undefined,
-          reason: findReason(contender, "waiters"),
-          measure: () => measure(contender, plan, server.requests),
-        }),
+      contestants: toContestants(
+        context,
+        { engine, url: server.url, topic: "waiters" },
+        (contender) => measure(contender, plan, server.requests),
       ),
     });
   }

@@ -1,6 +1,6 @@
 // Worker processes of the benchmarks and safety trials. A Worker is forked and answers one order at
-// a time over IPC. A Child (test/support/process) writes its events synchronously, which a trial that
-// stops its worker needs. Both kinds are killed when this process ends.
+// a time over IPC. A Child (test/support/process) writes its events synchronously, which a trial
+// that stops its worker needs. Both kinds are killed when this process ends.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -97,7 +97,9 @@ export class Worker {
     await ended;
   }
 
-  /** Why the worker ended: the error that it printed, without local paths, or else its exit code. */
+  /**
+   * Why the worker ended: the error that it printed, without local paths, or else its exit code.
+   */
   describeEnd(): Error {
     const lines = this.#errors.split("\n").filter((line) => line.trim() !== "");
     // Node prints the place in the source before the error.

@@ -1,5 +1,5 @@
-// The contestants of the overlap trial: Tenure's store on each engine, and the peers whose holders can
-// be cut off.
+// The contestants of the overlap trial: Tenure's store on each engine, and the peers whose holders
+// can be cut off.
 import { needEngine } from "../../test/servers/given.ts";
 import { readPinnedVersion } from "../peers/install.ts";
 import { type Peer, peers } from "../peers/peers.ts";
@@ -8,7 +8,9 @@ import type { ServerEngine } from "../servers.ts";
 /** etcd and proper-lockfile have no shorter one; redlock-universal extends without pause at 1 s. */
 export const TTL_MS = 2_000;
 
-/** For a busy machine with two cores. The holder stops 400 ms before the store lets another one in. */
+/**
+ * For a busy machine with two cores. The holder stops 400 ms before the store lets another one in.
+ */
 export const TIMING: Readonly<Record<string, number>> = {
   ttlMs: TTL_MS,
   renewEveryMs: 500,

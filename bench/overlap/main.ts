@@ -1,5 +1,6 @@
-// `npm run overlap`: how long two holders act at once when the first is cut off silently, for Tenure's
-// stores and, with --peers, for other libraries, on real servers. docs/overlap.md has the method.
+// `npm run overlap`: how long two holders act at once when the first is cut off silently, for
+// Tenure's stores and, with --peers, for other libraries, on real servers. docs/overlap.md has the
+// method.
 import { CannotRunError } from "../../test/servers/engine.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
 import { installPeers } from "../peers/install.ts";

@@ -1,6 +1,6 @@
-// One overlap trial: a holder behind a proxy, a contender with a direct connection, and a silent cut of
-// the holder's link at a random moment. The trial ends half a second after the first has noticed and
-// the second holds the lock, or four ttls after the cut.
+// One overlap trial: a holder behind a proxy, a contender with a direct connection, and a silent
+// cut of the holder's link at a random moment. The trial ends half a second after the first has
+// noticed and the second holds the lock, or four ttls after the cut.
 import { setTimeout as sleep } from "node:timers/promises";
 import { startProxy } from "../../test/servers/proxy.ts";
 import type { RunningServer } from "../../test/servers/server.ts";
@@ -10,7 +10,9 @@ import { endChild, newResource, startChild } from "../workers.ts";
 import { type Contestant, TIMING, TTL_MS } from "./contestants.ts";
 
 export interface TrialResult {
-  /** The first holder's last act minus the second's grant; negative if there was time between them. */
+  /**
+   * The first holder's last act minus the second's grant; negative if there was time between them.
+   */
   readonly overlapMs: number;
   /** From the cut until the first holder's library said no; undefined if not within the window. */
   readonly toldMs: number | undefined;

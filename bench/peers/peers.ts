@@ -6,15 +6,22 @@ import { join } from "node:path";
 import type { Engine } from "../servers.ts";
 import type { Target } from "../workers.ts";
 
-/** What a comparison measures; a reason holds for some of these only. */
-type Topic = "pairs" | "handover" | "contention" | "restarts" | "start" | "waiters" | "held";
+/** A reason explains why a peer is ahead in some of these topics only. */
+export type ReasonTopic =
+  | "pairs"
+  | "handover"
+  | "contention"
+  | "restarts"
+  | "start"
+  | "waiters"
+  | "held";
 
 export interface Peer {
   readonly name: string;
   readonly engine: Engine;
   /** A file in bench/peers/libraries. @default the name */
   readonly library?: string;
-  /** The npm package. @default the name; null: there is none */
+  /** The npm package. Null if it is not a package. @default the name */
   readonly package?: string | null;
   /** How often it renews by default. Missing: never, because its locks end with the process. */
   readonly renewEveryMs?: (ttlMs: number) => number;
@@ -30,7 +37,7 @@ export interface Peer {
   /** Locks that one process takes at a time, at most. */
   readonly inFlightMax?: number;
   /** Why it may be ahead of Tenure; `any` holds for every topic. */
-  readonly reasons?: Readonly<Partial<Record<Topic | "any", string>>>;
+  readonly reasons?: Readonly<Partial<Record<ReasonTopic | "any", string>>>;
 }
 
 const ONE_KEY = "does less: sets and deletes one key; no session, token or queue";
@@ -156,14 +163,14 @@ export function contendersOn(
   ];
 }
 
-export function toTenureUrl(engine: Engine, url: string): string {
+function toTenureUrl(engine: Engine, url: string): string {
   if (engine === "sqlite") return `sqlite:${join(url, "tenure.db")}`;
   // The peers use ioredis, too.
   return engine === "redis" ? `${url}?library=ioredis` : url;
 }
 
 /** Why this contender may be ahead of Tenure. */
-export function findReason({ peer }: Contender, topic: Topic): string | undefined {
+export function findReason({ peer }: Contender, topic: ReasonTopic): string | undefined {
   return peer?.reasons?.any ?? peer?.reasons?.[topic];
 }
 

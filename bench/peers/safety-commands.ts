@@ -1,6 +1,6 @@
-// The tables of `npm run overlap` and `npm run proof` for the comparison: whether two holders act at
-// once when the first is cut off, and which late writes the guards accept. Both commands run as child
-// processes and print one line of JSON per contestant.
+// The tables of `npm run overlap` and `npm run proof` for the comparison: whether two holders act
+// at once when the first is cut off, and which late writes the guards accept. Both commands run as
+// child processes and print one line of JSON per contestant.
 
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";

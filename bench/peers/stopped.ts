@@ -1,7 +1,7 @@
-// Which writes of a stopped holder are accepted, by library. The first process takes the lock, writes,
-// asks its library whether it still holds the lock, and is stopped (SIGSTOP) right after the yes. The
-// second one takes the lock when the library lets it, and writes. Then the first continues, and its
-// late write goes out. The resource is in this process, and counts.
+// Which writes of a stopped holder are accepted, by library. The first process takes the lock,
+// writes, asks its library whether it still holds the lock, and is stopped (SIGSTOP) right after
+// the yes. The second one takes the lock when the library lets it, and writes. Then the first
+// continues, and its late write goes out. The resource is in this process, and counts.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -157,8 +157,8 @@ async function within(ms: number, event: Promise<Told>): Promise<Told | undefine
 }
 
 /**
- * The resource of one pause. With a guard it accepts the writes that the guard admits, otherwise every
- * write.
+ * The resource of one pause. With a guard it accepts the writes that the guard admits, otherwise
+ * every write.
  */
 export class WrittenResource {
   readonly #name: string;

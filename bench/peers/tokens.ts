@@ -1,5 +1,5 @@
-// Whether the value that a library returns with a grant increases from one grant to the next, also when
-// the server is killed and restarted in between. Ten grants in a row, each to a new holder.
+// Whether the value that a library returns with a grant increases from one grant to the next, also
+// when the server is killed and restarted in between. Ten grants in a row, each to a new holder.
 
 import { startEtcd } from "../../test/servers/etcd.ts";
 import { startPostgres } from "../../test/servers/postgres.ts";

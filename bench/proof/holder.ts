@@ -1,5 +1,6 @@
-// The process that is stopped or cut off. It takes the lease and writes without a pause, with the bare
-// token and without checking its own deadline, so that only the guard at the resource can refuse it.
+// The process that is stopped or cut off. It takes the lease and writes without a pause, with the
+// bare token and without checking its own deadline, so that only the guard at the resource can
+// refuse it.
 
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { StoreUnavailableError } from "../../src/core/errors.ts";

@@ -1,6 +1,6 @@
 // `npm run proof -- [--trials N] [--resource redis] [--json]`: late writes of stopped and cut-off
-// holders, counted at the real resources, with the guard and without. The exit code is 0 if none was
-// accepted with the guard and some were without it; otherwise the count would prove nothing.
+// holders, counted at the real resources, with the guard and without. The exit code is 0 if none
+// was accepted with the guard and some were without it; otherwise the count would prove nothing.
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
-// The resources of the proof, one entry each: how to set one up for a group of trials, where its writers
-// find it, and how to read the order in which tokens were written, without any guard.
+// The resources of the proof, one entry each: how to set one up for a group of trials, where its
+// writers find it, and how to read the order in which tokens were written, without any guard.
 
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -33,7 +33,9 @@ export interface OpenResource {
   readonly proxy?: TcpProxy | undefined;
   /** A pause between writes, for a holder that would nearly always be inside a lock. @default 0 */
   readonly paceMs?: number | undefined;
-  /** SQLite files whose lock a stopped process must not keep, because it would block its successor. */
+  /**
+   * SQLite files whose lock a stopped process must not keep, because it would block its successor.
+   */
   readonly locks: readonly string[];
   /** The tokens in the order in which the resource accepted them. */
   tokens(): Promise<bigint[]>;
@@ -171,7 +173,9 @@ async function readEtcdLog(server: EtcdServer, name: string): Promise<bigint[]> 
   return kvs.map(({ value }) => BigInt(Buffer.from(value, "base64").toString()));
 }
 
-/** Its handlers yield once, so that a newer request can arrive while an older one is in progress. */
+/**
+ * Its handlers yield once, so that a newer request can arrive while an older one is in progress.
+ */
 async function openHttp(isGuarded: boolean): Promise<OpenResource> {
   const log: bigint[] = [];
   const fence = httpGuard({ guard: memoryGuard(), resource: RESOURCE });

@@ -1,7 +1,8 @@
-// Trials with one holder process, its successor (this process) and one resource, one after the other. In
-// each, the holder writes in a busy loop and is stopped past its ttl, or is cut off from the store, or
-// is stopped with writes in the buffers of its sockets. The successor takes over and writes, then the
-// holder continues. Counts which of the holder's late writes the resource accepted.
+// Trials with one holder process, its successor (this process) and one resource, one after the
+// other. In each, the holder writes in a busy loop and is stopped past its ttl, or is cut off from
+// the store, or is stopped with writes in the buffers of its sockets. The successor takes over and
+// writes, then the holder continues. Counts which of the holder's late writes the resource
+// accepted.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -92,7 +93,8 @@ async function runTrial(trial: Trial, fault: Fault): Promise<number> {
   if (isGuarded) await writer.advance(successor);
   await writer.write(successor);
   if (fault === "stopped with full buffers") {
-    // The writes arrive while their sender is still stopped, so no check of its own can prevent them.
+    // The writes arrive while their sender is still stopped, so no check of its own can prevent
+    // them.
     await resource.proxy?.heal();
     await sleep(30);
   }

@@ -1,5 +1,5 @@
-// How to write to each resource, with its guard and without. The holder and its successor use the same
-// code. Every write appends its token to a log that the resource itself keeps in order.
+// How to write to each resource, with its guard and without. The holder and its successor use the
+// same code. Every write appends its token to a log that the resource itself keeps in order.
 
 import { appendFileSync } from "node:fs";
 import { Redis } from "ioredis";
@@ -113,8 +113,8 @@ export const openWriter: Readonly<
   postgres: async ({ at, name, isGuarded, isStopped }) => {
     const pool = new Pool({ connectionString: at, max: 4 });
     pool.on("error", () => undefined);
-    // A holder that is stopped inside a transaction blocks its successor for this long. The successor
-    // is not stopped, but may be starved on few cores.
+    // A holder that is stopped inside a transaction blocks its successor for this long. The
+    // successor is not stopped, but may be starved on few cores.
     const idleLimitMs = isStopped ? 300 : 5_000;
     const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs });
     const insert = `INSERT INTO ${name} (token) VALUES ($1)`;

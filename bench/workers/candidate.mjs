@@ -1,6 +1,6 @@
-// One candidate of the planned restarts: reports when it leads and, on request, resigns and closes as a
-// deployed process does, then comes back with a new session. A library other than Tenure leads by its
-// lock.
+// One candidate of the planned restarts: reports when it leads and, on request, resigns and closes
+// as a deployed process does, then comes back with a new session. A library other than Tenure leads
+// by its lock.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "tenure";

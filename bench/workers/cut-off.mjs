@@ -1,6 +1,6 @@
-// One process of the overlap trial. After its grant it asks its library every millisecond whether it
-// still holds the lock, and acts if so. It reports times on the clock that all processes of the host
-// share. A library that ends the process has also notified its holder.
+// One process of the overlap trial. After its grant it asks its library every millisecond whether
+// it still holds the lock, and acts if so. It reports times on the clock that all processes of the
+// host share. A library that ends the process has also notified its holder.
 import { hostMs, onCommand, settings, tell } from "../../test/process/workers/kit.mjs";
 
 const { holder } = await import(`../peers/libraries/${settings.library}.mjs`);

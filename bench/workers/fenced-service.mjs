@@ -1,6 +1,6 @@
-// A service that httpGuard() protects. With `postgresUrl` it keeps the highest tokens in that server;
-// without, in a memory guard that answers after 4 to 12 ms. PUT /large is answered with 20 MB, every
-// other request with a few bytes.
+// A service that httpGuard() protects. With `postgresUrl` it keeps the highest tokens in that
+// server; without, in a memory guard that answers after 4 to 12 ms. PUT /large is answered with 20
+// MB, every other request with a few bytes.
 
 import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";

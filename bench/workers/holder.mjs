@@ -16,7 +16,9 @@ async function hold(resources) {
   return hostMs();
 }
 
-/** Returns the heap per lock. The first batch also pays for session and code, so it is not counted. */
+/**
+ * Returns the heap per lock. The first batch also pays for session and code, so it is not counted.
+ */
 async function holdMany(count) {
   const resources = Array.from({ length: count }, (_, index) => `many-${process.pid}-${index}`);
   await hold(resources.slice(0, BATCH));

@@ -1,5 +1,6 @@
 // Takes and frees locks through one library. Orders: `lock` and `unlock` one lock, `lockEach` waits
-// for several at once, `contend` takes and frees one in a loop, `queue` waits for one many times over.
+// for several at once, `contend` takes and frees one in a loop, `queue` waits for one many times
+// over.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { hostMs, settings } from "../../test/process/workers/kit.mjs";

@@ -1,5 +1,5 @@
-// Goal: `npm run overlap` measures what it says and rejects what it does not understand. Method: its
-// flags and figures as functions; test/process/overlap.test.ts runs the command itself.
+// Goal: `npm run overlap` measures what it says and rejects what it does not understand. Method:
+// its flags and figures as functions; test/process/overlap.test.ts runs the command itself.
 import { describe, expect, test } from "vitest";
 import { describeVersion, listContestants } from "../../bench/overlap/contestants.ts";
 import { formatTable, toRow } from "../../bench/overlap/figures.ts";

@@ -1,5 +1,5 @@
-// Goal: the overlap command has the documented exit codes and output, and leaves no process running when
-// it is interrupted. Method: it runs as users run it, with few trials.
+// Goal: the overlap command has the documented exit codes and output, and leaves no process running
+// when it is interrupted. Method: it runs as users run it, with few trials.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,6 @@
-// Goal: no guard accepts a late write of a stopped or cut-off holder, and the count can fail. Method: the
-// proof itself (`npm run proof`), on real processes and servers; without guards it has to count some.
+// Goal: no guard accepts a late write of a stopped or cut-off holder, and the count can fail.
+// Method: the proof itself (`npm run proof`), on real processes and servers; without guards it has
+// to count some.
 
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,6 @@
-// Goal: the safety rows of the comparison count what they say. Method: writes, pauses and grants with
-// known outcomes go through the functions that count them; `npm run bench:peers` runs the real trials.
+// Goal: the safety rows of the comparison count what they say. Method: writes, pauses and grants
+// with known outcomes go through the functions that count them; `npm run bench:peers` runs the real
+// trials.
 import { describe, expect, test } from "vitest";
 import { type Pause, toRows, WrittenResource } from "../../bench/peers/stopped.ts";
 import { judge } from "../../bench/peers/tokens.ts";

@@ -1,5 +1,5 @@
-// Goal: a reported number is what its label says: a median, a p99, or the worst of a few values, over
-// all rounds. Method: known values go through the functions that the benchmarks use.
+// Goal: a reported number is what its label says: a median, a p99, or the worst of a few values,
+// over all rounds. Method: known values go through the functions that the benchmarks use.
 import { describe, expect, test } from "vitest";
 import { median, quantile, rotate, worstCase } from "../../bench/statistics.ts";
 

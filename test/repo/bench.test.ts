@@ -1,5 +1,5 @@
-// Goal: a row of the benchmarks reports what was measured, and a library that fails does not affect the
-// others. Method: contestants with known values go through the real comparison.
+// Goal: a row of the benchmarks reports what was measured, and a library that fails does not affect
+// the others. Method: contestants with known values go through the real comparison.
 import { describe, expect, test, vi } from "vitest";
 import {
   type Comparison,

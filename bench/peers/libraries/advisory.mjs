@@ -1,5 +1,5 @@
-// PostgreSQL's advisory locks through pg. The server wakes the next waiter. There is no ttl, no token
-// and no disk write: a lock ends with its connection.
+// PostgreSQL's advisory locks through pg. The server wakes the next waiter. There is no ttl, no
+// token and no disk write: a lock ends with its connection.
 import pg from "pg";
 
 const POOL_MAX = 70;

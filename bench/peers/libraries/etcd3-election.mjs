@@ -1,6 +1,6 @@
-// etcd3's Election, used as a lock: it waits by a watch, and resigns. It reports a loss as an `error` of
-// the campaign, after which its documentation says to stop. Defaults except the ttl, which is in whole
-// seconds.
+// etcd3's Election, used as a lock: it waits by a watch, and resigns. It reports a loss as an
+// `error` of the campaign, after which its documentation says to stop. Defaults except the ttl,
+// which is in whole seconds.
 import { requirePeer, withToken } from "./shared.mjs";
 
 const { Etcd3 } = requirePeer("etcd3");

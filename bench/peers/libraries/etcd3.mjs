@@ -1,6 +1,6 @@
-// etcd3's Lock. It does not wait, so it is retried every 50 ms. It does not report a loss, but the lease
-// inside it emits an event, which we listen to through a private field. Defaults except the ttl, which
-// is in whole seconds.
+// etcd3's Lock. It does not wait, so it is retried every 50 ms. It does not report a loss, but the
+// lease inside it emits an event, which we listen to through a private field. Defaults except the
+// ttl, which is in whole seconds.
 import { requirePeer, retryWhileTaken, withToken } from "./shared.mjs";
 
 const { Etcd3, EtcdLockFailedError } = requirePeer("etcd3");

@@ -1,5 +1,5 @@
-// flock(1) of util-linux around a program that waits. The kernel wakes the next waiter. There is no ttl
-// and no token, and the lock works on one machine only.
+// flock(1) of util-linux around a program that waits. The kernel wakes the next waiter. There is no
+// ttl and no token, and the lock works on one machine only.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
-// proper-lockfile: a folder is the lock, and its age is the ttl. It touches the folder at half of that
-// age, and reports a loss through onCompromised. It does not wait by default; with `retries` it tries
-// every 10 ms.
+// proper-lockfile: a folder is the lock, and its age is the ttl. It touches the folder at half of
+// that age, and reports a loss through onCompromised. It does not wait by default; with `retries`
+// it tries every 10 ms.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { requirePeer } from "./shared.mjs";

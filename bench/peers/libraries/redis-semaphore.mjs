@@ -1,5 +1,6 @@
-// redis-semaphore's Mutex as in its README's example of lost locks: `while (mutex.isAcquired)`, with an
-// onLockLost. It waits by itself, with a try every 10 ms. Defaults except the ttl and the time to wait.
+// redis-semaphore's Mutex as in its README's example of lost locks: `while (mutex.isAcquired)`,
+// with an onLockLost. It waits by itself, with a try every 10 ms. Defaults except the ttl and the
+// time to wait.
 import { openRedis, requirePeer, withToken } from "./shared.mjs";
 
 const { Mutex } = requirePeer("redis-semaphore");

@@ -1,5 +1,5 @@
-// redlock-universal: `using()`, which its README recommends, with its signal. Defaults except the ttl,
-// and one try per attempt.
+// redlock-universal: `using()`, which its README recommends, with its signal. Defaults except the
+// ttl, and one try per attempt.
 import { holdInside, openRedis, requirePeer, retryWhileTaken, withToken } from "./shared.mjs";
 
 const { createLock, IoredisAdapter, LockAcquisitionError } = requirePeer("redlock-universal");

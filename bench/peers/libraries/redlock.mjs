@@ -1,5 +1,5 @@
-// redlock 5 beta: `using()`, the auto-extending form that its README shows, with its signal. Defaults
-// except the ttl, and one try per attempt.
+// redlock 5 beta: `using()`, the auto-extending form that its README shows, with its signal.
+// Defaults except the ttl, and one try per attempt.
 import { holdInside, openRedis, requirePeer, retryWhileTaken, withToken } from "./shared.mjs";
 
 const { default: Redlock, ExecutionError } = requirePeer("redlock");

@@ -21,8 +21,8 @@ export async function openRedis(url) {
 }
 
 /**
- * Retries `attempt` while it fails with an error that `isTaken` recognises. Each attempt is a new one,
- * so the one that succeeds has its whole ttl left.
+ * Retries `attempt` while it fails with an error that `isTaken` recognises. Each attempt is a new
+ * one, so the one that succeeds has its whole ttl left.
  */
 export async function retryWhileTaken(attempt, isTaken) {
   for (;;) {
@@ -41,8 +41,9 @@ export function withToken(unlock, token) {
 }
 
 /**
- * Holds through a library that runs a routine under the lock and notifies it by a signal. Resolves when
- * the routine runs with a signal that has not aborted; the routine continues until the process ends.
+ * Holds through a library that runs a routine under the lock and notifies it by a signal. Resolves
+ * when the routine runs with a signal that has not aborted; the routine continues until the process
+ * ends.
  */
 export function holdInside(use) {
   return new Promise((resolve, reject) => {

@@ -1,5 +1,5 @@
-// Tenure on any store. With `timing` it acts in doubt, up to its own deadline, because the overlap trial
-// measures that deadline. By default it would stop earlier, when the first renewal fails.
+// Tenure on any store. With `timing` it acts in doubt, up to its own deadline, because the overlap
+// trial measures that deadline. By default it would stop earlier, when the first renewal fails.
 import { connect } from "../../../dist/index.js";
 import { withToken } from "./shared.mjs";
 

@@ -1,6 +1,6 @@
-// @verrou/core on Redis: createLock() and acquire(), which waits by its own tries. It never renews by
-// itself; its documentation asks a longer holder to call extend(), and isExpired() reports a loss.
-// Defaults except the ttl.
+// @verrou/core on Redis: createLock() and acquire(), which waits by its own tries. It never renews
+// by itself; its documentation asks a longer holder to call extend(), and isExpired() reports a
+// loss. Defaults except the ttl.
 import { openRedis, requirePeer, withToken } from "./shared.mjs";
 
 const { Verrou } = requirePeer("@verrou/core");
