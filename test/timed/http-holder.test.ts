@@ -1,7 +1,8 @@
-// Goal: former holders do not slow down the present one at a service behind httpGuard(). Method: service, former holders and
-// holder are processes of their own; the guard answers after 4 to 12 ms. Quiet and disturbed slices of 100 requests are
-// measured in turn. Other work on the machine can only make a slice slower, so the smallest p99 of each kind says most about
-// the guard, and a busy machine needs more slices until it has been seen.
+// Goal: former holders do not slow down the current one at a service that httpGuard() protects.
+// Method: service, former holders and holder are separate processes; the guard answers after 4 to
+// 12 ms. Quiet and disturbed slices of 100 requests alternate. Other work on the machine can only
+// make a slice slower, so the test compares the smallest p99 of each kind, and adds slices on a
+// busy machine.
 import { expect, test } from "vitest";
 import { type HolderSetup, type HolderTimes, measureHolder } from "../../bench/http-guard.ts";
 import { quantile } from "../../bench/statistics.ts";
