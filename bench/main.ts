@@ -168,4 +168,10 @@ function formatClock(ms: number): string {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-process.exitCode = await main(readFlags());
+const flags = readFlags();
+try {
+  process.exitCode = await main(flags);
+} catch (error) {
+  console.error((error as Error).message);
+  process.exit(1);
+}

@@ -16,7 +16,9 @@ export interface Context {
 /** Yields each table when it is complete. */
 export type Topic = (context: Context) => AsyncGenerator<Section>;
 
-/** Tenure and, if wanted, the peers of an engine. Tenure has to be at least as good as each peer. */
+/**
+ * Tenure and, if wanted, the peers of an engine. Tenure has to be at least as good as each peer.
+ */
 export function toContestants(
   { withPeers }: Context,
   target: { readonly engine: Engine; readonly url: string; readonly topic: ReasonTopic },

@@ -17,7 +17,11 @@ export async function installPeers(): Promise<void> {
     const npm = spawn("npm", args, { cwd: FOLDER, stdio: ["ignore", "ignore", "inherit"] });
     npm.once("error", reject);
     npm.once("exit", (code) =>
-      code === 0 ? resolve() : reject(new Error(`npm ci in bench/peers ended with ${code}`)),
+      code === 0
+        ? resolve()
+        : reject(
+            new Error(`The peers are not installed: npm ci in bench/peers ended with ${code}.`),
+          ),
     );
   });
 }
