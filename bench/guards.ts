@@ -1,5 +1,6 @@
-// What a guard costs: a guarded write against the same write in a bare transaction, on the same connection, in the same run.
-// The lease is a real one, so that its check() is in the figure.
+// What a guard costs: a guarded write against the same write without the guard, on the same
+// connection. The lease is a real one, so its check() is included. remote-guards.ts has the guards
+// of Redis, HTTP and files.
 
 import { join } from "node:path";
 import pg from "pg";
@@ -8,86 +9,115 @@ import { memoryGuard } from "tenure/guards/memory";
 import { postgresGuard, protectTable as protectPostgres } from "tenure/guards/postgres";
 import { protectTable as protectSqlite, sqliteGuard } from "tenure/guards/sqlite";
 import { loadDriver } from "../src/clients/sqlite/driver.ts";
-import { startPostgres } from "../test/servers/postgres.ts";
-import { atLeast, inTempFolder, median, type Row, type Section, spread } from "./support.ts";
+import { type Contestant, compare, perSecond } from "./comparison.ts";
+import { measureRate } from "./pairs.ts";
+import { fileWrites, httpWrites, redisWrites, signatures } from "./remote-guards.ts";
+import type { Section } from "./results.ts";
+import type { Context } from "./topic.ts";
 
-const ROUNDS = 7;
-/** Short slices in turn, so that whatever else the machine does falls on all of them alike. */
 const SLICE_MS = 20;
-const SLICES = 25;
-export const METHOD: string = methodOf(ROUNDS);
+const RESOURCE = "ledger";
 
-function methodOf(rounds: number): string {
-  return `${rounds} rounds of ${SLICES} x ${SLICE_MS} ms for each form, in turn, one insert per transaction; SQLite in WAL with synchronous FULL, PostgreSQL on loopback with fsync; median, (min-max).`;
+export interface Write {
+  readonly title: string;
+  readonly bare: () => unknown;
+  readonly guarded: () => unknown;
+  /** Other forms of the write, for information: Tenure is compared with them, too. */
+  readonly others?: Readonly<Record<string, () => unknown>>;
+  /** The share of the bare write that the guarded one has to reach. */
+  readonly target?: number;
+  /** Writes between two readings of the clock. @default 1 */
+  readonly batch?: number;
 }
 
-type Act = () => unknown;
-
-export async function guards(rounds: number = ROUNDS): Promise<Section> {
+export async function* guards(context: Context): AsyncGenerator<Section> {
   const tenure = await connect("memory:");
-  // Long enough to need no renewal while a synchronous round keeps the event loop busy.
-  const lease = await tenure.acquire("ledger", { ttlMs: 600_000 });
-  const rows = [
-    ...(await ofMemory(lease, rounds)),
-    ...(await ofSqlite(lease, rounds)),
-    ...(await ofPostgres(lease, rounds)),
+  // No renewal is needed while synchronous writes block the event loop.
+  const lease = await tenure.acquire(RESOURCE, { ttlMs: 600_000 });
+  const rounds = context.quick ? 25 : 175;
+  const writes = [
+    memoryWrites(lease),
+    sqliteWrites(lease, context.servers.folder),
+    postgresWrites(lease, await context.servers.url("postgres")),
+    redisWrites(lease, "fsync always", { appendonly: true, appendfsync: "always" }),
+    redisWrites(lease, "in memory", { own: true }),
+    httpWrites(lease),
+    fileWrites(lease, context.servers.folder),
+    signatures(lease),
   ];
+  for (const each of writes) for await (const write of each) yield await measure(write, rounds);
   await tenure.close();
-  return { title: "Guarded writes against bare ones", method: methodOf(rounds), rows };
 }
 
-async function ofMemory(lease: Lease, rounds: number): Promise<Row[]> {
+function measure(write: Write, rounds: number): Promise<Section> {
+  const { title, bare, guarded, others = {}, target, batch = 1 } = write;
+  const contestant = (act: () => unknown): Pick<Contestant, "warmUp" | "measure"> => ({
+    warmUp: () => measureRate(act, { ms: 10 * SLICE_MS, batch }),
+    measure: async () => ({ writes: await measureRate(act, { ms: SLICE_MS, batch }) }),
+  });
+  return compare({
+    title,
+    method: `${rounds} slices of ${SLICE_MS} ms, in turn.`,
+    rounds,
+    figures: { writes: perSecond },
+    contestants: [
+      { name: "guarded", kind: "tenure", ...contestant(guarded) },
+      { name: "bare", kind: "baseline", target, ...contestant(bare) },
+      ...Object.entries(others).map(
+        ([name, act]): Contestant => ({ name, kind: "baseline", ...contestant(act) }),
+      ),
+    ],
+  });
+}
+
+async function* memoryWrites(lease: Lease): AsyncGenerator<Write> {
   const guard = memoryGuard();
   let count = 0;
   const bare = (): void => {
     count += 1;
   };
-  const guarded = await compare({ bare, guarded: () => guard.write(lease, bare) }, 1_000, rounds);
+  const guarded = (): void => guard.write(lease, bare);
+  yield { title: "Memory guard: a write of nothing", bare, guarded, batch: 1_000 };
   if (count === 0) throw new Error("nothing was written");
-  const nanoseconds = 1e9 / median(guarded.guarded);
-  return [{ what: "memory: a guarded write of nothing", measured: `${nanoseconds.toFixed(0)} ns` }];
 }
 
-async function ofSqlite(lease: Lease, rounds: number): Promise<Row[]> {
-  return inTempFolder(async (folder) => {
-    const driver = await loadDriver();
-    const open = (name: string) => {
-      const database = driver.open(join(folder, name));
-      database.exec("PRAGMA journal_mode = WAL");
-      database.exec("PRAGMA synchronous = FULL");
-      database.exec("CREATE TABLE entry (seq INTEGER PRIMARY KEY, text TEXT NOT NULL)");
-      const insert = database.prepare("INSERT INTO entry (text) VALUES (?)");
-      return { database, write: (): void => void insert.run("an entry of the ledger") };
-    };
-    const [plain, guarded, closed] = [open("plain.db"), open("guarded.db"), open("protected.db")];
-    protectSqlite(closed.database, "entry", { resource: "ledger" });
-    const begin = plain.database.prepare("BEGIN IMMEDIATE");
-    const commit = plain.database.prepare("COMMIT");
-    const guard = sqliteGuard(guarded.database);
-    const guardOfClosed = sqliteGuard(closed.database);
-    const forms = {
-      bare: () => {
-        begin.run();
-        plain.write();
-        commit.run();
-      },
-      guarded: () => guard.transaction(lease, guarded.write),
-      protected: () => guardOfClosed.transaction(lease, closed.write),
-    };
-    const rates = await compare(forms, 1, rounds);
-    for (const { database } of [plain, guarded, closed]) database.close();
-    return ratios(`SQLite (${driver.name})`, rates, 0.9);
-  });
+async function* sqliteWrites(lease: Lease, folder: string): AsyncGenerator<Write> {
+  const driver = await loadDriver();
+  const open = (name: string) => {
+    const database = driver.open(join(folder, name));
+    database.exec("PRAGMA journal_mode = WAL");
+    database.exec("PRAGMA synchronous = FULL");
+    database.exec("CREATE TABLE entry (seq INTEGER PRIMARY KEY, text TEXT NOT NULL)");
+    const insert = database.prepare("INSERT INTO entry (text) VALUES (?)");
+    return { database, write: (): void => void insert.run("an entry of the ledger") };
+  };
+  const [plain, guarded, closed] = [open("plain.db"), open("guarded.db"), open("protected.db")];
+  protectSqlite(closed.database, "entry", { resource: RESOURCE });
+  const begin = plain.database.prepare("BEGIN IMMEDIATE");
+  const commit = plain.database.prepare("COMMIT");
+  const guard = sqliteGuard(guarded.database);
+  const closedGuard = sqliteGuard(closed.database);
+  yield {
+    title: `SQLite guard (${driver.name}): one insert per transaction`,
+    bare: () => {
+      begin.run();
+      plain.write();
+      commit.run();
+    },
+    guarded: () => guard.transaction(lease, guarded.write),
+    others: {
+      "guarded, in a protected table": () => closedGuard.transaction(lease, closed.write),
+    },
+    target: 0.9,
+  };
+  for (const { database } of [plain, guarded, closed]) database.close();
 }
 
-async function ofPostgres(lease: Lease, rounds: number): Promise<Row[]> {
-  await using server = await startPostgres({ own: true });
-  const pool = new pg.Pool({ connectionString: server.url, max: 8 });
-  const name = (table: string): string => `public.${table}`;
-  for (const table of ["plain", "guarded", "closed"]) {
+async function* postgresWrites(lease: Lease, url: string): AsyncGenerator<Write> {
+  const pool = new pg.Pool({ connectionString: url, max: 8 });
+  for (const table of ["plain", "guarded", "closed"])
     await pool.query(`CREATE TABLE ${table} (seq bigserial PRIMARY KEY, text text NOT NULL)`);
-  }
-  await protectPostgres(pool, name("closed"), { resource: "ledger" });
+  await protectPostgres(pool, "public.closed", { resource: RESOURCE });
   const guard = postgresGuard(pool);
   const insert = (table: string) => (client: pg.PoolClient) =>
     client.query(`INSERT INTO ${table} (text) VALUES ($1)`, ["an entry of the ledger"]);
@@ -98,82 +128,22 @@ async function ofPostgres(lease: Lease, rounds: number): Promise<Row[]> {
     await client.query("COMMIT");
     client.release();
   };
-  const acts = {
+  const guarded = (): Promise<unknown> => guard.transaction(lease, insert("guarded"));
+  yield {
+    title: "PostgreSQL guard (pg): one insert per transaction",
     bare,
-    guarded: () => guard.transaction(lease, insert("guarded")),
-    protected: () => guard.transaction(lease, insert("closed")),
-  };
-  const alone = await compare(acts, 1, rounds);
-  const crowd = (act: () => Promise<unknown>) => () =>
-    Promise.all(Array.from({ length: 8 }, () => act()));
-  const together = await compare({ bare: crowd(bare), guarded: crowd(acts.guarded) }, 1, rounds);
-  await pool.end();
-  return [
-    ...ratios("PostgreSQL (pg)", alone, 0.8),
-    ...ratios("PostgreSQL (pg), 8 in flight", together, undefined, 8),
-  ];
-}
-
-/** How often each act can be done in a second, by round. */
-export async function compare<Name extends string>(
-  acts: Record<Name, Act>,
-  batch = 1,
-  rounds: number = ROUNDS,
-): Promise<Record<Name, number[]>> {
-  const names = Object.keys(acts) as Name[];
-  const rates = Object.fromEntries(names.map((name) => [name, [] as number[]]));
-  for (let round = -1; round < rounds; round += 1) {
-    const totals = names.map((name) => ({ name, done: 0, ms: 0 }));
-    for (let slice = 0; slice < SLICES; slice += 1) {
-      for (const total of totals) await runSlice(acts[total.name], batch, total);
-    }
-    // The first round warms up the disk cache and the compiler.
-    if (round < 0) continue;
-    for (const { name, done, ms } of totals) rates[name]?.push((done * 1000) / ms);
-  }
-  return rates as Record<Name, number[]>;
-}
-
-async function runSlice(
-  act: Act,
-  batch: number,
-  total: { done: number; ms: number },
-): Promise<void> {
-  const start = performance.now();
-  do {
-    for (let index = 0; index < batch; index += 1) {
-      const result = act();
-      if (result instanceof Promise) await result;
-    }
-    total.done += batch;
-  } while (performance.now() - start < SLICE_MS);
-  total.ms += performance.now() - start;
-}
-
-export function ratios(
-  what: string,
-  rates: { bare: number[]; guarded: number[]; protected?: number[] },
-  target?: number | undefined,
-  each = 1,
-): Row[] {
-  const shown = (value: number): string => `${value.toFixed(2)}x`;
-  const by = (values: number[]): number[] =>
-    values.map((value, round) => value / (rates.bare[round] ?? Number.NaN));
-  const guarded = by(rates.guarded);
-  const label = `${what}: guarded to bare (${spread(guarded)})`;
-  const row = { what: label, measured: shown(median(guarded)) };
-  const bare = {
-    what: `${what}: bare transaction`,
-    measured: `${Math.round(median(rates.bare) * each)} /s`,
-  };
-  const rows = [bare, target === undefined ? row : atLeast(label, median(guarded), target, shown)];
-  if (rates.protected === undefined) return rows;
-  const closed = by(rates.protected);
-  return [
-    ...rows,
-    {
-      what: `${what}: guarded, in a protected table (${spread(closed)})`,
-      measured: shown(median(closed)),
+    guarded,
+    others: {
+      "guarded, in a protected table": () => guard.transaction(lease, insert("closed")),
     },
-  ];
+    target: 0.8,
+  };
+  const eight = (act: () => Promise<unknown>) => () =>
+    Promise.all(Array.from({ length: 8 }, () => act()));
+  yield {
+    title: "PostgreSQL guard (pg): eight transactions in flight",
+    bare: eight(bare),
+    guarded: eight(guarded),
+  };
+  await pool.end();
 }

@@ -1,66 +1,80 @@
-// Handover between two processes on one SQLite file: from the call of release() in one to the end of acquire() in the
-// other, by the monotonic clock that all processes of a host share. And what waiting costs while nothing happens.
+// Handover between two processes: from the call of release in one to the end of acquire in the
+// other, by the monotonic clock that all processes of a host share.
 
-import type { ChildProcess } from "node:child_process";
-import { join } from "node:path";
-import { atMost, highEnd, inTempFolder, median, type Section } from "./support.ts";
-import { answer, startWorker } from "./workers.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Baseline, measureTrip, openBaseline, timeOf } from "./baselines.ts";
+import { type Contestant, compare, milliseconds } from "./comparison.ts";
+import type { Section } from "./results.ts";
+import { labels } from "./servers.ts";
+import { type Context, toContestants } from "./topic.ts";
+import { newResource, type Target, withLockers } from "./workers.ts";
 
-const HANDOVERS = 300;
-const IDLE_WAITERS = 8;
-const IDLE_MS = 5_000;
+/** What a handover may take beyond three round trips. */
+const ALLOWED_MS = 10;
+/** On SQLite a waiter polls the file, which takes longer than a round trip. */
+const SQLITE_MAX_MS = 25;
 
-interface Turn {
-  readonly acquiredAt: number;
-  readonly releasedAt: number;
-  readonly token: number;
+export async function* handover(context: Context): AsyncGenerator<Section> {
+  const { quick, withPeers, engines, servers } = context;
+  const handovers = quick ? 5 : withPeers ? 30 : 100;
+  const rounds = quick ? 1 : 3;
+  for (const engine of engines) {
+    const url = await servers.url(engine);
+    const baseline = await openBaseline[engine](url);
+    try {
+      const tripMs = await measureTrip(baseline);
+      const atMost = engine === "sqlite" ? SQLITE_MAX_MS : 3 * tripMs + ALLOWED_MS;
+      const target = { engine, url, topic: "handover" } as const;
+      const contestants = toContestants(context, target, async (contender) => ({
+        times: await measureHandovers(contender, handovers),
+      }));
+      yield await compare({
+        title: `${labels[engine]}: handover between two processes`,
+        method: `${rounds} x ${handovers} handovers, released at a random phase of the waiting. The target is three bare round trips (one takes ${tripMs.toFixed(2)} ms) and ${ALLOWED_MS} ms; on SQLite ${SQLITE_MAX_MS} ms.`,
+        rounds,
+        figures: { times: { ...milliseconds, atMost } },
+        contestants: [...contestants, twoWrites(baseline, handovers)],
+      });
+    } finally {
+      await baseline.close();
+    }
+  }
 }
 
-export async function handover(): Promise<Section> {
-  const gaps = await inTempFolder(pingPong);
-  const shares = await inTempFolder(idleWaiters);
-  const ms = (value: number): string => `${value.toFixed(2)} ms`;
-  const percent = (value: number): string => `${(value * 100).toFixed(2)} % of a core`;
-  const worst = highEnd(gaps);
+/** A release and a grant are two writes, one after the other: no handover is faster than these. */
+function twoWrites(baseline: Baseline, count: number): Contestant {
   return {
-    title: "Handover between two processes (SQLite)",
-    method: `${HANDOVERS} handovers; ${IDLE_WAITERS} idle waiters watched for ${IDLE_MS / 1000} s, their renewals included.`,
-    rows: [
-      { what: "handover p50", measured: ms(median(gaps)) },
-      atMost(`handover ${worst.name}`, worst.value, 25, ms),
-      { what: "idle waiter, median", measured: percent(median(shares)) },
-      atMost("idle waiter, worst", Math.max(...shares), 0.005, percent),
-    ],
+    name: "two bare writes after the same pause",
+    kind: "baseline",
+    measure: async () => {
+      const times: number[] = [];
+      while (times.length < count) {
+        await sleep(20 + Math.random() * 20);
+        times.push(await timeOf(() => baseline.pair(0)));
+      }
+      return { times };
+    },
   };
 }
 
-async function pingPong(folder: string): Promise<number[]> {
-  const store = `sqlite:${join(folder, "tenure.db")}`;
-  const workers = [start("ping", store), start("pong", store)];
-  const turns = (
-    await Promise.all(workers.map((worker) => answer<Turn[]>(worker, { turns: HANDOVERS / 2 })))
-  ).flat();
-  for (const worker of workers) worker.kill();
-  turns.sort((a, b) => a.token - b.token);
-  return turns
-    .slice(1)
-    .map((turn, index) => turn.acquiredAt - (turns[index]?.releasedAt ?? Number.NaN));
-}
-
-async function idleWaiters(folder: string): Promise<number[]> {
-  const store = `sqlite:${join(folder, "tenure.db")}`;
-  const holder = start("holder", store);
-  await answer(holder, { hold: true });
-  const waiters = Array.from({ length: IDLE_WAITERS }, (_, index) =>
-    start(`waiter ${index}`, store),
-  );
-  const shares = await Promise.all(
-    waiters.map((waiter) => answer<number>(waiter, { idleMs: IDLE_MS })),
-  );
-  for (const child of [holder, ...waiters]) child.kill();
-  return shares;
-}
-
-function start(name: string, store: string): ChildProcess {
-  return startWorker("waiter.mjs", name, store);
+/**
+ * The process that released does not ask again before the other one holds the lock. A library
+ * without a queue would otherwise hand the lock to itself.
+ */
+function measureHandovers(target: Target, handovers: number): Promise<number[]> {
+  return withLockers(target, { count: 2 }, async ([first, second = first]) => {
+    const resource = newResource();
+    const gaps: number[] = [];
+    let [holder, waiter] = [first, second];
+    await holder.ask({ lock: resource });
+    while (gaps.length < handovers) {
+      const waiting = waiter.ask<number>({ lock: resource });
+      // Any phase of a poll.
+      await sleep(20 + Math.random() * 200);
+      const releasedAt = await holder.ask<number>({ unlock: resource });
+      gaps.push((await waiting) - releasedAt);
+      [holder, waiter] = [waiter, holder];
+    }
+    return gaps;
+  });
 }

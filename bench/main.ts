@@ -1,92 +1,177 @@
-// `npm run bench`: every benchmark in turn. `npm run bench:peers`: the comparison with other libraries. Either writes its part
-// of results.json and RESULTS.md. Figures are ratios within one run; the exit code tells whether all targets were reached. Where
-// peers could not be installed nothing is written, and the exit code says so. With names as arguments only those are run: of the
-// comparison these are parts of it (`peerBenchmarks` has their names). With --quick it is measured only as long as it takes to
-// see that it works. Quick or named, it writes nothing unless --write says so, and of named ones it replaces only their tables.
-// --redraw measures nothing: it makes the tables, the pictures and docs/comparison.md again from results.json.
+// `npm run bench` measures what a lease costs; `npm run bench:peers` measures the same next to
+// other libraries, and their safety. Prints a table per measurement, and writes
+// bench/results/<date>.json.
 
-import { checkCost } from "./check-cost.ts";
-import { peerBenchmarks } from "./compare/peers.ts";
-import { engineBenchmarks } from "./engines/run.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { check } from "./check.ts";
+import { contention } from "./contention.ts";
+import { failover } from "./failover.ts";
 import { guards } from "./guards.ts";
-import { httpHolder } from "./guards-http.ts";
-import { remoteGuards } from "./guards-remote.ts";
 import { handover } from "./handover.ts";
-import { manyLeases } from "./many-leases.ts";
-import { leftOut } from "./peers/install.ts";
-import { stamped } from "./provenance.ts";
-import { type Command, publish, redraw, unpublishable } from "./report.ts";
-import { rollingRestart } from "./rolling-restart.ts";
-import { sqlitePairs } from "./sqlite-pairs.ts";
-import type { Row, Section } from "./support.ts";
+import { held } from "./held.ts";
+import { httpGuards } from "./http-guard.ts";
+import { pairs } from "./pairs.ts";
+import { installPeers, listPinned } from "./peers/install.ts";
+import { packageSize } from "./peers/package-size.ts";
+import { overlap, proof } from "./peers/safety-commands.ts";
+import { stopped } from "./peers/stopped.ts";
+import { tokens } from "./peers/tokens.ts";
+import { restarts } from "./restarts.ts";
+import {
+  describeMachine,
+  failedRow,
+  formatSection,
+  readRun,
+  readVersions,
+  type Section,
+  writeRun,
+} from "./results.ts";
+import { type Engine, engines, Servers } from "./servers.ts";
+import { start } from "./start.ts";
+import type { Topic } from "./topic.ts";
+import { waiters } from "./waiters.ts";
 
-type Benchmarks = Record<string, () => Promise<Section | Section[]>>;
-
-const flags = process.argv.slice(2).filter((word) => word.startsWith("--"));
-const asked = process.argv.slice(2).filter((word) => !word.startsWith("--"));
-const quick = flags.includes("--quick");
-const command: Command = flags.includes("--peers") ? "bench:peers" : "bench";
-
-const engines = Object.entries(engineBenchmarks).map(
-  ([name, run]): [string, () => Promise<Section[]>] => [name, () => run({ quick })],
-);
-const own: Benchmarks = {
-  check: checkCost,
-  sqlite: sqlitePairs,
+/** In the order in which they are measured. */
+const topics: Readonly<Record<string, Topic>> = {
+  check,
+  pairs,
   handover,
-  many: manyLeases,
-  guards: () => guards(),
-  "guards-remote": remoteGuards,
-  "guards-http": httpHolder,
-  restart: () => rollingRestart({ quick }),
-  ...Object.fromEntries(engines),
+  contention,
+  failover,
+  restarts,
+  start,
+  waiters,
+  held,
+  guards,
+  http: httpGuards,
+  package: packageSize,
+  tokens,
+  overlap,
+  stopped,
+  proof,
 };
-const benchmarks: Benchmarks = command === "bench" ? own : peerBenchmarks(quick);
-/** Of the comparison everything else is a part, and only run when it is named. */
-const named = asked.length === 0 && command === "bench:peers" ? ["peers"] : asked;
 
-const chosen = Object.entries(benchmarks).filter(
-  ([name]) => named.length === 0 || named.includes(name),
-);
-if (chosen.length === 0) {
-  console.error(`No benchmark of that name. There are: ${Object.keys(benchmarks).join(", ")}.`);
-  process.exit(2);
+/** What each command measures if no topic is named. */
+const defaults: Readonly<Record<string, readonly string[]>> = {
+  bench: [
+    "check",
+    "pairs",
+    "handover",
+    "failover",
+    "restarts",
+    "waiters",
+    "held",
+    "guards",
+    "http",
+  ],
+  "bench:peers": Object.keys(topics).filter((name) => name !== "http"),
+};
+
+const USAGE = `npm run bench -- [topic ...] [--quick] [--store A,B] [--compare FILE]
+npm run bench:peers -- the same, next to other libraries, which are installed on demand into bench/peers
+
+  topic           ${Object.keys(topics).join(", ")}
+  --quick         measure just enough to see that everything works
+  --store A,B     only these: ${engines.join(", ")}
+  --compare FILE  print the values of an earlier run next to the new ones: bench/results/<date>.json
+
+Exit code 0: all targets were reached. 1: one was missed, or a measurement failed. 2: a bad argument.`;
+
+interface Flags {
+  readonly names: readonly string[];
+  readonly stores: readonly Engine[];
+  readonly quick: boolean;
+  readonly peers: boolean;
+  readonly compare: string | undefined;
 }
 
-if (flags.includes("--redraw")) {
-  redraw();
-  process.exit(0);
+function parseFlags(): Flags {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      quick: { type: "boolean", default: false },
+      peers: { type: "boolean", default: false },
+      store: { type: "string", default: engines.join(",") },
+      compare: { type: "string" },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
+  const { quick, peers, compare, help } = values;
+  if (help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
+  const asked = positionals.length > 0 ? positionals : defaults[peers ? "bench:peers" : "bench"];
+  const names = Object.keys(topics).filter((name) => asked?.includes(name));
+  const stores = values.store.split(",");
+  const known: readonly string[] = [...Object.keys(topics), ...engines];
+  const unknown = [...positionals, ...stores].find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new Error(`There is no topic or store "${unknown}".`);
+  return { names, stores: engines.filter((name) => stores.includes(name)), quick, peers, compare };
 }
 
-const begunAt = performance.now();
-const sections: Section[] = [];
-for (const [index, [name, run]] of chosen.entries()) {
-  console.log(`[${index + 1}/${chosen.length}] ${name} ...`);
-  for (const section of [await run()].flat()) {
-    sections.push(await stamped(section));
-    console.log(`  ${section.title}`);
-    for (const row of section.rows) console.log(`    ${plain(row)}`);
+function readFlags(): Flags {
+  try {
+    return parseFlags();
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    process.exit(2);
   }
 }
 
-const refusal = unpublishable(leftOut());
-if (refusal !== undefined) console.error(`\n${refusal}`);
-else if (flags.includes("--write") || (asked.length === 0 && !quick)) {
-  publish(command, sections, asked.length === 0 ? "all" : "some");
-  console.log("\nwritten to bench/RESULTS.md, bench/results.json and docs/comparison.md");
+async function main({ names, stores, quick, peers, compare }: Flags): Promise<number> {
+  const earlier = compare === undefined ? undefined : readRun(compare);
+  const startedAt = new Date();
+  if (peers) await installPeers();
+  const folder = mkdtempSync(join(tmpdir(), "tenure-bench-"));
+  const sections: Section[] = [];
+  const show = (section: Section): void => {
+    sections.push(section);
+    console.log(`\n${formatSection(section, earlier)}`);
+  };
+  try {
+    await using servers = new Servers(folder);
+    for (const name of names) {
+      console.log(`\n[${formatClock(Date.now() - startedAt.getTime())}] ${name} ...`);
+      const context = { quick, withPeers: peers, engines: stores, servers };
+      try {
+        for await (const section of topics[name]?.(context) ?? []) show(section);
+      } catch (error) {
+        // The other topics are still measured.
+        console.error(error);
+        show({ title: name, method: "", rows: [failedRow("all of it", error, true)] });
+      }
+    }
+    const file = writeRun({
+      command: `${peers ? "bench:peers" : "bench"} ${process.argv.slice(2).join(" ")}`.trim(),
+      startedAt: startedAt.toISOString(),
+      machine: describeMachine(),
+      versions: [...readVersions(), ...(await servers.versions()), ...(peers ? listPinned() : [])],
+      sections,
+    });
+    console.log(`\nwritten to ${file}`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  const missed = sections.flatMap(({ rows }) => rows).filter(({ ok }) => ok === false).length;
+  const took = formatClock(Date.now() - startedAt.getTime());
+  console.log(`${missed === 0 ? "all targets reached" : `${missed} targets missed`} in ${took}`);
+  return missed === 0 ? 0 : 1;
 }
-const missed = sections.flatMap((section) => section.rows).filter((row) => row.ok === false);
-console.log(missed.length === 0 ? "all targets reached" : `${missed.length} target(s) missed`);
-console.log(`took ${clock(performance.now() - begunAt)} in all`);
-process.exitCode = missed.length === 0 && refusal === undefined ? 0 : 1;
 
-/** "2:45". */
-function clock(ms: number): string {
+/** "2:45" */
+function formatClock(ms: number): string {
   const seconds = Math.round(ms / 1_000);
-  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")} minutes`;
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-function plain(row: Row): string {
-  const verdict = row.ok === undefined ? "" : row.ok ? "  ok" : "  MISSED";
-  return `${row.what.padEnd(62)} ${row.measured}${row.target === undefined ? "" : `  (${row.target})`}${verdict}`;
+const flags = readFlags();
+try {
+  process.exitCode = await main(flags);
+} catch (error) {
+  console.error((error as Error).message);
+  process.exit(1);
 }

@@ -1,69 +1,158 @@
-// Worker processes of the benchmarks: started from bench/workers/, given one order at a time, which they answer.
+// Worker processes of the benchmarks and safety trials. A Worker is forked and answers one order at
+// a time over IPC. A Child (test/support/process) writes its events synchronously, which a trial
+// that stops its worker needs. Both kinds are killed when this process ends.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { Child } from "../test/support/process/child.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
-const SAID_MAX = 10_000;
-const living = new Set<ChildProcess>();
-const complaints = new WeakMap<ChildProcess, string>();
+const ERRORS_MAX = 10_000;
+const living = new Set<{ signal(signal: NodeJS.Signals): void }>();
+process.once("exit", endWorkers);
 
-export function startWorker(file: string, ...args: readonly string[]): ChildProcess {
-  const program = fileURLToPath(new URL(`./workers/${file}`, import.meta.url));
-  const worker = fork(program, args, {
-    execArgv: [],
-    stdio: ["inherit", "inherit", "pipe", "ipc"],
-  });
-  living.add(worker);
-  worker.once("exit", () => living.delete(worker));
-  worker.stderr?.on("data", (part: Buffer) => {
-    process.stderr.write(part);
-    // The beginning is what names the error.
-    const said = complaints.get(worker) ?? "";
-    if (said.length < SAID_MAX) complaints.set(worker, said + part.toString());
-  });
-  return worker;
+interface WorkerOptions {
+  /** Arguments for node. */
+  readonly execArgv?: readonly string[] | undefined;
 }
 
-/** Why it ended by itself, in a line for a row: what it said of its error, or its exit code. */
-export function endOf(worker: ChildProcess): Error {
-  const code = worker.exitCode ?? worker.signalCode;
-  const lines = (complaints.get(worker) ?? "").split("\n").filter((line) => line.trim() !== "");
-  // Node shows the place in the source first, then the error.
-  const line = lines.find((each) => /^\w*Error\b/.test(each)) ?? lines[0];
-  if (line === undefined) return new Error(`a worker ended with ${code}`);
-  // A row is published, and the machine's folders are nobody's business.
-  return new Error(line.trim().replaceAll(ROOT, ""));
-}
+export class Worker {
+  readonly process: ChildProcess;
+  readonly #messages: unknown[] = [];
+  #errors = "";
+  #hasEnded = false;
+  #notify: () => void = () => undefined;
 
-/** Kills it, and resolves when it is gone. */
-export async function endWorker(worker: ChildProcess): Promise<void> {
-  if (worker.exitCode !== null || worker.signalCode !== null) return;
-  const ended = new Promise((resolve) => worker.once("exit", resolve));
-  worker.kill("SIGKILL");
-  await ended;
-}
-
-/** For a measurement that hangs: whoever waits for one of them is told that it ended. */
-export function endWorkers(): void {
-  for (const worker of living) worker.kill("SIGKILL");
-}
-
-/** What it says next. */
-export function heard<T>(worker: ChildProcess): Promise<T> {
-  return new Promise((resolve, reject) => {
-    // Not "exit": what it said last may still be on its way then.
-    const failed = (): void => reject(endOf(worker));
-    worker.once("close", failed);
-    worker.once("message", (message) => {
-      worker.off("close", failed);
-      resolve(message as T);
+  /** `program`: the name of a file in bench/workers, or a URL. */
+  constructor(program: string | URL, settings: object, { execArgv = [] }: WorkerOptions = {}) {
+    const url = program instanceof URL ? program : new URL(`./workers/${program}`, import.meta.url);
+    this.process = fork(fileURLToPath(url), [JSON.stringify(settings)], {
+      execArgv: [...execArgv],
+      stdio: ["inherit", "inherit", "pipe", "ipc"],
     });
-  });
+    living.add(this);
+    this.process.on("message", (message) => {
+      this.#messages.push(message);
+      this.#notify();
+    });
+    // "close", not "exit": by then every message has been read.
+    this.process.once("close", () => {
+      living.delete(this);
+      this.#hasEnded = true;
+      this.#notify();
+    });
+    this.process.stderr?.on("data", (chunk: Buffer) => {
+      process.stderr.write(chunk);
+      // The first lines name the error.
+      if (this.#errors.length < ERRORS_MAX) this.#errors += chunk;
+    });
+  }
+
+  send(order: object): void {
+    this.process.send(order);
+  }
+
+  /** The next message; rejects when the worker ends, or sends none in time. */
+  next<T>(limitMs: number = Number.POSITIVE_INFINITY): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const stop = (): void => {
+        clearTimeout(timer);
+        this.#notify = () => undefined;
+      };
+      const giveUp = (): void => {
+        stop();
+        reject(new Error(`a worker sent nothing for ${limitMs} ms`));
+      };
+      const timer = Number.isFinite(limitMs) ? setTimeout(giveUp, limitMs) : undefined;
+      this.#notify = () => {
+        if (this.#messages.length > 0) {
+          stop();
+          resolve(this.#messages.shift() as T);
+        } else if (this.#hasEnded) {
+          stop();
+          reject(this.describeEnd());
+        }
+      };
+      this.#notify();
+    });
+  }
+
+  ask<T>(order: object): Promise<T> {
+    const answer = this.next<T>();
+    // The caller may await it later than the worker fails.
+    answer.catch(() => undefined);
+    this.send(order);
+    return answer;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.process.kill(signal);
+  }
+
+  /** Kills the worker, and resolves when it has ended. */
+  async end(): Promise<void> {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
+    const ended = new Promise((resolve) => this.process.once("exit", resolve));
+    this.signal("SIGKILL");
+    await ended;
+  }
+
+  /**
+   * Why the worker ended: the error that it printed, without local paths, or else its exit code.
+   */
+  describeEnd(): Error {
+    const lines = this.#errors.split("\n").filter((line) => line.trim() !== "");
+    // Node prints the place in the source before the error.
+    const line = lines.find((each) => /^\w*Error\b/.test(each)) ?? lines[0];
+    const code = this.process.exitCode ?? this.process.signalCode;
+    return new Error(line?.trim().replaceAll(ROOT, "") ?? `a worker ended with ${code}`);
+  }
 }
 
-export function answer<T>(worker: ChildProcess, order: object): Promise<T> {
-  const answered = heard<T>(worker);
-  worker.send(order);
-  return answered;
+/** A library and the server that it locks on. */
+export interface Target {
+  /** The name of a file in bench/peers/libraries. */
+  readonly library: string;
+  readonly url: string;
+}
+
+let resources = 0;
+
+/** A resource name that no other measurement of this process uses. */
+export function newResource(): string {
+  resources += 1;
+  return `bench-${process.pid}-${resources}`;
+}
+
+/** Starts workers that lock through one library, and ends them after the work. */
+export async function withLockers<T>(
+  { library, url }: Target,
+  { count, ttlMs = 10_000 }: { readonly count: number; readonly ttlMs?: number },
+  work: (workers: readonly [Worker, ...Worker[]]) => Promise<T>,
+): Promise<T> {
+  const start = (): Worker => new Worker("locker.mjs", { library, url, ttlMs });
+  const workers: [Worker, ...Worker[]] = [start()];
+  while (workers.length < count) workers.push(start());
+  try {
+    await Promise.all(workers.map((worker) => worker.next()));
+    return await work(workers);
+  } finally {
+    await Promise.all(workers.map((worker) => worker.end()));
+  }
+}
+
+export function startChild(program: string, settings: object): Child {
+  const child = new Child(new URL(`./workers/${program}`, import.meta.url), settings, {});
+  living.add(child);
+  return child;
+}
+
+export async function endChild(child: Child): Promise<void> {
+  await child.kill();
+  living.delete(child);
+}
+
+/** Kills all of them, also those that are stopped. Calls that wait for one of them then fail. */
+export function endWorkers(): void {
+  for (const each of living) each.signal("SIGKILL");
 }

@@ -1,87 +1,61 @@
-// `npm run overlap`: how long two holders act at once when the first is cut off silently, for our stores and, on demand, for
-// the peers, on real servers. docs/overlap.md has the method and the published figures.
+// `npm run overlap`: how long two holders act at once when the first is cut off silently, for
+// Tenure's stores and, with --peers, for other libraries, on real servers. docs/overlap.md has the
+// method.
 import { CannotRunError } from "../../test/servers/engine.ts";
-import { disposeAll, type RunningServer } from "../../test/servers/server.ts";
-import { loadPeer } from "../peers/install.ts";
-import { endAll } from "./children.ts";
-import {
-  type Contestant,
-  contestantsOf,
-  type EngineId,
-  engines,
-  versionOf,
-} from "./contestants.ts";
-import { type Figures, figuresOf, type Row, table } from "./figures.ts";
+import type { RunningServer } from "../../test/servers/server.ts";
+import { installPeers } from "../peers/install.ts";
+import { Servers } from "../servers.ts";
+import { endWorkers } from "../workers.ts";
+import { type Contestant, describeVersion, listContestants } from "./contestants.ts";
+import { formatTable, type Row, toRow } from "./figures.ts";
 import { FlagError, type Flags, parseFlags, USAGE } from "./flags.ts";
 import { runTrial, SpoiltTrialError, type TrialResult } from "./trial.ts";
 
-/** Most of a trial is waiting; more at a time would only make the machine slow. */
+/** A trial mostly waits; more at a time would slow down the machine. */
 const AT_A_TIME = 8;
-/** A machine that spoils more than this is not fit to measure on. */
+/** A machine that spoils more than this share of the trials is too busy to measure on. */
 const SPOILT_MAX_SHARE = 0.2;
 
-const servers = new Map<EngineId, RunningServer>();
+const servers = new Servers("");
 
-async function main(): Promise<number> {
-  const flags = readFlags();
-  if (typeof flags === "number") return flags;
-  // With --json, stdout has nothing but the lines.
-  const say = flags.json ? console.error : console.log;
-  // Whichever is loaded first installs them all, where they are missing.
-  if (flags.peers) await loadPeer("ioredis");
+async function main({ trials, stores, peers, json }: Flags): Promise<number> {
+  // With --json, stdout has only the lines of JSON.
+  const say = json ? console.error : console.log;
+  if (peers) await installPeers();
   const rows: Row[] = [];
-  const missing: string[] = [];
-  for (const contestant of contestantsOf(flags.stores, flags.peers)) {
+  const failures: string[] = [];
+  for (const contestant of listContestants(stores, peers)) {
     try {
-      const server = await serverOf(contestant.engine);
-      const row = await measure(contestant, server, { trials: flags.trials, say });
+      const server = await servers.start(contestant.engine);
+      const row = await measure(contestant, server, trials, say);
       rows.push(row);
-      if (flags.json) console.log(JSON.stringify(row.figures));
+      if (json) console.log(JSON.stringify(row.figures));
+      const { name, overlaps } = row.figures;
+      if (contestant.peer === undefined && overlaps > 0)
+        failures.push(`Tenure's store on ${name} overlapped in ${overlaps} of ${trials} trials`);
     } catch (error) {
       if (!(error instanceof CannotRunError)) throw error;
       say(`${contestant.name}: ${error.message}`);
-      missing.push(contestant.name);
+      failures.push(`${contestant.name} was not measured, see above`);
     }
   }
-  say(`\n${table(rows)}`);
-  return verdict(rows, missing, say);
-}
-
-function readFlags(): Flags | number {
-  try {
-    const flags = parseFlags(process.argv.slice(2));
-    if (flags !== undefined) return flags;
-    console.log(USAGE);
-    return 0;
-  } catch (error) {
-    if (!(error instanceof FlagError)) throw error;
-    console.error(`${error.message}\n\n${USAGE}`);
-    return 2;
-  }
-}
-
-async function serverOf(engine: EngineId): Promise<RunningServer> {
-  const running = servers.get(engine) ?? (await engines[engine]());
-  servers.set(engine, running);
-  return running;
-}
-
-interface Asked {
-  readonly trials: number;
-  readonly say: (line: string) => void;
+  say(`\n${formatTable(rows)}`);
+  for (const failure of failures) say(`FAIL: ${failure}.`);
+  return failures.length > 0 ? 1 : 0;
 }
 
 async function measure(
   contestant: Contestant,
   server: RunningServer,
-  { trials, say }: Asked,
+  trials: number,
+  say: (line: string) => void,
 ): Promise<Row> {
-  const version = await versionOf(contestant);
+  const version = await describeVersion(contestant);
   say(`${version}: ${trials} trials`);
   const results: TrialResult[] = [];
   let spoilt = 0;
   let left = trials;
-  const lane = async (): Promise<void> => {
+  const runTrials = async (): Promise<void> => {
     while (left > 0) {
       left -= 1;
       try {
@@ -92,34 +66,22 @@ async function measure(
         spoilt += 1;
         left += 1;
         if (spoilt > 2 + trials * SPOILT_MAX_SHARE)
-          throw new Error(`${spoilt} trials were spoilt; the last: ${error.message}.`);
+          throw new Error(`${spoilt} trials measured nothing; the last: ${error.message}.`);
       }
       if (results.length % 10 === 0) say(`  ${results.length} of ${trials}`);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(AT_A_TIME, trials) }, lane));
-  const neverTold = results.filter(({ toldMs }) => toldMs === undefined).length;
-  return { version, figures: figuresOf(contestant.name, results), neverTold };
-}
-
-function verdict(rows: readonly Row[], missing: readonly string[], say: Asked["say"]): number {
-  const isOurs = ({ name }: Figures): boolean => Object.hasOwn(engines, name);
-  const overlapping = rows
-    .map((row) => row.figures)
-    .filter((each) => isOurs(each) && each.overlaps > 0);
-  for (const { name, overlaps, trials } of overlapping)
-    say(`FAIL: our store on ${name} overlapped in ${overlaps} of ${trials} trials.`);
-  if (missing.length > 0) say(`FAIL: not measured, see above: ${missing.join(", ")}.`);
-  return overlapping.length + missing.length > 0 ? 1 : 0;
+  await Promise.all(Array.from({ length: Math.min(AT_A_TIME, trials) }, runTrials));
+  return toRow(contestant.name, version, results);
 }
 
 async function cleanUp(): Promise<void> {
-  await endAll();
-  await disposeAll([...servers.values()]);
+  endWorkers();
+  await servers[Symbol.asyncDispose]();
 }
 
 let isStopped = false;
-// A second signal ends it at once; then the servers' own watchdog cleans up.
+// A second signal ends the process immediately; the servers' own watchdog then cleans up.
 for (const [signal, code] of [
   ["SIGINT", 130],
   ["SIGTERM", 143],
@@ -133,11 +95,19 @@ for (const [signal, code] of [
 }
 
 try {
-  const code = await main();
-  await cleanUp();
-  process.exitCode = code;
+  const flags = parseFlags(process.argv.slice(2));
+  if (flags === undefined) console.log(USAGE);
+  else {
+    const code = await main(flags);
+    await cleanUp();
+    process.exitCode = code;
+  }
 } catch (error) {
-  // A run that was told to stop fails in many places; only the signal is worth a word.
+  if (error instanceof FlagError) {
+    console.error(`${error.message}\n\n${USAGE}`);
+    process.exit(2);
+  }
+  // After a signal many calls fail, and their errors say nothing more.
   if (!isStopped) {
     console.error((error as Error).message);
     await cleanUp();

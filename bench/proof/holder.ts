@@ -1,19 +1,21 @@
-// The process that is stopped or cut off. It takes the lease and writes without a pause, with the bare token and never a
-// look at its own clock: the worst former holder there can be. Only the guard at the resource can refuse it.
+// The process that is stopped or cut off. It takes the lease and writes without a pause, with the
+// bare token and without checking its own deadline, so that only the guard at the resource can
+// refuse it.
 
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
 import { connect } from "../../src/index.ts";
 import type { OpenStore, Store } from "../../src/stores/contract.ts";
 import { sqliteStore } from "../../src/stores/sqlite/index.ts";
-import type { Order, Setting, Told } from "./messages.ts";
-import { RESOURCE, TIMING, WARM } from "./messages.ts";
+import type { HolderSettings, Order, Report } from "./messages.ts";
+import { RESOURCE, TIMING, WARM_WRITES } from "./messages.ts";
 import { openWriter } from "./writers.ts";
 
-const setting = JSON.parse(process.argv[2] ?? "{}") as Setting;
+const settings = JSON.parse(process.argv[2] ?? "{}") as HolderSettings;
 let isCut = false;
-const tenure = await connect(cuttable(sqliteStore({ file: setting.leases })));
-const writer = await openWriter[setting.place.resource](setting.place);
-const tell = (told: Told): void => void process.send?.(told);
+const tenure = await connect(cuttable(sqliteStore({ file: settings.leases })));
+const writer = await openWriter[settings.writer.resource](settings.writer);
+const report = (message: Report): void => void process.send?.(message);
 
 let source = { resource: RESOURCE, token: 0n };
 let left = Number.POSITIVE_INFINITY;
@@ -22,24 +24,22 @@ let accepted = 0;
 let failure = "";
 let loops: Promise<void>[] = [];
 
-async function loop(paceMs: number): Promise<void> {
+async function writeInLoop(paceMs: number): Promise<void> {
   while (left > 0) {
     left -= 1;
     try {
       await writer.write(source);
       accepted += 1;
-      if (accepted === WARM) tell({ event: "warm" });
+      if (accepted === WARM_WRITES) report({ event: "warm" });
     } catch (error) {
       if ((error as { code?: string }).code === "STALE_TOKEN") refused += 1;
       else {
-        // Broken connections and the like: tried and unknown, or not tried; counted by neither side.
+        // A broken connection, for example. The write may have arrived, so neither side counts it.
         failure = String(error);
-        await new Promise((resolve) => setTimeout(resolve, 10));
+        await sleep(10);
       }
     }
-    await new Promise((resolve) =>
-      paceMs > 0 ? setTimeout(resolve, paceMs) : setImmediate(resolve),
-    );
+    await (paceMs > 0 ? sleep(paceMs) : nextTurn());
   }
 }
 
@@ -50,7 +50,7 @@ process.on("message", async (order: Order) => {
       const lease = await tenure.acquire(RESOURCE, { ...TIMING, waitMs: 60_000 });
       [source, left] = [{ resource: RESOURCE, token: lease.token }, Number.POSITIVE_INFINITY];
       [refused, accepted, failure] = [0, 0, ""];
-      loops = Array.from({ length: writer.inFlight }, () => loop(order.paceMs));
+      loops = Array.from({ length: writer.inFlight }, () => writeInLoop(order.paceMs));
       return;
     }
     case "cut":
@@ -59,13 +59,13 @@ process.on("message", async (order: Order) => {
     case "finish":
       left = order.attempts;
       await Promise.all(loops);
-      tell({ event: "finished", refused, accepted, failure });
+      report({ event: "finished", refused, accepted, failure });
   }
 });
 process.on("disconnect", () => process.exit(0));
-tell({ event: "ready" });
+report({ event: "ready" });
 
-/** The same store, until its line is cut: then every request is lost. */
+/** The same store; after the cut, every request fails. */
 function cuttable(open: OpenStore): OpenStore {
   return async (parts) =>
     new Proxy(await open(parts), {

@@ -1,152 +1,169 @@
-// `npm run proof -- --trials N [--resource redis] [--json]`: late writes of stopped and cut-off holders, counted at the real
-// resources, with the guard and without. Accepted with the guard must be 0, and without it more, or the count proves
-// nothing; the exit code says whether both hold.
+// `npm run proof -- [--trials N] [--resource redis] [--json]`: late writes of stopped and cut-off
+// holders, counted at the real resources, with the guard and without. The exit code is 0 if none
+// was accepted with the guard and some were without it; otherwise the count would prove nothing.
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { CannotRunError } from "../../test/servers/engine.ts";
-import { type LaneResult, runLane } from "./lane.ts";
+import { sum } from "../statistics.ts";
 import { resources } from "./resources.ts";
+import { runTrials, type TrialCounts } from "./trials.ts";
 import type { ResourceName } from "./writers.ts";
 
-interface Line {
+/** The JSON of one resource. */
+export interface ProofLine {
   readonly resource: ResourceName;
   readonly trials: number;
   readonly staleTried: number;
   readonly staleAccepted: number;
   readonly staleAcceptedWithoutGuard: number;
-  /** Of one lane; several run at once. */
   readonly secondsPerTrial: number;
   readonly secondsPerTrialWithoutGuard: number;
 }
 
-/** Most of a trial is waiting for a ttl, so many trials are spread over lanes, each with its own holder, lease and data. */
-const TRIALS_PER_LANE = 25;
-/** Of all resources together. A lane is two busy processes: more, on few cores, would starve each other past their ttl. */
-const LANES_MAX = 8;
+/** A trial mostly waits for a ttl, so groups of trials run at the same time. */
+const TRIALS_PER_GROUP = 25;
+/** A group is two busy processes. With more of them on few cores, holders would miss their ttl. */
+const GROUPS_MAX = 8;
 const names = Object.keys(resources) as ResourceName[];
 
-function readArguments(args: readonly string[]): Asked {
-  const asked = { trials: 10, chosen: [] as ResourceName[], json: false };
-  for (let index = 0; index < args.length; index += 1) {
-    const value = args[index + 1] ?? "";
-    if (args[index] === "--json") asked.json = true;
-    else if (args[index] === "--trials" && /^[1-9]\d{0,4}$/.test(value))
-      asked.trials = Number(value);
-    else if (args[index] === "--resource" && (names as string[]).includes(value)) {
-      asked.chosen.push(value as ResourceName);
-    } else {
-      console.error(`Not understood: ${args.slice(index, index + 2).join(" ")}
-Usage: npm run proof -- [--trials N] [--resource ${names.join("|")}] [--json]`);
-      process.exit(2);
-    }
-    if (args[index] !== "--json") index += 1;
-  }
-  return asked;
-}
-
-interface Asked {
+interface Flags {
   readonly trials: number;
   readonly chosen: readonly ResourceName[];
   readonly json: boolean;
 }
 
-async function prove(resource: ResourceName, trials: number, folder: string): Promise<Line> {
-  const started = await resources[resource].start();
+function parseFlags(): Flags {
+  const { values } = parseArgs({
+    options: {
+      trials: { type: "string", default: "10" },
+      resource: { type: "string", multiple: true, default: [] },
+      json: { type: "boolean", default: false },
+    },
+  });
+  const { trials, resource, json } = values;
+  if (!/^[1-9]\d{0,4}$/.test(trials))
+    throw new Error(`--trials needs a whole number from 1 to 99999, got "${trials}".`);
+  const unknown = resource.find((name) => !(names as string[]).includes(name));
+  if (unknown !== undefined)
+    throw new Error(`--resource expects one of ${names.join(", ")}, got "${unknown}".`);
+  return { trials: Number(trials), chosen: resource as ResourceName[], json };
+}
+
+function readFlags(): Flags {
   try {
-    const lane = async (index: number, isGuarded: boolean, count: number): Promise<LaneResult> => {
-      const name = `lane_${isGuarded ? "guarded" : "bare"}_${index}`;
-      const place = { resource, name, isGuarded };
-      const own = join(folder, resource, name);
-      mkdirSync(own, { recursive: true });
-      const leave = await enterLane();
-      try {
-        const ground = await started.lane({ folder: own, name, isGuarded });
-        try {
-          return await runLane({ folder: own, place, ground, trials: count });
-        } finally {
-          await ground.close();
-        }
-      } finally {
-        leave();
-      }
-    };
-    const lanes = Math.ceil(trials / TRIALS_PER_LANE);
-    const counts = Array.from(
-      { length: lanes },
-      (_, index) => Math.floor(trials / lanes) + (index < trials % lanes ? 1 : 0),
-    );
-    const all = await Promise.all(
-      [true, false].map((isGuarded) =>
-        Promise.all(counts.map((count, index) => lane(index, isGuarded, count))),
-      ),
-    );
-    const [guarded = [], bare = []] = all;
-    return {
-      resource,
-      trials,
-      staleTried: sum(guarded, (result) => result.staleTried),
-      staleAccepted: sum(guarded, (result) => result.staleAccepted),
-      staleAcceptedWithoutGuard: sum(bare, (result) => result.staleAccepted),
-      secondsPerTrial: perTrial(guarded, trials),
-      secondsPerTrialWithoutGuard: perTrial(bare, trials),
-    };
-  } finally {
-    await started.close();
+    return parseFlags();
+  } catch (error) {
+    console.error(`${(error as Error).message}
+Usage: npm run proof -- [--trials N] [--resource ${names.join("|")}] [--json]`);
+    process.exit(2);
   }
 }
 
-function sum(results: readonly LaneResult[], pick: (result: LaneResult) => number): number {
-  return results.reduce((total, result) => total + pick(result), 0);
+async function prove(resource: ResourceName, trials: number, folder: string): Promise<ProofLine> {
+  const server = await resources[resource].start();
+  const runGroup = async (
+    index: number,
+    isGuarded: boolean,
+    count: number,
+  ): Promise<TrialCounts> => {
+    const name = `group_${isGuarded ? "guarded" : "bare"}_${index}`;
+    const own = join(folder, resource, name);
+    mkdirSync(own, { recursive: true });
+    const leave = await enterGroup();
+    try {
+      const opened = await server.open({ folder: own, name, isGuarded });
+      try {
+        const writer = { resource, name, isGuarded };
+        return await runTrials({ folder: own, writer, resource: opened, trials: count });
+      } finally {
+        await opened.close();
+      }
+    } finally {
+      leave();
+    }
+  };
+  const groups = Math.ceil(trials / TRIALS_PER_GROUP);
+  const runAll = async (isGuarded: boolean) => {
+    const counts = await Promise.all(
+      Array.from({ length: groups }, (_, index) => {
+        const count = Math.floor(trials / groups) + (index < trials % groups ? 1 : 0);
+        return runGroup(index, isGuarded, count);
+      }),
+    );
+    return {
+      staleTried: sum(counts.map(({ staleTried }) => staleTried)),
+      staleAccepted: sum(counts.map(({ staleAccepted }) => staleAccepted)),
+      secondsPerTrial: Number((sum(counts.map(({ seconds }) => seconds)) / trials).toFixed(2)),
+    };
+  };
+  try {
+    const [guarded, bare] = await Promise.all([runAll(true), runAll(false)]);
+    return {
+      resource,
+      trials,
+      staleTried: guarded.staleTried,
+      staleAccepted: guarded.staleAccepted,
+      staleAcceptedWithoutGuard: bare.staleAccepted,
+      secondsPerTrial: guarded.secondsPerTrial,
+      secondsPerTrialWithoutGuard: bare.secondsPerTrial,
+    };
+  } finally {
+    await server.close();
+  }
 }
 
-function perTrial(results: readonly LaneResult[], trials: number): number {
-  return Number((sum(results, (result) => result.seconds) / trials).toFixed(2));
-}
+let running = 0;
+const waiting: (() => void)[] = [];
 
-let lanesRunning = 0;
-const lanesWaiting: (() => void)[] = [];
-
-/** Resolves when there is room for one more; first come, first served. */
-async function enterLane(): Promise<() => void> {
-  if (lanesRunning < LANES_MAX) lanesRunning += 1;
-  else await new Promise<void>((enter) => void lanesWaiting.push(enter));
+/** Waits for a free place, first come, first served; resolves with a function that frees it. */
+async function enterGroup(): Promise<() => void> {
+  if (running < GROUPS_MAX) running += 1;
+  else await new Promise<void>((enter) => void waiting.push(enter));
   return () => {
-    // The place goes from hand to hand.
-    const next = lanesWaiting.shift();
-    if (next === undefined) lanesRunning -= 1;
+    const next = waiting.shift();
+    // The next one takes over this place, so the count stays the same.
+    if (next === undefined) running -= 1;
     else next();
   };
 }
 
-function faultOf(line: Line): string | undefined {
+function findFault(line: ProofLine): string | undefined {
   if (line.staleAccepted > 0) return "stale writes were accepted";
-  if (line.staleTried < line.trials) return "hardly any stale write was tried";
+  if (line.staleTried < line.trials) return "too few stale writes were tried";
   if (line.staleAcceptedWithoutGuard === 0)
-    return "without the guard nothing was accepted: the count cannot fail";
+    return "without the guard none was accepted, so the count proves nothing";
   return undefined;
 }
 
-const asked = readArguments(process.argv.slice(2));
+function format(line: ProofLine, fault: string | undefined): string {
+  const { resource, trials, staleTried, staleAccepted, staleAcceptedWithoutGuard } = line;
+  const counts = `${trials} trials, ${staleTried} stale writes tried, ${staleAccepted} accepted`;
+  const seconds = `${line.secondsPerTrial} and ${line.secondsPerTrialWithoutGuard} s per trial`;
+  const failed = fault === undefined ? "" : `   FAILED: ${fault}`;
+  return `${resource.padEnd(9)} ${counts}; without the guard ${staleAcceptedWithoutGuard} accepted; ${seconds}${failed}`;
+}
+
+const flags = readFlags();
 const folder = mkdtempSync(join(tmpdir(), "tenure-proof-"));
 let isProven = true;
 try {
-  const chosen = asked.chosen.length === 0 ? names : asked.chosen;
-  if (!asked.json) console.log(`${asked.trials} trials each: ${chosen.join(", ")} ...`);
+  const chosen = flags.chosen.length === 0 ? names : flags.chosen;
+  if (!flags.json) console.log(`${flags.trials} trials each: ${chosen.join(", ")} ...`);
   await Promise.all(
     chosen.map(async (resource) => {
       try {
-        const line = await prove(resource, asked.trials, folder);
-        const fault = faultOf(line);
+        const line = await prove(resource, flags.trials, folder);
+        const fault = findFault(line);
         if (fault !== undefined) isProven = false;
-        console.log(asked.json ? JSON.stringify(line) : plain(line, fault));
+        console.log(flags.json ? JSON.stringify(line) : format(line, fault));
       } catch (error) {
-        // A server that this machine cannot have is told, and is a failure where it was asked for by name.
-        if (!(error instanceof CannotRunError) || asked.chosen.includes(resource)) isProven = false;
-        console.error(
-          `${resource}: ${error instanceof CannotRunError ? `skipped: ${error.message}` : String(error)}`,
-        );
+        const cannotRun = error instanceof CannotRunError;
+        // A server that cannot run here is skipped, unless it was asked for by name.
+        if (!cannotRun || flags.chosen.includes(resource)) isProven = false;
+        console.error(`${resource}: ${cannotRun ? `skipped: ${error.message}` : String(error)}`);
       }
     }),
   );
@@ -154,11 +171,3 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 process.exit(isProven ? 0 : 1);
-
-function plain(line: Line, fault: string | undefined): string {
-  const { resource, trials, staleTried, staleAccepted, staleAcceptedWithoutGuard } = line;
-  return (
-    `${resource.padEnd(9)} ${trials} trials, ${staleTried} stale writes tried, ${staleAccepted} accepted; ` +
-    `without the guard ${staleAcceptedWithoutGuard} accepted; ${line.secondsPerTrial} and ${line.secondsPerTrialWithoutGuard} s per trial${fault === undefined ? "" : `   FAILED: ${fault}`}`
-  );
-}

@@ -1,26 +1,26 @@
-// What the proof and its holders say to each other, and the numbers both go by.
+// The messages between the proof and its holder processes, and the numbers that both use.
 
-import type { Place } from "./writers.ts";
+import type { WriterSettings } from "./writers.ts";
 
 export const RESOURCE = "settlement";
-/** Short, with explicit bounds, as anything below three seconds must have. */
+/** Short, with explicit bounds, as a ttl below three seconds requires. */
 export const TIMING = { ttlMs: 800, clockErrorMs: 10, roundTripMs: 60 } as const;
-/** So many writes, and the holder is in full swing. */
-export const WARM = 10;
+/** After this many accepted writes the holder is warm. */
+export const WARM_WRITES = 10;
 
-export interface Setting {
+export interface HolderSettings {
   /** The file of the lease store. */
   readonly leases: string;
-  readonly place: Place;
+  readonly writer: WriterSettings;
 }
 
 export type Order =
   | { readonly do: "begin"; readonly paceMs: number }
   | { readonly do: "cut" }
-  /** Write so many times more, then tell. */
+  /** Write this many times more, then report. */
   | { readonly do: "finish"; readonly attempts: number };
 
-export type Told =
+export type Report =
   | { readonly event: "ready" }
   | { readonly event: "warm" }
   | {

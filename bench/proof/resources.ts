@@ -1,5 +1,5 @@
-// The resources of the proof, one entry each: how to set one up for a lane, where its writers find it, and how to read back
-// the order in which tokens were written, past every guard. One entry more proves one more resource.
+// The resources of the proof, one entry each: how to set one up for a group of trials, where its
+// writers find it, and how to read the order in which tokens were written, without any guard.
 
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -18,40 +18,42 @@ import { Console } from "../../test/support/stores/zookeeper-nodes.ts";
 import { RESOURCE } from "./messages.ts";
 import type { ResourceName } from "./writers.ts";
 
-interface LaneSetup {
+interface Setup {
   readonly folder: string;
   readonly name: string;
   readonly isGuarded: boolean;
 }
 
-export interface Ground {
+export interface OpenResource {
   /** Where the successor writes. */
   readonly at: string;
   /** Where the holder writes: through a proxy where there is a network. */
   readonly holderAt: string;
-  /** Holds back what the holder has sent, as socket buffers do. */
+  /** Can hold back what the holder has sent, as socket buffers do. */
   readonly proxy?: TcpProxy | undefined;
-  /** A pause between the writes of a busy holder, where it would be inside a lock nearly all the time. @default 0 */
+  /** A pause between writes, for a holder that would nearly always be inside a lock. @default 0 */
   readonly paceMs?: number | undefined;
-  /** SQLite files whose lock a stopped process must not keep: then everyone stalls (S7), which is another story. */
+  /**
+   * SQLite files whose lock a stopped process must not keep, because it would block its successor.
+   */
   readonly locks: readonly string[];
-  /** The tokens in the order in which the resource took them. */
+  /** The tokens in the order in which the resource accepted them. */
   tokens(): Promise<bigint[]>;
   close(): Promise<void>;
 }
 
 export interface Resource {
-  /** Once for all lanes. */
-  start(): Promise<{ lane(setup: LaneSetup): Promise<Ground>; close(): Promise<void> }>;
+  /** Called once for all groups. */
+  start(): Promise<{ open(setup: Setup): Promise<OpenResource>; close(): Promise<void> }>;
 }
 
-const nothing = async (): Promise<void> => undefined;
+const doNothing = async (): Promise<void> => undefined;
 
 export const resources: Readonly<Record<ResourceName, Resource>> = {
   sqlite: {
     start: async () => ({
-      close: nothing,
-      lane: async ({ folder }) => {
+      close: doNothing,
+      open: async ({ folder }) => {
         const at = join(folder, "data.db");
         const tokens = async (): Promise<bigint[]> => {
           const database = (await loadDriver()).open(at);
@@ -59,26 +61,26 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
           database.close();
           return rows.map((row) => BigInt(String(row.token)));
         };
-        return { at, holderAt: at, locks: [at], tokens, close: nothing };
+        return { at, holderAt: at, locks: [at], tokens, close: doNothing };
       },
     }),
   },
 
   file: {
     start: async () => ({
-      close: nothing,
-      lane: async ({ folder }) => {
+      close: doNothing,
+      open: async ({ folder }) => {
         const at = join(folder, "data.log");
         const lines = (): string[] => (existsSync(at) ? readFileSync(at, "utf8").split("\n") : []);
         const tokens = async (): Promise<bigint[]> => lines().filter(Boolean).map(BigInt);
-        // Each append waits for the disk several times, under the lock.
-        return { at, holderAt: at, paceMs: 5, locks: [`${at}.tenure`], tokens, close: nothing };
+        // Each append waits for the disk several times while it holds the lock.
+        return { at, holderAt: at, paceMs: 5, locks: [`${at}.tenure`], tokens, close: doNothing };
       },
     }),
   },
 
   http: {
-    start: async () => ({ close: nothing, lane: async ({ isGuarded }) => httpGround(isGuarded) }),
+    start: async () => ({ close: doNothing, open: async ({ isGuarded }) => openHttp(isGuarded) }),
   },
 
   redis: {
@@ -86,7 +88,7 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
       const server: RedisServer = await startRedis({ own: true });
       return {
         close: async () => server[Symbol.asyncDispose](),
-        lane: async ({ name }) => {
+        open: async ({ name }) => {
           const proxy = await startProxy(server);
           const tokens = async (): Promise<bigint[]> => {
             const log = await server.command("LRANGE", `{${name}}:log`, "0", "-1");
@@ -109,13 +111,13 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
           await pool.end();
           await server[Symbol.asyncDispose]();
         },
-        lane: async ({ name }) => {
+        open: async ({ name }) => {
           await pool.query(`CREATE TABLE ${name} (id bigserial PRIMARY KEY, token numeric(39))`);
           const tokens = async (): Promise<bigint[]> => {
             const { rows } = await pool.query(`SELECT token::text FROM ${name} ORDER BY id`);
             return rows.map((row: { token: string }) => BigInt(row.token));
           };
-          return { at: server.url, holderAt: server.url, locks: [], tokens, close: nothing };
+          return { at: server.url, holderAt: server.url, locks: [], tokens, close: doNothing };
         },
       };
     },
@@ -126,9 +128,9 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
       const server = await startEtcd({ own: true });
       return {
         close: async () => server[Symbol.asyncDispose](),
-        lane: async ({ name }) => {
+        open: async ({ name }) => {
           const proxy = await startProxy(server);
-          const tokens = (): Promise<bigint[]> => etcdLog(server, name);
+          const tokens = (): Promise<bigint[]> => readEtcdLog(server, name);
           const close = (): Promise<void> => proxy[Symbol.asyncDispose]();
           return { at: server.url, holderAt: proxy.url, proxy, locks: [], tokens, close };
         },
@@ -141,7 +143,7 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
       const server = await startZooKeeper({ own: true });
       return {
         close: async () => server[Symbol.asyncDispose](),
-        lane: async ({ name }) => {
+        open: async ({ name }) => {
           const proxy = await startProxy(server);
           await using console = await Console.open(server);
           await console.create(`/${name}-log`);
@@ -159,18 +161,22 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
   },
 };
 
-/** Keys in the order of the revisions that wrote them last; each is written once. */
-async function etcdLog(server: EtcdServer, name: string): Promise<bigint[]> {
-  const inBase64 = (text: string): string => Buffer.from(text).toString("base64");
+/** Each key is written once, so the order of revisions is the order of writes. */
+async function readEtcdLog(server: EtcdServer, name: string): Promise<bigint[]> {
+  const toBase64 = (text: string): string => Buffer.from(text).toString("base64");
   const { kvs = [] } = (await server.call("/v3/kv/range", {
-    ...{ key: inBase64(`${name}-log/`), range_end: inBase64(`${name}-log0`) },
-    ...{ sort_order: "ASCEND", sort_target: "MOD" },
+    key: toBase64(`${name}-log/`),
+    range_end: toBase64(`${name}-log0`),
+    sort_order: "ASCEND",
+    sort_target: "MOD",
   })) as { kvs?: { value: string }[] };
   return kvs.map(({ value }) => BigInt(Buffer.from(value, "base64").toString()));
 }
 
-/** A service whose handlers take a moment, so that a newer request can come while an older one is at work. */
-async function httpGround(isGuarded: boolean): Promise<Ground> {
+/**
+ * Its handlers yield once, so that a newer request can arrive while an older one is in progress.
+ */
+async function openHttp(isGuarded: boolean): Promise<OpenResource> {
   const log: bigint[] = [];
   const fence = httpGuard({ guard: memoryGuard(), resource: RESOURCE });
   const handler: Parameters<typeof createServer>[1] = async (request, response) => {

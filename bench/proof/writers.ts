@@ -1,5 +1,5 @@
-// How one write to each resource is done, behind its guard and bare. The stopped holder and its successor use the same;
-// every write adds its token to a log that the resource itself keeps in order.
+// How to write to each resource, with its guard and without. The holder and its successor use the
+// same code. Every write appends its token to a log that the resource itself keeps in order.
 
 import { appendFileSync } from "node:fs";
 import { Redis } from "ioredis";
@@ -19,30 +19,32 @@ import { Console } from "../../test/support/stores/zookeeper-nodes.ts";
 
 export type ResourceName = "sqlite" | "file" | "http" | "redis" | "postgres" | "etcd" | "zookeeper";
 
-/** What a writer has to know; it travels to the holder's process as JSON. */
-export interface Place {
+/** Sent to the holder's process as JSON. */
+export interface WriterSettings {
   readonly resource: ResourceName;
   /** A path, or a URL. */
   readonly at: string;
-  /** Tells lanes apart that share a server. */
+  /** Separates groups of trials that share a server. */
   readonly name: string;
   readonly isGuarded: boolean;
-  /** Whether this writer is going to be stopped, perhaps inside a transaction. */
+  /** Whether this writer will be stopped, perhaps inside a transaction. */
   readonly isStopped: boolean;
 }
 
 export interface Writer {
-  /** How many writes a busy holder has under way at once. */
+  /** How many writes a busy holder has in flight. */
   readonly inFlight: number;
   write(source: TokenSource): Promise<void>;
-  /** What acquire({ guards }) would do between the grant and the first write. */
+  /** What acquire({ guards }) does between the grant and the first write. */
   advance(source: TokenSource): Promise<void>;
   close(): Promise<void>;
 }
 
 const unguarded = async (): Promise<void> => undefined;
 
-export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise<Writer>>> = {
+export const openWriter: Readonly<
+  Record<ResourceName, (settings: WriterSettings) => Promise<Writer>>
+> = {
   sqlite: async ({ at, isGuarded }) => {
     const database = (await loadDriver()).open(at);
     database.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL");
@@ -111,8 +113,8 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
   postgres: async ({ at, name, isGuarded, isStopped }) => {
     const pool = new Pool({ connectionString: at, max: 4 });
     pool.on("error", () => undefined);
-    // A holder that is stopped inside a transaction keeps its successor waiting for so long, and no longer.
-    // Its successor is not stopped, only starved where there are few cores.
+    // A holder that is stopped inside a transaction blocks its successor for this long. The
+    // successor is not stopped, but may be starved on few cores.
     const idleLimitMs = isStopped ? 300 : 5_000;
     const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs });
     const insert = `INSERT INTO ${name} (token) VALUES ($1)`;
@@ -130,7 +132,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
 
   etcd: async ({ at, name, isGuarded }) => {
     const guard = etcdGuard(`${at}/${name}`);
-    const address = addressOf(at);
+    const address = toAddress(at);
     let written = 0;
     return {
       inFlight: 8,
@@ -139,7 +141,7 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
         const key = `${name}-log/${source.token}-${process.pid}-${written}`;
         const value = String(source.token);
         if (isGuarded) await guard.write(source, [{ put: key, value }]);
-        else await callEtcd(address, "/v3/kv/put", { key: inBase64(key), value: inBase64(value) });
+        else await callEtcd(address, "/v3/kv/put", { key: toBase64(key), value: toBase64(value) });
       },
       advance: isGuarded ? (source) => guard.advance(source) : unguarded,
       close: () => guard.close(),
@@ -148,15 +150,15 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
 
   zookeeper: async ({ at, name, isGuarded }) => {
     const guard = zookeeperGuard(`${at}/${name}`);
-    let bare = isGuarded ? undefined : await Console.open(addressOf(at));
+    let bare = isGuarded ? undefined : await Console.open(toAddress(at));
     const acl = { scheme: "world", id: "anyone" };
     return {
       inFlight: 8,
       write: async (source) => {
-        // The server numbers the nodes in the order in which it takes them.
+        // The server numbers the nodes in the order in which it creates them.
         const path = `/${name}-log/${source.token}-`;
-        // Sends no pings: the server ends it when a trial takes long.
-        if (bare?.wire.hasEnded) bare = await Console.open(addressOf(at));
+        // The console sends no pings, so the server ends its session in a long trial.
+        if (bare?.wire.hasEnded) bare = await Console.open(toAddress(at));
         if (bare === undefined) await guard.write(source, [{ create: path, sequential: true }]);
         else await bare.send(create({ path, data: "", acl, flags: CREATE.persistentSequential }));
       },
@@ -169,11 +171,11 @@ export const openWriter: Readonly<Record<ResourceName, (place: Place) => Promise
   },
 };
 
-function addressOf(url: string): { host: string; port: number } {
+function toAddress(url: string): { host: string; port: number } {
   const { hostname, port } = new URL(url);
   return { host: hostname, port: Number(port) };
 }
 
-function inBase64(text: string): string {
+function toBase64(text: string): string {
   return Buffer.from(text).toString("base64");
 }

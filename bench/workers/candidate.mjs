@@ -1,26 +1,27 @@
-// One candidate of the rolling restart: tells when it leads, and on demand ends as a deployed process does, then comes back
-// with new connections and a new session. Of another library than Tenure its lock is the leadership.
+// One candidate of the planned restarts: reports when it leads and, on request, resigns and closes
+// as a deployed process does, then comes back with a new session. A library other than Tenure leads
+// by its lock.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "tenure";
+import { hostMs, settings } from "../../test/process/workers/kit.mjs";
 
-const [, , name, store, resource, library, backMs] = process.argv;
+const { name, url, resource, library, backMs } = settings;
 const TTL_MS = 10_000;
-const now = () => Number(process.hrtime.bigint()) / 1e6;
 let leave;
 
 async function enter() {
   leave = library === "tenure" ? await campaign() : await queueUp();
-  process.send({ what: "entered" });
+  process.send({ event: "entered" });
 }
 
 async function campaign() {
-  const tenure = await connect(store, { holderId: name });
+  const tenure = await connect(url, { holderId: name });
   let endedAt = 0;
   const lead = async (lease, stopping) => {
-    process.send({ what: "leads", at: now(), term: String(lease.token) });
+    process.send({ event: "leads", at: hostMs(), term: String(lease.token) });
     await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
-    endedAt = now();
+    endedAt = hostMs();
   };
   tenure.election(resource, { lead }).start();
   return async () => {
@@ -30,17 +31,17 @@ async function campaign() {
 }
 
 async function queueUp() {
-  const { locker } = await import(`../overlap/libraries/${library}.mjs`);
-  const { lock, close } = await locker({ url: store, ttlMs: TTL_MS });
+  const { locker } = await import(`../peers/libraries/${library}.mjs`);
+  const { lock, close } = await locker({ url, ttlMs: TTL_MS });
   const leading = lock(resource).then((unlock) => {
-    const at = now();
-    // It has no token; later terms have later times.
-    process.send({ what: "leads", at, term: String(Math.round(at * 1_000)) });
+    const at = hostMs();
+    // There is no token; later terms have later times.
+    process.send({ event: "leads", at, term: String(Math.round(at * 1_000)) });
     return unlock;
   });
   return async () => {
     const unlock = await leading;
-    const endedAt = now();
+    const endedAt = hostMs();
     await unlock();
     await close();
     return endedAt;
@@ -48,9 +49,8 @@ async function queueUp() {
 }
 
 process.on("message", async () => {
-  process.send({ what: "ended", at: await leave() });
-  // As long as a program takes to start: a library without a queue would otherwise succeed itself.
-  await sleep(Number(backMs));
+  process.send({ event: "ended", at: await leave() });
+  await sleep(backMs);
   await enter();
 });
 await enter();

@@ -1,12 +1,13 @@
-// A service behind httpGuard() in a process of its own. Its guard is that of the PostgreSQL server whose URL is given, or, without
-// one, a guard in memory that answers after 4 to 12 ms. PUT /large is answered with 20 MB, every other request with a few bytes.
+// A service that httpGuard() protects. With `postgresUrl` it keeps the highest tokens in that
+// server; without, in a memory guard that answers after 4 to 12 ms. PUT /large is answered with 20
+// MB, every other request with a few bytes.
 
 import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { httpGuard } from "tenure/guards/http";
 import { memoryGuard } from "tenure/guards/memory";
+import { settings } from "../../test/process/workers/kit.mjs";
 
-const [, , url = ""] = process.argv;
 const LARGE = "x".repeat(20_000_000);
 
 function delayedGuard() {
@@ -24,14 +25,15 @@ function delayedGuard() {
   };
 }
 
-async function postgres() {
+async function openPostgresGuard() {
   const { default: pg } = await import("pg");
   const { postgresGuard } = await import("tenure/guards/postgres");
-  return postgresGuard(new pg.Pool({ connectionString: url, max: 10 }));
+  const pool = new pg.Pool({ connectionString: settings.postgresUrl, max: 10 });
+  return postgresGuard(pool, { schema: "http_guard" });
 }
 
 const fence = httpGuard({
-  guard: url === "" ? delayedGuard() : await postgres(),
+  guard: settings.postgresUrl === undefined ? delayedGuard() : await openPostgresGuard(),
   resource: "ledger",
 });
 const server = createServer(

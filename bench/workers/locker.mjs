@@ -1,64 +1,73 @@
-// One process of the comparison: contends, holds, waits or gives away, through whichever library it is told.
+// Takes and frees locks through one library. Orders: `lock` and `unlock` one lock, `lockEach` waits
+// for several at once, `contend` takes and frees one in a loop, `queue` waits for one many times
+// over.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { hostMs, settings } from "../../test/process/workers/kit.mjs";
 
-const [, , library, url, ttlMs] = process.argv;
-const now = () => Number(process.hrtime.bigint()) / 1e6;
-const { locker } = await import(`../overlap/libraries/${library}.mjs`);
-const settings = { url, ttlMs: Number(ttlMs) };
+const { locker } = await import(`../peers/libraries/${settings.library}.mjs`);
 const { lock } = await locker(settings);
+const unlocks = new Map();
 
-async function contend({ resource, contendMs }) {
-  const until = now() + contendMs;
-  let pairs = 0;
-  while (now() < until) {
-    const unlock = await lock(resource);
-    await unlock();
-    if (now() < until) pairs += 1;
-  }
-  return pairs;
+async function take(resource) {
+  unlocks.set(resource, await lock(resource));
+  return hostMs();
 }
 
-/** So many at once on one lock; each keeps it a moment. How many had their turn. */
-async function crowd({ resource, crowd: count, holdMs }) {
+async function free(resource) {
+  const at = hostMs();
+  await unlocks.get(resource)();
+  return at;
+}
+
+/** Through a client for each, as separate programs would; returns when each was granted. */
+function takeEach(resources) {
+  const wait = async (resource) => {
+    const own = await locker(settings);
+    await own.lock(resource);
+    return hostMs();
+  };
+  return Promise.all(resources.map(wait));
+}
+
+async function contend({ contend: resource, contendMs }) {
+  const until = hostMs() + contendMs;
+  let locks = 0;
+  while (hostMs() < until) {
+    const unlock = await lock(resource);
+    await unlock();
+    if (hostMs() < until) locks += 1;
+  }
+  return locks;
+}
+
+/** Also measures its own CPU share in a window in which all of them only wait. */
+async function queue({ queue: resource, count, holdMs, window }) {
   const one = async () => {
     const unlock = await lock(resource);
     await sleep(holdMs);
     await unlock();
   };
-  await Promise.all(Array.from({ length: count }, one));
-  return count;
+  const [cpuShare] = await Promise.all([
+    measureCpu(window),
+    ...Array.from({ length: count }, () => one()),
+  ]);
+  return { turns: count, cpuShare };
 }
 
-let unlock;
-
-async function take({ resource }) {
-  unlock = await lock(resource);
-  return now();
-}
-
-/** Waits for all of them at once, each as a program of its own would, through its own client: when each was granted. */
-function takeAll(resources) {
-  const wait = async (resource) => {
-    const one = await locker(settings);
-    await one.lock(resource);
-    return now();
-  };
-  return Promise.all(resources.map(wait));
-}
-
-/** When it was given away. */
-async function free() {
-  const at = now();
-  await unlock();
-  return at;
+async function measureCpu({ afterMs, forMs }) {
+  await sleep(afterMs);
+  const [before, startedAt] = [process.cpuUsage(), performance.now()];
+  await sleep(forMs);
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000 / (performance.now() - startedAt);
 }
 
 process.on("message", async (order) => {
-  if (order.contendMs !== undefined) process.send(await contend(order));
-  else if (order.crowd !== undefined) process.send(await crowd(order));
-  else if (order.all !== undefined) process.send(await takeAll(order.all));
-  else if (order.free) process.send(await free());
-  else process.send(await take(order));
+  if (order.lock !== undefined) process.send(await take(order.lock));
+  else if (order.unlock !== undefined) process.send(await free(order.unlock));
+  else if (order.lockEach !== undefined) process.send(await takeEach(order.lockEach));
+  else if (order.contend !== undefined) process.send(await contend(order));
+  else process.send(await queue(order));
 });
 process.send("ready");

@@ -1,9 +1,11 @@
-// Former holders that repeat their request in a loop, whatever the answer is. The order { clients, token } starts that many; with 0
-// clients it stops them. The reply, sent when all have started or stopped, is the number of answers since the order before.
+// Former holders that repeat their request in a loop, whatever the answer is. The order
+// { clients, token } starts that many; with 0 clients it stops them. The reply, sent when all have
+// started or stopped, is the number of answers since the previous order.
 
 import { Agent, request } from "node:http";
+import { settings } from "../../test/process/workers/kit.mjs";
 
-const [, , port] = process.argv;
+const { port } = settings;
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 let order = { clients: 0, token: 0 };
 let loops = [];

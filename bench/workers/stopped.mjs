@@ -1,19 +1,20 @@
-// One holder of the trial with stopped holders, through whichever library it is told. The first is stopped between its last
-// question "do I still hold it?" and its write, by itself, so that it is that very place every time; the second only writes.
+// One process of the trial with stopped holders. The first holder stops itself between its last
+// question "do I still hold it?" and its write, so that it is stopped in the same place every time.
+// The second one only takes the lock and writes.
 
 import { onCommand, settings, tell } from "../../test/process/workers/kit.mjs";
 
-const { open } = await import(`../overlap/libraries/${settings.library}.mjs`);
-const { acquire } = await open(settings);
+const { holder } = await import(`../peers/libraries/${settings.library}.mjs`);
+const { acquire } = await holder(settings);
 
-async function beStopped(resource) {
+async function stopAndWrite(resource) {
   const { isHeld, token } = await acquire(resource);
   tell("wrote", { resource, token });
   const wasHeld = isHeld();
   tell("asked", { resource, isHeld: wasHeld });
   if (!wasHeld) return;
   process.kill(process.pid, "SIGSTOP");
-  // Continued. What the library says now would have kept the write back, had it been asked here and not before.
+  // Continued. A library that says no here would have prevented the write if it were asked now.
   const stillHeld = isHeld();
   tell("wrote late", { resource, token, isHeld: stillHeld });
 }
@@ -24,7 +25,7 @@ async function follow(resource) {
 }
 
 onCommand((command) => {
-  if (command.do === "be stopped") void beStopped(command.resource);
+  if (command.do === "stop") void stopAndWrite(command.resource);
   if (command.do === "follow") void follow(command.resource);
 });
 tell("ready");

@@ -1,15 +1,16 @@
-// Goal: the judge of recorded histories finds every breach, and calls a history that proves nothing invalid. Method: one
-// good history, as a cut-off trial leaves it, and for each rule the same one with the single change that breaks it.
+// Goal: the checks of recorded histories find every violation, and report a history that proves
+// nothing as invalid. Method: a good history of a cut-off holder and, for each rule, the same
+// history with the one change that breaks the rule.
 import { describe, expect, test } from "vitest";
-import { type Happening, parseHistory } from "../support/faults/history.ts";
+import { type HistoryEvent, parseHistory } from "../support/faults/history.ts";
 import { type Expectation, type Invariant, judge } from "../support/faults/history-checks.ts";
 
 const a = { process: "a", resource: "r", token: 1n };
 const b = { process: "b", resource: "r", token: 2n };
 const expectation: Expectation = { grantsMin: 2, actsMin: 4, livelyWithinMs: 2_000 };
 
-/** a holds, is cut off at 300, stops at 900, and b is granted at 1000; a comes back at 1500 and is refused. */
-const good: readonly Happening[] = [
+/** a is cut off at 300 and stops at 900; b is granted at 1000; a is back at 1500 and refused. */
+const good: readonly HistoryEvent[] = [
   { event: "granted", ...a, askedAt: 90, at: 100, safeUntil: 700 },
   { event: "wrote", ...a, began: 105, at: 106, outcome: "admitted", late: false },
   { event: "acted", ...a, began: 110, at: 111 },
@@ -27,16 +28,16 @@ const good: readonly Happening[] = [
   { event: "acted", ...b, began: 1_700, at: 1_701 },
 ];
 
-function withMore(...more: readonly Happening[]): Happening[] {
+function withMore(...more: readonly HistoryEvent[]): HistoryEvent[] {
   return [...good, ...more];
 }
 
-/** The good history, with what fits changed. */
-function changed(fits: (each: Happening) => boolean, change: object): Happening[] {
-  return good.map((each) => (fits(each) ? ({ ...each, ...change } as Happening) : each));
+/** The good history, with a change to the events that match. */
+function changed(matches: (each: HistoryEvent) => boolean, change: object): HistoryEvent[] {
+  return good.map((each) => (matches(each) ? ({ ...each, ...change } as HistoryEvent) : each));
 }
 
-function brokenBy(history: readonly Happening[], asked = expectation): Invariant[] {
+function brokenBy(history: readonly HistoryEvent[], asked = expectation): Invariant[] {
   return [...new Set(judge(history, asked).violations.map((each) => each.invariant))];
 }
 
@@ -44,16 +45,16 @@ test("a good history has no violation and is valid", () => {
   expect(judge(good, expectation)).toEqual({ violations: [], invalid: [] });
 });
 
-test("the order of the lines does not matter: processes write when they can", () => {
+test("the order of the lines does not matter", () => {
   expect(judge([...good].reverse(), expectation)).toEqual({ violations: [], invalid: [] });
 });
 
 const isGrantOf =
   (token: bigint) =>
-  (each: Happening): boolean =>
+  (each: HistoryEvent): boolean =>
     each.event === "granted" && each.token === token;
 
-const breaches: readonly (readonly [Invariant, string, readonly Happening[]])[] = [
+const breaches: readonly (readonly [Invariant, string, readonly HistoryEvent[]])[] = [
   [
     "S1",
     "a token is granted twice",
@@ -69,7 +70,7 @@ const breaches: readonly (readonly [Invariant, string, readonly Happening[]])[] 
     "the guard admits a late write of the older term",
     changed((each) => each.event === "wrote" && each.late, { outcome: "admitted" }),
   ],
-  ["S3", "the next one is granted before safeUntil", changed(isGrantOf(2n), { at: 899 })],
+  ["S3", "the next process is granted before safeUntil", changed(isGrantOf(2n), { at: 899 })],
   [
     "S3",
     "a renewal set safeUntil too late",
@@ -77,26 +78,30 @@ const breaches: readonly (readonly [Invariant, string, readonly Happening[]])[] 
   ],
   [
     "S4",
-    "an act ends behind the next grant",
+    "an act ends after the next grant",
     changed((each) => each.event === "acted" && each.began === 600, { at: 1_000 }),
   ],
   [
     "S5",
-    "a renewal of the older term is confirmed behind the next grant",
+    "a renewal of the older term is confirmed after the next grant",
     withMore({ event: "renewed", ...a, at: 1_200, safeUntil: 2_000 }),
   ],
   [
     "S5",
-    "a late release of the older term frees something",
+    "a late release of the older term frees the resource",
     withMore({ event: "released", ...a, began: 1_600, at: 1_610, result: "released" }),
   ],
   [
     "S6",
-    "an act begins behind safeUntil",
+    "an act begins after safeUntil",
     changed((each) => each.event === "renewed", { safeUntil: 600 }),
   ],
   ["S6", "an act begins in doubt", changed((each) => each.event === "doubted", { at: 599 })],
-  ["S6", "an act begins though told", changed((each) => each.event === "told", { at: 599 })],
+  [
+    "S6",
+    "an act begins after the notification",
+    changed((each) => each.event === "told", { at: 599 }),
+  ],
   [
     "S6",
     "an act begins while the lease is released",
@@ -104,12 +109,12 @@ const breaches: readonly (readonly [Invariant, string, readonly Happening[]])[] 
   ],
   [
     "S7",
-    "whom the store cannot reach is granted",
+    "a process that the store cannot reach is granted",
     withMore({ event: "granted", ...a, token: 3n, askedAt: 1_300, at: 1_400, safeUntil: 1_450 }),
   ],
   [
     "S7",
-    "anybody is granted while the store is away",
+    "a process is granted while the store is unreachable",
     withMore(
       { event: "fault", what: "frozen", effect: "unreachable", at: 950 },
       { event: "bit", what: "frozen", evidence: "no answer", at: 960 },
@@ -118,7 +123,7 @@ const breaches: readonly (readonly [Invariant, string, readonly Happening[]])[] 
   ],
   [
     "liveness",
-    "nobody acts after the end of the fault",
+    "no process acts after the end of the fault",
     changed((each) => each.event === "acted" && each.began === 1_700, { began: 1_400 }),
   ],
 ];
@@ -136,7 +141,7 @@ describe.each(breaches)("%s", (invariant, how, history) => {
 
 test("S4: a process that was stopped between its check and its act is judged by its check", () => {
   const act = changed((each) => each.event === "acted" && each.began === 600, { at: 1_000 });
-  const stop: Happening[] = [
+  const stop: HistoryEvent[] = [
     { event: "fault", what: "stop", process: "a", effect: "stopped", at: 605 },
     { event: "bit", what: "stop", evidence: "state T", at: 610 },
   ];
@@ -145,47 +150,47 @@ test("S4: a process that was stopped between its check and its act is judged by 
   expect(brokenBy([...act, ...other])).toEqual(["S4"]);
 });
 
-test("S3: who released needed no deadline", () => {
+test("S3: a holder that released needs no deadline", () => {
   const early = changed(isGrantOf(2n), { at: 899 }).filter((each) => each.event !== "told");
   const release = { event: "released", ...a, began: 800, at: 810, result: "released" } as const;
   expect(brokenBy([...early, release])).toEqual([]);
 });
 
-test("S6: doubt that has settled forbids nothing", () => {
-  const doubt: Happening[] = [
+test("S6: acts are allowed after doubt has ended", () => {
+  const doubt: HistoryEvent[] = [
     { event: "doubted", ...a, at: 400 },
     { event: "settled", ...a, at: 500 },
   ];
   expect(brokenBy(withMore(...doubt))).toEqual([]);
 });
 
-describe("a history that proves nothing is invalid:", () => {
-  const invalid = (history: readonly Happening[], asked = expectation): readonly string[] =>
+describe("a history is invalid if", () => {
+  const invalid = (history: readonly HistoryEvent[], asked = expectation): readonly string[] =>
     judge(history, asked).invalid;
 
   test("it is empty", () => {
     expect(invalid([])).toEqual(["only 0 of 2 grants", "only 0 of 4 acts", "there was no fault"]);
   });
 
-  test("too few grants, too few acts", () => {
+  test("it has too few grants or acts", () => {
     const asked = { ...expectation, grantsMin: 3, actsMin: 5 };
     expect(invalid(good, asked)).toEqual(["only 2 of 3 grants", "only 4 of 5 acts"]);
   });
 
-  test("the fault left no trace", () => {
-    const toothless = good.filter((each) => each.event !== "bit");
-    expect(invalid(toothless)).toEqual(["nothing shows that this had an effect: cut"]);
+  test("the fault had no effect", () => {
+    const ineffective = good.filter((each) => each.event !== "bit");
+    expect(invalid(ineffective)).toEqual(["nothing shows that this had an effect: cut"]);
   });
 
-  test("somebody acted who was granted nothing", () => {
-    const stranger: Happening = { event: "acted", ...b, process: "c", began: 1_800, at: 1_801 };
+  test("a process acted without a grant", () => {
+    const stranger: HistoryEvent = { event: "acted", ...b, process: "c", began: 1_800, at: 1_801 };
     expect(invalid(withMore(stranger))).toEqual([
       "an act has a token that its process was not granted",
     ]);
   });
 });
 
-test("a line that was cut off by a kill is left out, and tokens beyond 2^63 are read exactly", () => {
+test("an incomplete last line is ignored, and tokens above 2^63 are exact", () => {
   const token = 2n ** 100n + 1n;
   const line = JSON.stringify({ event: "acted", ...a, token: String(token), began: 1, at: 2 });
   const [act, ...rest] = parseHistory(`${line}\n{"event":"act`);

@@ -1,5 +1,5 @@
-// Goal: the overlap command can be trusted as a command: its exit codes, its lines, and that nothing of it is left when it is
-// interrupted. Method: it runs as users run it, with few trials.
+// Goal: the overlap command has the documented exit codes and output, and leaves no process running
+// when it is interrupted. Method: it runs as users run it, with few trials.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -26,32 +26,34 @@ function overlap(args: readonly string[], env: Record<string, string> = {}): Com
   child.stdout?.on("data", (chunk) => stdout.push(String(chunk)));
   child.stderr?.on("data", (chunk) => stderr.push(String(chunk)));
   const ended = once(child, "close").then(([code]) => ({
-    ...{ code, stdout: stdout.join(""), stderr: stderr.join("") },
+    code,
+    stdout: stdout.join(""),
+    stderr: stderr.join(""),
   }));
   return { child, ended };
 }
 
-test("a bad flag: exit code 2, the reason and the usage on stderr, nothing on stdout", async () => {
+test("a bad flag ends with code 2, and with the reason and the usage on stderr", async () => {
   const { code, stdout, stderr } = await overlap(["--store", "mysql"]).ended;
   expect([code, stdout]).toEqual([2, ""]);
-  expect(stderr).toMatch(/no store "mysql" here\. Known are redis/);
+  expect(stderr).toMatch(/--store expects some of redis, .*, got "mysql"\./);
   expect(stderr).toContain("npm run overlap -- [--trials N]");
 });
 
-test("an engine that is not to be had is named, and the exit code is not 0", async () => {
-  // As on a machine without it: a given server is refused here, for it could not be cut off or counted on.
+test("an engine that cannot run is named, and the exit code is 1", async () => {
+  // A server that the environment names cannot be cut off, so it counts as missing.
   const env = { TENURE_TEST_REDIS: "redis://127.0.0.1:1" };
   const { code, stdout, stderr } = await overlap(["--store", "redis", "--json"], env).ended;
   expect([code, stdout]).toEqual([1, ""]);
   expect(stderr).toContain("redis: TENURE_TEST_REDIS names a server");
-  expect(stderr).toContain("not measured, see above: redis");
+  expect(stderr).toContain("redis was not measured, see above");
 });
 
 describe("with a server", () => {
-  // The command starts its own; where it could not, neither can this one, and these tests are skipped.
+  // The command starts its own server. Where that is impossible, this skips the tests.
   const redis = useServer(startRedis, { own: true });
 
-  test("--json: one line per engine on stdout, with its figures", async () => {
+  test("--json prints one line per engine on stdout, with its figures", async () => {
     expect(redis().givenBy).toBeUndefined();
     const { code, stdout } = await overlap(["--trials", "2", "--store", "redis", "--json"]).ended;
     expect(code).toBe(0);
@@ -61,8 +63,11 @@ describe("with a server", () => {
       .map((line) => JSON.parse(line));
     expect(lines).toEqual([
       {
-        ...{ name: "redis", trials: 2, overlaps: 0 },
-        ...{ overlapMsMax: expect.any(Number), holderToldMsP99: expect.any(Number) },
+        name: "redis",
+        trials: 2,
+        overlaps: 0,
+        overlapMsMax: expect.any(Number),
+        holderToldMsP99: expect.any(Number),
       },
     ]);
     expect(lines[0].overlapMsMax).toBeLessThan(0);
@@ -71,7 +76,7 @@ describe("with a server", () => {
   test.each([
     ["SIGINT", 130],
     ["SIGTERM", 143],
-  ] as const)("%s ends it, and nothing of it goes on running", async (signal, expected) => {
+  ] as const)("%s ends the command and all of its processes", async (signal, expected) => {
     const { child, ended } = overlap(["--trials", "50", "--store", "redis"]);
     const pid = child.pid ?? Number.NaN;
     let family: number[] = [];
@@ -80,10 +85,10 @@ describe("with a server", () => {
       family = treeOf(pid);
       return family.length >= 8;
     };
-    await until("trials are under way", isBusy, 30_000);
+    await until("trials are running", isBusy, 30_000);
     child.kill(signal);
     expect((await ended).code).toBe(expected);
-    const isOver = async (): Promise<boolean> => !family.some(isRunning);
-    await until("every process of it is gone", isOver, 15_000);
+    const haveEnded = async (): Promise<boolean> => !family.some(isRunning);
+    await until("all of its processes have ended", haveEnded, 15_000);
   });
 });

@@ -1,90 +1,214 @@
-// Goal: a published row or bar says what was measured, and one library that fails spoils nobody else's. Method: contestants with
-// known values go through the real comparison, and the picture is read back.
-import { expect, test, vi } from "vitest";
+// Goal: a row of the benchmarks reports what was measured, and a library that fails does not affect
+// the others. Method: contestants with known values go through the real comparison.
+import { describe, expect, test, vi } from "vitest";
 import {
+  type Comparison,
   type Contestant,
   compare,
+  type Figure,
+  type Measured,
   milliseconds,
   perSecond,
-} from "../../bench/compare/comparison.ts";
-import { withWorkers } from "../../bench/compare/processes.ts";
-import { bars } from "../../bench/pictures.ts";
-import type { Section, Series } from "../../bench/support.ts";
+} from "../../bench/comparison.ts";
+import { drawBars } from "../../bench/pictures.ts";
+import { formatSection, type Row, type Run, type Section } from "../../bench/results.ts";
+import { newResource, withLockers } from "../../bench/workers.ts";
 
-function contestant(name: string, kind: Contestant["kind"], values: readonly number[]): Contestant {
+/** A contestant whose rounds have these values. */
+function contestant(
+  name: string,
+  values: readonly Measured[string][],
+  more: Partial<Contestant> = {},
+): Contestant {
   const left = [...values];
-  return { name, kind, measure: async () => ({ figures: { speed: left.shift() ?? Number.NaN } }) };
+  const kind = name === "tenure" ? "tenure" : "peer";
+  const measure = async (): Promise<Measured> => ({ speed: left.shift() ?? Number.NaN });
+  return { name, kind, measure, ...more };
 }
 
-async function compared(contestants: readonly Contestant[], isRate: boolean): Promise<Section> {
-  const figures = { speed: isRate ? perSecond : milliseconds };
-  const comparison = { title: "a race", method: "", figures, contestants };
-  const [section] = await compare([comparison], { rounds: 3, quick: false, say: () => undefined });
-  if (section === undefined) throw new Error("no section");
-  return section;
-}
-
-function rowOf({ rows }: Section, words: string): Section["rows"][number] | undefined {
-  return rows.find(({ what }) => what.includes(words));
-}
-
-test("ratios are those within one round, and turn round where less is better", async () => {
-  const contestants = (): Contestant[] => [
-    contestant("tenure", "ours", [10, 20, 30]),
-    contestant("other", "peer", [5, 40, 10]),
-  ];
-  const rates = await compared(contestants(), true);
-  expect(rowOf(rates, "times as good as other")).toMatchObject({ measured: "2.00x", ok: true });
-  const times = await compared(contestants(), false);
-  expect(rowOf(times, "times as good as other")).toMatchObject({ measured: "0.50x", ok: false });
-});
-
-test("a peer that fails is a row with its message; the others are measured", async () => {
-  const broken: Contestant = {
-    ...{ name: "broken", kind: "peer" },
-    measure: () => Promise.reject(new Error("cannot lock\nat all")),
-  };
-  const ours = contestant("tenure", "ours", [1, 2, 3]);
-  const section = await compared([broken, ours], true);
-  expect(rowOf(section, "broken")).toEqual({ what: "broken", measured: "failed: cannot lock" });
-  expect(rowOf(section, "speed: tenure")?.measured).toBe("2 /s");
-});
-
-test("if ours fails, the target is missed", async () => {
-  const failing: Contestant = {
-    ...{ name: "tenure", kind: "ours" },
-    measure: () => Promise.reject(new Error("busy")),
-  };
-  const section = await compared([failing, contestant("other", "peer", [1, 1, 1])], true);
-  expect(rowOf(section, "tenure")).toMatchObject({ measured: "failed: busy", ok: false });
-});
-
-test("libraries that are measured at the same time do not get the same lock", async () => {
-  const place = { library: "none", url: "" };
-  const resourceOf = (): Promise<string> => withWorkers(place, 0, async (_, resource) => resource);
-  const [one, other] = await Promise.all([resourceOf(), resourceOf()]);
-  expect(one).not.toBe(other);
-});
-
-test("a worker that ends by itself is told by its own words, without the machine's folders", async () => {
-  const place = { library: "none", url: "" };
-  const shown = vi.spyOn(process.stderr, "write").mockReturnValue(true);
-  const failure = await withWorkers(place, 1, async () => undefined).catch((error) => error);
-  expect(shown).toHaveBeenCalled();
-  shown.mockRestore();
-  expect(failure.message).toMatch(
-    /^Error.*Cannot find module 'bench\/overlap\/libraries\/none.mjs'/,
-  );
-});
-
-test("bars begin at zero, have their value beside them, and the floor is a line", () => {
-  const series = (name: string, kind: Series["kind"], values: number[]): Series => ({
-    ...{ figure: "pairs", unit: "/s", name, kind, values },
+function run(
+  contestants: readonly Contestant[],
+  figure: Figure,
+  more: Partial<Comparison> = {},
+): Promise<Section> {
+  return compare({
+    title: "a race",
+    method: "",
+    rounds: 3,
+    figures: { speed: figure },
+    contestants,
+    ...more,
   });
-  const picture = bars("pairs", [
-    series("tenure", "ours", [100, 200, 300]),
-    series("a <peer>", "peer", [50]),
-    series("the floor", "floor", [400]),
+}
+
+function findRow({ rows }: Section, label: string): Row | undefined {
+  return rows.find((row) => row.label === label);
+}
+
+describe("values by round", () => {
+  const contestants = (): Contestant[] => [
+    contestant("tenure", [10, 20, 30]),
+    contestant("other", [5, 40, 10], { target: 1 }),
+  ];
+
+  test("ratios are taken within one round, and above 1 Tenure is better", async () => {
+    const rates = await run(contestants(), perSecond);
+    const ratio = "speed: ratio to other";
+    expect(findRow(rates, ratio)).toMatchObject({
+      measured: "2.00x",
+      range: "0.50-3.00",
+      ok: true,
+    });
+    const times = await run(contestants(), milliseconds);
+    expect(findRow(times, ratio)).toMatchObject({ measured: "0.50x", ok: false });
+  });
+
+  test("a limit applies to Tenure's median only", async () => {
+    const { rows } = await run(contestants(), { ...milliseconds, atMost: 19 });
+    expect(rows.filter(({ target }) => target === "<= 19 ms")).toEqual([
+      {
+        label: "speed: tenure",
+        measured: "20.00 ms",
+        range: "10.00-30.00",
+        target: "<= 19 ms",
+        ok: false,
+      },
+    ]);
+  });
+
+  test("a peer that is ahead for a known reason gets a note instead of a verdict", async () => {
+    const peer = contestant("other", [5, 5, 5], { target: 1, reason: "does less" });
+    const section = await run([contestant("tenure", [4, 4, 4]), peer], perSecond);
+    expect(findRow(section, "speed: ratio to other")).toEqual({
+      label: "speed: ratio to other",
+      measured: "0.80x",
+      range: "0.80-0.80",
+      note: "does less",
+    });
+  });
+
+  test("differences within the noise do not count, and noise is no part of a ratio", async () => {
+    const figure: Figure = { ...milliseconds, noise: 40 };
+    const ratioOf = async (tenure: number, other: number): Promise<string | undefined> => {
+      const both = [contestant("tenure", [tenure]), contestant("other", [other])];
+      return findRow(await run(both, figure, { rounds: 1 }), "speed: ratio to other")?.measured;
+    };
+    expect(await ratioOf(70, 35)).toBe("1.00x");
+    expect(await ratioOf(60, 440)).toBe("20.00x");
+    expect(await ratioOf(30, 440)).toBe("Tenure needs none");
+  });
+
+  test("contestants take turns in being first", async () => {
+    const order: string[] = [];
+    const all = ["tenure", "b", "c"].map((name) =>
+      contestant(name, [], {
+        measure: async () => {
+          order.push(name.slice(0, 1));
+          return { speed: 1 };
+        },
+      }),
+    );
+    await run(all, milliseconds, { rounds: 4 });
+    expect(order.join("")).toBe("tbcbctctbtbc");
+  });
+});
+
+describe("single times", () => {
+  const contestants = (): Contestant[] => [
+    contestant("tenure", [
+      [1, 2],
+      [30, 40],
+    ]),
+    contestant("other", [
+      [8, 8],
+      [8, 8],
+    ]),
+  ];
+
+  test("p50 and worst case are those of all rounds together", async () => {
+    const { rows } = await run(contestants(), milliseconds, { rounds: 2 });
+    expect(rows.map(({ label, measured }) => `${label}: ${measured}`)).toEqual([
+      "p50: tenure: 16.00 ms",
+      "p50: other: 8.00 ms",
+      "p50: ratio to other: 0.50x",
+      "worst of 4: tenure: 40.00 ms",
+      "worst of 4: other: 8.00 ms",
+      "worst of 4: ratio to other: 0.20x",
+    ]);
+  });
+
+  test("a limit applies to the worst case, and ratios without a target are for information", async () => {
+    const { rows } = await run(contestants(), { ...milliseconds, atMost: 39 }, { rounds: 2 });
+    expect(rows.filter(({ ok }) => ok !== undefined)).toEqual([
+      {
+        label: "worst of 4: tenure",
+        measured: "40.00 ms",
+        range: "1.00-40.00",
+        target: "<= 39 ms",
+        ok: false,
+      },
+    ]);
+  });
+});
+
+describe("failures", () => {
+  const failing = (name: string): Contestant =>
+    contestant(name, [], { measure: () => Promise.reject(new Error("cannot lock\nat all")) });
+
+  test("a peer that fails becomes a row with its message, and the others are measured", async () => {
+    const section = await run([failing("broken"), contestant("tenure", [1, 2, 3])], perSecond);
+    expect(findRow(section, "broken")).toEqual({
+      label: "broken",
+      measured: "failed: cannot lock",
+    });
+    expect(findRow(section, "speed: tenure")?.measured).toBe("2 /s");
+  });
+
+  test("if Tenure fails, the run fails", async () => {
+    const section = await run([failing("tenure"), contestant("other", [1, 1, 1])], perSecond);
+    expect(findRow(section, "tenure")).toMatchObject({ ok: false });
+  });
+
+  test("a worker that ends is reported with its own error, without local paths", async () => {
+    const shown = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+    const target = { library: "none", url: "" };
+    const failure = await withLockers(target, { count: 1 }, async () => undefined).catch(
+      (error) => error,
+    );
+    expect(shown).toHaveBeenCalled();
+    shown.mockRestore();
+    expect(failure.message).toMatch(
+      /^Error.*Cannot find module 'bench\/peers\/libraries\/none.mjs'/,
+    );
+  });
+});
+
+test("libraries that are measured at the same time do not get the same lock", () => {
+  expect(newResource()).not.toBe(newResource());
+});
+
+test("a table shows the values of an earlier run next to the new ones", () => {
+  const section = (measured: string): Section => ({
+    title: "Pairs",
+    method: "",
+    rows: [{ label: "tenure", measured }],
+  });
+  const earlier: Run = {
+    command: "bench",
+    startedAt: "",
+    machine: "",
+    versions: [],
+    sections: [section("5 /s")],
+  };
+  expect(formatSection(section("7 /s"), earlier)).toMatch(/tenure +7 \/s +earlier: 5 \/s$/);
+  expect(formatSection(section("7 /s"))).not.toContain("earlier");
+});
+
+test("bars start at zero and show their value", () => {
+  const unit = "/s";
+  const picture = drawBars("pairs", "more is better", [
+    { figure: "pairs", unit, name: "tenure", kind: "tenure", values: [100, 200, 300] },
+    { figure: "pairs", unit, name: "a <peer>", kind: "peer", values: [50] },
   ]);
   const widths = [...picture.matchAll(/<rect[^>]* width="([\d.]+)"/g)].map(([, width]) =>
     Number(width),
@@ -94,9 +218,6 @@ test("bars begin at zero, have their value beside them, and the floor is a line"
   expect(picture).toContain(">200 /s</text>");
   expect(picture).toContain(">50.0 /s</text>");
   expect(picture).toContain("a &lt;peer&gt;");
-  expect(picture).toContain("dashed: the floor, 400 /s");
-  expect(picture).toContain("prefers-color-scheme:dark");
-  // Text of either colour is read on paper of its own.
+  // Both colour schemes have a background of their own.
   expect(picture.match(/\.paper\{fill:#\w+\}/g)).toHaveLength(2);
-  expect(picture).toContain('<rect class="paper" width="100%" height="100%"/>');
 });

@@ -4,8 +4,8 @@
 // holders. Other work on the machine can only make a slice slower, so the smallest p99 of each kind
 // says most about the guard, and a busy machine needs more slices to reach it.
 import { expect, test } from "vitest";
-import { type HolderSetup, type HolderTimes, holderTimes } from "../../bench/guards-http.ts";
-import { quantile } from "../../bench/support.ts";
+import { type HolderSetup, type HolderTimes, measureHolder } from "../../bench/http-guard.ts";
+import { quantile } from "../../bench/statistics.ts";
 import { ms } from "../support/process/process-file.ts";
 
 const SLICES_MIN = 3;
@@ -23,7 +23,12 @@ function computeRatio({ quiet, disturbed }: HolderTimes): number {
 async function measureP99Ratio(former: HolderSetup["former"]): Promise<number> {
   const isEnough = (times: HolderTimes): boolean =>
     times.quiet.length >= SLICES_MIN && computeRatio(times) <= TIMES_MAX;
-  const times = await holderTimes({ former, slices: SLICES_MAX, requestsPerSlice: 100, isEnough });
+  const times = await measureHolder({
+    former,
+    slices: SLICES_MAX,
+    requestsPerSlice: 100,
+    isEnough,
+  });
   const { quiet, disturbed } = times;
   console.log(
     `      p99 quiet ${ms(smallestP99(quiet))}, ${former} ${ms(smallestP99(disturbed))}, ${quiet.length} slices each`,

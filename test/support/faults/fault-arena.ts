@@ -10,7 +10,7 @@ import type { AcquireOptions } from "../../../src/index.ts";
 import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
 import { Child, type Told } from "../process/child.ts";
 import type { FaultEngine } from "./fault-engine.ts";
-import { History, summaryOf } from "./history.ts";
+import { History, summarize } from "./history.ts";
 import { type Expectation, judge } from "./history-checks.ts";
 
 const WORKER = new URL("../../faults/workers/contender.mjs", import.meta.url);
@@ -218,7 +218,7 @@ export class Arena implements AsyncDisposable {
 export function expectSound({ history }: Trial, expectation: Expectation): void {
   const happenings = history.read();
   const verdict = judge(happenings, expectation);
-  expect(verdict, summaryOf(happenings)).toEqual({ violations: [], invalid: [] });
+  expect(verdict, summarize(happenings)).toEqual({ violations: [], invalid: [] });
 }
 
 function readToken(told: Told): bigint {

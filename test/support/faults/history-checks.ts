@@ -1,7 +1,8 @@
-// Judges a history by the invariants of the design. Everything is judged by the instants that the processes recorded on
-// the host's shared clock, never by what a library says about itself. A history in which too little happened, or whose
-// fault left no trace, proves nothing: it is invalid, not green.
-import type { Acted, Fault, Granted, Happening, Healed, Released, Term } from "./history.ts";
+// Checks the history of a fault trial against the invariants of the design. It relies on the times
+// that the processes recorded on the host's shared clock, never on what a library reports about
+// itself. A history with too few events, or whose fault had no effect, proves nothing and is
+// invalid.
+import type { Acted, Fault, Granted, Healed, HistoryEvent, Released, Term } from "./history.ts";
 
 export type Invariant = "S1" | "S2" | "S3" | "S4" | "S5" | "S6" | "S7" | "liveness";
 
@@ -11,22 +12,22 @@ interface Violation {
 }
 
 export interface Expectation {
-  /** Fewer grants or acts than this make the history invalid. */
+  /** A history with fewer grants or acts is invalid. */
   readonly grantsMin: number;
   readonly actsMin: number;
-  /** Somebody acts again within so much of the last fault's end, or of a fault that does not end. */
+  /** Some process has to act again this soon after the last fault began or ended. */
   readonly livelyWithinMs: number;
-  /** Invariants that this store does not promise under this fault; the test says why, and asserts what holds instead. */
+  /** Not promised by this store under this fault. The test explains why, and what holds instead. */
   readonly notPromised?: readonly Invariant[] | undefined;
 }
 
 export interface Verdict {
   readonly violations: readonly Violation[];
-  /** Why the history proves nothing; empty when it does. */
+  /** Why the history proves nothing; empty if it is valid. */
   readonly invalid: readonly string[];
 }
 
-export function judge(history: readonly Happening[], expectation: Expectation): Verdict {
+export function judge(history: readonly HistoryEvent[], expectation: Expectation): Verdict {
   const sorted = [...history].sort((a, b) => a.at - b.at);
   const resources = new Set(sorted.flatMap((each) => ("token" in each ? [each.resource] : [])));
   const trouble = sorted.filter((each) => each.event === "fault" || each.event === "healed");
@@ -37,7 +38,7 @@ export function judge(history: readonly Happening[], expectation: Expectation): 
   const notPromised = expectation.notPromised ?? [];
   return {
     violations: violations.filter(({ invariant }) => !notPromised.includes(invariant)),
-    invalid: whyInvalid(sorted, expectation),
+    invalid: findInvalidities(sorted, expectation),
   };
 }
 
@@ -62,16 +63,16 @@ function resourceFaults(events: readonly Term[], trouble: Trouble): Violation[] 
   ];
 }
 
-/** S1: by the order in which the grants were known. */
+/** S1: in the order in which the processes learned of their grants. */
 function risingTokens(grants: readonly Granted[]): Violation[] {
   return grants.slice(1).flatMap((grant, index) => {
     const before = grants[index] as Granted;
     if (grant.token > before.token) return [];
-    return violation("S1", `token ${grant.token} was granted behind ${before.token}`);
+    return violation("S1", `token ${grant.token} was granted after ${before.token}`);
   });
 }
 
-/** S2: a write admitted behind the end of another one does not have a lower token. */
+/** S2: a write that begins after another one has ended is not admitted with a lower token. */
 function guardedWrites(events: readonly Term[]): Violation[] {
   let highest: Term | undefined;
   const faults: Violation[] = [];
@@ -79,7 +80,7 @@ function guardedWrites(events: readonly Term[]): Violation[] {
     if (write.event !== "wrote" || write.outcome !== "admitted") continue;
     if (highest !== undefined && write.token < highest.token && write.began >= highest.at) {
       faults.push(
-        ...violation("S2", `a write of ${write.token} was admitted behind ${highest.token}`),
+        ...violation("S2", `a write of ${write.token} was admitted after ${highest.token}`),
       );
     }
     if (highest === undefined || write.token > highest.token) highest = write;
@@ -87,18 +88,18 @@ function guardedWrites(events: readonly Term[]): Violation[] {
   return faults;
 }
 
-/** S6: within one term, nothing begins behind its own end, in doubt, while releasing, or once it was told. */
+/** S6: no act begins after the deadline, in doubt, while releasing, or after a notification. */
 function ownEnd(grant: Granted, own: readonly Term[]): Violation[] {
   let { safeUntil } = grant;
   let inDoubt = false;
   let over: string | undefined;
   const faults: Violation[] = [];
-  // By the beginning: what counts is what the process knew then.
+  // Sorted by beginning: what counts is what the process knew at that point.
   for (const each of [...own].sort((a, b) => beginning(a) - beginning(b))) {
     if (each.event === "renewed") safeUntil = each.safeUntil;
     if (each.event === "doubted") inDoubt = true;
     if (each.event === "settled") inDoubt = false;
-    if (each.event === "told") over ??= `it was told (${each.reason})`;
+    if (each.event === "told") over ??= `it was notified (${each.reason})`;
     if (each.event === "released") over ??= "its release began";
     if (each.event !== "acted") continue;
     const where = `process ${each.process} acted with ${each.token}`;
@@ -117,14 +118,14 @@ interface Succession {
   readonly trouble: Trouble;
 }
 
-/** S3, S4, S5: what a term may not do once the next one is known to be granted. */
+/** S3, S4, S5: what a term may not do after the next grant is known. */
 function succession({ grant, own, next, trouble }: Succession): Violation[] {
   const faults: Violation[] = [];
   const release = own.find((each) => each.event === "released" && each.began < next.at);
   const ends = own.flatMap((each) => ("safeUntil" in each ? [each.safeUntil] : []));
   const end = Math.max(...ends);
-  const names = `of ${grant.token} behind the grant of ${next.token}`;
-  // Who gave it back needed no deadline.
+  const names = `of ${grant.token} after the grant of ${next.token}`;
+  // A holder that released the lease needs no deadline.
   if (release === undefined && end >= next.at)
     faults.push(...violation("S3", `the safeUntil ${names}, ${late(end, next.at)}`));
   for (const act of own) {
@@ -146,7 +147,9 @@ function isFreeing(each: Term): each is Released {
   return each.event === "released" && each.result === "released";
 }
 
-/** No check can help a process that is stopped behind it: there the guard decides, and the check is what is judged. */
+/**
+ * A process that is stopped between check and act is judged by its check; the guard does the rest.
+ */
 function wasStopped(act: Acted, trouble: Trouble): boolean {
   return trouble.some(
     (each) =>
@@ -158,10 +161,10 @@ function wasStopped(act: Acted, trouble: Trouble): boolean {
   );
 }
 
-/** The stop is in effect a little before the trial could write it down. */
+/** The stop takes effect a little before the trial records it. */
 const STOP_LAG_MS = 50;
 
-/** S7: no grant becomes known to whom the store cannot answer. */
+/** S7: no process learns of a grant while the store cannot answer it. */
 function unreachable(grant: Granted, trouble: Trouble): Violation[] {
   return trouble.flatMap((each) => {
     if (each.event !== "fault" || each.effect !== "unreachable") return [];
@@ -192,10 +195,10 @@ function livenessFaults(
       each.event === "acted" && each.began > last.at && each.began <= last.at + livelyWithinMs,
   );
   if (isLively) return [];
-  return violation("liveness", `nobody acted within ${livelyWithinMs} ms of: ${last.what}`);
+  return violation("liveness", `no process acted within ${livelyWithinMs} ms of: ${last.what}`);
 }
 
-function whyInvalid(history: readonly Happening[], expectation: Expectation): string[] {
+function findInvalidities(history: readonly HistoryEvent[], expectation: Expectation): string[] {
   const count = (event: string): number => history.filter((each) => each.event === event).length;
   const reasons: string[] = [];
   const [grants, acts] = [count("granted"), count("acted")];
@@ -222,7 +225,7 @@ function beginning(each: Term): number {
 }
 
 function late(instant: number, limit: number): string {
-  return `${(instant - limit).toFixed(2)} ms behind`;
+  return `${(instant - limit).toFixed(2)} ms after`;
 }
 
 function violation(invariant: Invariant, message: string): Violation[] {

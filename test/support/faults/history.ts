@@ -1,9 +1,9 @@
-// What happened in a fault trial, told by the processes themselves: one line of JSON per event in one file, appended by all
-// of them. Instants are CLOCK_MONOTONIC in milliseconds, one clock for all processes of a host, so that the acts of one
-// can be laid beside the grants of another. history-checks.ts judges it.
+// The history of a fault trial: one line of JSON per event, appended to one file by all processes.
+// Times are CLOCK_MONOTONIC in milliseconds, one clock for all processes of a host, so that the
+// acts of one process can be compared with the grants of another. history-checks.ts checks it.
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 
-/** Of one term: what a process did with one grant. */
+/** What a process did with one grant. */
 interface InTerm {
   readonly process: string;
   readonly resource: string;
@@ -13,30 +13,30 @@ interface InTerm {
 
 export interface Granted extends InTerm {
   readonly event: "granted";
-  /** When the process asked; `at` is when it knew. */
+  /** When the process sent its request; `at` is when it had the answer. */
   readonly askedAt: number;
   readonly safeUntil: number;
 }
 
-/** The check passed, then the act was done. `began` is read before the check, `at` behind the act. */
+/** A check that passed, and the act. `began` is read before the check, `at` after the act. */
 export interface Acted extends InTerm {
   readonly event: "acted";
   readonly began: number;
 }
 
-/** The holder's own end moved. */
+/** A renewal moved the holder's deadline. */
 interface Renewed extends InTerm {
   readonly event: "renewed";
   readonly safeUntil: number;
 }
 
-/** check() said that a renewal had failed; and, later, that the lease is confirmed again. */
+/** check() reported that a renewal had failed or, later, that the lease is confirmed again. */
 interface Doubted extends InTerm {
   readonly event: "doubted" | "settled";
 }
 
-/** The holder knows that it is over, by the signal or by check(). */
-interface Told extends InTerm {
+/** The holder learned that its lease has ended, from the signal or from check(). */
+interface Notified extends InTerm {
   readonly event: "told";
   readonly reason: string;
 }
@@ -44,11 +44,11 @@ interface Told extends InTerm {
 export interface Released extends InTerm {
   readonly event: "released";
   readonly began: number;
-  /** What release() answered. */
+  /** What release() returned. */
   readonly result: string;
 }
 
-/** A write at the resource, through its guard. `late`: without asking the lease first, as after a freeze. */
+/** A write through the guard. `late`: without a check of the lease, as after a freeze. */
 interface Wrote extends InTerm {
   readonly event: "wrote";
   readonly began: number;
@@ -56,7 +56,7 @@ interface Wrote extends InTerm {
   readonly late: boolean;
 }
 
-/** A request to the store that failed; what acquire() threw. */
+/** A failed request to the store. `code` is that of the error that acquire() threw. */
 interface Failed {
   readonly event: "failed";
   readonly process: string;
@@ -65,14 +65,14 @@ interface Failed {
   readonly code: string;
 }
 
-/** The trial did something to a process, its link or the store. It is in effect at `at`. */
+/** The trial disturbed a process, its link or the store. The fault is in effect at `at`. */
 export interface Fault {
   readonly event: "fault";
   readonly what: string;
   readonly at: number;
-  /** Whom it hits; undefined: the store itself, and so everybody. */
+  /** The affected process; undefined if the store, and so every process, is affected. */
   readonly process?: string | undefined;
-  /** unreachable: no answer of the store can come. stopped: the process does nothing. gone: it is dead. */
+  /** unreachable: the store cannot answer. stopped: the process is frozen. gone: it is dead. */
   readonly effect: "unreachable" | "stopped" | "gone" | "other";
 }
 
@@ -83,22 +83,22 @@ export interface Healed {
   readonly at: number;
 }
 
-/** Evidence, from outside of the library, that the fault did something. */
-export interface Bit {
+/** Evidence from outside the library that the fault had an effect. */
+export interface Evidence {
   readonly event: "bit";
   readonly what: string;
   readonly at: number;
   readonly evidence: string;
 }
 
-export type Term = Granted | Acted | Renewed | Doubted | Told | Released | Wrote;
-export type Happening = Term | Failed | Fault | Healed | Bit;
+export type Term = Granted | Acted | Renewed | Doubted | Notified | Released | Wrote;
+export type HistoryEvent = Term | Failed | Fault | Healed | Evidence;
 
 export function hostMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** One trial's file, as the test writes and reads it. The workers append to it by themselves. */
+/** The file of one trial, as the test writes and reads it. Workers append to it themselves. */
 export class History {
   readonly file: string;
 
@@ -106,37 +106,37 @@ export class History {
     this.file = file;
   }
 
-  note(happening: Omit<Fault, "at"> | Omit<Healed, "at"> | Omit<Bit, "at">): number {
+  note(event: Omit<Fault, "at"> | Omit<Healed, "at"> | Omit<Evidence, "at">): number {
     const at = hostMs();
-    appendFileSync(this.file, `${JSON.stringify({ ...happening, at })}\n`);
+    appendFileSync(this.file, `${JSON.stringify({ ...event, at })}\n`);
     return at;
   }
 
-  read(): Happening[] {
+  read(): HistoryEvent[] {
     if (!existsSync(this.file)) return [];
     return parseHistory(readFileSync(this.file, "utf8"));
   }
 }
 
-/** In the order of `at`. A last line without an end belongs to a process that was killed while it wrote. */
-export function parseHistory(text: string): Happening[] {
+/** Sorted by `at`. An incomplete last line is left by a process that was killed while writing. */
+export function parseHistory(text: string): HistoryEvent[] {
   const lines = text.split("\n").slice(0, -1);
-  const happenings = lines.map((line) => {
+  const events = lines.map((line) => {
     const facts = JSON.parse(line) as { token?: string };
     return (facts.token === undefined
       ? facts
-      : { ...facts, token: BigInt(facts.token) }) as unknown as Happening;
+      : { ...facts, token: BigInt(facts.token) }) as unknown as HistoryEvent;
   });
-  return happenings.sort((a, b) => a.at - b.at);
+  return events.sort((a, b) => a.at - b.at);
 }
 
-/** For a person who looks at a failed trial: who did how much, and how long the longest pause between two acts was. */
-export function summaryOf(history: readonly Happening[]): string {
-  const begunAt = history[0]?.at ?? 0;
+/** For the message of a failed trial: the rare events, then acts and longest pause by process. */
+export function summarize(history: readonly HistoryEvent[]): string {
+  const startedAt = history[0]?.at ?? 0;
   const lines = history.flatMap((each) =>
     each.event === "acted" || each.event === "wrote" || each.event === "renewed"
       ? []
-      : `${(each.at - begunAt).toFixed(0).padStart(6)} ms  ${shown(each)}`,
+      : `${(each.at - startedAt).toFixed(0).padStart(6)} ms  ${format(each)}`,
   );
   const processes = new Set(history.flatMap((each) => ("process" in each ? [each.process] : [])));
   for (const name of processes) {
@@ -148,8 +148,8 @@ export function summaryOf(history: readonly Happening[]): string {
   return lines.join("\n");
 }
 
-function shown(happening: Happening): string {
-  return JSON.stringify(happening, (key, value) =>
+function format(event: HistoryEvent): string {
+  return JSON.stringify(event, (key, value) =>
     key === "at" ? undefined : typeof value === "bigint" ? String(value) : value,
   );
 }

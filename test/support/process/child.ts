@@ -1,5 +1,5 @@
 // Talks with a worker process: one line of JSON per event out of its stdout, one per command into
-// its stdin. Knows no test runner, since bench/overlap uses it too.
+// its stdin. Knows no test runner, since bench/workers.ts uses it too.
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

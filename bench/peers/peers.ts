@@ -1,0 +1,188 @@
+// The libraries and locks that Tenure is compared with, one entry each: the engine they run on, how
+// they behave, and what explains it where one of them is ahead. bench/peers/libraries has the code
+// that uses each of them.
+
+import { join } from "node:path";
+import type { Engine } from "../servers.ts";
+import type { Target } from "../workers.ts";
+
+/** A reason explains why a peer is ahead in some of these topics only. */
+export type ReasonTopic =
+  | "pairs"
+  | "handover"
+  | "contention"
+  | "restarts"
+  | "start"
+  | "waiters"
+  | "held";
+
+export interface Peer {
+  readonly name: string;
+  readonly engine: Engine;
+  /** A file in bench/peers/libraries. @default the name */
+  readonly library?: string;
+  /** The npm package. Null if it is not a package. @default the name */
+  readonly package?: string | null;
+  /** How often it renews by default. Missing: never, because its locks end with the process. */
+  readonly renewEveryMs?: (ttlMs: number) => number;
+  /** The value that its interface returns with a grant. */
+  readonly token?: string;
+  readonly tokenNote?: string;
+  /** Its locks do not expire: they end with the process. */
+  readonly endsWithProcess?: true;
+  /** Why it cannot hold many locks for longer than a ttl. */
+  readonly cannotHold?: string;
+  /** Why its holder cannot be cut off. */
+  readonly cannotBeCutOff?: string;
+  /** Locks that one process takes at a time, at most. */
+  readonly inFlightMax?: number;
+  /** Why it may be ahead of Tenure; `any` holds for every topic. */
+  readonly reasons?: Readonly<Partial<Record<ReasonTopic | "any", string>>>;
+}
+
+const ONE_KEY = "does less: sets and deletes one key; no session, token or queue";
+const NO_QUEUE = "does less: no queue, so the process that released a lock can take it again first";
+const NO_WAKEUP = "does less: polls, and the lock is free until the next poll";
+const NO_WRITE = "does less: the next candidate leads without a write of its own and gets no token";
+const LEASE_ID = "one server only: etcd derives it from the member's number and clock";
+
+const onRedis = { pairs: ONE_KEY, start: ONE_KEY, contention: NO_QUEUE, waiters: NO_WAKEUP };
+const third = (ttlMs: number): number => ttlMs / 3;
+
+/** Renewal intervals are those in the sources of the versions pinned in bench/peers. */
+export const peers: readonly Peer[] = [
+  {
+    name: "proper-lockfile",
+    engine: "sqlite",
+    renewEveryMs: (ttlMs) => ttlMs / 2,
+    cannotBeCutOff: "its lock is a folder on one machine; there is no link to cut",
+    reasons: { any: "does less: no token or queue, no flush to disk; polls every 10 ms" },
+  },
+  {
+    // Measures a program that starts, holds the lock and ends; a call of flock(2) is far shorter.
+    name: "flock(1), a process per lock",
+    engine: "sqlite",
+    library: "flock",
+    package: null,
+    endsWithProcess: true,
+    inFlightMax: 1,
+    cannotHold: "it needs a process for each lock",
+    cannotBeCutOff: "its lock is a file on one machine; there is no link to cut",
+    reasons: { any: "does less: no ttl, no token; a kernel lock of one machine" },
+  },
+  {
+    name: "redlock",
+    engine: "redis",
+    token: "lock.value",
+    renewEveryMs: (ttlMs) => ttlMs - 500,
+    reasons: onRedis,
+  },
+  {
+    name: "redis-semaphore",
+    engine: "redis",
+    token: "mutex.identifier",
+    renewEveryMs: (ttlMs) => ttlMs * 0.8,
+    reasons: {
+      ...onRedis,
+      handover: "asks more: each waiter polls every 10 ms",
+      restarts: "asks more: each waiter polls every 10 ms",
+    },
+  },
+  {
+    name: "redlock-universal",
+    engine: "redis",
+    token: "handle.value",
+    renewEveryMs: (ttlMs) => ttlMs * 0.8,
+    reasons: onRedis,
+  },
+  {
+    name: "verrou",
+    engine: "redis",
+    package: "@verrou/core",
+    token: "lock.getOwner()",
+    // By the timer in libraries/verrou.mjs.
+    renewEveryMs: third,
+    cannotHold: "it never renews by itself",
+    reasons: onRedis,
+  },
+  {
+    name: "advisory",
+    engine: "postgres",
+    package: null,
+    endsWithProcess: true,
+    cannotBeCutOff:
+      "it sends nothing while it holds and never expires, so the server frees it only when it sees the connection end",
+    reasons: { any: "does less: no ttl, no token, no disk write; ends with the connection" },
+  },
+  {
+    name: "etcd3",
+    engine: "etcd",
+    token: "lock.leaseId()",
+    tokenNote: LEASE_ID,
+    renewEveryMs: third,
+    reasons: { contention: NO_QUEUE },
+  },
+  {
+    name: "etcd3-election",
+    engine: "etcd",
+    package: "etcd3",
+    token: "campaign.getCampaignKey()",
+    tokenNote: LEASE_ID,
+    renewEveryMs: third,
+    cannotHold: "like etcd3: a lease and a stream for each lock",
+    reasons: { contention: NO_WRITE, waiters: NO_WRITE },
+  },
+];
+
+/** Tenure or a peer, on one server. */
+export interface Contender extends Target {
+  readonly name: string;
+  readonly kind: "tenure" | "peer";
+  /** Undefined for Tenure. */
+  readonly peer?: Peer | undefined;
+}
+
+/** Tenure and, if wanted, the peers of this engine. `url`: the server's; for SQLite, a folder. */
+export function contendersOn(
+  engine: Engine,
+  url: string,
+  withPeers: boolean,
+): [Contender, ...Contender[]] {
+  const found = withPeers ? peers.filter((peer) => peer.engine === engine) : [];
+  return [
+    { name: "tenure", kind: "tenure", library: "tenure", url: toTenureUrl(engine, url) },
+    ...found.map(
+      (peer): Contender => ({
+        name: peer.name,
+        kind: "peer",
+        library: peer.library ?? peer.name,
+        url,
+        peer,
+      }),
+    ),
+  ];
+}
+
+function toTenureUrl(engine: Engine, url: string): string {
+  if (engine === "sqlite") return `sqlite:${join(url, "tenure.db")}`;
+  // The peers use ioredis, too.
+  return engine === "redis" ? `${url}?library=ioredis` : url;
+}
+
+/** Why this contender may be ahead of Tenure. */
+export function findReason({ peer }: Contender, topic: ReasonTopic): string | undefined {
+  return peer?.reasons?.any ?? peer?.reasons?.[topic];
+}
+
+/** A holder that renews rarely has less of its ttl left when it dies. */
+export function findFailoverReason({ peer }: Contender, ttlMs: number): string | undefined {
+  const everyMs = peer?.renewEveryMs?.(ttlMs);
+  if (everyMs === undefined || everyMs <= third(ttlMs)) return peer?.reasons?.any;
+  return `renews every ${everyMs / 1_000} s, Tenure every ${third(ttlMs) / 1_000} s: less ttl is left, also for a late renewal`;
+}
+
+/** The npm packages of the peers, each once. */
+export function peerPackages(): string[] {
+  const names = peers.map(({ name, package: from = name }) => from);
+  return [...new Set(names.filter((name) => name !== null))];
+}
