@@ -74,7 +74,7 @@ function names({ lanes, ledger }: Picture, storeTop: number, ledgerTop: number):
   return [
     ...lanes.flatMap((lane, index) => [
       element("rect", {
-        ...{ class: `h${lane.index}`, x: 0, y: HEAD + index * LANE + BAR_TOP, width: 4 },
+        class: `h${lane.index}`, x: 0, y: HEAD + index * LANE + BAR_TOP, width: 4,
         height: BAR_HEIGHT,
       }),
       name(HEAD + index * LANE + BAR_TOP + 16, lane.name),
@@ -170,7 +170,7 @@ function drawBar(bar: Bar, kind: string, top: number, scale: Scale): string {
   const [x, to] = [scale.x(bar.from), scale.x(bar.to)];
   const width = Math.max(2, to - x);
   const rect = element("rect", {
-    ...{ class: `${kind} h${bar.holder}`, x, y: top, width, height: BAR_HEIGHT, rx: 3 },
+    class: `${kind} h${bar.holder}`, x, y: top, width, height: BAR_HEIGHT, rx: 3,
   });
   const fits = widthOf(bar.label) + 12 < width;
   const label = element("text", { class: "onBar", x: x + 7, y: top + 15 }, escaped(bar.label));

@@ -17,7 +17,7 @@ export const HATCH: string = element(
   element(
     "pattern",
     {
-      ...{ id: "doubt", width: 7, height: 7, patternUnits: "userSpaceOnUse" },
+      id: "doubt", width: 7, height: 7, patternUnits: "userSpaceOnUse",
       patternTransform: "rotate(45)",
     },
     element("rect", { class: "hatchPaper", width: 7, height: 7 }),
@@ -32,7 +32,7 @@ const writes =
   ({ lanes }: Picture): boolean =>
     lanes.some((lane) => [...lane.writes, ...lane.heldBack].some((mark) => mark.kind === kind));
 const mark = (kind: MarkKind): Sign => ({
-  ...{ text: MEANINGS[kind], drawn: shape(kind, 15, 10), occursIn: writes(kind) },
+  text: MEANINGS[kind], drawn: shape(kind, 15, 10), occursIn: writes(kind),
 });
 const some =
   (list: "afterwards" | "doubts" | "deadlines") =>

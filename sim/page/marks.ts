@@ -66,7 +66,7 @@ export function markRow(marks: readonly Mark[], y: number, scale: Scale): string
         ? []
         : [
             element("rect", {
-              ...{ class: `stretch ${kind}`, x: from, y: y - 2.5, width: to - from, height: 5 },
+              class: `stretch ${kind}`, x: from, y: y - 2.5, width: to - from, height: 5,
             }),
             shape(kind, to, y),
           ];

@@ -77,7 +77,7 @@ export function pictureOf(scene: Scene, take: PlayedTake): Picture {
   const holderOf = ({ token }: Grant): string =>
     holds.find((hold) => hold.token === token)?.who ?? "";
   return {
-    ...{ from, to, startsAt: scene.startsAt, ledger: scene.ledger },
+    from, to, startsAt: scene.startsAt, ledger: scene.ledger,
     lanes: machines.map((name, index) =>
       laneOf(
         { name, index, from, endsAt: to, isTenure: take.take.isTenure },
@@ -86,7 +86,7 @@ export function pictureOf(scene: Scene, take: PlayedTake): Picture {
       ),
     ),
     grants: grants.map((grant) => ({
-      ...{ from: grant.from, to: grant.to, holder: machines.indexOf(holderOf(grant)) },
+      from: grant.from, to: grant.to, holder: machines.indexOf(holderOf(grant)),
       label: `${holderOf(grant)} \u00B7 ${grant.token}`,
       title: `The store: token ${grant.token} is held by ${holderOf(grant)} for ${durationText(grant.to - grant.from)} (${grant.end})`,
     })),
@@ -107,10 +107,10 @@ interface LaneParts {
 function laneOf(parts: LaneParts, told: readonly Told[], holds: readonly Hold[]): Lane {
   const { name, index, endsAt } = parts;
   const barOf = (hold: Hold, from: number, to: number, label: string, title: string): Bar => ({
-    ...{ from, to, label, holder: index, title: `${name}, token ${hold.token}: ${title}` },
+    from, to, label, holder: index, title: `${name}, token ${hold.token}: ${title}`,
   });
   return {
-    ...{ name, index, bands: bandsOf(told) },
+    name, index, bands: bandsOf(told),
     bars: holds.map((hold) => {
       const until = mayActUntil(hold, endsAt);
       const title = `could act for ${durationText(until - hold.from)}`;
@@ -169,7 +169,7 @@ function bandsOf(told: readonly Told[]): Label[] {
     event.kind === "band"
       ? [
           {
-            ...{ from: event.at, to: event.until },
+            from: event.at, to: event.until,
             text: `${event.label}, ${durationText(event.until - event.at)}`,
           },
         ]

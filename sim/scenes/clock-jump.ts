@@ -21,8 +21,8 @@ export const clockJump: Scene = {
   ],
   moral:
     "Look at A in the third figure: it stops as soon as a renewal has failed (hatched), long before its deadline, because work is not started on a guess.",
-  ...{ endsAt: 48_000, rows: "writes" },
-  ...{ machines: ["A", "B"], resource: "clock-jump", ledger: "database" },
+  endsAt: 48_000, rows: "writes",
+  machines: ["A", "B"], resource: "clock-jump", ledger: "database",
   lastToken: 0n,
   takes: [
     {
@@ -81,7 +81,7 @@ async function lockHolder(
   const { name, from, looks } = parts;
   const program = stage.program(name);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks },
+    ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks,
   });
   await stage.until(program, from);
   for (let number = 1; ; ) {

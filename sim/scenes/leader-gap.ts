@@ -28,8 +28,8 @@ export const leaderGap: Scene = {
   ],
   moral:
     "None of the gap was needed: the leader knew that it would go, and the successor could have been ready. The switch drops a renewal of the new leader, too: at ttl/3 that is a moment of doubt and nothing more.",
-  ...{ startsAt: STARTS_AT, endsAt: at(42, 18), rows: "assignments" },
-  ...{ machines: ["coord-1", OLD, "coord-3"], resource: "coordinator", ledger: "edges" },
+  startsAt: STARTS_AT, endsAt: at(42, 18), rows: "assignments",
+  machines: ["coord-1", OLD, "coord-3"], resource: "coordinator", ledger: "edges",
   lastToken: 0n,
   takes: [
     {
@@ -74,7 +74,7 @@ function faults(stage: Stage): void {
 async function plainLeader(stage: Stage): Promise<void> {
   const program = stage.program(OLD);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: TTL_MS / 2, looks: "never" },
+    ttlMs: TTL_MS, renewEveryMs: TTL_MS / 2, looks: "never",
   });
   await stage.until(program, at(41, 44.09));
   await lock.take();
@@ -86,7 +86,7 @@ async function plainLeader(stage: Stage): Promise<void> {
 async function plainFollower(stage: Stage, name: string, from: number): Promise<void> {
   const program = stage.program(name);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: TTL_MS / 2, looks: "never" },
+    ttlMs: TTL_MS, renewEveryMs: TTL_MS / 2, looks: "never",
   });
   await stage.until(program, from);
   await lock.takeWhenFree(1_000);

@@ -22,8 +22,8 @@ export const pausedLeader: Scene = {
   ],
   moral:
     "Without a guard Tenure does no better here than a lock: a holder whose clocks stood still cannot know. That is the case for guards, and the reason why every grant has a token.",
-  ...{ endsAt: 30_000, rows: "dispatches" },
-  ...{ machines: ["node-A", "node-B"], resource: "dispatch/leader", ledger: "orders" },
+  endsAt: 30_000, rows: "dispatches",
+  machines: ["node-A", "node-B"], resource: "dispatch/leader", ledger: "orders",
   lastToken: 41n,
   takes: [
     {
@@ -62,7 +62,7 @@ export const pausedLeader: Scene = {
 async function plainCandidate(stage: Stage, name: string, from: number): Promise<void> {
   const program = stage.program(name);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks: "never" },
+    ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks: "never",
   });
   await stage.until(program, from);
   await lock.takeWhenFree(1_000);

@@ -49,7 +49,7 @@ export class PlainLock {
     await this.#store.openSession({ ...session, holderId, ttlMs: this.#options.ttlMs });
     const attempt = `${sessionId}.1`;
     const outcome = await this.#store.grant({
-      ...{ ...session, resource, attempt, holderId, queue: false },
+      ...session, resource, attempt, holderId, queue: false,
     });
     if (outcome.kind !== "granted") return false;
     this.#sessionId = sessionId;
@@ -57,7 +57,7 @@ export class PlainLock {
     this.#extended();
     const { looks } = this.#options;
     this.#stage.tale.tell(holderId, {
-      ...{ kind: "holds", token: outcome.token, looks: looks !== "never" },
+      kind: "holds", token: outcome.token, looks: looks !== "never",
     });
     this.#stage.followDeadline(this.#program, () => this.#trueDeadline());
     void this.#renew(outcome.token);
@@ -98,7 +98,7 @@ export class PlainLock {
     this.#token = undefined;
     this.#stage.stopped(this.#program, "releases the lock", true);
     await this.#store.release({
-      ...{ resource, token, sessionId: this.#sessionId, limitMs: LIMIT_MS },
+      resource, token, sessionId: this.#sessionId, limitMs: LIMIT_MS,
     });
   }
 

@@ -38,8 +38,8 @@ export const settlement: Scene = {
   ],
   moral:
     "Looking at the lease before each payment does not help here: node-2 looked, and it was right. Only the ledger can tell a late payment from a good one, by its token.",
-  ...{ startsAt: STARTS_AT, endsAt: at(47, 36), rows: "payments", double: "paid twice" },
-  ...{ machines: ["node-2", "node-3"], resource: "settlement", ledger: "ledger" },
+  startsAt: STARTS_AT, endsAt: at(47, 36), rows: "payments", double: "paid twice",
+  machines: ["node-2", "node-3"], resource: "settlement", ledger: "ledger",
   lastToken: 4718n,
   shownFrom: at(46, 30),
   takes: [
@@ -133,7 +133,7 @@ async function tenureNew(stage: Stage): Promise<void> {
 async function plainLock(stage: Stage, program: Program): Promise<PlainLock> {
   const store = await stage.store(program);
   return new PlainLock(stage, program, store, {
-    ...{ ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks: "never" },
+    ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks: "never",
   });
 }
 

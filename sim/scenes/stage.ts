@@ -45,13 +45,13 @@ export class Stage {
     this.network = new Network({ schedule, trace, chance, weather: this.#weather });
     const backend = new MemoryBackend();
     backend.entries.set(scene.resource, {
-      ...{ resource: scene.resource, token: scene.lastToken },
-      ...{ lastAttempt: undefined, held: undefined, freeSince: 0, queue: [] },
+      resource: scene.resource, token: scene.lastToken,
+      lastAttempt: undefined, held: undefined, freeSince: 0, queue: [],
     });
     const machine = (name: string): Program => this.#machine(name);
     this.#model = memoryModel({ schedule, network: this.network, trace, machine }, backend);
     this.ledger = new Ledger({
-      ...{ network: this.network, tale: this.tale, resource: scene.resource },
+      network: this.network, tale: this.tale, resource: scene.resource,
       program: this.#machine("ledger"),
       now: () => schedule.now,
     });

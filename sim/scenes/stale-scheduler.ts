@@ -24,8 +24,8 @@ export const staleScheduler: Scene = {
   ],
   moral:
     "The store did nothing wrong: the read was linearizable, and the authority never reached the database that it was about. A token in each write takes it there.",
-  ...{ endsAt: 34_000, rows: "workloads", double: "placed by two schedulers" },
-  ...{ machines: ["A", "B"], resource: "scheduler", ledger: "workloads" },
+  endsAt: 34_000, rows: "workloads", double: "placed by two schedulers",
+  machines: ["A", "B"], resource: "scheduler", ledger: "workloads",
   lastToken: 40n,
   takes: [
     {
@@ -130,7 +130,7 @@ async function tenureB(stage: Stage): Promise<void> {
   await stage.until(program, 2_300);
   const guards = [stage.ledger.guardFor(program)];
   const lease = await tenure.acquire(stage.resource, {
-    ...{ waitMs: Number.POSITIVE_INFINITY, guards },
+    waitMs: Number.POSITIVE_INFINITY, guards,
   });
   stage.follow(program, lease);
   for (let index = 1; index <= WORKLOADS; index += 1) {

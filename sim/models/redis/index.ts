@@ -1,5 +1,5 @@
-// Redis in the world: the real store for Redis and its real scripts, over a model of one server that keeps what it wrote,
-// except on days beyond the bounds (outage.ts).
+// Simulates Redis: the real Redis store and its real scripts, on a model of one server. The server
+// keeps every write, except on runs beyond the bounds (outage.ts).
 
 import { redisStore } from "../../../src/stores/redis/index.ts";
 import type { Engine } from "../model.ts";

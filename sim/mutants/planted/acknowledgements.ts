@@ -46,7 +46,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   {
     name: "postgres: an acknowledgement deletes all revocations of the session",
     file: "sim/models/postgres/functions.ts",
-    find: "revocation.session !== session || !handled.has(nameOf(revocation))",
+    find: "revocation.session !== session || !handled.has(toName(revocation))",
     replace: "revocation.session !== session && handled.size > 0",
     store: "postgres",
     test: modelsTest,
