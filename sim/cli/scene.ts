@@ -9,12 +9,12 @@ import { fold, table } from "../../src/cli/text.ts";
 import { UsageError } from "../../src/cli/usage-error.ts";
 import type { Line, Voice } from "../../src/cli/voice.ts";
 import { simHost } from "../host/sim-host.ts";
-import { PAGE_MARK, pageOf } from "../page/page.ts";
+import { PAGE_MARK, renderPage } from "../page/page.ts";
 import { numberRows } from "../scenes/figures.ts";
 import { SCENES } from "../scenes/list.ts";
 import { type Played, playScene } from "../scenes/play.ts";
 import type { Scene } from "../scenes/scene.ts";
-import { linesOf, storyOf } from "../scenes/story.ts";
+import { toLines, toStory } from "../scenes/story.ts";
 
 const WIDTH = 96;
 /** The mark stands in the first lines of a page. */
@@ -28,7 +28,7 @@ export async function sceneCommand(name: string, options: Options, voice: Voice)
   // Before the scene is played: whoever has to name another file should hear of it at once.
   if (file !== undefined && !options.has("force")) refuseOther(file);
   const played = await playScene(scene, simHost);
-  if (file !== undefined) write(file, pageOf(played));
+  if (file !== undefined) write(file, renderPage(played));
   voice.answer(
     () => linesOfScene(played, file),
     () => objectOf(played, file),
@@ -112,7 +112,7 @@ function linesOfScene(played: Played, file: string | undefined): Line[] {
       "",
       bold(each.take.title),
       ...fold(each.take.how, WIDTH),
-      ...painted(storyOf(scene, each), linesOf(scene, each)),
+      ...painted(toStory(scene, each), toLines(scene, each)),
     ]),
     "",
     ...table(
