@@ -1,4 +1,5 @@
-// Revocations that are forgotten too early: before the holder has acknowledged them, or by an acknowledgement of another one.
+// Bugs in the acknowledgement of revocations: a revocation is forgotten before the holder has
+// acknowledged it, or by the acknowledgement of another one.
 
 import type { Mutant } from "../mutant.ts";
 
