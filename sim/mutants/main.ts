@@ -117,7 +117,7 @@ async function simulate(
 ): Promise<{ readonly where: string; readonly how: string } | "hangs" | undefined> {
   const main = join(folder, "sim", "cli", "main.ts");
   const words = ["--seeds", seeds, "--store", store];
-  // One job, because each bug has one core and sources cannot run in threads (sim/cli/threads.ts).
+  // One job, because each bug has one core.
   const flags = ["--jobs", "1", "--fail-fast", "--no-shrink", "--json"];
   const args = ["--import", "tsx", main, ...words, ...flags];
   try {
