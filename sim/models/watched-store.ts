@@ -40,18 +40,12 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       return answer;
     },
     renew: async (request) => {
-      const session = request.sessionId;
-      const sent = asked("renew", request);
-      const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void =>
-        trace.note(who, {
-          kind: "renewed",
-          session,
-          ...sent,
-          now: clocks.now(),
-          outcome,
-          ttlMs,
-          wallSteppedAt: clocks.wallSteppedAt,
-        });
+      const sent = { session: request.sessionId, ...asked("renew", request) };
+      const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void => {
+        const received = { now: clocks.now(), outcome, ttlMs };
+        const { wallSteppedAt } = clocks;
+        trace.note(who, { kind: "renewed", ...sent, ...received, wallSteppedAt });
+      };
       try {
         const answer = await store.renew(request);
         note(answer.kind, answer.kind === "renewed" ? answer.ttlMs : 0);

@@ -1,5 +1,5 @@
-// Finds the holders in the record of a take, twice: as the programs believed, which may be wrong, and
-// as the store decided.
+// Finds the holders in the record of a take, twice: as the programs believed, which may be wrong,
+// and as the store decided.
 
 import type { Tale, TaleEntry } from "./tale.ts";
 

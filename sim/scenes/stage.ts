@@ -33,7 +33,7 @@ export class Stage {
   readonly #model: StoreModel;
   readonly #weather: { -readonly [Name in keyof typeof FINE]: number };
   readonly #programs = new Map<string, Program>();
-  /** Reads a program's deadline again, after a clock was changed. */
+  /** Functions that record a program's deadline again, after a clock was changed. */
   readonly #deadlines = new Map<string, () => void>();
 
   constructor(scene: Scene) {

@@ -11,7 +11,7 @@ const MINUTE = 60_000_000;
 /** A notification longer than this names no attempts. */
 const TURN_BYTES_MAX = 7_000;
 
-/** {LIVE}. */
+/** The condition {LIVE} of the SQL. */
 export function isLive(db: Database, session: string | undefined): boolean {
   return rowIsLive(db, session === undefined ? undefined : db.sessions.get(session));
 }
@@ -40,7 +40,7 @@ export interface Wanted {
   readonly record: string;
 }
 
-/** {TAKE}. */
+/** The assignments {TAKE} of the SQL. */
 export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
   lease.token = nextToken({ last: lease.token, floor: currentFloor(db), clock: clockMicros(db) });
   lease.session = wanted.session;
@@ -50,13 +50,13 @@ export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
   db.parts.witness.granted(lease);
 }
 
-/** {WATCHED}. */
+/** The condition {WATCHED} of the SQL. */
 export function isWatched(db: Database): boolean {
   for (const until of db.watchers.values()) if (until > db.parts.now()) return true;
   return false;
 }
 
-/** {TELL}. */
+/** The notification {TELL} of the SQL. */
 export function tell(db: Database, resource: string): void {
   db.parts.notify(`r${resource}`);
 }
@@ -164,7 +164,7 @@ export function tellTurn(db: Database, resource: string): void {
   else db.parts.notify(`t${turn}`);
 }
 
-/** SET session = NULL, freed = clock_timestamp(). */
+/** The SQL `SET session = NULL, freed = clock_timestamp()`. */
 export function free(db: Database, lease: LeaseRow): void {
   lease.session = undefined;
   lease.freed = db.parts.now();

@@ -63,7 +63,7 @@ export class Scripting {
     return script.sha;
   }
 
-  /** Called on a restart. */
+  /** Empties the cache, on a restart. */
   forget(): void {
     this.#cache.clear();
   }

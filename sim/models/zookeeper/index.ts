@@ -43,11 +43,11 @@ function zookeeperModel(site: Site, first: Program, shape: Shape): ReturnType<En
     servers: members,
     open: (client) => {
       const chance = client.chance.stream("balancer");
-      const memberOf = (host: string): Member =>
+      const chooseMember = (host: string): Member =>
         members.find(({ program }) => program.name === host) ?? chance.pick(members);
       return zookeeperStore({
         hosts: shape === "balanced" ? BALANCER : names,
-        connect: (host) => dial(network, client, memberOf(host)),
+        connect: (host) => dial(network, client, chooseMember(host)),
         tickMs: TICK_MS,
         connectMs: 2_000,
       });

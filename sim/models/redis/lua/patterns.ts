@@ -130,24 +130,24 @@ class Matcher {
     if (char === undefined) return false;
     const pattern = this.#pattern;
     if (pattern[from] === ".") return true;
-    if (pattern[from] === "%") return isOf(char, pattern[from + 1] ?? "");
-    if (pattern[from] === "[") return isIn(char, pattern.slice(from + 1, classEnd - 1));
+    if (pattern[from] === "%") return matchesClass(char, pattern[from + 1] ?? "");
+    if (pattern[from] === "[") return matchesSet(char, pattern.slice(from + 1, classEnd - 1));
     return char === pattern[from];
   }
 }
 
-function isOf(char: string, name: string): boolean {
+function matchesClass(char: string, name: string): boolean {
   const found = CLASSES[name.toLowerCase()];
   if (found === undefined) return char === name;
   return found.test(char) === (name === name.toLowerCase());
 }
 
-function isIn(char: string, set: string): boolean {
+function matchesSet(char: string, set: string): boolean {
   const isInverted = set.startsWith("^");
   for (let at = isInverted ? 1 : 0; at < set.length; at += 1) {
     if (set[at] === "%") {
       at += 1;
-      if (isOf(char, set[at] ?? "")) return !isInverted;
+      if (matchesClass(char, set[at] ?? "")) return !isInverted;
     } else if (set[at + 1] === "-" && at + 2 < set.length) {
       if (char >= (set[at] ?? "") && char <= (set[at + 2] ?? "")) return !isInverted;
       at += 2;
