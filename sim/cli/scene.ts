@@ -8,12 +8,12 @@ import type { Line, Output } from "../../src/cli/output/output.ts";
 import { fold, table } from "../../src/cli/output/text.ts";
 import type { Options } from "../../src/cli/parsing/arguments.ts";
 import { simHost } from "../host/sim-host.ts";
-import { PAGE_MARK, pageOf } from "../page/page.ts";
+import { PAGE_MARK, renderPage } from "../page/page.ts";
 import { numberRows } from "../scenes/figures.ts";
 import { SCENES } from "../scenes/list.ts";
 import { type Played, playScene } from "../scenes/play.ts";
 import type { Scene } from "../scenes/scene.ts";
-import { linesOf, storyOf } from "../scenes/story.ts";
+import { toLines, toStory } from "../scenes/story.ts";
 
 const WIDTH = 96;
 /** A page has its mark within this many bytes. */
@@ -27,7 +27,7 @@ export async function sceneCommand(name: string, options: Options, voice: Output
   // Check the file before the scene is played, so that the user learns of a problem at once.
   if (file !== undefined && !options.has("force")) rejectOtherFile(file);
   const played = await playScene(scene, simHost);
-  if (file !== undefined) write(file, pageOf(played));
+  if (file !== undefined) write(file, renderPage(played));
   voice.answer(
     () => formatScene(played, file),
     () => toJson(played, file),
@@ -113,7 +113,7 @@ function formatScene(played: Played, file: string | undefined): Line[] {
       "",
       bold(each.take.title),
       ...fold(each.take.how, WIDTH),
-      ...paintLines(storyOf(scene, each), linesOf(scene, each)),
+      ...paintLines(toStory(scene, each), toLines(scene, each)),
     ]),
     "",
     ...table(

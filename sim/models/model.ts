@@ -1,5 +1,6 @@
-// The seam for stores in the world. A model is the far side: what the backend does, on a machine of its own, reached over
-// the simulated network. The near side is the store's real code, opened by each program as a real process would.
+// Defines what a store model is. A model simulates a backend on its own machine, which programs
+// reach over the simulated network. On the client side each program opens the store's real code, as
+// a real process would.
 
 import type { OpenStore } from "../../src/stores/contract.ts";
 import type { Callee } from "../world/call.ts";
@@ -10,33 +11,39 @@ import type { Schedule } from "../world/schedule.ts";
 import type { Trace } from "../world/trace.ts";
 import type { Forgetful } from "./outage.ts";
 
-/** What a model may use of the world. */
+/** The parts of the simulated world that a model may use. */
 export interface Site {
   readonly schedule: Schedule;
   readonly network: Network;
   readonly trace: Trace;
-  /** Only on days beyond the bounds, on which a store may forget: what happens when this server is back from an outage. */
+  /**
+   * Present only on runs beyond the stated bounds, where a store may lose data. Returns the
+   * function to call when this server comes back from an outage.
+   */
   readonly outage?: <Copy>(callee: Callee, server: Forgetful<Copy>) => () => void;
-  /** A new machine with a clock of its own; faults hit it by its name. */
+  /** Creates a machine with its own clock. Faults address it by name. */
   machine(name: string): Program;
 }
 
 export interface StoreModel {
-  /** The machines of the backend: faults stop them and make them refuse. */
+  /** The machines of the backend. Faults stop them or make them refuse requests. */
   readonly servers: readonly Callee[];
-  /** For one program: its own client, with its own connections. */
+  /** Returns the opener of one program, which has its own client and its own connections. */
   open(program: Program): OpenStore;
-  /** Where all programs run, when the store is a file of one machine. */
+  /** The machine that all programs run on, if the store is a file on one machine. */
   readonly host?: HostClocks;
-  /** Just before the program's next commit `act` comes to pass, which may stop or kill it. */
+  /** Runs `act` just before the program's next commit. `act` may stop or kill the program. */
   beforeCommit?(program: Program, act: () => void): void;
-  /** The day is over. */
+  /** Called when the run has ended. */
   close?(): void;
 }
 
-/** Builds a backend in a world. It notes every `store...` event in the trace: the checkers take that for the truth. */
+/**
+ * Builds a backend in a world. It notes every `store...` event in the trace, and the checkers treat
+ * these events as the truth.
+ */
 export interface Engine {
   (site: Site): StoreModel;
-  /** To be awaited before the first world. */
+  /** Must be awaited before the first world is created. */
   readonly ready?: () => Promise<void>;
 }

@@ -1,32 +1,32 @@
-// What an outage of a server was, once it is back, on days beyond the bounds: it kept all that it had answered, or a replica that
-// is behind has taken over, or the server's clock was set. Then little but a guard helps. The world hands it to the models, which
-// share no code of their own (docs/adr/021-what-ships.md).
+// Decides what an outage of a server was, on runs beyond the stated bounds. The server may have
+// kept everything it acknowledged, a stale replica may have taken over, or the server's clock may
+// have been set. In the last two cases little but a guard protects the resource.
 
 import type { Callee } from "../world/call.ts";
 import type { Trace } from "../world/trace.ts";
 
-/** A server that can lose what it has answered. */
+/** A server that can lose acknowledged writes. */
 export interface Forgetful<Copy> {
-  /** The invariants that the store promises even so, by what happened. */
+  /** The invariants that the store still promises, by what happened. */
   readonly keeps: Readonly<Record<"failover" | "clock", readonly string[]>>;
-  /** What a replica has that is in step now. */
+  /** The data of a replica that is up to date at this moment. */
   copy(): Copy;
-  /** A replica takes over that missed what came behind this. */
+  /** Promotes a replica that has this copy and missed all later writes. */
   failOver(copy: Copy): void;
-  /** Back with all its data. */
+  /** Restarts the server with all its data. */
   restart(): void;
-  /** Its wall clock shows something else now. */
+  /** Called after the server's wall clock was set. */
   clockWasSet?(): void;
 }
 
-/** So far behind its master a replica may be. */
+/** Maximum lag of a replica. */
 const LAG_MAX_MS = 1_500;
-/** Every expiry is judged by the server's wall clock, and moves with it. */
+/** Every expiry is decided by the server's wall clock, so setting it moves them all. */
 const CLOCK_STEPS_MS = [-1_000, 1_000, 60_000];
-/** On other days it is always the first. */
+/** On runs within the bounds it is always the first one. */
 const RETURNS = ["restart", "failover", "clock"] as const;
 
-/** To be called when the server is back. */
+/** Returns the function to call when the server is back. */
 export function outage<Copy>(trace: Trace, callee: Callee, server: Forgetful<Copy>): () => void {
   const { program } = callee;
   const replica = new Replica(callee, server);
@@ -50,7 +50,10 @@ export function outage<Copy>(trace: Trace, callee: Callee, server: Forgetful<Cop
   };
 }
 
-/** One that is in step now and then. What it missed is lost when it takes over: the master answers before it copies. */
+/**
+ * A replica that catches up from time to time. Writes since then are lost when it takes over,
+ * because the master acknowledges before it replicates.
+ */
 class Replica<Copy> {
   readonly #master: Callee;
   readonly #server: Forgetful<Copy>;
@@ -65,7 +68,7 @@ class Replica<Copy> {
     this.#follow();
   }
 
-  /** How many milliseconds ago it was in step. */
+  /** Takes over, and returns how many milliseconds of writes were lost. */
   takeOver(): number {
     const now = this.#master.program.clocks.now();
     const lostMs = now - this.#at;
@@ -76,10 +79,10 @@ class Replica<Copy> {
 
   #follow(): void {
     const { clock, clocks, chance } = this.#master.program;
-    const look = (): void => {
+    const catchUp = (): void => {
       if (!this.#master.isDown) [this.#copy, this.#at] = [this.#server.copy(), clocks.now()];
       this.#follow();
     };
-    clock.setTimer(look, chance.between(0, LAG_MAX_MS));
+    clock.setTimer(catchUp, chance.between(0, LAG_MAX_MS));
   }
 }

@@ -1,5 +1,5 @@
-// The near side of a store that is spoken to in the words of the contract: each method is one request over the simulated
-// network. For backends without a client library of their own to put in between.
+// A store whose every method is one request over the simulated network to a store on the server.
+// Used for backends that have no client library to run in between.
 
 import { linkSignals } from "../../src/async/signals.ts";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
@@ -20,13 +20,13 @@ export interface RemoteParts {
   readonly network: Network;
   readonly client: Program;
   readonly server: Callee;
-  /** At the server. */
+  /** The store on the server. */
   readonly store: Store;
 }
 
-/** The wake-up of a waiter can get lost: after so long it asks again by itself. */
+/** A waiter's notification can get lost. After this time it asks again by itself. */
 const ASK_AGAIN_MS = 1_000;
-const LOOK_AGAIN_MS = 400;
+const POLL_MS = 400;
 const LIMIT_MS = 1_000;
 const PAGE = 1_000;
 
@@ -66,7 +66,7 @@ export class RemoteStore implements Store {
     network.send(client, server.program, () => {
       if (server.isDown) return;
       const giveUp = new AbortController();
-      // The server does not keep a wait for ever whose client may be gone.
+      // The client may be gone, so the server does not keep a wait for ever.
       const limit = server.program.clock.setTimer(() => giveUp.abort("too long"), 2 * ASK_AGAIN_MS);
       store.untilFree({ ...request, signal: giveUp.signal }).then(
         () => {
@@ -96,7 +96,7 @@ export class RemoteStore implements Store {
           yield* changes(seen, page.leases);
           request.onCaughtUp?.();
         }
-        await wakeup.wait(LOOK_AGAIN_MS, signal).catch(() => undefined);
+        await wakeup.wait(POLL_MS, signal).catch(() => undefined);
       }
     } finally {
       unlink();
@@ -111,7 +111,11 @@ export class RemoteStore implements Store {
     this.#closing.signal.throwIfAborted();
     const { network, client, server, store } = this.#parts;
     return call({
-      ...{ network, from: client, to: server, what, limitMs },
+      network,
+      from: client,
+      to: server,
+      what,
+      limitMs,
       handle: () => handle(store),
     });
   }

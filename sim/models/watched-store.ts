@@ -1,5 +1,5 @@
-// Between the holder and any store: notes what the holder asks and what it learns, as it sees it. The checkers compare that
-// with what it does afterwards.
+// Wraps a store and notes in the trace what the holder requests and what it learns, as the holder
+// sees it. The checkers compare that with what the holder does afterwards.
 
 import type { AttemptRequest, Store } from "../../src/stores/contract.ts";
 import type { Program } from "../world/program.ts";
@@ -8,7 +8,7 @@ import type { Trace } from "../world/trace.ts";
 export function watchedStore(store: Store, program: Program, trace: Trace): Store {
   const who = program.name;
   const { clocks } = program;
-  /** Answers when it was: the instant that the request is sent at. */
+  /** Notes the request, and returns the instant at which it is sent. */
   const asked = (
     what: string,
     of: Partial<AttemptRequest>,
@@ -40,13 +40,12 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       return answer;
     },
     renew: async (request) => {
-      const session = request.sessionId;
-      const sent = asked("renew", request);
-      const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void =>
-        trace.note(who, {
-          ...{ kind: "renewed", session, ...sent, now: clocks.now(), outcome, ttlMs },
-          wallSteppedAt: clocks.wallSteppedAt,
-        });
+      const sent = { session: request.sessionId, ...asked("renew", request) };
+      const note = (outcome: "renewed" | "gone" | "failed", ttlMs = 0): void => {
+        const received = { now: clocks.now(), outcome, ttlMs };
+        const { wallSteppedAt } = clocks;
+        trace.note(who, { kind: "renewed", ...sent, ...received, wallSteppedAt });
+      };
       try {
         const answer = await store.renew(request);
         note(answer.kind, answer.kind === "renewed" ? answer.ttlMs : 0);
@@ -67,15 +66,15 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       trace.note(who, { kind: "endedSession", session: request.sessionId });
       return store.endSession(request);
     },
-    ...countedOnly(store, asked),
+    ...noteOnly(store, asked),
     close: () => store.close(),
   };
 }
 
 type Asked = (what: string, of: Partial<AttemptRequest>) => unknown;
 
-/** Requests of which it is enough that they were sent. */
-function countedOnly(
+/** Requests of which only the sending is noted. */
+function noteOnly(
   store: Store,
   asked: Asked,
 ): Pick<Store, "withdraw" | "untilFree" | "revoke" | "read" | "list" | "watch"> {

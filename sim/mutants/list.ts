@@ -1,6 +1,7 @@
-// Planted bugs: each changes one place of the shipping code, as a hurried hand might, or where its name says so the same place in
-// the model's copy of what a database runs. `find` must be in the file exactly once. To add one, add an entry; `npm run mutants
-// -- NAME` runs it alone.
+// All planted bugs. Each one changes one place in the shipped code, as a programmer in a hurry
+// might. If its name says so, it changes the model's copy of code that runs inside a database.
+// `find` must occur in the file exactly once. To add a bug, add an entry; `npm run mutants -- NAME`
+// runs it alone.
 
 import type { Mutant } from "./mutant.ts";
 import { ACKNOWLEDGEMENT_MUTANTS } from "./planted/acknowledgements.ts";
@@ -16,7 +17,7 @@ import { ZOOKEEPER_MUTANTS } from "./planted/zookeeper.ts";
 export type { Mutant } from "./mutant.ts";
 
 const machine = "src/core/session-machine.ts";
-/** The conformance suite, on the models. */
+/** The conformance suite, run on the models. */
 const modelsTest = "sim/test/models.test.ts";
 const machineTest = "src/core/session-machine.test.ts";
 const lease = "src/holder/lease.ts";
@@ -33,55 +34,55 @@ export const MUTANTS: readonly Mutant[] = [
   ...REDIS_MUTANTS,
   ...ZOOKEEPER_MUTANTS,
   {
-    name: "deadline from receipt",
+    name: "the deadline counts from the receipt of the answer",
     file: "src/holder/session.ts",
     find: `type: "renewed", now: clock.now(), sentAt, grantedTtlMs`,
     replace: `type: "renewed", now: clock.now(), sentAt: clock.now(), grantedTtlMs`,
   },
   {
-    name: "no margin",
+    name: "the deadline has no margin",
     file: "src/core/deadline.ts",
     find: "confirmation.grantedTtlMs - marginMs",
     replace: "confirmation.grantedTtlMs + 0 * marginMs",
   },
   {
-    name: "margin a tenth too small",
+    name: "the margin is a tenth too small",
     file: "src/core/deadline.ts",
     find: "confirmation.grantedTtlMs - marginMs",
     replace: "confirmation.grantedTtlMs - 0.9 * marginMs",
   },
   {
-    name: "guard off by one",
+    name: "the guard admits the token below the highest",
     file: "src/core/token.ts",
     find: "offered >= highest;",
     replace: "offered >= highest - 1n;",
   },
   {
-    name: "equal token refused",
+    name: "the guard refuses an equal token",
     file: "src/core/token.ts",
     find: "offered >= highest;",
     replace: "offered > highest;",
   },
   {
-    name: "guard does not remember",
+    name: "the guard does not remember tokens",
     file: "src/guards/memory/index.ts",
     find: "highest.set(source.resource, admit(source, highest.get(source.resource)));",
     replace: "admit(source, highest.get(source.resource));",
   },
   {
-    name: "doubt ignored by check",
+    name: "check ignores doubt",
     file: lease,
     find: "this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil",
     replace: "this.#session.safeUntil",
   },
   {
-    name: "timer instead of check",
+    name: "check does not read the clock",
     file: lease,
     find: "if (this.#acting && now < until) return this.token;",
     replace: "if (this.#acting && until > 0) return this.token;",
   },
   {
-    name: "a late yes revives",
+    name: "a late answer revives an expired session",
     file: machine,
     find: `      if (event.now >= state.safeUntil) return outOfTime();
       // The late answer`,
@@ -89,20 +90,20 @@ export const MUTANTS: readonly Mutant[] = [
     test: machineTest,
   },
   {
-    name: "a late answer to an older renewal counts",
+    name: "a late answer to an older renewal moves the deadline",
     file: machine,
     find: "if (event.sentAt <= proofAfter(state)) return { state, commands: [] };",
     replace: "",
     test: machineTest,
   },
   {
-    name: "a refused session goes on",
+    name: "a session that the store does not know continues",
     file: machine,
     find: `return end("expired", "the store says that the session is gone");`,
     replace: "return { state, commands: [] };",
   },
   {
-    name: "a jump of the clock is ignored",
+    name: "a clock jump is ignored",
     file: machine,
     find: `case "clockJumped":
       return end(`,
@@ -118,46 +119,46 @@ export const MUTANTS: readonly Mutant[] = [
     test: machineTest,
   },
   {
-    name: "an answer from before a step of the wall clock counts",
+    name: "an answer to a request sent before a step of the wall clock ends doubt",
     file: machine,
     find: `kind: "doubt", sentAfter: now, failures }`,
     replace: `kind: "doubt", sentAfter: state.sentAt, failures }`,
     test: machineTest,
   },
   {
-    name: "a jump while opening is ignored",
+    name: "a clock jump while a session opens is ignored",
     file: "src/holder/sessions.ts",
     find: `if (jumps.has("certain")) session.close(false);
       else`,
     replace: "",
   },
   {
-    name: "renewals too seldom",
+    name: "renewals are sent too rarely",
     file: machine,
     find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
     replace: 'event.sentAt + 3 * timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
   },
   {
-    name: "closing ends a session in use",
+    name: "closing ends a session that is in use",
     file: machine,
     find: `return end("released", "the session was closed", !event.inUse);`,
     replace: `return end("released", "the session was closed", true);`,
     test: machineTest,
   },
   {
-    name: "release does not wait for work",
+    name: "release does not wait for work in flight",
     file: "src/core/lease-machine.ts",
     find: "return state.work === 0\n        ? RELEASE",
     replace: "return state.work >= 0\n        ? RELEASE",
   },
   {
-    name: "one of two works settles for both",
+    name: "release waits for only one of two pieces of work",
     file: "src/core/lease-machine.ts",
     find: "return state.work <= 1\n        ? RELEASE",
     replace: "return state.work <= 2\n        ? RELEASE",
   },
   {
-    name: "draining takes new work",
+    name: "a draining lease accepts new work",
     file: lease,
     find: `if (this.#state.kind === "draining" || this.#state.kind === "overrun") {`,
     replace: `if (this.#state.kind === "overrun") {`,
@@ -170,62 +171,62 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `    this.#feed({ type: "workStarted" });`,
   },
   {
-    name: "a grant of an ended session is taken",
+    name: "a grant of an ended session is accepted",
     file: "src/holder/acquire.ts",
     find: "if (!session.look(clock.now())) return undefined;",
     replace: "",
   },
   {
-    name: "attempts are not new",
+    name: "attempt ids are reused",
     file: "src/holder/session.ts",
     find: "this.#attempts += 1;",
     replace: "this.#attempts = 1;",
   },
   {
-    name: "an unknown attempt is not withdrawn",
+    name: "an attempt with an unknown outcome is not withdrawn",
     file: "src/holder/acquire.ts",
     find: `if (lease === undefined && atStore !== "nothing")`,
     replace: `if (lease === undefined && atStore === "queued")`,
   },
   {
-    name: "close does not release",
+    name: "close does not release leases",
     file: "src/holder/leases.ts",
     find: "await Promise.all(leases.map((lease) => lease.release({ drainMs })));",
     replace:
       "await Promise.all(leases.slice(leases.length).map((lease) => lease.release({ drainMs })));",
   },
   {
-    name: "a leader is not told of its loss",
+    name: "a leader is not notified of its loss",
     file: "src/election/reign.ts",
     find: "this.#stopping.abort(signal.reason);",
     replace: "",
   },
   {
-    name: "a late release frees a successor",
+    name: "a late release frees a successor's lease",
     file: memory,
     find: "if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {",
     replace: "if (!entry || held === undefined) {",
   },
   {
-    name: "a release of an older token counts",
+    name: "a release with an older token succeeds",
     file: memory,
     find: "if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {",
     replace: "if (!entry || held?.session.id !== request.sessionId) {",
   },
   {
-    name: "granted while held",
+    name: "a held lease is granted again",
     file: memory,
     find: "if (held !== undefined || !this.#mayTake(entry, request.attempt)) {",
     replace: "if (!this.#mayTake(entry, request.attempt)) {",
   },
   {
-    name: "the store lets go early",
+    name: "sessions expire early",
     file: memory,
     find: "session.expiresAt = this.#clock.now() + session.ttlMs;",
     replace: "session.expiresAt = this.#clock.now() + session.ttlMs * 0.9;",
   },
   {
-    name: "a token twice",
+    name: "a token is issued twice",
     file: memory,
     find: "    const token = this.#backend.nextToken(entry.token, this.#clock.wallNow());",
     replace: `    const isSame = entry.lastAttempt?.startsWith(session.id) === true;
@@ -243,7 +244,7 @@ export const MUTANTS: readonly Mutant[] = [
     test: modelsTest,
   },
   {
-    name: "renewal revives an expired session",
+    name: "a renewal revives an expired session",
     file: memory,
     find: `    const session = this.#findSession(request.sessionId);
     if (session === undefined) return { kind: "gone" };
@@ -254,49 +255,49 @@ export const MUTANTS: readonly Mutant[] = [
     test: modelsTest,
   },
   {
-    name: "etcd: a release of an older token counts",
+    name: "etcd: a release with an older token succeeds",
     file: "src/stores/etcd/endings.ts",
     find: "when: [isToken(holder, token), isOurs],",
     replace: "when: [isOurs],",
     store: "etcd",
   },
   {
-    name: "etcd: a release frees a successor",
+    name: "etcd: a release frees a successor's lease",
     file: "src/stores/etcd/endings.ts",
     find: "when: [isToken(holder, token), isOurs],",
     replace: 'when: [{ key: holder, target: "create", is: ">", than: 0n }],',
     store: "etcd",
   },
   {
-    name: "etcd: granted while held",
+    name: "etcd: a held lease is granted again",
     file: "src/stores/etcd/grants.ts",
     find: "const when = [isThere, isAbsent(holder), isUnmarked,",
     replace: "const when = [isThere, isUnmarked,",
     store: "etcd",
   },
   {
-    name: "etcd: a withdrawal takes what is not its own",
+    name: "etcd: a withdrawal frees a lease of another attempt",
     file: "src/stores/etcd/endings.ts",
     find: "if (!isOwn(request, readRecord(held.value.toString()))) return;",
     replace: "if (readRecord(held.value.toString())?.sessionId !== sessionId) return;",
     store: "etcd",
   },
   {
-    name: "etcd: a second more than was granted",
+    name: "etcd: the reported ttl is a second too long",
     file: "src/stores/etcd/renewal.ts",
     find: "ttlMs: alive.ttl * 1_000, gone",
     replace: "ttlMs: (alive.ttl + 1) * 1_000, gone",
     store: "etcd",
   },
   {
-    name: "etcd: who waits does not hear that nobody holds",
+    name: "etcd: a waiter does not notice that the lease is free",
     file: "src/stores/etcd/waiting.ts",
     find: "sight.isHeld = !isDelete;",
     replace: "sight.isHeld = true;",
     store: "etcd",
   },
   {
-    name: "etcd: an old reason to overtake counts",
+    name: "etcd: a waiter overtakes on outdated information",
     file: "src/stores/etcd/grants.ts",
     find: 'return [{ key: overtakes.key, target: "mod", is: "=", than: overtakes.modRevision }];',
     replace: "return [];",
@@ -311,7 +312,7 @@ export const MUTANTS: readonly Mutant[] = [
     store: "etcd",
   },
   {
-    name: "a lease behind its end is handed out when guards are advanced",
+    name: "a lease that expired while guards were advanced is returned to the caller",
     file: "src/holder/advance.ts",
     find: "if (clock.now() >= lease.safeUntil) lease.check();",
     replace: "",

@@ -1,5 +1,6 @@
-// `npm run mutants`: plants one bug at a time in a copy of the code, runs the simulator on it until a seed catches it, and
-// prints a table. Where a test holds the line instead, that is the second judge. Two bugs at a time, one a core.
+// `npm run mutants`: plants one bug at a time in a copy of the code, runs the simulator on it until
+// a seed detects it, and prints a table. If no seed does and the bug names a test, that test is
+// run. Two bugs are tried at a time, one per core.
 //   npm run mutants -- [--seeds 1..2000] [--store memory] [--at-once 2] [NAME...]
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -18,9 +19,9 @@ const { values, positionals } = parseArgs({
     "at-once": { type: "string", default: "2" },
   },
 });
-/** A bug that hangs instead of failing: no seed takes that long. */
+/** Limit for a bug that makes the code hang. No seed takes this long. */
 const LIMIT_MS = 10 * 60_000;
-/** What a test needs besides node_modules. */
+/** What a test needs in addition to node_modules. */
 const COPIED = [
   "src",
   "sim",
@@ -34,30 +35,33 @@ const COPIED = [
 interface Result {
   readonly mutant: Mutant;
   readonly caughtBy?: "seed" | "test";
-  /** Which, or nothing. */
+  /** The seed, or empty. */
   readonly where: string;
   readonly how: string;
 }
 
 const unknown = positionals.filter((name) => !MUTANTS.some((mutant) => mutant.name === name));
-if (unknown.length > 0) throw new Error(`There is no planted bug called ${unknown.join(", ")}.`);
+if (unknown.length > 0)
+  throw new Error(
+    `There is no planted bug called ${unknown.join(", ")}. The names are in sim/mutants.`,
+  );
 const wanted = MUTANTS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
 const waiting = [...wanted];
 const results: Result[] = [];
 await Promise.all(Array.from({ length: Number(values["at-once"]) }, plantInCopy));
 
-const by = (judge: Result["caughtBy"]): Result[] =>
-  results.filter(({ caughtBy }) => caughtBy === judge);
-const survivors = by(undefined);
+const caughtBy = (judge: Result["caughtBy"]): Result[] =>
+  results.filter((result) => result.caughtBy === judge);
+const survivors = caughtBy(undefined);
 console.log(
-  `\n${by("seed").length + by("test").length} of ${results.length} caught: ${by("seed").length} by a seed ` +
-    `(${values.seeds}), ${by("test").length} by a test.`,
+  `\n${caughtBy("seed").length + caughtBy("test").length} of ${results.length} caught: ${caughtBy("seed").length} by a seed ` +
+    `(${values.seeds}), ${caughtBy("test").length} by a test.`,
 );
 for (const { mutant } of survivors)
   console.log(`  survived: ${mutant.name}${mutant.equivalent ? ` (${mutant.equivalent})` : ""}`);
 process.exitCode = survivors.some(({ mutant }) => mutant.equivalent === undefined) ? 1 : 0;
 
-/** One after the other in a copy of its own, until none is left. */
+/** Tries one bug after another in its own copy, until none is left. */
 async function plantInCopy(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "tenure-mutants-"));
   try {
@@ -67,7 +71,7 @@ async function plantInCopy(): Promise<void> {
       const result = await tryMutant(folder, mutant);
       results.push(result);
       const where = result.caughtBy === undefined ? "survived" : result.where;
-      console.log(`${mutant.name.padEnd(60)} ${where.padEnd(10)} ${result.how}`);
+      console.log(`${mutant.name.padEnd(80)} ${where.padEnd(10)} ${result.how}`);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -78,15 +82,18 @@ async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
   const path = join(folder, mutant.file);
   const original = readFileSync(path, "utf8");
   if (original.split(mutant.find).length !== 2)
-    throw new Error(`"${mutant.name}": its text must be in ${mutant.file} exactly once.`);
+    throw new Error(
+      `"${mutant.name}": its text must occur in ${mutant.file} exactly once. Update the quoted text.`,
+    );
   writeFileSync(
     path,
     original.replace(mutant.find, () => mutant.replace),
   );
   try {
     const seen = await simulate(folder, mutant.store ?? values.store, values.seeds);
-    // Nobody has said what is wrong with it.
-    if (seen === "hangs") return { mutant, where: "", how: `no end within ${LIMIT_MS / 1_000} s` };
+    // A hang does not count as detected: no invariant was reported as broken.
+    if (seen === "hangs")
+      return { mutant, where: "", how: `did not finish within ${LIMIT_MS / 1_000} s` };
     if (seen !== undefined) return { mutant, caughtBy: "seed", ...seen };
     const { test } = mutant;
     if (test !== undefined && (await failsTest(folder, test)))
@@ -110,7 +117,7 @@ async function simulate(
 ): Promise<{ readonly where: string; readonly how: string } | "hangs" | undefined> {
   const main = join(folder, "sim", "cli", "main.ts");
   const words = ["--seeds", seeds, "--store", store];
-  // One job: the bugs have a core each, and the source cannot be run in threads (sim/cli/threads.ts).
+  // One job, because each bug has one core.
   const flags = ["--jobs", "1", "--fail-fast", "--no-shrink", "--json"];
   const args = ["--import", "tsx", main, ...words, ...flags];
   try {
@@ -126,7 +133,7 @@ async function simulate(
     const [first] = findings;
     const [violation] = first?.violations ?? [];
     if (first === undefined) throw new Error(`No finding: ${stdout}`);
-    // A bug that only makes a day prove nothing has been noticed by nobody: on with the next day.
+    // A run that proved nothing has not detected the bug. Continue with the next seed.
     if (violation === undefined) {
       const last = Number(seeds.split("..")[1]);
       return first.seed < last ? simulate(folder, store, `${first.seed + 1}..${last}`) : undefined;
@@ -145,7 +152,7 @@ async function failsTest(folder: string, test: string): Promise<boolean> {
     return false;
   } catch (error) {
     const { stdout = "" } = error as ChildError;
-    // Only a test that failed counts: one that could not be run proves nothing.
+    // Only a failed test counts. A test that could not run proves nothing.
     if (/[1-9]\d* failed/.test(stdout)) return true;
     throw error;
   }

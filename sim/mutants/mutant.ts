@@ -1,5 +1,5 @@
-// What a planted bug is made of: one place of the shipping code, or of a model's copy of it, and what a hurried hand might have
-// written there.
+// A planted bug: one change in the shipped code, or in a model's copy of it, of the kind that a
+// programmer in a hurry might make.
 
 export interface Mutant {
   readonly name: string;
@@ -7,10 +7,10 @@ export interface Mutant {
   readonly file: string;
   readonly find: string;
   readonly replace: string;
-  /** The model that runs the changed code, where the one that was asked for does not. */
+  /** The model that runs the changed code, if it is not the model that was asked for. */
   readonly store?: string;
-  /** The test that holds the line, where no seed can see it: it is run when no seed did. */
+  /** The test that detects the bug if no seed does. */
   readonly test?: string;
-  /** Why no test can notice it, where that is so. */
+  /** Why no test can detect the bug, if that is the case. */
   readonly equivalent?: string;
 }

@@ -1,47 +1,48 @@
-// Draws a picture as SVG: a lane for each program, one for the store, one for what reached the ledger, the time below. Two
-// drawings, so that the names can stay in sight while the rest is scrolled: the names, and the plot.
+// Draws a picture as SVG: one lane per program, one for the store, one for the writes that reached
+// the ledger, and a time axis. The names and the plot are separate drawings, so that the names stay
+// visible while the plot scrolls.
 
 import { line, markRow, titled } from "./marks.ts";
 import { element, escaped } from "./markup.ts";
 import type { Bar, Label, Lane, Picture } from "./picture.ts";
-import { NAMES_WIDTH, PLOT_WIDTH, type Scale, scaleOf, widthOf } from "./scale.ts";
+import { createScale, estimateWidth, NAMES_WIDTH, PLOT_WIDTH, type Scale } from "./scale.ts";
 
 const HEAD = 44;
 const LANE = 98;
 const STORE = 52;
 const ROW = 22;
 const AXIS = 30;
-/** Of many writes that were long under way, so many are drawn. */
+/** At most this many delayed writes are drawn as lines. */
 const FLIGHTS_MAX = 12;
-/** Inside a lane. */
+/** Positions inside a lane. */
 const BAR_TOP = 30;
 const BAR_HEIGHT = 22;
 const TICKS_TOP = BAR_TOP + BAR_HEIGHT + 3;
 
 export interface Drawing {
   readonly height: number;
-  /** Markup without an <svg> around it. */
+  /** Markup without a surrounding <svg>. */
   readonly names: string;
   readonly plot: string;
 }
 
-export function drawingOf(picture: Picture): Drawing {
-  const scale = scaleOf(picture);
+export function drawFigure(picture: Picture): Drawing {
+  const scale = createScale(picture);
   const { lanes } = picture;
   const storeTop = HEAD + lanes.length * LANE;
   const ledgerTop = storeTop + STORE;
-  const bottom = rowOf(ledgerTop, lanes.length);
+  const bottom = findRow(ledgerTop, lanes.length);
   const plot = [
     ...backgrounds(picture, storeTop, ledgerTop, bottom),
     ...axis(scale, bottom),
     ...picture.network.flatMap((label) => networkBand(label, scale, bottom)),
     ...lanes.flatMap((lane, index) => drawBands(lane, HEAD + index * LANE, scale)),
-    ...lanes.flatMap((lane, index) => drawFlights(lane, index, rowOf(ledgerTop, index), scale)),
+    ...lanes.flatMap((lane, index) => drawFlights(lane, index, findRow(ledgerTop, index), scale)),
     ...lanes.flatMap((lane, index) => drawBars(lane, HEAD + index * LANE, scale)),
     ...drawStore(picture, storeTop, scale, bottom),
-    // Above the lines that go through everything, so that the words can be read.
+    // Drawn after the vertical lines, so that the labels stay readable.
     ...lanes.flatMap((lane, index) => drawSigns(lane, HEAD + index * LANE, scale)),
-    ...lanes.flatMap(({ writes }, index) => markRow(writes, rowOf(ledgerTop, index), scale)),
+    ...lanes.flatMap(({ writes }, index) => markRow(writes, findRow(ledgerTop, index), scale)),
     ...picture.findings.flatMap((finding) => drawFinding(finding, scale)),
   ];
   return {
@@ -51,12 +52,12 @@ export function drawingOf(picture: Picture): Drawing {
   };
 }
 
-/** Where the writes of one program are drawn. */
-function rowOf(ledgerTop: number, index: number): number {
+/** The vertical position of one program's writes. */
+function findRow(ledgerTop: number, index: number): number {
   return ledgerTop + 34 + index * ROW;
 }
 
-/** From where a write left its program to where it arrived, if that took long. */
+/** Draws a line from the sending of a write to its arrival, if that took long. */
 function drawFlights(lane: Lane, index: number, row: number, scale: Scale): string[] {
   const y = HEAD + index * LANE + BAR_TOP + BAR_HEIGHT;
   const late = lane.writes.filter(({ sentAt }) => sentAt !== undefined);
@@ -74,14 +75,19 @@ function names({ lanes, ledger }: Picture, storeTop: number, ledgerTop: number):
   return [
     ...lanes.flatMap((lane, index) => [
       element("rect", {
-        ...{ class: `h${lane.index}`, x: 0, y: HEAD + index * LANE + BAR_TOP, width: 4 },
+        class: `h${lane.index}`,
+        x: 0,
+        y: HEAD + index * LANE + BAR_TOP,
+        width: 4,
         height: BAR_HEIGHT,
       }),
       name(HEAD + index * LANE + BAR_TOP + 16, lane.name),
     ]),
     name(storeTop + 26, "store"),
     name(ledgerTop + 18, ledger),
-    ...lanes.map((lane, index) => name(rowOf(ledgerTop, index) + 4, `from ${lane.name}`, "small")),
+    ...lanes.map((lane, index) =>
+      name(findRow(ledgerTop, index) + 4, `from ${lane.name}`, "small"),
+    ),
   ];
 }
 
@@ -108,7 +114,7 @@ function axis(scale: Scale, bottom: number): string[] {
       line(x, HEAD, x, bottom, "grid"),
       element(
         "text",
-        { class: "time", x: Math.max(x, widthOf(text) / 2), y: bottom + 18 },
+        { class: "time", x: Math.max(x, estimateWidth(text) / 2), y: bottom + 18 },
         escaped(text),
       ),
     ];
@@ -142,7 +148,7 @@ function drawBars(lane: Lane, top: number, scale: Scale): string[] {
       return element(
         "g",
         { class: "ask" },
-        ...titled("asks for the lease"),
+        ...titled("requests the lease"),
         line(x, y - 4, x, y + 4),
       );
     }),
@@ -151,7 +157,7 @@ function drawBars(lane: Lane, top: number, scale: Scale): string[] {
     ...lane.doubts.map(({ from, to }) => {
       const x = scale.x(from);
       const size = { width: Math.max(3, scale.x(to) - x), height: BAR_HEIGHT };
-      const title = titled("in doubt: a renewal failed, and none has worked since");
+      const title = titled("in doubt: a renewal failed, and none has succeeded since");
       return element("rect", { class: "doubt", x, y: top + BAR_TOP, ...size }, ...title);
     }),
   ];
@@ -170,9 +176,14 @@ function drawBar(bar: Bar, kind: string, top: number, scale: Scale): string {
   const [x, to] = [scale.x(bar.from), scale.x(bar.to)];
   const width = Math.max(2, to - x);
   const rect = element("rect", {
-    ...{ class: `${kind} h${bar.holder}`, x, y: top, width, height: BAR_HEIGHT, rx: 3 },
+    class: `${kind} h${bar.holder}`,
+    x,
+    y: top,
+    width,
+    height: BAR_HEIGHT,
+    rx: 3,
   });
-  const fits = widthOf(bar.label) + 12 < width;
+  const fits = estimateWidth(bar.label) + 12 < width;
   const label = element("text", { class: "onBar", x: x + 7, y: top + 15 }, escaped(bar.label));
   return element("g", {}, ...titled(bar.title), rect, ...(fits && bar.label !== "" ? [label] : []));
 }
@@ -185,10 +196,13 @@ function drawRenewal(x: number, y: number, isGood: boolean): string {
   return element("g", { class: isGood ? "renewal" : "renewalFailed" }, ...title, ...lines);
 }
 
-/** A line through the bar with a flag on it; its name stands below, behind it, where no renewals are any more. */
+/**
+ * Draws a line through the bar with a flag. Its label is below and to the right, where there are no
+ * more renewals.
+ */
 function drawDeadline(x: number, top: number, text: string): string[] {
   const y = top + BAR_TOP;
-  const fits = x + widthOf(text) + 8 < PLOT_WIDTH;
+  const fits = x + estimateWidth(text) + 8 < PLOT_WIDTH;
   const place = fits ? { x: x + 5 } : { x: x - 5, "text-anchor": "end" };
   return [
     line(x, y - 6, x, y + BAR_HEIGHT + 6, "deadline"),
@@ -197,7 +211,7 @@ function drawDeadline(x: number, top: number, text: string): string[] {
   ];
 }
 
-/** Faults and notes: above the bar where there is room, else below. */
+/** Draws faults and notes above the bar if there is room, else below it. */
 function drawLabels(lane: Lane, top: number, scale: Scale): string[] {
   const rows = [
     { y: top + 15, until: Number.NEGATIVE_INFINITY },
@@ -211,15 +225,15 @@ function drawLabels(lane: Lane, top: number, scale: Scale): string[] {
     const x = scale.x(from);
     const row = rows.find(({ until }) => until < x) ?? rows[1];
     if (row === undefined) return [];
-    const fits = x + widthOf(text) + 8 < PLOT_WIDTH;
-    row.until = Math.max(x + widthOf(text) + 12, kind === "note" ? scale.x(to) : 0);
+    const fits = x + estimateWidth(text) + 8 < PLOT_WIDTH;
+    row.until = Math.max(x + estimateWidth(text) + 12, kind === "note" ? scale.x(to) : 0);
     const place = fits ? { x: x + 4 } : { x: x - 4, "text-anchor": "end" };
     const sign = kind === "note" ? drawNote(x, scale.x(to), row.y, top) : [];
     return [...sign, element("text", { class: kind, ...place, y: row.y }, escaped(text))];
   });
 }
 
-/** An instant points at the bar; what lasted has a line of its length. */
+/** An instant gets a stem to the bar, a period a line of its length. */
 function drawNote(x: number, to: number, y: number, top: number): string[] {
   if (to - x < 1) return [line(x, y - 9, x, top + BAR_TOP + BAR_HEIGHT, "stem")];
   return [
@@ -242,11 +256,14 @@ function drawStore(picture: Picture, top: number, scale: Scale, bottom: number):
   ];
 }
 
-/** A bracket over everything. */
+/** Draws a bracket above all lanes. */
 function drawFinding(finding: Picture["findings"][number], scale: Scale): string[] {
   const [x, to] = [scale.x(finding.from), scale.x(finding.to)];
   const kind = finding.isHarm ? "finding harm" : "finding";
-  const middle = Math.min(Math.max((x + to) / 2, widthOf(finding.text) / 2 + 8), PLOT_WIDTH - 120);
+  const middle = Math.min(
+    Math.max((x + to) / 2, estimateWidth(finding.text) / 2 + 8),
+    PLOT_WIDTH - 120,
+  );
   return [
     element("path", { class: kind, d: `M${round(x)} 38v-8H${round(Math.max(to, x + 2))}v8` }),
     element("text", { class: `findingText ${kind}`, x: middle, y: 22 }, escaped(finding.text)),
@@ -257,7 +274,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Both in one, with a size of its own: for a file that is shown as a picture. */
+/** Joins names and plot, for a file that is shown as a picture. */
 export function joined(drawing: Drawing, top: number): string {
   const { names: left, plot } = drawing;
   return [

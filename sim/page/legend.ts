@@ -1,4 +1,4 @@
-// What the signs of a figure mean: only those that occur in the figures of the page.
+// Explains the signs of a figure. Only signs that occur on the page are listed.
 
 import { line, MEANINGS, shape } from "./marks.ts";
 import { element, escaped } from "./markup.ts";
@@ -10,14 +10,17 @@ interface Sign {
   readonly occursIn: (picture: Picture) => boolean;
 }
 
-/** Lines that a bar in doubt is covered with. The page has it once. */
+/** The hatching of a bar in doubt. The page contains it once. */
 export const HATCH: string = element(
   "defs",
   {},
   element(
     "pattern",
     {
-      ...{ id: "doubt", width: 7, height: 7, patternUnits: "userSpaceOnUse" },
+      id: "doubt",
+      width: 7,
+      height: 7,
+      patternUnits: "userSpaceOnUse",
       patternTransform: "rotate(45)",
     },
     element("rect", { class: "hatchPaper", width: 7, height: 7 }),
@@ -32,7 +35,9 @@ const writes =
   ({ lanes }: Picture): boolean =>
     lanes.some((lane) => [...lane.writes, ...lane.heldBack].some((mark) => mark.kind === kind));
 const mark = (kind: MarkKind): Sign => ({
-  ...{ text: MEANINGS[kind], drawn: shape(kind, 15, 10), occursIn: writes(kind) },
+  text: MEANINGS[kind],
+  drawn: shape(kind, 15, 10),
+  occursIn: writes(kind),
 });
 const some =
   (list: "afterwards" | "doubts" | "deadlines") =>
@@ -40,19 +45,19 @@ const some =
     lanes.some((lane) => lane[list].length > 0);
 
 const SIGNS: readonly Sign[] = [
-  { text: "takes itself for the holder and could act", drawn: bar("bar"), occursIn: () => true },
+  { text: "believes that it holds the lease and can act", drawn: bar("bar"), occursIn: () => true },
   {
-    text: "past its deadline, not told yet",
+    text: "past its deadline, not notified yet",
     drawn: bar("afterwards"),
     occursIn: some("afterwards"),
   },
   {
-    text: "in doubt: a renewal failed, none has worked since",
+    text: "in doubt: a renewal failed, none has succeeded since",
     drawn: bar("bar") + element("rect", { class: "doubt", x: 2, y: 4, width: 26, height: 12 }),
     occursIn: some("doubts"),
   },
   {
-    text: "asks for the lease",
+    text: "requests the lease",
     drawn: element("g", { class: "ask" }, line(15, 6, 15, 14)),
     occursIn: () => true,
   },
@@ -62,7 +67,7 @@ const SIGNS: readonly Sign[] = [
     occursIn: () => true,
   },
   {
-    text: "renewal failed or refused",
+    text: "renewal failed or rejected",
     drawn: element("g", { class: "renewalFailed" }, line(11, 6, 19, 14), line(11, 14, 19, 6)),
     occursIn: ({ lanes }) => lanes.some((lane) => lane.renewals.some(({ isGood }) => !isGood)),
   },
@@ -95,7 +100,7 @@ const SIGNS: readonly Sign[] = [
   mark("heldBack"),
 ];
 
-export function legendOf(pictures: readonly Picture[]): string {
+export function renderLegend(pictures: readonly Picture[]): string {
   const items = SIGNS.filter(({ occursIn }) => pictures.some(occursIn)).map(({ text, drawn }) => {
     const size = { width: 30, height: 20, viewBox: "0 0 30 20", "aria-hidden": "true" };
     return element("li", {}, element("svg", size, drawn), element("span", {}, escaped(text)));

@@ -1,21 +1,22 @@
-// Marks for single acts, each with a shape of its own: whoever cannot tell the colours apart can tell the shapes.
+// Marks for single acts. Each kind has its own shape, so that they can be distinguished without
+// colour.
 
 import { element } from "./markup.ts";
 import type { Mark, MarkKind } from "./picture.ts";
 import type { Scale } from "./scale.ts";
 
 const RADIUS = 4;
-/** Closer together than this, they are drawn as one. */
+/** Marks closer together than this are drawn as one. */
 const TOUCHING = 7;
 
 export const MEANINGS: Readonly<Record<MarkKind, string>> = {
   admitted: "write admitted",
   harm: "stale write admitted",
   refused: "stale write refused",
-  heldBack: "act not begun: check() said no",
+  heldBack: "act not started: check() said no",
 };
 
-/** At a place, for figures and for the legend. */
+/** Draws one mark, for figures and for the legend. */
 export function shape(kind: MarkKind, x: number, y: number, title?: string): string {
   const parts = shapeParts(kind, x, y);
   return element("g", { class: `mark ${kind}` }, ...titled(title), ...parts);
@@ -29,7 +30,7 @@ function shapeParts(kind: MarkKind, x: number, y: number): string[] {
     case "harm":
       return [
         element("path", {
-          d: pathOf([
+          d: toPath([
             [x, y - r - 2.5],
             [x + r + 2, y + r],
             [x - r - 2, y + r],
@@ -47,7 +48,7 @@ function shapeParts(kind: MarkKind, x: number, y: number): string[] {
   }
 }
 
-/** All marks of one row; those that would cover each other become one, with their number. */
+/** Draws all marks of one row. Marks that would overlap become one, with a count. */
 export function markRow(marks: readonly Mark[], y: number, scale: Scale): string[] {
   const clusters: { kind: MarkKind; from: number; to: number; count: number }[] = [];
   for (const { at, kind } of marks) {
@@ -66,7 +67,11 @@ export function markRow(marks: readonly Mark[], y: number, scale: Scale): string
         ? []
         : [
             element("rect", {
-              ...{ class: `stretch ${kind}`, x: from, y: y - 2.5, width: to - from, height: 5 },
+              class: `stretch ${kind}`,
+              x: from,
+              y: y - 2.5,
+              width: to - from,
+              height: 5,
             }),
             shape(kind, to, y),
           ];
@@ -82,7 +87,7 @@ export function titled(title: string | undefined): string[] {
   return title === undefined ? [] : [element("title", {}, title)];
 }
 
-function pathOf(points: readonly (readonly [number, number])[]): string {
+function toPath(points: readonly (readonly [number, number])[]): string {
   const shown = points.map(([x, y]) => `${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10}`);
   return `M${shown.join("L")}Z`;
 }

@@ -1,8 +1,8 @@
-// Elements of HTML and SVG as text. Everything that is not markup of ours is escaped.
+// Builds HTML and SVG elements as text. Everything that is not markup of ours is escaped.
 
 export type Attributes = Readonly<Record<string, string | number | undefined>>;
 
-/** Children are markup already. */
+/** The children are markup, and are not escaped. */
 export function element(
   name: string,
   attributes: Attributes,
@@ -25,7 +25,7 @@ export function escaped(text: string): string {
     .replaceAll('"', "&quot;");
 }
 
-/** A tenth of a pixel is enough, and the same on every machine. */
+/** Rounds to a tenth of a pixel, so that the output is the same on every machine. */
 function digits(value: number): string {
   const rounded = Math.round(value * 10) / 10;
   return String(Object.is(rounded, -0) ? 0 : rounded);

@@ -1,23 +1,23 @@
-// One scene as a page that needs nothing but itself: no network, no script. What a reader sees first is the story, then the
-// numbers, then a figure for each take; below, the same as text.
+// Renders a scene as one self-contained page without network access or scripts. It shows the story
+// first, then the numbers, then a figure for each take, and the same as text at the end.
 
 import { numberRows } from "../scenes/figures.ts";
 import type { Played, PlayedTake } from "../scenes/play.ts";
 import type { Scene } from "../scenes/scene.ts";
-import { storyOf } from "../scenes/story.ts";
-import { drawingOf } from "./figure.ts";
-import { HATCH, legendOf } from "./legend.ts";
+import { toStory } from "../scenes/story.ts";
+import { drawFigure } from "./figure.ts";
+import { HATCH, renderLegend } from "./legend.ts";
 import { element, escaped } from "./markup.ts";
-import { type Picture, pictureOf } from "./picture.ts";
+import { type Picture, toPicture } from "./picture.ts";
 import { NAMES_WIDTH, PLOT_WIDTH } from "./scale.ts";
 import { PAGE_STYLE } from "./style.ts";
 
-/** By this a page of ours is known again, so that nothing else is written over. */
+/** Identifies a page of the simulator, so that no other file is overwritten. */
 export const PAGE_MARK = '<meta name="generator" content="tenure simulator"/>';
 
-export function pageOf(played: Played): string {
+export function renderPage(played: Played): string {
   const { scene, takes } = played;
-  const pictures = takes.map((take) => pictureOf(scene, take));
+  const pictures = takes.map((take) => toPicture(scene, take));
   const body = element(
     "main",
     {},
@@ -25,10 +25,10 @@ export function pageOf(played: Played): string {
     element("h1", {}, escaped(scene.title)),
     element("p", {}, escaped(scene.story.join(" "))),
     numbersTable(played),
-    legendOf(pictures),
-    ...takes.map((take, index) => figureOf(scene, take, pictures[index] as Picture)),
+    renderLegend(pictures),
+    ...takes.map((take, index) => renderFigure(scene, take, pictures[index] as Picture)),
     element("p", { class: "moral" }, escaped(scene.moral)),
-    ...takes.map((take) => textOf(scene, take)),
+    ...takes.map((take) => renderText(scene, take)),
     footer(scene),
   );
   return [
@@ -57,11 +57,11 @@ export function pageOf(played: Played): string {
 
 function numbersTable(played: Played): string {
   const { takes } = played;
-  const kindOf = (index: number, isHarm: boolean): string | undefined =>
+  const toClass = (index: number, isHarm: boolean): string | undefined =>
     [takes[index]?.take.isTenure === true ? "tenure" : "", isHarm ? "harm" : ""].join(" ").trim() ||
     undefined;
   const head = takes.map(({ take }, index) =>
-    element("th", { scope: "col", class: kindOf(index, false) }, escaped(take.title)),
+    element("th", { scope: "col", class: toClass(index, false) }, escaped(take.title)),
   );
   const rows = numberRows(played).map(({ name, values }) =>
     element(
@@ -69,7 +69,7 @@ function numbersTable(played: Played): string {
       {},
       element("th", { scope: "row" }, escaped(name)),
       ...values.map(({ text, isHarm }, index) =>
-        element("td", { class: kindOf(index, isHarm) }, escaped(text)),
+        element("td", { class: toClass(index, isHarm) }, escaped(text)),
       ),
     ),
   );
@@ -86,8 +86,8 @@ function numbersTable(played: Played): string {
   );
 }
 
-function figureOf(scene: Scene, played: PlayedTake, picture: Picture): string {
-  const { height, names, plot } = drawingOf(picture);
+function renderFigure(scene: Scene, played: PlayedTake, picture: Picture): string {
+  const { height, names, plot } = drawFigure(picture);
   const { take } = played;
   const svg = (name: string, width: number, label: string, ...content: string[]): string =>
     element(
@@ -96,7 +96,7 @@ function figureOf(scene: Scene, played: PlayedTake, picture: Picture): string {
       element("title", {}, escaped(label)),
       ...content,
     );
-  const description = `Timeline of "${scene.title}", ${take.title}: ${take.how} The same is told as text at the end of the page.`;
+  const description = `Timeline of "${scene.title}", ${take.title}: ${take.how} The end of the page has the same as text.`;
   return [
     element("h2", {}, escaped(take.title)),
     element("p", { class: "how" }, escaped(take.how)),
@@ -109,12 +109,12 @@ function figureOf(scene: Scene, played: PlayedTake, picture: Picture): string {
   ].join("\n");
 }
 
-function textOf(scene: Scene, played: PlayedTake): string {
+function renderText(scene: Scene, played: PlayedTake): string {
   return element(
     "details",
     {},
     element("summary", {}, escaped(`As text: ${played.take.title}`)),
-    element("pre", {}, escaped(storyOf(scene, played).join("\n"))),
+    element("pre", {}, escaped(toStory(scene, played).join("\n"))),
   );
 }
 
@@ -127,7 +127,7 @@ function footer(scene: Scene): string {
     element(
       "p",
       {},
-      "Every take runs in the simulator, on virtual time: the store is the memory store behind a simulated network, with messages that take up to 6 ms. The programs with Tenure run the code that ships.",
+      "Every take runs in the simulator, on virtual time. The store is the memory store, reached over a simulated network whose messages take up to 6 ms. The programs with Tenure run the code that ships.",
     ),
   );
 }

@@ -1,20 +1,20 @@
-// All takes of a scene below each other in one SVG file, for a README: a picture without a page around it.
+// Renders all takes of a scene into one SVG file, for a README.
 
 import type { Played } from "../scenes/play.ts";
-import { drawingOf, joined } from "./figure.ts";
+import { drawFigure, joined } from "./figure.ts";
 import { HATCH } from "./legend.ts";
 import { element, escaped } from "./markup.ts";
-import { pictureOf } from "./picture.ts";
+import { toPicture } from "./picture.ts";
 import { NAMES_WIDTH, PLOT_WIDTH } from "./scale.ts";
 import { FIGURE_STYLE } from "./style.ts";
 
 const TITLE = 40;
 
-export function pictureFileOf({ scene, takes }: Played): string {
+export function renderPictureFile({ scene, takes }: Played): string {
   const width = NAMES_WIDTH + PLOT_WIDTH;
   let top = 0;
   const parts = takes.map((take) => {
-    const drawing = drawingOf(pictureOf(scene, take));
+    const drawing = drawFigure(toPicture(scene, take));
     const title = element("text", { class: "title", x: 8, y: top + 26 }, escaped(take.take.title));
     const drawn = `${title}\n${joined(drawing, top + TITLE)}`;
     top += TITLE + drawing.height;

@@ -1,4 +1,4 @@
-// Where an instant is on the page, and which instants the axis names.
+// Maps instants to positions on the page, and chooses the labels of the time axis.
 
 import { clockText } from "../scenes/clock-text.ts";
 import type { Picture } from "./picture.ts";
@@ -8,7 +8,7 @@ export const PLOT_WIDTH = 1_048;
 const LEFT = 8;
 const RIGHT = 40;
 const STEPS_MS = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
-/** A label of the axis needs so much room. */
+/** The width of an axis label. */
 const TICK_WIDTH = 84;
 
 export interface Scale {
@@ -16,7 +16,7 @@ export interface Scale {
   ticks(): readonly { readonly at: number; readonly text: string }[];
 }
 
-export function scaleOf({ from, to, startsAt }: Picture): Scale {
+export function createScale({ from, to, startsAt }: Picture): Scale {
   const perMs = (PLOT_WIDTH - LEFT - RIGHT) / (to - from);
   const x = (at: number): number => LEFT + (Math.min(Math.max(at, from), to) - from) * perMs;
   const step = STEPS_MS.find((ms) => ms * perMs >= TICK_WIDTH) ?? 60_000;
@@ -34,7 +34,7 @@ export function scaleOf({ from, to, startsAt }: Picture): Scale {
   };
 }
 
-/** About as wide as it will be drawn, in the small type of the figure. */
-export function widthOf(text: string): number {
+/** Estimates how wide a text is in the figure's small type. */
+export function estimateWidth(text: string): number {
   return text.length * 6.1;
 }

@@ -1,4 +1,5 @@
-// How pages and figures look, in light and in dark. Texts have a contrast of at least 4.5 to 1 on what they stand on.
+// The styles of pages and figures, for light and dark settings. All text has a contrast of at least
+// 4.5 to 1 against its background.
 
 const LIGHT = `--bg:#ffffff;--text:#1c2430;--dim:#545e6c;--line:#d6dbe2;--lane0:#f5f7fa;--lane1:#eceff4;
 --h0:#2459b8;--h1:#9a4a06;--h2:#0c6b5e;--onBar:#ffffff;--fault:#c2410c;--faultText:#9a3412;--harm:#b91c1c;
@@ -7,7 +8,7 @@ const DARK = `--bg:#12161c;--text:#e6eaf0;--dim:#a3adba;--line:#323a46;--lane0:#
 --h0:#8ab4ff;--h1:#f3b26b;--h2:#5fd3bf;--onBar:#0d1117;--fault:#fb923c;--faultText:#fdba74;--harm:#ff7b72;
 --good:#7ee2a0;--refused:#c9a7ff;--deadline:#f3f4f6;--expiry:#ff8cc6;--box:#1a2028`;
 
-/** For the elements of a figure. */
+/** Styles for the elements of a figure. */
 export const FIGURE_STYLE: string = `:root{color-scheme:light dark;${LIGHT}}
 @media (prefers-color-scheme:dark){:root{${DARK}}}
 svg{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}

@@ -1,6 +1,6 @@
-// The clock that jumps: one machine's wall clock is set back while it cannot reach the store, and another is suspended, which
-// stops its monotonic clock. A deadline on either clock alone is wrong in one of the two; no guard is used, so that only the
-// clocks are seen.
+// Scene: clocks that jump. One machine's wall clock is set back while it cannot reach the store,
+// and another machine is suspended, which stops its monotonic clock. A deadline on either clock
+// alone is wrong in one of the two cases. No guard is used, so that only the clocks matter.
 
 import { PlainLock } from "./plain-lock.ts";
 import type { Scene } from "./scene.ts";
@@ -15,14 +15,17 @@ export const clockJump: Scene = {
   name: "clock-jump",
   title: "The clock that jumps",
   story: [
-    "A cannot reach the store for 15 seconds, and meanwhile its wall clock is set back by 4: a deadline on that clock comes 4 seconds late, and B holds by then.",
-    "Later B's machine is suspended for 14 seconds: the monotonic clock stands still, a deadline on that clock lies far ahead when B wakes up, and A holds by then.",
-    "Tenure counts on the monotonic clock, less a margin, and compares it with the boot clock: it is wrong in neither.",
+    "A cannot reach the store for 15 seconds, and during that time its wall clock is set back by 4. A deadline on that clock comes 4 seconds late, when B already holds the lease.",
+    "Later B's machine is suspended for 14 seconds, which stops its monotonic clock. A deadline on that clock is still far ahead when B wakes up, although A holds the lease.",
+    "Tenure uses the monotonic clock with a margin and compares it with the boot clock, so its deadline is right in both cases.",
   ],
   moral:
-    "Look at A in the third figure: it stops as soon as a renewal has failed (hatched), long before its deadline, because work is not started on a guess.",
-  ...{ endsAt: 48_000, rows: "writes" },
-  ...{ machines: ["A", "B"], resource: "clock-jump", ledger: "database" },
+    "Look at A in the third figure. It stops as soon as a renewal has failed (hatched), long before its deadline, because Tenure does not start work while the lease is in doubt.",
+  endsAt: 48_000,
+  rows: "writes",
+  machines: ["A", "B"],
+  resource: "clock-jump",
+  ledger: "database",
   lastToken: 0n,
   takes: [
     {
@@ -48,19 +51,19 @@ export const clockJump: Scene = {
       },
     },
   ],
-  shown: ["staleAdmitted", "togetherMs", "lateMs", "toldMs", "heldBack"],
+  shown: ["staleAdmitted", "togetherMs", "lateMs", "noticedMs", "heldBack"],
   expect: ([wall, monotonic, tenure]) => [
     ...((wall?.staleAdmitted ?? 0) > 0 ? [] : ["the wall clock lets A act too long"]),
     ...((monotonic?.staleAdmitted ?? 0) > 0 ? [] : ["the monotonic clock lets B act too long"]),
-    ...(tenure?.staleAdmitted === 0 ? [] : ["with Tenure nothing stale is written"]),
+    ...(tenure?.staleAdmitted === 0 ? [] : ["with Tenure no stale write is admitted"]),
     ...(tenure?.holds === 3 ? [] : ["with Tenure A, B and A again hold"]),
-    ...(tenure?.togetherMs === 0 ? [] : ["with Tenure nobody acts beside another"]),
+    ...(tenure?.togetherMs === 0 ? [] : ["with Tenure no two holders act at once"]),
     ...((tenure?.heldBack ?? 0) > 0 ? [] : ["check() keeps A from acting in doubt"]),
   ],
 };
 
 function faults(stage: Stage): void {
-  stage.cutFromStore("A", { from: 5_000, ms: 15_000, label: "no path to the store" });
+  stage.cutFromStore("A", { from: 5_000, ms: 15_000, label: "cut off from the store" });
   stage.setWall("A", 6_000, -SET_BACK_MS);
   stage.at(6_000, () =>
     stage.says("A", "has its wall clock set back by 4 s", "wall clock \u22124 s"),
@@ -68,20 +71,26 @@ function faults(stage: Stage): void {
   stage.stopMachine("B", "suspended", { from: 25_000, ms: 14_000, label: "suspended" });
 }
 
-function withLock(stage: Stage, looks: "wall" | "monotonic"): void {
+function withLock(stage: Stage, deadlineClock: "wall" | "monotonic"): void {
   faults(stage);
-  void lockHolder(stage, { name: "A", from: 700, looks });
-  void lockHolder(stage, { name: "B", from: 1_500, looks });
+  void lockHolder(stage, { name: "A", from: 700, deadlineClock });
+  void lockHolder(stage, { name: "B", from: 1_500, deadlineClock });
 }
 
 async function lockHolder(
   stage: Stage,
-  parts: { readonly name: string; readonly from: number; readonly looks: "wall" | "monotonic" },
+  parts: {
+    readonly name: string;
+    readonly from: number;
+    readonly deadlineClock: "wall" | "monotonic";
+  },
 ): Promise<void> {
-  const { name, from, looks } = parts;
+  const { name, from, deadlineClock } = parts;
   const program = stage.program(name);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks },
+    ttlMs: TTL_MS,
+    renewEveryMs: RENEW_MS,
+    deadlineClock,
   });
   await stage.until(program, from);
   for (let number = 1; ; ) {

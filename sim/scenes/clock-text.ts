@@ -1,11 +1,14 @@
-// Instants and durations as people read them.
+// Formats instants and durations for people.
 
-/** Seconds since midnight. */
+/** Returns seconds since midnight. */
 export function timeOfDay(hour: number, minute: number, second: number): number {
   return (hour * 60 + minute) * 60 + second;
 }
 
-/** `startsAt`: what the clock on the wall shows at 0, in seconds since midnight; without it: seconds from the start. */
+/**
+ * `startsAt` is the time of day at instant 0, in seconds since midnight. Without it, the text
+ * counts seconds from the start.
+ */
 export function clockText(ms: number, startsAt: number | undefined, digits: number): string {
   if (startsAt === undefined) return `${(ms / 1_000).toFixed(digits)} s`;
   const unit = 10 ** digits;

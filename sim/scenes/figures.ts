@@ -1,4 +1,5 @@
-// The numbers of a scene in words: one row for each number that matters in it, one value for each take.
+// Formats the numbers of a scene: one row for each number that matters in it, one value for each
+// take.
 
 import { durationText } from "./clock-text.ts";
 import type { Numbers } from "./measure.ts";
@@ -10,39 +11,39 @@ export interface NumberRow {
   readonly values: readonly { readonly text: string; readonly isHarm: boolean }[];
 }
 
-/** A gap of this length is one that somebody notices. */
+/** A gap of at least this length counts as harm. */
 const NOTICED_MS = 1_000;
 
 export function numberRows({ scene, takes }: Played): NumberRow[] {
   return scene.shown.map((key) => ({
-    name: nameOf(scene, key),
+    name: describe(scene, key),
     values: takes.map(({ numbers }) => ({
-      text: shownValue(key, numbers[key]),
+      text: formatValue(key, numbers[key]),
       isHarm: isHarm(key, numbers[key]),
     })),
   }));
 }
 
-function nameOf({ rows, double }: Scene, key: keyof Numbers): string {
+function describe({ rows, double }: Scene, key: keyof Numbers): string {
   const names: Readonly<Record<keyof Numbers, string>> = {
-    holds: "times that somebody held",
+    holds: "times that a program held the lease",
     rows: `${rows} in all`,
     doubles: `${rows} ${double ?? "written twice"}`,
-    staleAdmitted: "stale writes that got in",
+    staleAdmitted: "stale writes admitted",
     staleRefused: "stale writes refused",
-    heldBack: "acts not begun, because check() said no",
+    heldBack: "acts not started, because check() said no",
     togetherMs: "two could act at once",
-    gapMs: "nobody led for",
-    lateMs: "the old holder could act past the store's expiry",
-    toldMs: "the old holder was told, after the store's expiry",
+    gapMs: "time without a leader",
+    lateMs: "the old holder could act after the store's expiry",
+    noticedMs: "the old holder was notified after the store's expiry",
   };
   return names[key];
 }
 
-function shownValue(key: keyof Numbers, value: number): string {
+function formatValue(key: keyof Numbers, value: number): string {
   if (!key.endsWith("Ms")) return String(value);
-  if (key === "lateMs" && value < 0) return `no: it stopped ${durationText(-value)} before`;
-  if (key === "toldMs" && value < 0) return `${durationText(-value)} before`;
+  if (key === "lateMs" && value < 0) return `no, it stopped ${durationText(-value)} before`;
+  if (key === "noticedMs" && value < 0) return `${durationText(-value)} before`;
   return durationText(value);
 }
 

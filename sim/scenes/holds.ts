@@ -1,51 +1,60 @@
-// Who held, told twice: by the programs, who may be wrong, and by the store.
+// Finds the holders in the record of a take, twice: as the programs believed, which may be wrong,
+// and as the store decided.
 
-import type { Tale, Told } from "./tale.ts";
+import type { Tale, TaleEntry } from "./tale.ts";
 
-/** A stretch during which a program took itself for the holder. */
+/** A period in which a program believed that it held the lease. */
 export interface Hold {
   readonly who: string;
   readonly token: bigint;
   readonly from: number;
-  /** It looks at its deadline before every act. */
-  readonly looks: boolean;
-  /** When it knew that it was over; undefined: it still believes it. */
+  /** Whether it checks its deadline before every act. */
+  readonly checksDeadline: boolean;
+  /** When it learned that the lease had ended. Undefined if it still believes that it holds it. */
   stopsAt: number | undefined;
   isPlanned: boolean;
-  /** Its own deadline, each with the instant from which on it counted on it. */
+  /** Its own deadlines, each with the instant from which it relied on it. */
   readonly deadlines: { readonly at: number; readonly until: number }[];
   readonly renewals: { readonly at: number; readonly isGood: boolean }[];
-  /** A renewal failed, and none has worked since. */
+  /** The periods after a failed renewal, up to the next successful one. */
   readonly doubts: { readonly from: number; to: number | undefined }[];
 }
 
-/** What the store granted, and how long it lasted there. */
+/** A grant of the store, and how long it lasted there. */
 export interface Grant {
   readonly token: bigint;
   readonly session: string;
   readonly from: number;
   to: number;
-  end: "expired" | "given back" | "open";
+  end: "expired" | "released" | "open";
 }
 
-export function holdsOf(tale: Tale): Hold[] {
+export function findHolds(tale: Tale): Hold[] {
   const holds: Hold[] = [];
   const current = new Map<string, Hold>();
-  for (const event of tale.told) {
+  for (const event of tale.entries) {
     if (event.kind === "holds") {
-      const { who, token, at: from, looks } = event;
+      const { who, token, at: from, checksDeadline } = event;
       const lists = { deadlines: [], renewals: [], doubts: [] };
-      const hold = { who, token, from, looks, stopsAt: undefined, isPlanned: false, ...lists };
+      const hold = {
+        who,
+        token,
+        from,
+        checksDeadline,
+        stopsAt: undefined,
+        isPlanned: false,
+        ...lists,
+      };
       holds.push(hold);
       current.set(who, hold);
     }
     const hold = current.get(event.who);
-    if (hold !== undefined && take(hold, event) === "over") current.delete(event.who);
+    if (hold !== undefined && applyEntry(hold, event) === "ended") current.delete(event.who);
   }
   return holds;
 }
 
-function take(hold: Hold, event: Told): "over" | undefined {
+function applyEntry(hold: Hold, event: TaleEntry): "ended" | undefined {
   const { at } = event;
   const doubt = hold.doubts.findLast(({ to }) => to === undefined);
   if (event.kind === "deadline") hold.deadlines.push({ at, until: event.until });
@@ -60,15 +69,16 @@ function take(hold: Hold, event: Told): "over" | undefined {
   if (doubt !== undefined) doubt.to = at;
   hold.stopsAt = at;
   hold.isPlanned = event.kind === "stops" && event.isPlanned;
-  return "over";
+  return "ended";
 }
 
-/** Until when it might act, by its own rules. */
+/** Returns until when the program could act by its own rules. */
 export function mayActUntil(hold: Hold, endsAt: number): number {
   const stop = hold.stopsAt ?? endsAt;
-  if (!hold.looks) return stop;
-  // A deadline counts until a later one replaces it: by a renewal, or because a clock was set back or stood still. If one had
-  // passed by then, the time between counts as well: rather too much than too little.
+  if (!hold.checksDeadline) return stop;
+  // A deadline counts until a later one replaces it, after a renewal or because a clock was set
+  // back or stopped. If it had passed by then, the time in between counts as well: the estimate
+  // should be too long rather than too short.
   for (const [index, { until }] of hold.deadlines.entries()) {
     const next = hold.deadlines[index + 1];
     const isReplaced = next !== undefined && next.at < stop && next.until > next.at;
@@ -77,10 +87,10 @@ export function mayActUntil(hold: Hold, endsAt: number): number {
   return stop;
 }
 
-export function grantsOf(tale: Tale, endsAt: number): Grant[] {
+export function findGrants(tale: Tale, endsAt: number): Grant[] {
   const grants: Grant[] = [];
   const lives = new Map<string, number>();
-  for (const event of tale.told) {
+  for (const event of tale.entries) {
     if (event.kind === "storeKept") {
       lives.set(event.session, event.until);
       for (const grant of grants)
@@ -93,7 +103,7 @@ export function grantsOf(tale: Tale, endsAt: number): Grant[] {
     }
     if (event.kind === "storeFreed") {
       const grant = grants.find(({ token }) => token === event.token);
-      if (grant !== undefined) Object.assign(grant, { to: event.at, end: "given back" });
+      if (grant !== undefined) Object.assign(grant, { to: event.at, end: "released" });
     }
   }
   for (const grant of grants) {

@@ -1,5 +1,6 @@
-// 11.7 seconds without a leader: a planned restart that says nothing to the store, a second of a bad switch, and a successor
-// that warms up only when it has been elected. Then the same deploy with handover, a warm standby and renewals at ttl/3.
+// Scene: 11.7 seconds without a leader. A planned restart does not release the lease, a switch
+// drops everything for a second, and the successor warms up only after its election. Then the same
+// deploy with handover, a warm standby and renewals at ttl/3.
 
 import type { Program } from "../world/program.ts";
 import { timeOfDay } from "./clock-text.ts";
@@ -22,19 +23,23 @@ export const leaderGap: Scene = {
   name: "leader-gap",
   title: "11.7 seconds without a leader",
   story: [
-    "coord-2 leads, with a ttl of 10 seconds, and is told to stop at 18:41:58 by a rolling deploy; it finishes its work at 18:42:02 and exits.",
-    "It gives nothing back, so the others wait for the ttl, lose a try to a switch that drops everything for a second, and the one that gets the lease at 18:42:05.4 warms up its cache for 8.3 seconds before it can lead.",
-    "The same deploy with a handover, candidates that are warm before they campaign, and renewals at a third of the ttl: the next leader is at work before anybody notices.",
+    "coord-2 leads with a ttl of 10 seconds. A rolling deploy asks it to stop at 18:41:58; it finishes its work at 18:42:02 and exits.",
+    "It does not release the lease, so the others wait for the ttl and lose an attempt to a switch that drops everything for a second. The one that gets the lease at 18:42:05.4 warms up its cache for 8.3 seconds before it can lead.",
+    "With a handover, candidates that are warm before they campaign, and renewals at a third of the ttl, the same deploy has a new leader within milliseconds.",
   ],
   moral:
-    "None of the gap was needed: the leader knew that it would go, and the successor could have been ready. The switch drops a renewal of the new leader, too: at ttl/3 that is a moment of doubt and nothing more.",
-  ...{ startsAt: STARTS_AT, endsAt: at(42, 18), rows: "assignments" },
-  ...{ machines: ["coord-1", OLD, "coord-3"], resource: "coordinator", ledger: "edges" },
+    "None of the gap was necessary: the leader knew that it would stop, and the successor could have been ready. The switch also drops a renewal of the new leader. With renewals at ttl/3 this costs only a moment of doubt.",
+  startsAt: STARTS_AT,
+  endsAt: at(42, 18),
+  rows: "assignments",
+  machines: ["coord-1", OLD, "coord-3"],
+  resource: "coordinator",
+  ledger: "edges",
   lastToken: 0n,
   takes: [
     {
       title: "Session timeout, no handover",
-      how: "Renewals at ttl/2, no release on SIGTERM, a retry each second, warm-up after the election.",
+      how: "Renewals at ttl/2, no release on SIGTERM, an attempt every second, warm-up after the election.",
       isTenure: false,
       play: (stage) => {
         faults(stage);
@@ -62,7 +67,7 @@ export const leaderGap: Scene = {
       : ["the deploy leaves 11.7 s without a leader"]),
     ...(tenure?.holds === 2 && tenure.gapMs > 0 ? [] : ["with Tenure there is a next leader"]),
     ...((tenure?.gapMs ?? 1e9) < 200 ? [] : ["with Tenure the gap is below 200 ms"]),
-    ...(tenure?.togetherMs === 0 ? [] : ["with Tenure nobody leads beside another"]),
+    ...(tenure?.togetherMs === 0 ? [] : ["with Tenure no two leaders act at once"]),
   ],
 };
 
@@ -74,23 +79,27 @@ function faults(stage: Stage): void {
 async function plainLeader(stage: Stage): Promise<void> {
   const program = stage.program(OLD);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: TTL_MS / 2, looks: "never" },
+    ttlMs: TTL_MS,
+    renewEveryMs: TTL_MS / 2,
+    deadlineClock: "none",
   });
   await stage.until(program, at(41, 44.09));
   await lock.take();
   stage.at(SIGTERM_AT, () => lock.letExpire());
   await assign(stage, program, { token: lock.token, guarded: false }, LAST_ACT_AT);
-  exit(stage, program, "has finished its work and exits; the lease is left to its ttl");
+  exit(stage, program, "has finished its work and exits; the lease is left to expire");
 }
 
 async function plainFollower(stage: Stage, name: string, from: number): Promise<void> {
   const program = stage.program(name);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: TTL_MS / 2, looks: "never" },
+    ttlMs: TTL_MS,
+    renewEveryMs: TTL_MS / 2,
+    deadlineClock: "none",
   });
   await stage.until(program, from);
   await lock.takeWhenFree(1_000);
-  stage.says(name, "is elected, and begins to warm up", "warming up", WARM_UP_MS);
+  stage.says(name, "is elected and begins to warm up", "warming up", WARM_UP_MS);
   await program.sleep(WARM_UP_MS);
   stage.says(name, "is warm and leads");
   await assign(stage, program, { token: lock.token, guarded: false }, at(43, 0));
@@ -102,7 +111,7 @@ async function tenureCandidate(stage: Stage, name: string, from: number): Promis
   await stage.until(program, from);
   const isOld = name === OLD;
   const election = tenure.election(stage.resource, {
-    // The one that leads when the story begins has been warm for long.
+    // The leader at the beginning of the story has been warm for a long time.
     prepare: async () => {
       if (!isOld) {
         stage.says(name, "begins to warm up", "warming up", WARM_UP_MS);
@@ -115,7 +124,7 @@ async function tenureCandidate(stage: Stage, name: string, from: number): Promis
       stage.follow(program, lease);
       const { token } = lease;
       const mayAct = (): boolean => stage.mayAct(program, lease);
-      // What is under way when it is told to stop takes four seconds more.
+      // The work in flight when it is asked to stop takes four more seconds.
       const until = isOld ? LAST_ACT_AT : at(43, 0);
       await assign(stage, program, { token, guarded: true, mayAct }, until);
       if (stopping.aborted) stage.says(name, "has finished its work and hands over");
@@ -126,12 +135,12 @@ async function tenureCandidate(stage: Stage, name: string, from: number): Promis
   stage.at(SIGTERM_AT, () => {
     void election.stop({ waitMs: 5_000 }).then((result) => {
       const successor = result.resigned ? result.successor?.holderId : undefined;
-      exit(stage, program, `sees that ${successor ?? "nobody"} leads, and exits`);
+      exit(stage, program, `sees that ${successor ?? "no successor"} leads, and exits`);
     });
   });
 }
 
-/** What a leader does, twice a second, the last time at `until`. */
+/** What a leader does: one write twice a second, the last one at `until`. */
 async function assign(
   stage: Stage,
   program: Program,

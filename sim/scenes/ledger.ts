@@ -1,5 +1,6 @@
-// What the lease protects in a scene: rows on a machine of their own, behind the real guard or behind nothing. Each program
-// has one connection to it, so what was sent first arrives first, and what waits in a buffer arrives when the buffer drains.
+// The resource that the lease protects in a scene: rows on a separate machine, with or without the
+// real guard. Each program has one connection to it. Writes arrive in the order in which they were
+// sent, and writes in a stuck buffer arrive when it drains.
 
 import { StaleTokenError } from "../../src/core/errors.ts";
 import { type MemoryGuard, memoryGuard } from "../../src/guards/memory/index.ts";
@@ -10,7 +11,7 @@ import type { Tale } from "./tale.ts";
 
 export interface Row {
   readonly row: string;
-  /** Judged by it; the guard sees it only where `guarded`. */
+  /** The write is judged by this token. The guard sees it only if `guarded`. */
   readonly token: bigint;
   readonly guarded: boolean;
 }
@@ -42,7 +43,7 @@ export class Ledger {
     this.#resource = parts.resource;
   }
 
-  /** Sends at once, as a driver that pipelines does; whoever wants to waits for the answer. */
+  /** Sends immediately, as a pipelining driver does. The caller may wait for the answer. */
   write(from: Program, row: Row): Promise<void> {
     const sentAt = this.#now();
     return new Promise((resolve) => {
@@ -57,15 +58,15 @@ export class Ledger {
     return this.#rows.has(row);
   }
 
-  /** For acquire({ guards }). */
+  /** A guard for acquire({ guards }). */
   guardFor(from: Program): Advanceable {
     return {
       advance: ({ resource, token }) =>
         new Promise<void>((resolve, reject) => {
           this.#connection(from)(() => {
-            const settle = this.#tried(() => this.#guard.advance({ resource, token }));
+            const refusal = this.#catchStale(() => this.#guard.advance({ resource, token }));
             this.#network.send(this.program, from, () =>
-              settle === undefined ? resolve() : reject(settle),
+              refusal === undefined ? resolve() : reject(refusal),
             );
           });
         }),
@@ -74,16 +75,18 @@ export class Ledger {
 
   #land(who: string, { row, token, guarded }: Row, sentAt: number): void {
     const source = { resource: this.#resource, token };
-    const refusal = guarded ? this.#tried(() => this.#guard.write(source, () => 0)) : undefined;
+    const refusal = guarded
+      ? this.#catchStale(() => this.#guard.write(source, () => 0))
+      : undefined;
     const writer = this.#rows.get(row);
     const isDouble = writer !== undefined && writer !== token;
     const isStale = token < this.#tale.newestToken;
     const outcome = refusal === undefined ? "admitted" : "refused";
-    this.#tale.tell(who, { kind: "landed", sentAt, row, token, outcome, isStale, isDouble });
+    this.#tale.record(who, { kind: "landed", sentAt, row, token, outcome, isStale, isDouble });
     if (outcome === "admitted") this.#rows.set(row, token);
   }
 
-  #tried(act: () => unknown): StaleTokenError | undefined {
+  #catchStale(act: () => unknown): StaleTokenError | undefined {
     try {
       act();
       return undefined;

@@ -1,4 +1,4 @@
-// The scenes, in the order in which they are best seen.
+// All scenes, in the order in which they are best watched.
 
 import { clockJump } from "./clock-jump.ts";
 import { leaderGap } from "./leader-gap.ts";

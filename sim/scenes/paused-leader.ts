@@ -1,5 +1,6 @@
-// The paused leader, with and without a guard. The whole machine stands still for 12 seconds, its clocks with it: nothing
-// inside can know, and so no check inside can help. Only the resource can.
+// Scene: a paused leader, with and without a guard. The whole machine stands still for 12 seconds,
+// including its clocks. No program on it can know that, so no check on it can help. Only the
+// resource can.
 
 import type { AcquireOptions } from "../../src/holder/leases.ts";
 import { PlainLock } from "./plain-lock.ts";
@@ -14,16 +15,19 @@ const TIMING: AcquireOptions = { ttlMs: TTL_MS, renewEveryMs: RENEW_MS };
 
 export const pausedLeader: Scene = {
   name: "paused-leader",
-  title: "The leader that did not know it had been away",
+  title: "The leader that did not know it had been paused",
   story: [
-    "node-A leads with token 42, a ttl of 10 seconds and a renewal every 3, and its virtual machine is frozen for 12 seconds: its clocks stand still with it.",
-    "The store lets the lease run out, and node-B leads with token 43.",
-    "node-A runs again, its own clock says that no time has passed, and until its next renewal is answered it leads on beside node-B.",
+    "node-A leads with token 42, a ttl of 10 seconds and a renewal every 3. Its virtual machine is frozen for 12 seconds, and its clocks stand still with it.",
+    "The lease expires at the store, and node-B leads with token 43.",
+    "When node-A resumes, its own clock says that no time has passed, and until its next renewal is answered it leads at the same time as node-B.",
   ],
   moral:
-    "Without a guard Tenure does no better here than a lock: a holder whose clocks stood still cannot know. That is the case for guards, and the reason why every grant has a token.",
-  ...{ endsAt: 30_000, rows: "dispatches" },
-  ...{ machines: ["node-A", "node-B"], resource: "dispatch/leader", ledger: "orders" },
+    "Without a guard, Tenure does no better here than a lock: a holder whose clocks stood still cannot know. This is the case for guards, and the reason why every grant has a token.",
+  endsAt: 30_000,
+  rows: "dispatches",
+  machines: ["node-A", "node-B"],
+  resource: "dispatch/leader",
+  ledger: "orders",
   lastToken: 41n,
   takes: [
     {
@@ -33,13 +37,13 @@ export const pausedLeader: Scene = {
       play: (stage) => {
         stage.stopMachine("node-A", "frozen", FROZEN);
         void plainCandidate(stage, "node-A", 300);
-        // Asks just behind the expiry: the luck of a poll should not make a difference here.
+        // Polls just after the expiry, so that the timing of the poll makes no difference.
         void plainCandidate(stage, "node-B", 1_340);
       },
     },
     {
       title: "Tenure without a guard",
-      how: "check() before each write; the database takes what comes.",
+      how: "check() before each write; the database accepts every write.",
       isTenure: true,
       play: (stage) => withTenure(stage, false),
     },
@@ -50,19 +54,21 @@ export const pausedLeader: Scene = {
       play: (stage) => withTenure(stage, true),
     },
   ],
-  shown: ["staleAdmitted", "staleRefused", "togetherMs", "lateMs", "toldMs"],
+  shown: ["staleAdmitted", "staleRefused", "togetherMs", "lateMs", "noticedMs"],
   expect: ([plain, open, guarded]) => [
-    ...((plain?.staleAdmitted ?? 0) > 0 ? [] : ["the lock lets stale writes in"]),
-    ...((open?.staleAdmitted ?? 0) > 0 ? [] : ["without a guard stale writes get in"]),
-    ...(guarded?.staleAdmitted === 0 ? [] : ["the guard lets no stale write in"]),
-    ...((guarded?.staleRefused ?? 0) > 0 ? [] : ["the guard has something to refuse"]),
+    ...((plain?.staleAdmitted ?? 0) > 0 ? [] : ["with the lock stale writes are admitted"]),
+    ...((open?.staleAdmitted ?? 0) > 0 ? [] : ["without a guard stale writes are admitted"]),
+    ...(guarded?.staleAdmitted === 0 ? [] : ["the guard admits no stale write"]),
+    ...((guarded?.staleRefused ?? 0) > 0 ? [] : ["the guard refuses a stale write"]),
   ],
 };
 
 async function plainCandidate(stage: Stage, name: string, from: number): Promise<void> {
   const program = stage.program(name);
   const lock = new PlainLock(stage, program, await stage.store(program), {
-    ...{ ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks: "never" },
+    ttlMs: TTL_MS,
+    renewEveryMs: RENEW_MS,
+    deadlineClock: "none",
   });
   await stage.until(program, from);
   await lock.takeWhenFree(1_000);
@@ -89,7 +95,7 @@ async function candidate(
   await stage.until(program, from);
   const election = tenure.election(stage.resource, {
     guards: guarded ? [stage.ledger.guardFor(program)] : [],
-    // One reign each: the story ends when the old leader knows.
+    // One term each: the story ends when the old leader learns of its loss.
     campaignAgain: false,
     onEvent: () => undefined,
     lead: async (lease, stopping) => {

@@ -1,6 +1,6 @@
-// What most services have today, small and honest: a lock with a ttl, taken by one conditional write, kept by renewals, with
-// nobody at the resource who would know a late writer. Redis people know it as SET NX PX, etcd people as a lease and a put
-// if the key is not there. It runs on the same store as Tenure and shows what the stories tell.
+// The lock that most services use today: a lock with a ttl, taken by one conditional write and kept
+// by renewals, without a check at the resource. In Redis this is SET NX PX, in etcd a lease and a
+// conditional put. It runs on the same store as Tenure.
 
 import type { Store } from "../../src/stores/contract.ts";
 import type { Program } from "../world/program.ts";
@@ -9,10 +9,12 @@ import type { Stage } from "./stage.ts";
 export interface PlainLockOptions {
   readonly ttlMs: number;
   readonly renewEveryMs: number;
-  /** By which clock it looks at its deadline before it acts. "never": it waits until a renewal tells it. */
-  readonly looks: "never" | "wall" | "monotonic";
-  /** A renewal that says no is logged, and whoever is at work does not hear of it. @default false */
-  readonly isDeaf?: boolean | undefined;
+  /**
+   * The clock by which it checks its deadline before it acts. "none": it relies on its renewals.
+   */
+  readonly deadlineClock: "none" | "wall" | "monotonic";
+  /** Whether the worker goes on after a rejected renewal, which is only logged. @default false */
+  readonly ignoresLoss?: boolean | undefined;
 }
 
 const LIMIT_MS = 900;
@@ -24,9 +26,9 @@ export class PlainLock {
   readonly #options: PlainLockOptions;
   #sessionId = "";
   #token: bigint | undefined;
-  /** On the clock that it looks at. */
+  /** On the clock that it checks. */
   #expiresAt = 0;
-  #isLetGo = false;
+  #isRenewalStopped = false;
 
   constructor(stage: Stage, program: Program, store: Store, options: PlainLockOptions) {
     this.#stage = stage;
@@ -35,12 +37,12 @@ export class PlainLock {
     this.#options = options;
   }
 
-  /** It has one, as every grant does, and hands it to nobody. The ledger is judged by it. */
+  /** Every grant has a token, but this lock does not use it. The ledger is judged by it. */
   get token(): bigint {
     return this.#token ?? 0n;
   }
 
-  /** SET NX PX. */
+  /** Corresponds to SET NX PX. */
   async take(): Promise<boolean> {
     const { resource } = this.#stage;
     const { name: holderId, chance } = this.#program;
@@ -49,22 +51,28 @@ export class PlainLock {
     await this.#store.openSession({ ...session, holderId, ttlMs: this.#options.ttlMs });
     const attempt = `${sessionId}.1`;
     const outcome = await this.#store.grant({
-      ...{ ...session, resource, attempt, holderId, queue: false },
+      ...session,
+      resource,
+      attempt,
+      holderId,
+      queue: false,
     });
     if (outcome.kind !== "granted") return false;
     this.#sessionId = sessionId;
     this.#token = outcome.token;
     this.#extended();
-    const { looks } = this.#options;
-    this.#stage.tale.tell(holderId, {
-      ...{ kind: "holds", token: outcome.token, looks: looks !== "never" },
+    const { deadlineClock } = this.#options;
+    this.#stage.tale.record(holderId, {
+      kind: "holds",
+      token: outcome.token,
+      checksDeadline: deadlineClock !== "none",
     });
     this.#stage.followDeadline(this.#program, () => this.#trueDeadline());
     void this.#renew(outcome.token);
     return true;
   }
 
-  /** Asks again and again, so far apart, beginning at this instant. */
+  /** Tries at this interval, starting now, until it has the lock. */
   async takeWhenFree(everyMs: number): Promise<void> {
     for (;;) {
       const next = this.#program.sleep(everyMs);
@@ -73,15 +81,15 @@ export class PlainLock {
     }
   }
 
-  /** What it asks itself before it acts. */
+  /** What it checks before it acts. */
   isMine(): boolean {
     if (this.#token === undefined) return false;
-    if (this.#options.looks === "never" || this.#now() < this.#expiresAt) return true;
+    if (this.#options.deadlineClock === "none" || this.#now() < this.#expiresAt) return true;
     this.lose("finds by its own clock that the lock has expired");
     return false;
   }
 
-  /** `lease_expires_at`, for those who look at it now and then. */
+  /** Whether the stored expiry has passed, for programs that check it only now and then. */
   isExpired(): boolean {
     return this.#now() >= this.#expiresAt;
   }
@@ -98,51 +106,55 @@ export class PlainLock {
     this.#token = undefined;
     this.#stage.stopped(this.#program, "releases the lock", true);
     await this.#store.release({
-      ...{ resource, token, sessionId: this.#sessionId, limitMs: LIMIT_MS },
+      resource,
+      token,
+      sessionId: this.#sessionId,
+      limitMs: LIMIT_MS,
     });
   }
 
-  /** Until the lock is over, or the renewing is stopped. */
+  /** Renews until the lock has ended or renewing is stopped. */
   async #renew(token: bigint): Promise<void> {
     const { renewEveryMs } = this.#options;
     for (;;) {
       await this.#program.sleep(renewEveryMs);
-      if (this.#token !== token || this.#isLetGo) return;
+      if (this.#token !== token || this.#isRenewalStopped) return;
       const request = {
         sessionId: this.#sessionId,
         withdrawn: [],
         acknowledged: [],
         limitMs: LIMIT_MS,
       };
-      // A renewal that failed is tried again at the next turn: perhaps it works then.
+      // A failed renewal is repeated at the next interval.
       const outcome = await this.#store.renew(request).catch(() => undefined);
       if (this.#token !== token) return;
       if (outcome?.kind === "renewed") this.#extended();
       if (outcome?.kind !== "gone") continue;
-      if (this.#options.isDeaf !== true) this.lose("is told by a renewal that the lock is gone");
-      else this.#stage.says(this.#program.name, "logs that its renewal failed, and works on");
+      if (this.#options.ignoresLoss !== true)
+        this.lose("learns from a renewal that the lock is gone");
+      else this.#stage.says(this.#program.name, "logs that its renewal failed, and continues");
       return;
     }
   }
 
-  /** Stops renewing and says nothing to the store: the ttl will do. */
+  /** Stops renewing without a release, so that the ttl ends the lock. */
   letExpire(): void {
-    this.#isLetGo = true;
+    this.#isRenewalStopped = true;
   }
 
-  /** From when the answer came, as it is so often written. */
+  /** Counts from the arrival of the answer, as is common practice. */
   #extended(): void {
     this.#expiresAt = this.#now() + this.#options.ttlMs;
   }
 
   #now(): number {
     const { clock } = this.#program;
-    return this.#options.looks === "wall" ? clock.wallNow() : clock.now();
+    return this.#options.deadlineClock === "wall" ? clock.wallNow() : clock.now();
   }
 
   #trueDeadline(): number {
     const { clocks } = this.#program;
-    const now = this.#options.looks === "wall" ? clocks.wallNow() : clocks.now();
+    const now = this.#options.deadlineClock === "wall" ? clocks.wallNow() : clocks.now();
     return clocks.trueInstant(clocks.now() + this.#expiresAt - now);
   }
 }

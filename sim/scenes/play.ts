@@ -1,4 +1,4 @@
-// Plays a scene: each take in a world of its own, to the end, with the real world shut out.
+// Plays a scene: each take runs to its end in its own world, with the real world closed off.
 
 import type { Host } from "../world/world.ts";
 import { measure, type Numbers } from "./measure.ts";
@@ -15,7 +15,7 @@ export interface PlayedTake {
 export interface Played {
   readonly scene: Scene;
   readonly takes: readonly PlayedTake[];
-  /** What did not come out as it must; empty when all did. */
+  /** The expectations that were not met. */
   readonly unmet: readonly string[];
 }
 

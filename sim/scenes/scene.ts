@@ -1,44 +1,47 @@
-// A scene: a story of an outage, played by hand instead of by a seed. The same faults come in every take; what differs is how
-// the programs keep to one holder.
+// A scene is the story of an outage with planned faults instead of faults drawn from a seed. The
+// same faults occur in every take. The takes differ in how the programs ensure that there is one
+// holder.
 
 import type { Numbers } from "./measure.ts";
 import type { Stage } from "./stage.ts";
 
 export interface Take {
-  /** A few words over its figure and its column. */
+  /** A short title for its figure and its column. */
   readonly title: string;
-  /** One sentence: what the programs do. */
+  /** One sentence that says what the programs do. */
   readonly how: string;
   readonly isTenure: boolean;
-  /** Sets programs and faults in motion; returns at once. */
+  /** Starts the programs and schedules the faults. Returns immediately. */
   readonly play: (stage: Stage) => void;
 }
 
 export interface Scene {
-  /** What `npm run sim -- NAME` takes. */
+  /** The argument of `npm run sim -- NAME`. */
   readonly name: string;
   readonly title: string;
   /** Three sentences. */
   readonly story: readonly [string, string, string];
-  /** What the figures show that one would not expect; after the numbers. */
+  /** What is surprising about the figures. Printed after the numbers. */
   readonly moral: string;
-  /** What the clock on the wall shows at 0, where the story has times of day: seconds since midnight. */
+  /** The time of day at instant 0, in seconds since midnight, if the story has times of day. */
   readonly startsAt?: number | undefined;
   readonly endsAt: number;
-  /** Where the picture begins; before that nothing happens that matters. */
+  /** Where the picture begins. Nothing that matters happens before. */
   readonly shownFrom?: number | undefined;
-  /** What is written: "payments". */
+  /** What is written, such as "payments". */
   readonly rows: string;
-  /** What a row is that two holders wrote: "paid twice". */
+  /** How a row is described that two holders wrote, such as "paid twice". */
   readonly double?: string | undefined;
   readonly machines: readonly string[];
   readonly resource: string;
   readonly ledger: string;
-  /** Tokens of the story begin behind this one. */
+  /** The last token before the story begins. */
   readonly lastToken: bigint;
   readonly takes: readonly Take[];
-  /** Which numbers are worth a row, in this order. */
+  /** Which numbers are shown, in this order. */
   readonly shown: readonly (keyof Numbers)[];
-  /** What must come out, take by take; one sentence for each thing that did not. */
+  /**
+   * Checks the numbers of all takes. Returns one sentence for each expectation that was not met.
+   */
   readonly expect: (numbers: readonly Numbers[]) => readonly string[];
 }

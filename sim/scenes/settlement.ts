@@ -1,5 +1,5 @@
-// The settlement batch that ran twice: a garbage collection of 41.3 seconds in the middle of a batch, and payments that had
-// left the program before and reached the ledger long after.
+// Scene: a settlement batch runs twice. A garbage collection stops the program for 41.3 seconds in
+// the middle of a batch, and payments that had left it before reach the ledger long after.
 
 import type { Program } from "../world/program.ts";
 import { timeOfDay } from "./clock-text.ts";
@@ -8,7 +8,7 @@ import type { Scene } from "./scene.ts";
 import type { Stage } from "./stage.ts";
 
 const STARTS_AT = timeOfDay(11, 46, 10);
-/** From a time of day of the story to the scene's own time. */
+/** Converts a time of day of the story to the scene's own time. */
 const at = (minute: number, second: number): number =>
   (timeOfDay(11, minute, second) - STARTS_AT) * 1_000;
 
@@ -16,15 +16,18 @@ const TTL_MS = 30_000;
 const RENEW_MS = 10_000;
 const PAUSE_MS = 41_300;
 const PAYMENTS = 100;
-/** Of a hundred, so many had been issued when the pause came; the last few in its very turn. */
+/**
+ * How many of the payments had been sent when the pause came. The last few are sent in the same
+ * turn.
+ */
 const ISSUED = 47;
 const IN_THE_TURN = 7;
 
-/** How one take keeps to one holder. */
+/** How one take ensures that there is one holder. */
 interface Claim {
   readonly token: bigint;
   readonly guarded: boolean;
-  /** Asked before each payment. */
+  /** Checked before each payment. */
   mayPay(): boolean;
 }
 
@@ -32,20 +35,25 @@ export const settlement: Scene = {
   name: "settlement",
   title: "The settlement batch that ran twice",
   story: [
-    "node-2 holds a 30-second lease and is in the middle of a batch of 100 payments when a garbage collection stops it for 41.3 seconds; 47 payments have left the program and wait in its socket's buffer.",
-    "The lease runs out at 11:47:13, node-3 takes over and pays the whole batch.",
-    "Then the buffer drains, and the 47 payments of a holder that is none any more reach the ledger.",
+    "node-2 holds a 30-second lease and is in the middle of a batch of 100 payments when a garbage collection stops it for 41.3 seconds. 47 payments have left the program and wait in its socket's buffer.",
+    "The lease expires at 11:47:13, and node-3 takes over and pays the whole batch.",
+    "Then the buffer drains, and 47 payments of the former holder reach the ledger.",
   ],
   moral:
-    "Looking at the lease before each payment does not help here: node-2 looked, and it was right. Only the ledger can tell a late payment from a good one, by its token.",
-  ...{ startsAt: STARTS_AT, endsAt: at(47, 36), rows: "payments", double: "paid twice" },
-  ...{ machines: ["node-2", "node-3"], resource: "settlement", ledger: "ledger" },
+    "Checking the lease before each payment does not help here: node-2 checked, and the answer was correct. Only the ledger can distinguish a late payment from a valid one, by its token.",
+  startsAt: STARTS_AT,
+  endsAt: at(47, 36),
+  rows: "payments",
+  double: "paid twice",
+  machines: ["node-2", "node-3"],
+  resource: "settlement",
+  ledger: "ledger",
   lastToken: 4718n,
   shownFrom: at(46, 30),
   takes: [
     {
       title: "A lock with a ttl",
-      how: "Both look at the lock when a batch begins, and the ledger takes what comes.",
+      how: "Both check the lock when a batch begins, and the ledger accepts every write.",
       isTenure: false,
       play: (stage) => {
         faults(stage);
@@ -55,7 +63,7 @@ export const settlement: Scene = {
     },
     {
       title: "Tenure and a guard",
-      how: "Every payment carries its token, and the ledger's guard refuses one below the highest it has seen.",
+      how: "Every payment carries its token, and the ledger's guard refuses a token below the highest it has seen.",
       isTenure: true,
       play: (stage) => {
         faults(stage);
@@ -64,13 +72,13 @@ export const settlement: Scene = {
       },
     },
   ],
-  shown: ["rows", "doubles", "staleAdmitted", "staleRefused", "togetherMs", "lateMs", "toldMs"],
+  shown: ["rows", "doubles", "staleAdmitted", "staleRefused", "togetherMs", "lateMs", "noticedMs"],
   expect: ([plain, tenure]) => [
-    ...(plain?.doubles === ISSUED ? [] : [`the lock pays ${ISSUED} twice`]),
-    ...(tenure?.doubles === 0 ? [] : ["Tenure pays nothing twice"]),
+    ...(plain?.doubles === ISSUED ? [] : [`with the lock ${ISSUED} payments are made twice`]),
+    ...(tenure?.doubles === 0 ? [] : ["with Tenure no payment is made twice"]),
     ...(tenure?.staleRefused === ISSUED ? [] : [`the guard refuses ${ISSUED} late payments`]),
     ...(tenure?.rows === PAYMENTS ? [] : ["every payment is made"]),
-    ...(tenure?.togetherMs === 0 ? [] : ["with Tenure nobody acts beside another"]),
+    ...(tenure?.togetherMs === 0 ? [] : ["with Tenure no two holders act at once"]),
   ],
 };
 
@@ -89,7 +97,7 @@ async function plainOld(stage: Stage): Promise<void> {
   await stage.until(program, at(46, 13) + 10);
   await lock.take();
   const { token } = lock;
-  // It looked when the batch began, and does not look again before its end.
+  // It checked when the batch began, and does not check again before its end.
   await payUntilPaused(stage, program, { token, guarded: false, mayPay: () => true });
   if (lock.isExpired()) lock.lose("wakes up, finds its lock expired and stops");
 }
@@ -133,11 +141,16 @@ async function tenureNew(stage: Stage): Promise<void> {
 async function plainLock(stage: Stage, program: Program): Promise<PlainLock> {
   const store = await stage.store(program);
   return new PlainLock(stage, program, store, {
-    ...{ ttlMs: TTL_MS, renewEveryMs: RENEW_MS, looks: "never" },
+    ttlMs: TTL_MS,
+    renewEveryMs: RENEW_MS,
+    deadlineClock: "none",
   });
 }
 
-/** The batch of 11:46, up to the garbage collection in the middle of a turn, and the next payment behind it. */
+/**
+ * Pays the batch of 11:46 up to the garbage collection in the middle of a turn, and tries the next
+ * payment after it.
+ */
 async function payUntilPaused(stage: Stage, program: Program, claim: Claim): Promise<void> {
   await stage.until(program, at(46, 44));
   stage.says("node-2", `begins the batch of 11:46 with token ${claim.token}`);
@@ -155,11 +168,11 @@ async function payUntilPaused(stage: Stage, program: Program, claim: Claim): Pro
   claim.mayPay();
 }
 
-/** Nine seconds for what nobody has paid yet. */
+/** Takes nine seconds for the payments that have not been made yet. */
 async function payAll(stage: Stage, program: Program, claim: Claim): Promise<void> {
   stage.says(program.name, `pays the whole batch with token ${claim.token}`);
   for (let index = 1; index <= PAYMENTS; index += 1) {
-    if (!stage.ledger.has(nameOf(index))) pay(stage, program, claim, index);
+    if (!stage.ledger.has(rowName(index))) pay(stage, program, claim, index);
     await program.sleep(90);
   }
   stage.says(program.name, "has finished the batch");
@@ -170,9 +183,9 @@ function pay(stage: Stage, program: Program, claim: Claim, index: number): void 
 }
 
 function send(stage: Stage, program: Program, { token, guarded }: Claim, index: number): void {
-  void stage.ledger.write(program, { row: nameOf(index), token, guarded });
+  void stage.ledger.write(program, { row: rowName(index), token, guarded });
 }
 
-function nameOf(index: number): string {
+function rowName(index: number): string {
   return `payment ${index}`;
 }

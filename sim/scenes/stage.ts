@@ -1,5 +1,6 @@
-// The world of one take: machines with their clocks, the memory store behind the network, a ledger, and the faults of the
-// story, planned by hand. The real Tenure runs on it, and so does the plain lock that it is compared with.
+// The world of one take: machines with their clocks, the memory store reached over the network, a
+// ledger, and the planned faults of the story. The real Tenure runs on it, and so does the plain
+// lock that it is compared with.
 
 import { isTenureError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
@@ -19,7 +20,7 @@ import { Ledger } from "./ledger.ts";
 import type { Scene } from "./scene.ts";
 import { Tale } from "./tale.ts";
 
-/** A message within one data centre takes up to this long. */
+/** The maximum duration of a message within a data centre. */
 const MESSAGE_MS = 6;
 
 export class Stage {
@@ -32,26 +33,32 @@ export class Stage {
   readonly #model: StoreModel;
   readonly #weather: { -readonly [Name in keyof typeof FINE]: number };
   readonly #programs = new Map<string, Program>();
-  /** Where a program reads its deadline, so that it can be told again when a clock was changed. */
+  /** Functions that record a program's deadline again, after a clock was changed. */
   readonly #deadlines = new Map<string, () => void>();
 
   constructor(scene: Scene) {
     const { schedule, tale: trace } = this;
     this.resource = scene.resource;
-    // The same chance in every take: what differs is the programs.
+    // The same random numbers in every take. Only the programs differ.
     this.#chance = new Chance(`scene ${scene.name}`);
     this.#weather = { ...FINE, usualMs: MESSAGE_MS };
     const chance = this.#chance.stream("network");
     this.network = new Network({ schedule, trace, chance, weather: this.#weather });
     const backend = new MemoryBackend();
     backend.entries.set(scene.resource, {
-      ...{ resource: scene.resource, token: scene.lastToken },
-      ...{ lastAttempt: undefined, held: undefined, freeSince: 0, queue: [] },
+      resource: scene.resource,
+      token: scene.lastToken,
+      lastAttempt: undefined,
+      held: undefined,
+      freeSince: 0,
+      queue: [],
     });
     const machine = (name: string): Program => this.#machine(name);
     this.#model = memoryModel({ schedule, network: this.network, trace, machine }, backend);
     this.ledger = new Ledger({
-      ...{ network: this.network, tale: this.tale, resource: scene.resource },
+      network: this.network,
+      tale: this.tale,
+      resource: scene.resource,
       program: this.#machine("ledger"),
       now: () => schedule.now,
     });
@@ -60,7 +67,7 @@ export class Stage {
 
   program(name: string): Program {
     const program = this.#programs.get(name);
-    if (program === undefined) throw new Error(`There is no ${name} on this stage.`);
+    if (program === undefined) throw new Error(`The scene has no machine ${name}.`);
     return program;
   }
 
@@ -68,7 +75,7 @@ export class Stage {
     this.schedule.at(instant, run);
   }
 
-  /** Until this true instant, by a timer of the program. */
+  /** Sleeps until this true instant, by a timer of the program. */
   async until(program: Program, instant: number): Promise<void> {
     await program.sleep(Math.max(0, instant - this.schedule.now));
   }
@@ -83,43 +90,51 @@ export class Stage {
   async tenure(program: Program, defaults: AcquireOptions): Promise<Tenure> {
     const { clock, name, chance: random } = program;
     const store = await this.store(program);
-    const warn = (text: string): void => this.tale.tell(name, { kind: "says", text });
+    const warn = (text: string): void => this.tale.record(name, { kind: "says", text });
     return new Tenure({ store, clock, random, holderId: name, keepAlive: false, defaults, warn });
   }
 
-  /** Tells what the holder of a lease of Tenure knows: that it holds, until when, and how it ended. */
+  /**
+   * Records what the holder of a Tenure lease knows: that it holds the lease, until when, and how
+   * it ended.
+   */
   follow(program: Program, lease: Lease): void {
     const { name: who } = program;
-    this.tale.tell(who, { kind: "holds", token: lease.token, looks: true });
+    this.tale.record(who, { kind: "holds", token: lease.token, checksDeadline: true });
     this.followDeadline(program, () => program.clocks.trueInstant(lease.safeUntil));
     const { signal } = lease;
     const over = (): void => {
       const { reason } = signal.reason as { readonly reason: string };
       const isPlanned = reason === "released";
-      const why = isPlanned ? "gave the lease back" : `is told: the lease is lost (${reason})`;
+      const why = isPlanned
+        ? "releases the lease"
+        : `is notified that the lease is lost (${reason})`;
       this.stopped(program, why, isPlanned);
     };
     signal.addEventListener("abort", over, { once: true });
   }
 
-  /** Tells the deadline now, after every renewal and after every change of a clock, until it is stopped. */
+  /**
+   * Records the deadline now, after every renewal and after every change of a clock, until
+   * `stopped` is called.
+   */
   followDeadline(program: Program, read: () => number): void {
-    let toldLast: number | undefined;
-    const tell = (): void => {
+    let lastRecorded: number | undefined;
+    const recordDeadline = (): void => {
       const until = read();
-      if (this.#deadlines.get(program.name) !== tell || !Number.isFinite(until)) return;
-      if (until !== toldLast) this.tale.tell(program.name, { kind: "deadline", until });
-      toldLast = until;
+      if (this.#deadlines.get(program.name) !== recordDeadline || !Number.isFinite(until)) return;
+      if (until !== lastRecorded) this.tale.record(program.name, { kind: "deadline", until });
+      lastRecorded = until;
     };
-    this.#deadlines.set(program.name, tell);
-    // Read when the holder has dealt with the answer.
-    this.tale.onRenewal(program.name, () => this.schedule.after(0, tell));
-    tell();
+    this.#deadlines.set(program.name, recordDeadline);
+    // Read after the holder has processed the answer.
+    this.tale.onRenewal(program.name, () => this.schedule.after(0, recordDeadline));
+    recordDeadline();
   }
 
   stopped(program: Program, why: string, isPlanned: boolean): void {
     this.#deadlines.delete(program.name);
-    this.tale.tell(program.name, { kind: "stops", why, isPlanned });
+    this.tale.record(program.name, { kind: "stops", why, isPlanned });
   }
 
   mayAct(program: Program, lease: Lease): boolean {
@@ -132,24 +147,27 @@ export class Stage {
     }
   }
 
-  /** What check() throws keeps a program from acting; anything else is a fault of ours. */
+  /** An error of check() keeps a program from acting. Any other error is a bug of the scene. */
   heldBack(program: Program, error: unknown): void {
     if (!isTenureError(error)) throw error;
-    this.tale.tell(program.name, { kind: "heldBack", why: `check() says no: ${error.code}` });
+    this.tale.record(program.name, { kind: "heldBack", why: `check() says no: ${error.code}` });
   }
 
   says(who: string, text: string, mark?: string, ms?: number): void {
-    this.tale.tell(who, { kind: "says", text, mark, ms });
+    this.tale.record(who, { kind: "says", text, mark, ms });
   }
 
-  /** Stops this process here and now; what it sends in the same turn leaves when it runs again. */
+  /** Stops this process immediately. What it sends in the same turn leaves when it resumes. */
   pauseNow(program: Program, ms: number, label: string): void {
     this.#band(program.name, ms, label);
     program.stop();
     this.schedule.after(ms, () => program.resume());
   }
 
-  /** The whole machine stands still. Suspended: the boot clock runs on. Frozen from outside: no clock does. */
+  /**
+   * Stops the whole machine. If it is suspended, its boot clock keeps running; if it is frozen from
+   * outside, no clock does.
+   */
   stopMachine(name: string, how: "suspended" | "frozen", span: Span): void {
     const program = this.program(name);
     this.at(span.from, () => {
@@ -160,7 +178,7 @@ export class Stage {
         program.clocks.run();
         if (how === "suspended") program.jump();
         program.resume();
-        // When the program has had its first turn: it may know by then that it is over.
+        // After the program's first turn, in which it may learn of its loss.
         this.schedule.after(0, () => this.#deadlines.get(name)?.());
       });
     });
@@ -173,7 +191,7 @@ export class Stage {
     });
   }
 
-  /** Nothing passes between this program and the store. */
+  /** Drops everything between this program and the store. */
   cutFromStore(name: string, span: Span): void {
     const servers = this.#model.servers.map(({ program }) => program.name);
     this.at(span.from, () => {
@@ -191,7 +209,7 @@ export class Stage {
     });
   }
 
-  /** What goes from here to the ledger stays in the socket's buffer. */
+  /** Keeps what this program sends to the ledger in the socket's buffer. */
   stuckBuffer(name: string, span: Span): void {
     const ledger = this.ledger.program.name;
     this.at(span.from, () => {
@@ -201,7 +219,7 @@ export class Stage {
     this.at(span.from + span.ms, () => this.network.heal(name, ledger));
   }
 
-  /** Every message of every machine is lost. */
+  /** Loses every message of every machine. */
   dropAll(span: Span): void {
     this.at(span.from, () => {
       this.#band("network", span.ms, span.label);
@@ -213,7 +231,7 @@ export class Stage {
   }
 
   #band(who: string, ms: number, label: string): void {
-    this.tale.tell(who, { kind: "band", label, until: this.schedule.now + ms });
+    this.tale.record(who, { kind: "band", label, until: this.schedule.now + ms });
   }
 
   #machine(name: string): Program {

@@ -1,5 +1,5 @@
-// The stale scheduler: it asks the store whether it owns the lease, the answer is yes and true, and by the time it acts on
-// it the answer is old. Two schedulers place the same workloads.
+// Scene: a stale scheduler. It reads that it owns the lease, the answer is correct, but it is out
+// of date when the scheduler acts on it. Two schedulers place the same workloads.
 
 import type { Program } from "../world/program.ts";
 import { PlainLock } from "./plain-lock.ts";
@@ -8,7 +8,7 @@ import type { Stage } from "./stage.ts";
 
 const TTL_MS = 10_000;
 const WORKLOADS = 12;
-/** Placed in the turn in which the read was answered. */
+/** How many are placed in the turn in which the read was answered. */
 const IN_THE_TURN = 6;
 const ROUND_AT = 12_000;
 const PAUSE_MS = 15_000;
@@ -16,21 +16,25 @@ const READ_LIMIT_MS = 1_000;
 
 export const staleScheduler: Scene = {
   name: "stale-scheduler",
-  title: "The scheduler that acted on an old answer",
+  title: "The scheduler that acted on a stale read",
   story: [
-    "Scheduler A reads that the lease is its own, with token 41, and is stopped for 15 seconds before it writes what it has decided.",
-    "The lease runs out, B gets token 42 and places twelve workloads.",
-    "A runs again and writes its own twelve placements, on the word of a read that was true once.",
+    "Scheduler A reads that it owns the lease, with token 41, and is stopped for 15 seconds before it writes its decisions.",
+    "The lease expires, and B gets token 42 and places twelve workloads.",
+    "When A resumes, it writes its own twelve placements, based on a read that is no longer true.",
   ],
   moral:
-    "The store did nothing wrong: the read was linearizable, and the authority never reached the database that it was about. A token in each write takes it there.",
-  ...{ endsAt: 34_000, rows: "workloads", double: "placed by two schedulers" },
-  ...{ machines: ["A", "B"], resource: "scheduler", ledger: "workloads" },
+    "The store did nothing wrong: the read was linearizable. But the database that A writes to did not know who owned the lease. A token in each write tells it.",
+  endsAt: 34_000,
+  rows: "workloads",
+  double: "placed by two schedulers",
+  machines: ["A", "B"],
+  resource: "scheduler",
+  ledger: "workloads",
   lastToken: 40n,
   takes: [
     {
       title: "Read the owner, then write",
-      how: "Each round begins with a read of the lease: if it says me, place everything.",
+      how: "Each round begins with a read of the lease. If the scheduler owns it, it places everything.",
       isTenure: false,
       play: (stage) => {
         void plainA(stage);
@@ -55,20 +59,20 @@ export const staleScheduler: Scene = {
     "heldBack",
     "togetherMs",
     "lateMs",
-    "toldMs",
+    "noticedMs",
   ],
   expect: ([plain, tenure]) => [
     ...(plain?.doubles === WORKLOADS ? [] : [`${WORKLOADS} workloads are placed twice`]),
-    ...(tenure?.doubles === 0 ? [] : ["with Tenure none is placed twice"]),
-    ...(tenure?.staleRefused === IN_THE_TURN ? [] : [`the guard refuses ${IN_THE_TURN}`]),
+    ...(tenure?.doubles === 0 ? [] : ["with Tenure no workload is placed twice"]),
+    ...(tenure?.staleRefused === IN_THE_TURN ? [] : [`the guard refuses ${IN_THE_TURN} writes`]),
     ...((tenure?.heldBack ?? 0) > 0 ? [] : ["check() stops the rest"]),
     ...(tenure?.rows === WORKLOADS ? [] : ["every workload is placed"]),
   ],
 };
 
-/** What comes between a decision and its writes. */
+/** The pause between a decision and its writes. */
 function pause(stage: Stage, program: Program): void {
-  stage.pauseNow(program, PAUSE_MS, "stopped between looking and writing");
+  stage.pauseNow(program, PAUSE_MS, "stopped between check and write");
 }
 
 async function plainA(stage: Stage): Promise<void> {
@@ -86,7 +90,7 @@ async function plainA(stage: Stage): Promise<void> {
   pause(stage, program);
   place(stage, program, { token, guarded: false }, 1, IN_THE_TURN);
   await program.sleep(200);
-  // The round goes on: it has read who owns the lease, and it was true.
+  // The round continues: the read said that it owns the lease, and that was correct at the time.
   for (let index = IN_THE_TURN + 1; index <= WORKLOADS; index += 1) {
     place(stage, program, { token, guarded: false }, index, index);
     await program.sleep(200);
@@ -130,7 +134,8 @@ async function tenureB(stage: Stage): Promise<void> {
   await stage.until(program, 2_300);
   const guards = [stage.ledger.guardFor(program)];
   const lease = await tenure.acquire(stage.resource, {
-    ...{ waitMs: Number.POSITIVE_INFINITY, guards },
+    waitMs: Number.POSITIVE_INFINITY,
+    guards,
   });
   stage.follow(program, lease);
   for (let index = 1; index <= WORKLOADS; index += 1) {
@@ -146,7 +151,11 @@ function plainLock(
   store: Awaited<ReturnType<Stage["store"]>>,
 ): PlainLock {
   const timing = { ttlMs: TTL_MS, renewEveryMs: TTL_MS / 3 };
-  return new PlainLock(stage, program, store, { ...timing, looks: "never", isDeaf: true });
+  return new PlainLock(stage, program, store, {
+    ...timing,
+    deadlineClock: "none",
+    ignoresLoss: true,
+  });
 }
 
 function place(

@@ -1,18 +1,25 @@
-// What happened in one take of a scene: the trace that every world has, and beside it what the programs believed and what
-// reached the ledger. The numbers, the told timeline and the picture are made from this and from nothing else.
+// The record of one take of a scene. It extends the trace of the simulated world by what the
+// programs believed and what reached the ledger. The numbers, the text and the picture are computed
+// from it alone.
 
 import { Trace, type TraceEvent, type TraceEventData } from "../world/trace.ts";
 
 export type Belief =
-  /** From here on the program takes itself for the holder. `looks`: it looks at its own deadline before every act. */
-  | { readonly kind: "holds"; readonly token: bigint; readonly looks: boolean }
-  /** It knows that it is over. */
+  /**
+   * From here on the program believes that it holds the lease. `checksDeadline` says whether it
+   * checks its own deadline before every act.
+   */
+  | { readonly kind: "holds"; readonly token: bigint; readonly checksDeadline: boolean }
+  /** It knows that it no longer holds the lease. */
   | { readonly kind: "stops"; readonly why: string; readonly isPlanned: boolean }
-  /** Its own end of the lease, as a true instant, if its clock runs on as it does now. */
+  /** Its own deadline, as a true instant, assuming that its clock keeps its current rate. */
   | { readonly kind: "deadline"; readonly until: number }
-  /** It wanted to act, looked, and did not. */
+  /** It wanted to act, checked, and did not. */
   | { readonly kind: "heldBack"; readonly why: string }
-  /** A write arrived. `isStale`: the store had granted a higher token. `isDouble`: another had written this row. */
+  /**
+   * A write arrived. `isStale`: the store had granted a higher token. `isDouble`: another holder
+   * had written this row.
+   */
   | {
       readonly kind: "landed";
       readonly sentAt: number;
@@ -24,7 +31,7 @@ export type Belief =
     }
   /** A fault on this lane, from now until then. */
   | { readonly kind: "band"; readonly label: string; readonly until: number }
-  /** Worth a line; with `mark` also a sign in the picture, which lasts for `ms`. */
+  /** An event for the text. With `mark` it also appears in the picture, for `ms`. */
   | {
       readonly kind: "says";
       readonly text: string;
@@ -32,11 +39,11 @@ export type Belief =
       readonly ms?: number | undefined;
     };
 
-export type Told = (Belief | TraceEventData) & { readonly at: number; readonly who: string };
+export type TaleEntry = (Belief | TraceEventData) & { readonly at: number; readonly who: string };
 
 export class Tale extends Trace {
-  /** Both kinds of events, in the order in which they happened. */
-  readonly told: Told[] = [];
+  /** Beliefs and events of the trace, in the order in which they happened. */
+  readonly entries: TaleEntry[] = [];
   readonly #now: () => number;
   readonly #onRenewal = new Map<string, (() => void)[]>();
   #newestToken = 0n;
@@ -53,18 +60,21 @@ export class Tale extends Trace {
 
   override note(who: string, happening: TraceEventData): void {
     super.note(who, happening);
-    this.told.push({ ...(this.events.at(-1) as TraceEvent) });
+    this.entries.push({ ...(this.events.at(-1) as TraceEvent) });
     if (happening.kind === "storeGranted" && happening.token > this.#newestToken)
       this.#newestToken = happening.token;
     if (happening.kind === "renewed")
       for (const listener of this.#onRenewal.get(who) ?? []) listener();
   }
 
-  tell(who: string, belief: Belief): void {
-    this.told.push({ at: this.#now(), who, ...belief });
+  record(who: string, belief: Belief): void {
+    this.entries.push({ at: this.#now(), who, ...belief });
   }
 
-  /** Called when a renewal of this program was answered, before the program has dealt with the answer. */
+  /**
+   * Called when a renewal of this program was answered, before the program has processed the
+   * answer.
+   */
   onRenewal(who: string, listener: () => void): void {
     this.#onRenewal.set(who, [...(this.#onRenewal.get(who) ?? []), listener]);
   }

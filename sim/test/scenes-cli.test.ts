@@ -86,7 +86,7 @@ describe("npm run sim -- SCENE", () => {
   test("writes no page with --no-page", async () => {
     const { code, text } = await sim("leader-gap", "--no-page");
     expect(code).toBe(0);
-    expect(text).toMatch(/nobody led for +11\.7 s +\d+ ms/);
+    expect(text).toMatch(/time without a leader +11\.7 s +\d+ ms/);
     expect(text).not.toContain("Page:");
     expect(existsSync("tenure-leader-gap.html")).toBe(false);
   });

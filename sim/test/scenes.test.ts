@@ -8,18 +8,18 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { SCENE_NAMES } from "../cli/definition.ts";
 import { simHost } from "../host/sim-host.ts";
-import { pageOf } from "../page/page.ts";
-import { pictureFileOf } from "../page/picture-file.ts";
+import { renderPage } from "../page/page.ts";
+import { renderPictureFile } from "../page/picture-file.ts";
 import { FIGURE_STYLE } from "../page/style.ts";
 import { clockText, durationText } from "../scenes/clock-text.ts";
-import { grantsOf, holdsOf } from "../scenes/holds.ts";
+import { findGrants, findHolds } from "../scenes/holds.ts";
 import { SCENES } from "../scenes/list.ts";
 import type { Numbers } from "../scenes/measure.ts";
 import { PlainLock } from "../scenes/plain-lock.ts";
 import { type Played, playScene } from "../scenes/play.ts";
 import type { Scene } from "../scenes/scene.ts";
 import type { Stage } from "../scenes/stage.ts";
-import { storyOf } from "../scenes/story.ts";
+import { toStory } from "../scenes/story.ts";
 import type { Tale } from "../scenes/tale.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -39,7 +39,7 @@ async function numbersOf(name: string): Promise<readonly Numbers[]> {
 }
 
 const bandsOf = (tale: Tale): { label: string; ms: number }[] =>
-  tale.told.flatMap((event) =>
+  tale.entries.flatMap((event) =>
     event.kind === "band" ? [{ label: event.label, ms: Math.round(event.until - event.at) }] : [],
   );
 
@@ -73,7 +73,7 @@ describe("scenes", () => {
       expect(granted.map(({ token }) => token)).toEqual([4719n, 4720n]);
       expect(["11:47:13", "11:47:14"]).toContain(granted[1]?.at);
       // Writes that were sent before the pause arrive after the lease has expired.
-      const late = tale.told.filter((event) => event.kind === "landed" && event.isStale);
+      const late = tale.entries.filter((event) => event.kind === "landed" && event.isStale);
       expect(late.length).toBe(47);
       for (const write of late) {
         if (write.kind !== "landed") continue;
@@ -95,7 +95,7 @@ describe("scenes", () => {
     );
     expect(renewals).toContain("failed");
     expect(renewals).not.toContain("gone");
-    expect(holdsOf(tenure?.tale as Tale).map(({ who }) => who)).toEqual(["coord-2", "coord-3"]);
+    expect(findHolds(tenure?.tale as Tale).map(({ who }) => who)).toEqual(["coord-2", "coord-3"]);
   });
 
   test("stale-scheduler: token 41 places twelve workloads again, and with Tenure only 42 places them", async () => {
@@ -131,7 +131,7 @@ describe.each(SCENES)("$name", (scene) => {
   test("has the expected result, is repeatable, and has the same faults in every take", async () => {
     const [one, other] = [await play(scene.name), await play(scene.name)];
     expect(one.unmet).toEqual([]);
-    expect(pageOf(other)).toBe(pageOf(one));
+    expect(renderPage(other)).toBe(renderPage(one));
     expect(one.takes.map(({ tale }) => tale.hash())).toEqual(
       other.takes.map(({ tale }) => tale.hash()),
     );
@@ -145,7 +145,7 @@ describe.each(SCENES)("$name", (scene) => {
   test("never has more than one holder at the store, in any take", async () => {
     const { takes } = await play(scene.name);
     for (const { tale } of takes) {
-      const grants = grantsOf(tale, scene.endsAt);
+      const grants = findGrants(tale, scene.endsAt);
       expect(grants.length).toBeGreaterThanOrEqual(2);
       for (const [index, grant] of grants.entries()) {
         const next = grants[index + 1];
@@ -157,7 +157,7 @@ describe.each(SCENES)("$name", (scene) => {
 
   test("has a page that is well-formed, complete and self-contained", async () => {
     const played = await play(scene.name);
-    const page = pageOf(played);
+    const page = renderPage(played);
     checkWellFormed(page.replace("<!doctype html>\n", ""));
     expect(page).not.toMatch(/<script|<link|<img|@import|https?:|url\((?!#)/);
     expect(page).toContain("prefers-color-scheme:dark");
@@ -181,12 +181,12 @@ describe.each(SCENES)("$name", (scene) => {
       if (numbers.staleRefused > 0) expect(page).toContain('class="mark refused"');
       if (numbers.staleAdmitted > 0) expect(page).toContain('class="mark harm"');
     }
-    for (const line of storyOf(scene, played.takes[0] as Played["takes"][number]))
+    for (const line of toStory(scene, played.takes[0] as Played["takes"][number]))
       expect(page).toContain(line.replaceAll(">", "&gt;").replaceAll("<", "&lt;"));
   });
 
   test("draws inside its figures", async () => {
-    const page = pageOf(await play(scene.name));
+    const page = renderPage(await play(scene.name));
     for (const [, width, height, content] of page.matchAll(
       /<svg class="plot" width="([\d.]+)" height="([\d.]+)"(.*?)<\/svg>/gs,
     )) {
@@ -290,7 +290,7 @@ function harmOf(scene: Scene, { gapMs, doubles, staleAdmitted }: Numbers): strin
 }
 
 test("docs/pictures/paused-leader.svg is up to date (update it with vitest -u)", async () => {
-  const picture = pictureFileOf(await play("paused-leader"));
+  const picture = renderPictureFile(await play("paused-leader"));
   checkWellFormed(picture);
   await expect(picture).toMatchFileSnapshot(join(root, "docs", "pictures", "paused-leader.svg"));
 });
@@ -307,7 +307,7 @@ describe("the plain lock", () => {
     const lock = new PlainLock(stage, program, await stage.store(program), {
       ttlMs: 5_000,
       renewEveryMs: 1_500,
-      looks: "wall",
+      deadlineClock: "wall",
     });
     await stage.until(program, from);
     for (let turn = 1; ; turn += 1) {
@@ -330,14 +330,14 @@ describe("the plain lock", () => {
     const { takes } = await playScene(scene, simHost);
     const tale = takes[0]?.tale as Tale;
     expect(takes[0]?.numbers).toMatchObject({ staleAdmitted: 0, togetherMs: 0, doubles: 0 });
-    const holds = holdsOf(tale);
+    const holds = findHolds(tale);
     expect(holds.length).toBeGreaterThanOrEqual(4);
     expect(new Set(holds.map(({ who }) => who)).size).toBe(2);
     // The lock is held for longer than its ttl, so it was renewed.
     const [first] = holds;
     expect((first?.stopsAt ?? 0) - (first?.from ?? 0)).toBeGreaterThan(5_000);
     expect(
-      grantsOf(tale, scene.endsAt)
+      findGrants(tale, scene.endsAt)
         .slice(0, -1)
         .map(({ end }) => end),
     ).not.toContain("expired");

@@ -1,4 +1,4 @@
-// etcd in the world: the real store for etcd, down to its messages, over a model of the cluster behind it.
+// Simulates etcd: the real etcd store, down to its messages, on a model of the cluster.
 
 import { etcdStore } from "../../../src/stores/etcd/index.ts";
 import type { Engine } from "../model.ts";

@@ -1,5 +1,6 @@
-// etcd's key space as far as the store uses it: revisions, transactions, leases and the history that watches are served
-// from. Ids, revisions and seconds as etcd has them; no network and no bytes here.
+// Simulates etcd's key space as far as the store uses it: revisions, transactions, leases and the
+// history that watches are served from. Ids, revisions and seconds are those of etcd. This file
+// knows neither network nor bytes.
 
 import type { Compare, KeyValue, Op, Range, Txn } from "../../../src/clients/etcd/kv.ts";
 import type { WatchEvent } from "../../../src/clients/etcd/rpc.ts";
@@ -22,13 +23,16 @@ interface EtcdLease {
   readonly keys: Set<string>;
 }
 
-/** What happened at one revision. */
+/** The events of one revision. */
 export interface Commit {
   readonly revision: bigint;
   readonly events: readonly WatchEvent[];
 }
 
-/** By default an election takes a second at most, and no lease is shorter than one and a half of it, rounded up. */
+/**
+ * etcd's minimum: by default an election takes up to one second, and a lease lasts at least one and
+ * a half times that, rounded up.
+ */
 const TTL_MIN_S = 2;
 const INVALID_ARGUMENT = 3;
 const NOT_FOUND = 5;
@@ -59,7 +63,7 @@ export class KeySpace {
     };
   }
 
-  /** All or nothing: a lease that is missing refuses the whole. */
+  /** Applies all operations or none. A missing lease rejects the whole transaction. */
   txn(txn: Txn): TxnResult {
     this.#refuseMissingLeases(txn);
     const result = this.#apply(txn);
@@ -80,7 +84,10 @@ export class KeySpace {
     return this.#leases.get(id);
   }
 
-  /** From the leader's memory; one that has run out and is not yet removed is not brought back. */
+  /**
+   * Renews from the leader's memory. A lease that has expired but is not yet removed is not
+   * revived.
+   */
   keepAlive(id: bigint): EtcdLease | undefined {
     const lease = this.#leases.get(id);
     if (lease === undefined || lease.expiresAt <= this.#now()) return undefined;
@@ -97,13 +104,13 @@ export class KeySpace {
     this.#commit(why);
   }
 
-  /** What the lessor does every half second. */
+  /** Removes expired leases, as etcd's lessor does every half second. */
   expire(): void {
     for (const { id, expiresAt } of [...this.#leases.values()])
       if (expiresAt <= this.#now()) this.revokeLease(id, "expired");
   }
 
-  /** A new leader knows of no renewals: every lease gets its full time again. */
+  /** Elects a new leader. It knows of no renewals, so every lease starts its full ttl again. */
   elect(): EtcdLease[] {
     this.term += 1n;
     for (const lease of this.#leases.values()) lease.expiresAt = this.#now() + lease.ttl * 1_000;
@@ -124,19 +131,22 @@ export class KeySpace {
     if ("get" in op) return this.range(op.get);
     if ("txn" in op) return { txn: this.#apply(op.txn) };
     if ("put" in op) this.#put(op.put);
-    else if ("touch" in op) this.#put(this.#there(op.touch.key));
+    else if ("touch" in op) this.#put(this.#existing(op.touch.key));
     else
-      for (const { key } of this.#between(op.remove.key, op.remove.end)) this.#remove(nameOf(key));
+      for (const { key } of this.#between(op.remove.key, op.remove.end)) this.#remove(toName(key));
     return "done";
   }
 
   #put({ key, value, lease }: { key: Uint8Array; value: Uint8Array; lease: bigint }): void {
-    const name = nameOf(key);
+    const name = toName(key);
     const modRevision = this.revision + 1n;
     const before = this.#keys.get(name);
     if (before !== undefined) this.#leases.get(before.lease)?.keys.delete(name);
     const kv: KeyValue = {
-      ...{ key: Buffer.from(key), value: Buffer.from(value), lease, modRevision },
+      key: Buffer.from(key),
+      value: Buffer.from(value),
+      lease,
+      modRevision,
       createRevision: before?.createRevision ?? modRevision,
     };
     this.#keys.set(name, kv);
@@ -144,8 +154,8 @@ export class KeySpace {
     this.#pending.push({ isDelete: false, kv });
   }
 
-  #there(key: Uint8Array): KeyValue {
-    const kv = this.#keys.get(nameOf(key));
+  #existing(key: Uint8Array): KeyValue {
+    const kv = this.#keys.get(toName(key));
     if (kv === undefined) throw new EtcdStatusError(INVALID_ARGUMENT, "etcdserver: key not found");
     return kv;
   }
@@ -167,7 +177,10 @@ export class KeySpace {
     this.#onCommit(commit, why);
   }
 
-  /** Over a range it must hold for every key; where there is none, for one that was never made. */
+  /**
+   * A comparison over a range must hold for every key. On an empty range it is evaluated for a key
+   * that never existed.
+   */
   #holds(compare: Compare): boolean {
     const found = this.#between(compare.key, compare.end);
     if (found.length === 0) return compare.target !== "value" && compares(0n, compare);
@@ -176,22 +189,25 @@ export class KeySpace {
         const order = kv.value.compare(compare.than);
         return compare.is === "=" ? order === 0 : compare.is === ">" ? order > 0 : order < 0;
       }
-      return compares(numberOf(kv, compare.target), compare);
+      return compares(selectNumber(kv, compare.target), compare);
     });
   }
 
   #between(key: Uint8Array, end: Uint8Array | undefined): KeyValue[] {
-    const first = nameOf(key);
+    const first = toName(key);
     if (end === undefined) {
       const only = this.#keys.get(first);
       return only === undefined ? [] : [only];
     }
-    const last = nameOf(end);
+    const last = toName(end);
     const names = [...this.#keys.keys()].filter((name) => name >= first && name < last);
     return names.sort().map((name) => this.#keys.get(name) as KeyValue);
   }
 
-  /** Before anything is carried out, and only on the branches that are taken (tried on a real server). */
+  /**
+   * Checks leases before applying anything, on the branches that will be taken. Verified on a real
+   * server.
+   */
   #refuseMissingLeases(txn: Txn): void {
     const succeeds = txn.when.every((compare) => this.#holds(compare));
     for (const op of succeeds ? txn.yes : txn.no) {
@@ -209,12 +225,12 @@ function compares(actual: bigint, compare: Compare): boolean {
   return compare.is === ">" ? actual > compare.than : actual === compare.than;
 }
 
-function numberOf(kv: KeyValue, target: "create" | "mod" | "lease"): bigint {
+function selectNumber(kv: KeyValue, target: "create" | "mod" | "lease"): bigint {
   if (target === "lease") return kv.lease;
   return target === "mod" ? kv.modRevision : kv.createRevision;
 }
 
-/** One character for each byte: the order of such texts is the order of the bytes. */
-function nameOf(key: Uint8Array): string {
+/** Uses one character per byte, so that text order is byte order. */
+function toName(key: Uint8Array): string {
   return Buffer.from(key).toString("latin1");
 }

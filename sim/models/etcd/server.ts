@@ -1,5 +1,6 @@
-// One etcd cluster as its clients see it: requests by path, one leader's clock, a lessor that looks twice a second. When
-// it comes back after an outage, a new leader has been elected. Notes in the trace what became of holders and sessions.
+// Simulates an etcd cluster as its clients see it: requests by path, the clock of one leader, and a
+// lessor that removes expired leases twice a second. After an outage a new leader has been elected.
+// Notes in the trace what happens to holders and sessions.
 
 import { namesOf } from "../../../src/clients/etcd/names.ts";
 import { Reader } from "../../../src/clients/etcd/protobuf.ts";
@@ -10,15 +11,14 @@ import type { Ending, Trace } from "../../world/trace.ts";
 import { type Commit, KeySpace, type Why } from "./key-space.ts";
 import * as wire from "./wire.ts";
 
-/** One watch of one client's stream. */
 interface Watcher {
   readonly id: bigint;
   readonly key: Uint8Array;
   readonly end: Uint8Array | undefined;
-  readonly tell: (message: Uint8Array) => void;
+  readonly send: (message: Uint8Array) => void;
 }
 
-/** What a client's stream is to the server. */
+/** The server's side of a client's stream. */
 export interface Session {
   receive(message: Uint8Array): void;
   end(): void;
@@ -33,7 +33,7 @@ export class EtcdServer {
   readonly #trace: Trace;
   readonly #space: KeySpace;
   readonly #watchers = new Set<Watcher>();
-  /** Which of our sessions an etcd lease is. */
+  /** The Tenure session of each etcd lease. */
   readonly #sessions = new Map<bigint, string>();
 
   constructor(program: Program, trace: Trace) {
@@ -79,11 +79,11 @@ export class EtcdServer {
     }
   }
 
-  stream(path: string, tell: (message: Uint8Array) => void): Session {
-    return path === rpc.watch.path ? this.#watch(tell) : this.#keepAlive(tell);
+  stream(path: string, send: (message: Uint8Array) => void): Session {
+    return path === rpc.watch.path ? this.#watch(send) : this.#keepAlive(send);
   }
 
-  /** Back from an outage, with a new leader: every lease has its full time again. */
+  /** Returns from an outage with a new leader: every lease starts its full ttl again. */
   elect(): void {
     this.#watchers.clear();
     this.#trace.countModelEvent("a new leader");
@@ -95,19 +95,19 @@ export class EtcdServer {
     this.#program.clock.setTimer(() => this.#lessor(), LESSOR_MS);
   }
 
-  #keepAlive(tell: (message: Uint8Array) => void): Session {
+  #keepAlive(send: (message: Uint8Array) => void): Session {
     return {
       receive: (message) => {
         const [id] = wire.readNumbers(message);
         const lease = this.#space.keepAlive(id);
         if (lease !== undefined) this.#kept(id, lease.expiresAt);
-        tell(wire.writeLeaseAnswer(this.#space, { id, ttl: lease?.ttl ?? 0 }));
+        send(wire.writeLeaseAnswer(this.#space, { id, ttl: lease?.ttl ?? 0 }));
       },
       end: () => undefined,
     };
   }
 
-  #watch(tell: (message: Uint8Array) => void): Session {
+  #watch(send: (message: Uint8Array) => void): Session {
     const own = new Map<bigint, Watcher>();
     const end = (watcher: Watcher | undefined): void => {
       if (watcher !== undefined) this.#watchers.delete(watcher);
@@ -120,10 +120,10 @@ export class EtcdServer {
           return;
         }
         const { id, key, end: until, from } = order.create;
-        const watcher: Watcher = { id, key, end: until, tell };
+        const watcher: Watcher = { id, key, end: until, send };
         own.set(id, watcher);
         this.#watchers.add(watcher);
-        tell(wire.writeWatchAnswer(this.#space, id, { created: true, events: [] }));
+        send(wire.writeWatchAnswer(this.#space, id, { created: true, events: [] }));
         if (from > 0n) for (const commit of this.#space.since(from)) this.#show(watcher, commit);
       },
       end: () => {
@@ -136,7 +136,7 @@ export class EtcdServer {
     const wanted = events.filter(({ kv }) => isIn(kv.key, watcher));
     if (wanted.length === 0) return;
     const answer = { created: false, events: wanted };
-    watcher.tell(wire.writeWatchAnswer(this.#space, watcher.id, answer));
+    watcher.send(wire.writeWatchAnswer(this.#space, watcher.id, answer));
   }
 
   #committed(commit: Commit, why: Why): void {
@@ -144,9 +144,9 @@ export class EtcdServer {
     for (const watcher of [...this.#watchers]) this.#show(watcher, commit);
   }
 
-  /** Which of our holders and sessions came and went with it. */
+  /** Notes which holders and sessions came and went with this commit. */
   #witness({ events }: Commit, why: Why): void {
-    const isRevocation = events.some(({ isDelete, kv }) => !isDelete && isRevokedNote(kv.key));
+    const isRevocation = events.some(({ isDelete, kv }) => !isDelete && isRevocationKey(kv.key));
     const how: Ending = why === "revoked" ? "sessionEnded" : isRevocation ? "revoked" : "withdrawn";
     for (const { isDelete, kv } of events) {
       const text = kv.key.toString();
@@ -174,12 +174,12 @@ export class EtcdServer {
   }
 }
 
-/** `tenure/s/<lease>/` itself is the session; what is below it are notes of revocations. */
+/** `tenure/s/<lease>/` is the session. The keys below it record revocations. */
 function isSessionKey(text: string): boolean {
   return text.startsWith(`${PREFIX}s/`) && text.endsWith("/") && text.split("/").length === 4;
 }
 
-function isRevokedNote(key: Buffer): boolean {
+function isRevocationKey(key: Buffer): boolean {
   const text = key.toString();
   return text.startsWith(`${PREFIX}s/`) && !isSessionKey(text);
 }

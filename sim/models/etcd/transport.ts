@@ -1,5 +1,5 @@
-// A client's connection to the model of etcd. Calls can get lost as requests do; a stream is a TCP connection: what is sent
-// on it arrives in order and once, late if need be, or the stream ends.
+// A client's connection to the model of etcd. Unary calls can get lost. A stream behaves like a TCP
+// connection: messages arrive once and in order, possibly late, or the stream ends.
 
 import { watch } from "../../../src/clients/etcd/rpc.ts";
 import {
@@ -23,13 +23,14 @@ export interface TransportParts {
   readonly client: Program;
   readonly callee: Callee;
   readonly server: EtcdServer;
-  /** All open streams of the cluster, so that an outage ends them. */
+  /** All open streams of the cluster. An outage ends them. */
   readonly streams: Set<() => void>;
 }
 
 /**
- * All streams and calls of a real client share one connection. Where that stands still for longer, calls run into their limits
- * and the store drops it; here calls go their own way, so a stream does not stand still for so long by itself.
+ * Limits how long a stream can stall. All streams and calls of a real client share one connection,
+ * and if that stalls, calls time out and the store drops it. In the model calls travel separately,
+ * so a stream must not stall for long by itself.
  */
 const SILENT_MS = 1_000;
 
@@ -53,7 +54,8 @@ export class SimulatedTransport implements EtcdTransport {
         });
       let fate: "unknown" | "handled" | "refused" = "unknown";
       network.send(client, callee.program, () => {
-        // TCP doubles nothing: copies are made by the store, where it asks again or asks a second member.
+        // TCP does not duplicate. Only the store makes copies, when it retries or asks a second
+        // member.
         if (isOver || fate !== "unknown") return;
         fate = callee.isDown ? "refused" : "handled";
         if (callee.isDown) {
@@ -68,7 +70,7 @@ export class SimulatedTransport implements EtcdTransport {
         }
       });
     });
-    // Cancelling does not call back what was sent.
+    // Cancelling does not recall what was sent.
     return { answer, cancel: () => undefined };
   }
 

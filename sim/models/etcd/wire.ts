@@ -1,5 +1,6 @@
-// The server's side of etcd's messages: requests are read, answers written. The store's own code does the other half, so a
-// mistake in either shows. Field numbers are those of etcd's rpc.proto.
+// The server's side of etcd's messages: reads requests and writes answers. The store's own code
+// does the other half, so a mistake in either one shows. Field numbers are those of etcd's
+// rpc.proto.
 
 import type { Compare, KeyValue, Op, Range, Txn } from "../../../src/clients/etcd/kv.ts";
 import { Reader, Writer } from "../../../src/clients/etcd/protobuf.ts";
@@ -58,12 +59,14 @@ function readOp(reader: Reader): Op {
     const { key, end } = readRange(reader.message());
     return { remove: end === undefined ? { key } : { key, end } };
   }
-  throw new Error("An operation says nothing.");
+  throw new Error("An operation is empty.");
 }
 
 function readPut(reader: Reader): Op {
   const put: { key: Buffer; value: Buffer; lease: bigint } = {
-    ...{ key: Buffer.alloc(0), value: Buffer.alloc(0), lease: 0n },
+    key: Buffer.alloc(0),
+    value: Buffer.alloc(0),
+    lease: 0n,
   };
   let isTouch = false;
   while (reader.next()) {
@@ -75,7 +78,7 @@ function readPut(reader: Reader): Op {
   return isTouch ? { touch: { key: put.key } } : { put };
 }
 
-/** Field 1 and field 2, as the requests about leases have them. */
+/** Reads fields 1 and 2, which requests about leases use. */
 export function readNumbers(message: Uint8Array): readonly [bigint, bigint] {
   const reader = new Reader(message);
   let [one, two] = [0n, 0n];
@@ -93,7 +96,7 @@ export function readWatch(message: Uint8Array): WatchOrder {
     const inner = reader.message();
     order = reader.field === 1 ? { create: readTarget(inner) } : { cancel: readCancel(inner) };
   }
-  if (order === undefined) throw new Error("A watch says nothing.");
+  if (order === undefined) throw new Error("A watch request is empty.");
   return order;
 }
 

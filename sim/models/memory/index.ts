@@ -1,4 +1,5 @@
-// The reference: the memory store behind the simulated network. Linearizable, and nothing it granted is ever forgotten.
+// The reference model: the memory store reached over the simulated network. It is linearizable, and
+// it never forgets a grant.
 
 import type { GrantRequest, Store } from "../../../src/stores/contract.ts";
 import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";
@@ -9,7 +10,7 @@ import { RemoteStore } from "../remote-store.ts";
 
 export const memoryEngine: Engine = (site) => memoryModel(site, new MemoryBackend());
 
-/** The same on a backend that has a past. */
+/** The same model on a backend that already has data. */
 export function memoryModel({ network, trace, machine }: Site, backend: MemoryBackend): StoreModel {
   const program = machine("store");
   const server = { program, isDown: false };
@@ -28,7 +29,7 @@ export function memoryModel({ network, trace, machine }: Site, backend: MemoryBa
   };
 }
 
-/** Looks at the backend before and after each request, and notes what it did. */
+/** Compares the backend before and after each request, and notes the difference in the trace. */
 class Truth {
   readonly #backend: MemoryBackend;
   readonly #trace: Trace;
@@ -51,13 +52,13 @@ class Truth {
     this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
   }
 
-  /** What is held now and not any more after `act` was freed by it. */
+  /** Runs `act`, and notes each of these leases that it freed. */
   async freed<T>(how: Ending, held: readonly string[], act: () => Promise<T>): Promise<T> {
     const before = held.flatMap((resource) => {
       const entry = this.#backend.entries.get(resource);
       const session = entry?.held?.session;
       if (entry === undefined || session === undefined) return [];
-      // What has expired, or ended with its session, is not freed by whoever finds it so.
+      // A request that finds a lease expired, or ended with its session, has not freed it.
       const isThere = this.#backend.sessions.get(session.id) === session;
       const isHeld = isThere && session.expiresAt > this.#clocks.now();
       return isHeld ? [{ entry, token: entry.held?.token ?? 0n }] : [];
@@ -83,7 +84,7 @@ function witnessed(store: Store, truth: Truth): Store {
   return {
     guarantees: { ...store.guarantees, durable: true },
     openSession: async (request) => {
-      // A copy that comes late must not bring a session back to life: a server knows that it had this one.
+      // A late copy must not revive a session: the server remembers that it existed.
       if (seen.has(request.sessionId)) return { ttlMs: request.ttlMs };
       seen.add(request.sessionId);
       const opened = await store.openSession(request);

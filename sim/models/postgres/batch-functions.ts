@@ -1,4 +1,5 @@
-// What src/stores/postgres/batch-functions.ts says in SQL, in TypeScript: one function for each, in the same order.
+// The functions of src/stores/postgres/batch-functions.ts (SQL) in TypeScript: one function for
+// each, in the same order.
 
 import type { Database } from "./database.ts";
 import {
@@ -24,8 +25,8 @@ export function acquireFree(db: Database, wanted: readonly Wanted[]): string {
     take(db, lease, each);
     return String(lease.token);
   });
-  const told = isWatched(db) ? wanted.filter((_, index) => answers[index] !== "-") : [];
-  for (const { resource } of told) tell(db, resource);
+  const notified = isWatched(db) ? wanted.filter((_, index) => answers[index] !== "-") : [];
+  for (const { resource } of notified) tell(db, resource);
   return answers.join(" ");
 }
 
@@ -36,16 +37,16 @@ export interface Held {
 }
 
 export function releaseHeld(db: Database, wanted: readonly Held[]): string {
-  const told: string[] = [];
+  const notified: string[] = [];
   const answers = wanted.map(({ resource, session, token }) => {
     const lease = db.leases.get(resource);
     if (lease?.session !== session || lease.token !== token || db.parts.isLocked()) return "-";
     if (!isLive(db, session)) return "-";
     db.parts.witness.freed(lease, "released");
     free(db, lease);
-    if (lease.queued || isWatched(db)) told.push(resource);
+    if (lease.queued || isWatched(db)) notified.push(resource);
     return "released";
   });
-  for (const resource of told) tellTurn(db, resource);
+  for (const resource of notified) tellTurn(db, resource);
   return answers.join(" ");
 }

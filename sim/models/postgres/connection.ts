@@ -1,6 +1,7 @@
-// One TCP connection of a program to the server, as the library pg shows it. What is sent arrives in order and once, late if
-// need be, or the connection breaks. A statement that left is carried out when it arrives, also where its client has given up
-// and closed the connection meanwhile: the server reads what came before the end.
+// One TCP connection from a program to the server, as the library pg presents it. Data arrives once
+// and in order, possibly late, or the connection breaks. A statement that was sent is executed when
+// it arrives, even if its client has given up and closed the connection: the server reads what came
+// before the end.
 
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import type { Callee } from "../../world/call.ts";
@@ -19,7 +20,7 @@ export interface Route {
   readonly server: PgServer;
 }
 
-/** What pg's query() takes, as far as the store gives it. */
+/** The argument of pg's query(), as far as the store uses it. */
 export interface Statement {
   readonly text: string;
   readonly values?: readonly SqlValue[];
@@ -40,12 +41,14 @@ export class Connection implements Backend {
   readonly #up: (arrive: () => void) => void;
   readonly #down: (arrive: () => void) => void;
   readonly #listeners: Record<string, Listener[]> = { error: [], end: [], notification: [] };
-  /** Answers come in the order of the requests; that to the opening is the first. */
+  /** Answers come in the order of the requests, the answer to the opening first. */
   #asked: Asked[] = [];
   #isOver = false;
   #isServed = false;
   #listens = false;
-  /** What is on its way, and so all behind it, has arrived then; a true instant. */
+  /**
+   * The true instant at which everything on its way has arrived, and with it everything sent later.
+   */
   #inOrderFrom = 0;
 
   constructor(route: Route) {
@@ -71,7 +74,7 @@ export class Connection implements Backend {
     if (at >= 0) listeners.splice(at, 1);
   }
 
-  /** One round trip for what are three or four. */
+  /** One round trip, where a real server needs three or four. */
   connect(): Promise<unknown> {
     const { callee, server } = this.#route;
     return this.#ask(() => {
@@ -97,7 +100,7 @@ export class Connection implements Backend {
     });
   }
 
-  /** The server reads this behind everything that was sent before. */
+  /** The server reads this after everything that was sent before. */
   end(): Promise<void> {
     if (!this.#isOver) {
       this.#finish(new Error("Connection terminated"));
@@ -109,7 +112,7 @@ export class Connection implements Backend {
     return Promise.resolve();
   }
 
-  tell(payload: string): void {
+  notify(payload: string): void {
     this.#down(() => {
       if (!this.#isOver) this.#emit("notification", { payload });
     });
@@ -133,7 +136,10 @@ export class Connection implements Backend {
     });
   }
 
-  /** The answer of a machine that knows no such connection; it waits behind nothing, and can get lost. */
+  /**
+   * The reply of a machine that has no such connection. It does not wait for earlier data, and it
+   * can get lost.
+   */
   #reset(error: Error): void {
     const { network, client, callee } = this.#route;
     network.send(callee.program, client, () => this.#break(error));
@@ -159,7 +165,7 @@ export class Connection implements Backend {
 
   #note(from: number): void {
     const { trace, client } = this.#route;
-    // One of an earlier life may still be told of.
+    // A connection of an earlier process may still get here.
     if (!this.#isOver && !client.isDead) trace.note(client.name, { kind: "listens", from });
   }
 

@@ -1,5 +1,6 @@
-// The tables of src/stores/postgres/schema.ts as maps. Times are whole microseconds of the server's wall clock, as PostgreSQL
-// has them. A statement runs at one instant and alone, so there are no locks and no snapshots here.
+// The tables of src/stores/postgres/schema.ts as maps. Times are whole microseconds of the server's
+// wall clock, as in PostgreSQL. A statement runs alone and at one instant, so there are no locks
+// and no snapshots.
 
 import { higher } from "../../../src/core/era.ts";
 import type { Ending } from "../../world/trace.ts";
@@ -40,10 +41,10 @@ export interface RevocationRow {
   readonly token: bigint;
 }
 
-/** Hears what was applied, where it is applied. */
+/** Is notified of each change where it is applied. */
 interface Witness {
   granted(lease: LeaseRow): void;
-  /** Of a lease that was held until now. */
+  /** The lease was held until now. */
   freed(lease: LeaseRow, how: Ending): void;
   kept(session: SessionRow): void;
 }
@@ -52,15 +53,15 @@ export interface DatabaseParts {
   readonly witness: Witness;
   /** clock_timestamp(). */
   now(): number;
-  /** pg_notify(): the payload, on the schema's channel. */
+  /** pg_notify() with this payload, on the schema's channel. */
   notify(payload: string): void;
-  /** Whether somebody else has just this row locked: what SKIP LOCKED asks. */
+  /** Whether another transaction has locked this row, so that SKIP LOCKED skips it. */
   isLocked(): boolean;
 }
 
-/** What a standby gets by and by. */
+/** The rows that a standby has replicated. */
 export interface Copy {
-  /** When the newest of these commits was made: pg_last_xact_replay_timestamp(). */
+  /** pg_last_xact_replay_timestamp(): when the newest of these commits was made. */
   readonly at: number;
   readonly era: Era;
   readonly sessions: ReadonlyMap<string, SessionRow>;
@@ -71,19 +72,19 @@ export interface Copy {
 }
 
 export class Database {
-  /** pg_postmaster_start_time(), or anything else that no two server processes share. */
+  /** Stands for pg_postmaster_start_time(): unique to each server process. */
   server = 1;
-  /** Of a standby that was promoted. */
+  /** Set on a promoted standby. */
   replayedAt: number | undefined;
-  /** Made long before: every standby has it. */
+  /** The schema was created long ago, so every standby has it. */
   hasSchema = false;
   era: Era = { server: 0, floor: 0n };
   sessions: Map<string, SessionRow> = new Map();
   leases: Map<string, LeaseRow> = new Map();
-  /** By attempt; in the order of their places, since a place is never taken again. */
+  /** By attempt, in queue order: a place is never reused. */
   waiters: Map<string, WaiterRow> = new Map();
   revocations: RevocationRow[] = [];
-  /** Until when, by id. */
+  /** When each watcher's registration ends, by id. */
   watchers: Map<string, number> = new Map();
   readonly parts: DatabaseParts;
 
@@ -97,28 +98,34 @@ export class Database {
     return structuredClone({ at, era, sessions, leases, waiters, revocations, watchers });
   }
 
-  /** A standby that has only this is promoted. */
+  /** Promotes a standby that has only this copy. */
   promote({ at, ...rows }: Copy): void {
     this.restart();
     this.replayedAt = at;
     Object.assign(this, structuredClone(rows));
   }
 
-  /** Another server process, on the same data. */
+  /** Starts another server process on the same data. */
   restart(): void {
     this.server += 1;
   }
 
   insertLease(resource: string): LeaseRow {
     const made: LeaseRow = {
-      ...{ resource, token: 0n, session: undefined, attempt: "", record: "" },
-      ...{ freed: Number.NEGATIVE_INFINITY, queued: false, granted: undefined },
+      resource,
+      token: 0n,
+      session: undefined,
+      attempt: "",
+      record: "",
+      freed: Number.NEGATIVE_INFINITY,
+      queued: false,
+      granted: undefined,
     };
     this.leases.set(resource, made);
     return made;
   }
 
-  /** What the trigger raise_floor does when a person deletes a row. */
+  /** Does what the trigger raise_floor does when a person deletes a row. */
   deleteLease(resource: string): void {
     const token = this.leases.get(resource)?.token;
     if (token === undefined) return;

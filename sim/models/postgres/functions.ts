@@ -1,6 +1,6 @@
-// What src/stores/postgres/functions.ts says in SQL, in TypeScript: one function for each, in the same order, under the same
-// name, so that the two can be read side by side. test/stores/postgres/model.test.ts runs both on the same calls and
-// compares every answer.
+// The functions of src/stores/postgres/functions.ts (SQL) in TypeScript: one function for each, in
+// the same order and under the same name, so that the two can be read side by side.
+// test/stores/postgres/model.test.ts makes the same calls to both and compares every answer.
 
 import { higher, nextToken, startOfEra } from "../../../src/core/era.ts";
 import { HEAD_START_MS } from "../../../src/stores/contract.ts";
@@ -8,10 +8,10 @@ import type { Database, LeaseRow, SessionRow, WaiterRow } from "./database.ts";
 
 const LOOKOUTS = 2;
 const MINUTE = 60_000_000;
-/** A notification that is longer names no turn. */
+/** A notification longer than this names no attempts. */
 const TURN_BYTES_MAX = 7_000;
 
-/** {LIVE}. */
+/** The condition {LIVE} of the SQL. */
 export function isLive(db: Database, session: string | undefined): boolean {
   return rowIsLive(db, session === undefined ? undefined : db.sessions.get(session));
 }
@@ -25,11 +25,11 @@ export function currentFloor(db: Database): bigint {
   let lastKnown = db.era.floor;
   for (const { token } of db.leases.values()) lastKnown = higher(lastKnown, token);
   lastKnown = higher(lastKnown, BigInt(db.replayedAt ?? 0));
-  db.era = { server: db.server, floor: startOfEra(lastKnown, clockOf(db)) };
+  db.era = { server: db.server, floor: startOfEra(lastKnown, clockMicros(db)) };
   return db.era.floor;
 }
 
-function clockOf(db: Database): bigint {
+function clockMicros(db: Database): bigint {
   return BigInt(db.parts.now());
 }
 
@@ -40,9 +40,9 @@ export interface Wanted {
   readonly record: string;
 }
 
-/** {TAKE}. */
+/** The assignments {TAKE} of the SQL. */
 export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
-  lease.token = nextToken({ last: lease.token, floor: currentFloor(db), clock: clockOf(db) });
+  lease.token = nextToken({ last: lease.token, floor: currentFloor(db), clock: clockMicros(db) });
   lease.session = wanted.session;
   lease.attempt = wanted.attempt;
   lease.record = wanted.record;
@@ -50,18 +50,18 @@ export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
   db.parts.witness.granted(lease);
 }
 
-/** {WATCHED}. */
+/** The condition {WATCHED} of the SQL. */
 export function isWatched(db: Database): boolean {
   for (const until of db.watchers.values()) if (until > db.parts.now()) return true;
   return false;
 }
 
-/** {TELL}. */
+/** The notification {TELL} of the SQL. */
 export function tell(db: Database, resource: string): void {
   db.parts.notify(`r${resource}`);
 }
 
-/** Of those who wait for it, the first few whose sessions live; `before`: only those ahead of this attempt. */
+/** The first live waiters for the resource. With `before`, only those ahead of that attempt. */
 function liveWaiters(
   db: Database,
   resource: string,
@@ -69,7 +69,7 @@ function liveWaiters(
   before?: string,
 ): readonly WaiterRow[] {
   const found: WaiterRow[] = [];
-  // Nobody is ahead of one that does not wait.
+  // No waiter is ahead of an attempt that is not queued.
   if (before !== undefined && !db.waiters.has(before)) return found;
   for (const waiter of db.waiters.values()) {
     if (waiter.attempt === before || found.length === most) break;
@@ -142,7 +142,10 @@ export function acquire(db: Database, wanted: Wanted, queue: boolean): string {
   return `granted ${lease.token}`;
 }
 
-/** The condition of the usual case: released, wanted by nobody else, and not what this attempt has had before. */
+/**
+ * The condition of the fast path: released, no other waiter, and not granted to this attempt
+ * before.
+ */
 export function isFree(lease: LeaseRow, attempt: string): boolean {
   return lease.session === undefined && !lease.queued && lease.attempt !== attempt;
 }
@@ -161,7 +164,7 @@ export function tellTurn(db: Database, resource: string): void {
   else db.parts.notify(`t${turn}`);
 }
 
-/** SET session = NULL, freed = clock_timestamp(). */
+/** The SQL `SET session = NULL, freed = clock_timestamp()`. */
 export function free(db: Database, lease: LeaseRow): void {
   lease.session = undefined;
   lease.freed = db.parts.now();
@@ -180,7 +183,7 @@ export function withdraw(db: Database, resource: string, session: string, attemp
   const lease = db.leases.get(resource);
   const wasHeld = lease?.session === session && lease.attempt === attempt;
   if (wasHeld) {
-    // Also what has expired: it would be held again if the server's clock were set back.
+    // An expired lease counts too: it would be held again if the server's clock were set back.
     db.parts.witness.freed(lease, "withdrawn");
     free(db, lease);
   }
@@ -257,12 +260,12 @@ export function renew(
 }
 
 function acknowledge(db: Database, session: string, acknowledged: string): void {
-  const nameOf = (ref: { resource: string; token: bigint | string }): string =>
+  const toName = (ref: { resource: string; token: bigint | string }): string =>
     `${ref.token} ${ref.resource}`;
   const named = JSON.parse(acknowledged) as { resource: string; token: string }[];
-  const handled = new Set(named.map(nameOf));
+  const handled = new Set(named.map(toName));
   db.revocations = db.revocations.filter(
-    (revocation) => revocation.session !== session || !handled.has(nameOf(revocation)),
+    (revocation) => revocation.session !== session || !handled.has(toName(revocation)),
   );
 }
 
@@ -286,7 +289,7 @@ export function endSession(db: Database, session: string, held: string): string 
   return "ended";
 }
 
-/** COLLATE "C": by the bytes of UTF-8. */
+/** COLLATE "C": compares by the bytes of UTF-8. */
 export function compareText(one: string, other: string): number {
   return Buffer.compare(Buffer.from(one), Buffer.from(other));
 }

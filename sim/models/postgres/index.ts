@@ -1,5 +1,6 @@
-// PostgreSQL in the world: the real store for PostgreSQL and its link to the library pg, over a model of the library's
-// connections and of the server behind them. It loses nothing, except on days beyond the bounds (outage.ts).
+// Simulates PostgreSQL: the real PostgreSQL store and its link to the library pg, on a model of the
+// library's connections and of the server. The server loses nothing, except on runs beyond the
+// bounds (outage.ts).
 
 import { linkFromUrl } from "../../../src/clients/postgres/pg-link.ts";
 import { openOnLink } from "../../../src/stores/postgres/open-store.ts";
@@ -22,8 +23,10 @@ export const postgresEngine: Engine = (site) => {
     open: (client) => (parts) => {
       const giveUpAt = parts.clock.now() + CONNECT_MS;
       const link = linkFromUrl(simulatedPg({ schedule, network, trace, client, callee, server }), {
-        ...{ url: URL, address: "the model of PostgreSQL" },
-        ...{ connectMs: CONNECT_MS, listenUrl: undefined },
+        url: URL,
+        address: "the model of PostgreSQL",
+        connectMs: CONNECT_MS,
+        listenUrl: undefined,
       });
       return openOnLink(
         link,

@@ -1,6 +1,7 @@
-// The library pg as src/clients/postgres/pg-link.ts uses it, with connections of the simulated network: a pool that opens
-// connections as they are needed, hands out the one that was used last, forgets broken ones, and ends when it is told to.
-// Unlike the real one it does not close connections that have been idle for ten seconds.
+// Stands in for the library pg as src/clients/postgres/pg-link.ts uses it, with connections over
+// the simulated network. The pool opens connections on demand, hands out the one used last, drops
+// broken ones, and can be ended. Unlike the real pool it does not close connections that were idle
+// for ten seconds.
 
 import type { Timer } from "../../../src/async/clock.ts";
 import type { PgClient, PgLibrary } from "../../../src/clients/postgres/pg-link.ts";
@@ -24,7 +25,7 @@ export function simulatedPg(route: Route): PgLibrary {
         super(route, settings);
       }
     },
-    // The store uses it to listen, and for nothing else.
+    // The store uses this client only to listen.
     Client: class extends Connection {
       constructor() {
         super(route);
@@ -67,7 +68,7 @@ class SimulatedPool {
     return this.#clients.size;
   }
 
-  /** That an idle connection broke is told by nothing else, and nobody wants to hear it. */
+  /** The "error" event, for idle connections that break, is ignored: the store ignores it too. */
   on(event: "error" | "connect", listener: (client: PgClient) => void): void {
     if (event === "connect") this.#onConnect.push(listener);
   }
@@ -133,7 +134,7 @@ class SimulatedPool {
     void client.end();
   }
 
-  /** Whoever waits for a connection, now that one may be there. */
+  /** Serves the first waiting caller, now that a connection may be available. */
   #serve(): void {
     if (this.#isEnding) {
       if (this.#clients.size === 0) this.#ended?.();

@@ -1,5 +1,6 @@
-// The server: statements, each a transaction of its own and atomic at one instant of the server's wall clock; notifications,
-// which leave when their transaction commits, for the connections that listen then; and its end and return.
+// Simulates the PostgreSQL server. Each statement is a transaction of its own, atomic at one
+// instant of the server's wall clock. Notifications leave at commit, for the connections that
+// listen at that moment. The file also covers the server's restarts and failovers.
 
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import type { Program } from "../../world/program.ts";
@@ -11,20 +12,21 @@ import { runStatement } from "./statements.ts";
 /** The server's side of a connection. */
 export interface Backend {
   readonly client: Program;
-  /** What is told on the channel, while it listens. */
-  tell(payload: string): void;
-  /** The server has ended it; `abruptly`: what it has sent and nobody has received is lost. */
+  /** Sends a notification. Called while the connection listens. */
+  notify(payload: string): void;
+  /** Ends the connection. If `abruptly`, data that the client has not received yet is lost. */
   drop(abruptly: boolean): void;
 }
 
-/** How often a row is locked by somebody who is not in this world, when SKIP LOCKED asks. */
+/** How often SKIP LOCKED finds a row locked by a transaction outside this world. */
 const LOCKED = 0.05;
 
 /**
- * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The new era keeps tokens rising.
- * Holders learn from their renewals which leases are gone, and give back those that are held again. It does not promise that a
- * fire runs once, because the claim may be among what was lost. Nor L1 where the clock was set back: every session then
- * lives that much longer.
+ * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The
+ * new era keeps tokens increasing. Holders learn from their renewals which leases are gone, and
+ * release again the ones that were restored. It does not promise that a scheduled job runs once,
+ * because its marker may be among the lost rows. It does not promise L1 after the clock was set
+ * back, because every session then lives that much longer.
  */
 const KEPT = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
 const KEEPS = { failover: [...KEPT, "L1"], clock: KEPT };
@@ -36,7 +38,7 @@ export class PgServer implements Forgetful<Copy> {
   readonly #db: Database;
   readonly #backends = new Set<Backend>();
   readonly #listening = new Set<Backend>();
-  /** Of the transaction that runs; the same text twice is told once. */
+  /** Notifications of the running transaction. PostgreSQL sends equal texts only once. */
   readonly #notes = new Set<string>();
 
   constructor(program: Program, trace: Trace) {
@@ -71,7 +73,10 @@ export class PgServer implements Forgetful<Copy> {
     return rows;
   }
 
-  /** Back from an outage: the same server, or a standby that had every commit (synchronous replication) and is primary now. */
+  /**
+   * Returns from an outage, either as the same server or as a promoted standby that had every
+   * commit (synchronous replication).
+   */
   restart(): void {
     const isFailover = this.#program.chance.isTrue(0.5);
     this.#trace.countModelEvent(isFailover ? "a standby took over" : "the same server again");
@@ -86,7 +91,8 @@ export class PgServer implements Forgetful<Copy> {
   failOver(copy: Copy): void {
     const { leases, sessions } = this.#db;
     this.#db.promote(copy);
-    // RunResult by none of those who use it: as a revocation is, and to be told as one is.
+    // These grants ended without a request, like a revocation, and holders must learn of them in
+    // the same way.
     for (const lease of leases.values())
       if (lease.session !== undefined && !isIn(this.#db.leases, lease))
         this.freed(lease, "revoked");
@@ -99,7 +105,7 @@ export class PgServer implements Forgetful<Copy> {
     this.#dropAll(true);
   }
 
-  /** Every session ends at another instant now. */
+  /** Notes the new end of every session. */
   clockWasSet(): void {
     for (const session of this.#db.sessions.values())
       if (session.ended === undefined) this.kept(session);
@@ -115,7 +121,7 @@ export class PgServer implements Forgetful<Copy> {
 
   kept({ id: session, expires }: SessionRow): void {
     const { clocks } = this.#program;
-    // As long as nobody sets its wall clock, it runs as the monotonic one does.
+    // Until the wall clock is set, it runs at the rate of the monotonic clock.
     const until = clocks.trueInstant(clocks.now() + expires / 1000 - clocks.wallNow());
     this.#trace.note("store", { kind: "storeKept", session, until });
   }
@@ -124,7 +130,6 @@ export class PgServer implements Forgetful<Copy> {
     this.#trace.note("store", { kind: "storeRestored", resource, token });
   }
 
-  /** No connection outlives the server. */
   #dropAll(abruptly: boolean): void {
     for (const backend of [...this.#backends]) {
       this.close(backend);
@@ -137,13 +142,13 @@ export class PgServer implements Forgetful<Copy> {
     for (const backend of [...this.#listening]) {
       // The kernel of a killed process has closed its connections.
       if (backend.client.isDead) this.close(backend);
-      else for (const payload of this.#notes) backend.tell(payload);
+      else for (const payload of this.#notes) backend.notify(payload);
     }
     this.#notes.clear();
   }
 }
 
-/** Whether these know of this grant. */
+/** Whether these leases include this grant. */
 function isIn(
   leases: ReadonlyMap<string, LeaseRow>,
   { resource, token, session }: LeaseRow,

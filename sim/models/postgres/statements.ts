@@ -1,5 +1,6 @@
-// From a statement of the store to what it does: each is known by its whole text, and its values are read as the casts in it
-// say. A statement that is not here is a mistake of whoever added it to the store and not to the model.
+// Maps each statement of the store to its effect on the model. A statement is recognised by its
+// whole text, and its values are read as its casts say. A statement that is missing here was added
+// to the store but not to the model.
 
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import { SCHEMA_VERSION } from "../../../src/stores/postgres/schema.ts";
@@ -12,10 +13,10 @@ import * as fn from "./functions.ts";
 type Values = readonly SqlValue[];
 type Run = (db: Database, values: Values) => readonly Row[];
 
-/** The store's default name. */
+/** The store's default schema. */
 export const SCHEMA = "tenure";
 
-/** A statement whose values are all there and whose answer is one text. */
+/** A statement without null values whose answer is one text. */
 function one(answer: (db: Database, ...values: string[]) => string): Run {
   return (db, values) => [{ answer: answer(db, ...(values as readonly string[])) }];
 }
@@ -62,18 +63,22 @@ export function runStatement(db: Database, text: string, values: Values): readon
 }
 
 function grants(db: Database, ...columns: string[]): string {
-  const [resources = [], sessions = [], attempts = [], records = []] = columns.map(textsOf);
+  const [resources = [], sessions = [], attempts = [], records = []] = columns.map(parseList);
   const wanted = resources.map((resource, index) => ({
-    ...{ resource, session: sessions[index] ?? "" },
-    ...{ attempt: attempts[index] ?? "", record: records[index] ?? "" },
+    resource,
+    session: sessions[index] ?? "",
+    attempt: attempts[index] ?? "",
+    record: records[index] ?? "",
   }));
   return acquireFree(db, wanted);
 }
 
 function releases(db: Database, ...columns: string[]): string {
-  const [resources = [], sessions = [], tokens = []] = columns.map(textsOf);
+  const [resources = [], sessions = [], tokens = []] = columns.map(parseList);
   const wanted = resources.map((resource, index) => ({
-    ...{ resource, session: sessions[index] ?? "", token: BigInt(tokens[index] ?? "") },
+    resource,
+    session: sessions[index] ?? "",
+    token: BigInt(tokens[index] ?? ""),
   }));
   return releaseHeld(db, wanted);
 }
@@ -99,12 +104,12 @@ function list(db: Database, values: Values): readonly Row[] {
     ({ resource, session }) => fn.isLive(db, session) && isIn(resource),
   );
   held.sort((lease, other) => fn.compareText(lease.resource, other.resource));
-  const rows = held.map((lease) => viewOf(db, lease));
+  const rows = held.map((lease) => toView(db, lease));
   return most == null ? rows : rows.slice(0, Number(most));
 }
 
 function kept(db: Database, [resources, session]: Values): readonly Row[] {
-  const found = textsOf(String(resources)).flatMap((resource) => db.leases.get(resource) ?? []);
+  const found = parseList(String(resources)).flatMap((resource) => db.leases.get(resource) ?? []);
   return found
     .filter((lease) => lease.session === session)
     .sort((lease, other) => fn.compareText(lease.resource, other.resource))
@@ -116,14 +121,17 @@ const NOTHING = { resource: null, token: null, record: null, left_ms: null, held
 function read(db: Database, [asked]: Values): readonly Row[] {
   const lease = db.leases.get(String(asked));
   const isHeld = lease !== undefined && fn.isLive(db, lease.session);
-  return [{ ...(isHeld ? viewOf(db, lease) : NOTHING), standby: "false" }];
+  return [{ ...(isHeld ? toView(db, lease) : NOTHING), standby: "false" }];
 }
 
-function viewOf(db: Database, { resource, token, record, session, granted }: LeaseRow): Row {
+function toView(db: Database, { resource, token, record, session, granted }: LeaseRow): Row {
   const expires = db.sessions.get(session ?? "")?.expires ?? 0;
   const now = db.parts.now();
   return {
-    ...{ resource, token: String(token), record, left_ms: String((expires - now) / 1000) },
+    resource,
+    token: String(token),
+    record,
+    left_ms: String((expires - now) / 1000),
     held_ms: granted === undefined ? null : String((now - granted) / 1000),
   };
 }
@@ -134,13 +142,19 @@ function look(db: Database, [resource, attempt]: Values): readonly Row[] {
 
 function serverRow({ hasSchema }: Database): Row {
   return {
-    ...{ version: "170000", shown: "17.0 (a model)", standby: "false", readonly: "off" },
-    ...{ encoding: "UTF8", fsync: "on", present: String(hasSchema), asked: SCHEMA },
+    version: "170000",
+    shown: "17.0 (a model)",
+    standby: "false",
+    readonly: "off",
+    encoding: "UTF8",
+    fsync: "on",
+    present: String(hasSchema),
+    asked: SCHEMA,
   };
 }
 
-/** As PostgreSQL reads a list: src/clients/postgres/lists.ts writes every text in quotes. */
-function textsOf(list: string): string[] {
+/** Parses a list as PostgreSQL does. src/clients/postgres/lists.ts quotes every text. */
+function parseList(list: string): string[] {
   return [...list.matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, text = ""]) =>
     text.replaceAll(/\\(.)/gs, "$1"),
   );

@@ -1,6 +1,7 @@
-// A client's connection, as ioredis makes it with our settings: commands are answered in their order; while it is down nothing
-// is sent and nothing waits; when it breaks, whatever was not answered is over, whether it arrived or not; and it is made
-// anew for ever. Underneath is TCP: everything arrives once and in order, late if need be, or the connection ends.
+// A client's connection, as ioredis behaves with our settings. Commands are answered in order.
+// While the connection is down, commands are rejected rather than queued. When it breaks, every
+// unanswered command fails, whether it arrived or not, and reconnecting never stops. Underneath is
+// TCP: data arrives once and in order, possibly late, or the connection ends.
 
 import type { Timer } from "../../../src/async/clock.ts";
 import type { Callee } from "../../world/call.ts";
@@ -21,9 +22,11 @@ export interface ConnectionParts {
 
 export interface ConnectionEvents {
   onMessage?(channel: string, message: string): void;
-  /** Ready once more, after an interruption. */
+  /** Called when the connection is ready again after an interruption. */
   onBack?(): void;
-  /** From this true instant on it is in order, as far as is known now. */
+  /**
+   * Reports the true instant from which the connection delivers without delay, as far as is known.
+   */
   onOrder?(from: number): void;
 }
 
@@ -34,7 +37,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 export class Connection {
   readonly #parts: ConnectionParts;
   readonly #events: ConnectionEvents;
-  /** Undefined while there is none that is ready. */
+  /** Undefined while no connection is ready. */
   #line: Line | undefined;
   #isClosed = false;
 
@@ -43,7 +46,7 @@ export class Connection {
     this.#events = events;
   }
 
-  /** Rejects when the first try fails; later ones are repeated until one works. */
+  /** Rejects if the first attempt fails. Later attempts are repeated until one succeeds. */
   connect(): Promise<void> {
     this.#events.onOrder?.(NEVER);
     return new Promise((resolve, reject) => this.#try(resolve, reject));
@@ -112,16 +115,19 @@ interface Command {
 
 interface LineEvents {
   onReady(): void;
-  /** It never became ready. */
+  /** The connection never became ready. */
   onFailed(error: Error): void;
-  /** It was ready. */
+  /** The connection had been ready. */
   onEnd(): void;
   onMessage(channel: string, message: string): void;
-  /** It is ready, but what is on its way, and so all behind it, arrives only then; never, when the server has ended it. */
+  /**
+   * The connection is ready, but everything on its way arrives only at this instant. It is infinite
+   * if the server has ended the connection.
+   */
   onLate(until: number): void;
 }
 
-/** What leaves in one turn leaves together. */
+/** The commands of one turn leave in one packet. */
 interface Packet {
   readonly step: number;
   readonly isHeld: boolean;
@@ -136,7 +142,7 @@ class Line implements Link {
   readonly #down: (arrive: () => void) => void;
   readonly #limit: Timer;
   #state: "connecting" | "ready" | "over" = "connecting";
-  /** Sent and not answered, in their order. */
+  /** Unanswered commands, in order. */
   #waiting: Command[] = [];
   #packet: Packet | undefined;
   #inOrderFrom: number;
@@ -194,13 +200,13 @@ class Line implements Link {
     });
   }
 
-  /** By the server. */
+  /** Called by the server. */
   end(): void {
     this.#late(NEVER);
     this.#down(() => this.#over());
   }
 
-  /** By the client: what was sent before still arrives. */
+  /** Called by the client. Data sent before still arrives. */
   hangUp(): void {
     this.#up(() => this.#parts.server.drop(this));
     this.#over();
@@ -219,7 +225,7 @@ class Line implements Link {
     this.#events.onReady();
   }
 
-  /** At the server. */
+  /** Runs at the server. */
   #arrived(commands: readonly Command[]): void {
     const { server, callee } = this.#parts;
     if (callee.isDown) server.drop(this);

@@ -1,5 +1,5 @@
-// Redis in the world: the real store for Redis and its real scripts, over a model of one server that keeps what it wrote,
-// except on days beyond the bounds (outage.ts).
+// Simulates Redis: the real Redis store and its real scripts, on a model of one server. The server
+// keeps every write, except on runs beyond the bounds (outage.ts).
 
 import { namesOf } from "../../../src/stores/redis/names.ts";
 import { openOnWire } from "../../../src/stores/redis/open.ts";

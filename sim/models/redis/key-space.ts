@@ -1,12 +1,12 @@
-// The data of one Redis server, as far as our scripts use it: texts, lists and sorted sets whose members all have the same
-// score, each with or without a time to live. Redis looks at its wall clock in whole milliseconds, and a key is there until
-// the millisecond of its end has passed.
+// The data of one Redis server, as far as our scripts use it: strings, lists, and sorted sets whose
+// members all have the same score, each with or without an expiry. Redis reads its wall clock in
+// whole milliseconds, and a key exists until the millisecond of its expiry has passed.
 
 import type { Chance } from "../../world/chance.ts";
 
 export type Reply = string | number | null | Status | readonly Reply[];
 
-/** `+OK`: what a command says that has nothing to say. */
+/** The reply `+OK`, of commands that return no value. */
 export class Status {
   readonly text: string;
 
@@ -15,21 +15,24 @@ export class Status {
   }
 }
 
-/** What a server refuses, with the word that tells why in front. */
+/** An error reply. Its message begins with the error code. */
 export class RedisError extends Error {}
 
 type Data = string | string[] | Set<string>;
 
 interface Entry {
   readonly data: Data;
-  /** By the wall clock, in whole milliseconds; undefined: for ever. */
+  /** In whole milliseconds of the wall clock. Undefined means never. */
   readonly endsAt: number | undefined;
 }
 
-/** Is told of every text that is written, of every end that is set, and of every key that is deleted by a command. */
+/**
+ * Is notified of every string that is written, every expiry that is set, and every key that a
+ * command deletes.
+ */
 export interface Witness {
   wrote(key: string, text: string): void;
-  /** `endsAt`: the first instant, by the wall clock, at which the key is not there any more. */
+  /** `endsAt` is the first instant, by the wall clock, at which the key no longer exists. */
   keeps(key: string, endsAt: number): void;
   deleted(key: string): void;
 }
@@ -56,7 +59,7 @@ export class KeySpace {
     this.#parts = parts;
   }
 
-  /** One command, as a script gives it. */
+  /** Runs one command, as a script issues it. */
   run(words: readonly string[]): Reply {
     const [name = ""] = words;
     const command = this.#commands[name] ?? this.#commands[name.toUpperCase()];
@@ -64,12 +67,12 @@ export class KeySpace {
     return command(words);
   }
 
-  /** Whether the key is there now. */
+  /** Whether the key exists now. */
   has(key: string): boolean {
     return this.#entry(key) !== undefined;
   }
 
-  /** What a replica would have, if it had everything. */
+  /** The data of a replica that is up to date. */
   copy(): Copy {
     const copy = new Map<string, Entry>();
     for (const [key, { data, endsAt }] of this.#entries) {
@@ -79,12 +82,12 @@ export class KeySpace {
     return copy;
   }
 
-  /** A replica that has only this takes over. */
+  /** Promotes a replica that has only this copy. */
   replace(copy: Copy): void {
     this.#entries = new Map(copy);
   }
 
-  /** Every text that is there, with its key. */
+  /** Every string, with its key. */
   *texts(): Generator<[key: string, text: string]> {
     for (const [key, { data }] of this.#entries) if (typeof data === "string") yield [key, data];
   }
@@ -131,7 +134,7 @@ export class KeySpace {
     return Number(next);
   }
 
-  /** Lists and sets that are empty are not there. */
+  /** An empty list or set does not exist. */
   #dropEmpty(key: string, size: number): void {
     if (size === 0) this.#entries.delete(key);
   }
@@ -244,7 +247,7 @@ export class KeySpace {
     ZRANGEBYLEX: ([, key = "", from = "", to = "", , offset = "0", count = "-1"]) => {
       const most = integer(count);
       const found = [...(this.#set(key) ?? [])]
-        .filter((member) => isBehind(member, from) && isBefore(member, to))
+        .filter((member) => isAfter(member, from) && isBefore(member, to))
         .sort((one, other) => (one < other ? -1 : 1))
         .slice(integer(offset));
       return most < 0 ? found : found.slice(0, most);
@@ -261,7 +264,7 @@ function integer(text: string): number {
   return Number(integerText(text));
 }
 
-function isBehind(member: string, from: string): boolean {
+function isAfter(member: string, from: string): boolean {
   const start = from.slice(1);
   return from === "-" || (from.startsWith("[") ? member >= start : member > start);
 }

@@ -1,5 +1,5 @@
-// Scripts inside of the model: the text that ships is what runs. Compiled once for all seeds; what a server has in its cache
-// is its own, and is lost when it restarts.
+// Runs Lua scripts inside the model: the text that ships is the text that runs. A script is
+// compiled once for all seeds. Each server has its own script cache and loses it when it restarts.
 
 import { scriptDigest } from "../../../src/clients/redis/digest.ts";
 import { type KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
@@ -8,7 +8,7 @@ import { LuaError, type LuaFunction, numberText, Table, type Value } from "./lua
 
 interface Compiled {
   readonly sha: string;
-  /** What it calls itself in its first line. */
+  /** The name in its first line. */
   readonly name: string;
   readonly run: (given: Given) => Value;
 }
@@ -21,7 +21,7 @@ function compiled(text: string): Compiled {
     const sha = scriptDigest(text);
     const name = /^-- tenure: (.*)/.exec(text)?.[1] ?? "";
     try {
-      script = { sha, name, run: compile(bytesOf(text)) };
+      script = { sha, name, run: compile(toBytes(text)) };
     } catch (error) {
       throw new RedisError(`ERR Error compiling script: ${(error as Error).message}`);
     }
@@ -33,7 +33,7 @@ function compiled(text: string): Compiled {
 export class Scripting {
   readonly #redis: Table;
   readonly #cache = new Map<string, Compiled>();
-  /** The script that runs now. */
+  /** The name of the running script. */
   running = "";
 
   constructor(space: KeySpace) {
@@ -63,12 +63,12 @@ export class Scripting {
     return script.sha;
   }
 
-  /** A restart. */
+  /** Empties the cache, on a restart. */
   forget(): void {
     this.#cache.clear();
   }
 
-  /** EVAL: words as the client sent them, the text of the script second. */
+  /** EVAL. The words are as the client sent them, with the text of the script second. */
   evalText(words: readonly string[]): Reply {
     return this.#eval(this.#load(words[1] ?? ""), words);
   }
@@ -80,10 +80,10 @@ export class Scripting {
   #eval(sha: string, words: readonly string[]): Reply {
     const script = this.#cache.get(sha);
     if (script === undefined) throw new RedisError("NOSCRIPT No matching script. Please use EVAL.");
-    const behindKeys = 3 + Number(words[2] ?? 0);
+    const argvStart = 3 + Number(words[2] ?? 0);
     const given = {
-      KEYS: new Table(words.slice(3, behindKeys).map(bytesOf)),
-      ARGV: new Table(words.slice(behindKeys).map(bytesOf)),
+      KEYS: new Table(words.slice(3, argvStart).map(toBytes)),
+      ARGV: new Table(words.slice(argvStart).map(toBytes)),
       redis: this.#redis,
     };
     this.running = script.name;
@@ -101,8 +101,8 @@ export class Scripting {
   }
 }
 
-/** Inside of the server a text has one character a byte, as Lua counts them. */
-export function bytesOf(text: string): string {
+/** Inside the server a string has one character per byte, as Lua counts them. */
+export function toBytes(text: string): string {
   return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString("latin1");
 }
 
@@ -114,12 +114,12 @@ function errorTable(text: string): Table {
 
 function argument(value: Value): string {
   if (typeof value === "string") return value;
-  // With all its digits, where Lua's own text of a number has 14.
+  // Redis formats numbers with 17 digits, Lua with 14.
   if (typeof value === "number") return numberText(value, 17);
   throw new LuaError("ERR Lua redis lib command arguments must be strings or integers");
 }
 
-/** Nothing becomes false: a table cannot hold nil. */
+/** A nil reply becomes false, because a table cannot hold nil. */
 function toLua(reply: Reply): Value {
   if (reply === null) return false;
   if (typeof reply === "string" || typeof reply === "number") return reply;

@@ -1,24 +1,25 @@
-// One Redis server as its clients see it: commands in, answers out, messages to whoever listens at this moment. It keeps
-// every write that it answered (appendfsync always); a restart ends its connections and empties its cache of scripts.
+// Simulates one Redis server as its clients see it: commands, replies, and messages to the clients
+// that are subscribed at that moment. It keeps every write it acknowledged (appendfsync always). A
+// restart ends its connections and empties its script cache.
 
 import type { Program } from "../../world/program.ts";
 import type { Trace } from "../../world/trace.ts";
 import type { Forgetful } from "../outage.ts";
 import { type Copy, KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
-import { bytesOf, Scripting } from "./scripting.ts";
+import { Scripting, toBytes } from "./scripting.ts";
 import { LeaseWitness } from "./witness.ts";
 
 /** The server's end of a connection. */
 export interface Link {
-  /** Sends what was published. */
+  /** Sends a published message. */
   push(channel: string, message: string): void;
-  /** The client's process is gone, and the connection with it. */
+  /** Whether the client's process has ended, and the connection with it. */
   readonly isDead: boolean;
-  /** The server is gone. */
+  /** Called when the server goes down. */
   end(): void;
 }
 
-/** What a client gets for a command. */
+/** The reply to one command. */
 export type Answer = { readonly value: unknown } | { readonly error: string };
 
 const INFO = {
@@ -36,27 +37,31 @@ const CONFIG: Readonly<Record<string, string>> = {
 };
 
 export class RedisServer implements Forgetful<Copy> {
-  /** A new process starts an era, so tokens rise. What else was lost is lost. */
+  /** A new process starts an era, so tokens still increase. Nothing else is promised. */
   readonly keeps: Forgetful<Copy>["keeps"] = { failover: ["S1"], clock: [] };
   readonly #links = new Set<Link>();
-  /** Who listens to which channel, and to all that begin like this. */
+  /** The subscribers of each channel, and of each pattern by its prefix. */
   readonly #channels = new Map<string, Set<Link>>();
   readonly #patterns = new Map<string, Set<Link>>();
   readonly #scripting: Scripting;
   readonly #space: KeySpace;
   readonly #witness: LeaseWitness;
-  /** Counts the processes of this server: each has another run id. */
+  /** Counts the server's processes. Each has its own run id. */
   #runs = 1;
 
   constructor(program: Program, trace: Trace) {
     const { clocks, chance } = program;
     const witness = new LeaseWitness({
-      ...{ trace, clocks },
-      isThere: (key) => space.has(key),
+      trace,
+      clocks,
+      exists: (key) => space.has(key),
       running: () => this.#scripting.running,
     });
     const space = new KeySpace({
-      ...{ chance, witness, now: () => clocks.wallNow(), info: () => this.#info() },
+      chance,
+      witness,
+      now: () => clocks.wallNow(),
+      info: () => this.#info(),
       publish: (channel, message) => this.#publish(channel, message),
     });
     this.#scripting = new Scripting(space);
@@ -84,7 +89,7 @@ export class RedisServer implements Forgetful<Copy> {
     for (const listeners of this.#patterns.values()) listeners.delete(link);
   }
 
-  /** Whether the server knows this connection: after a restart it does not. */
+  /** Whether the server knows this connection. After a restart it knows none. */
   knows(link: Link): boolean {
     return this.#links.has(link);
   }
@@ -117,43 +122,44 @@ export class RedisServer implements Forgetful<Copy> {
     const [name = "", first = "", second = ""] = words;
     switch (name) {
       case "evalsha":
-        return shown(this.#scripting.evalSha(words));
+        return toClientValue(this.#scripting.evalSha(words));
       case "eval":
-        return shown(this.#scripting.evalText(words));
+        return toClientValue(this.#scripting.evalText(words));
       case "info":
         return this.#info();
       case "config":
         return [second, CONFIG[second]];
       case "subscribe":
-        return void listenersOf(this.#channels, bytesOf(first)).add(link);
+        return void getListeners(this.#channels, toBytes(first)).add(link);
       case "unsubscribe":
-        return void listenersOf(this.#channels, bytesOf(first)).delete(link);
+        return void getListeners(this.#channels, toBytes(first)).delete(link);
       case "psubscribe":
-        return void listenersOf(this.#patterns, bytesOf(first).slice(0, -1)).add(link);
+        return void getListeners(this.#patterns, toBytes(first).slice(0, -1)).add(link);
       case "punsubscribe":
-        return void listenersOf(this.#patterns, bytesOf(first).slice(0, -1)).delete(link);
+        return void getListeners(this.#patterns, toBytes(first).slice(0, -1)).delete(link);
       default:
         throw new RedisError(`ERR unknown command '${name}'`);
     }
   }
 
-  /** Nobody who is not connected now will ever get it. */
+  /** Reaches current subscribers only. A message is not kept for others. */
   #publish(channel: string, message: string): number {
-    let heard = 0;
-    const tell = (listeners: ReadonlySet<Link> | undefined): void => {
+    let receivers = 0;
+    const sendTo = (listeners: ReadonlySet<Link> | undefined): void => {
       for (const link of listeners ?? []) {
-        heard += 1;
+        receivers += 1;
         if (link.isDead) this.drop(link);
-        else link.push(textOf(channel), textOf(message));
+        else link.push(fromBytes(channel), fromBytes(message));
       }
     };
-    tell(this.#channels.get(channel));
-    for (const [start, listeners] of this.#patterns) if (channel.startsWith(start)) tell(listeners);
-    return heard;
+    sendTo(this.#channels.get(channel));
+    for (const [start, listeners] of this.#patterns)
+      if (channel.startsWith(start)) sendTo(listeners);
+    return receivers;
   }
 }
 
-function listenersOf(all: Map<string, Set<Link>>, name: string): Set<Link> {
+function getListeners(all: Map<string, Set<Link>>, name: string): Set<Link> {
   let listeners = all.get(name);
   if (listeners === undefined) {
     listeners = new Set();
@@ -164,13 +170,13 @@ function listenersOf(all: Map<string, Set<Link>>, name: string): Set<Link> {
 
 const NOT_ASCII = /[\x80-\xff]/;
 
-function textOf(bytes: string): string {
+function fromBytes(bytes: string): string {
   return NOT_ASCII.test(bytes) ? Buffer.from(bytes, "latin1").toString() : bytes;
 }
 
-/** As a client library gives it. */
-function shown(reply: Reply): unknown {
-  if (typeof reply === "string") return textOf(reply);
+/** Converts a reply to what a client library returns. */
+function toClientValue(reply: Reply): unknown {
+  if (typeof reply === "string") return fromBytes(reply);
   if (reply === null || typeof reply === "number") return reply;
-  return reply instanceof Status ? reply.text : reply.map(shown);
+  return reply instanceof Status ? reply.text : reply.map(toClientValue);
 }

@@ -1,4 +1,5 @@
-// The store's seam to Redis over simulated connections: what the adapter of ioredis makes of its clients.
+// Implements the store's interface to a Redis client library over simulated connections, as the
+// ioredis adapter does over real ones.
 
 import type { ChannelEvents, ChannelWire, Wire } from "../../../src/clients/redis/wire.ts";
 import { Connection, type ConnectionParts } from "./connection.ts";
@@ -23,7 +24,7 @@ async function simulatedChannels(
 ): Promise<ChannelWire> {
   const { trace, client } = parts;
   const onOrder = (from: number): void => {
-    // One of an earlier life may still be told of.
+    // A connection of an earlier process may still get here.
     if (!client.isDead) trace.note(client.name, { kind: "listens", from });
   };
   const connection = new Connection(parts, { ...events, onOrder });

@@ -1,5 +1,6 @@
-// Reads the leases and sessions of our store out of what is written to the keys of the model, and notes in the trace what the
-// server did to them. It knows how a lease is stored (script-library.ts of the store), and nothing of how it came to that.
+// Reads leases and sessions from what is written to the model's keys, and notes in the trace what
+// the server did to them. It relies on the stored format of a lease
+// (src/stores/redis/script-library.ts) and on nothing else.
 
 import { namesOf } from "../../../src/stores/redis/names.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
@@ -20,9 +21,9 @@ interface Held {
 export interface WitnessParts {
   readonly trace: Trace;
   readonly clocks: HostClocks;
-  /** Whether a key is there now. */
-  isThere(key: string): boolean;
-  /** The name of the script that runs. */
+  /** Whether a key exists now. */
+  exists(key: string): boolean;
+  /** The name of the running script. */
   running(): string;
 }
 
@@ -35,7 +36,7 @@ const ENDINGS: Readonly<Record<string, Ending>> = {
 
 export class LeaseWitness implements Witness {
   readonly #parts: WitnessParts;
-  /** By resource; also those whose session has expired, until somebody finds that. */
+  /** By resource. Includes leases whose session has expired, until a request finds that out. */
   readonly #held = new Map<string, Held>();
 
   constructor(parts: WitnessParts) {
@@ -46,12 +47,12 @@ export class LeaseWitness implements Witness {
     if (!key.startsWith(LEASE)) return;
     const resource = key.slice(LEASE.length);
     const before = this.#held.get(resource);
-    const after = heldIn(text);
+    const after = parseLease(text);
     if (after === undefined) this.#held.delete(resource);
     else this.#held.set(resource, after);
     if (before !== undefined) {
       if (after?.token === before.token && after.session === before.session) return;
-      // What has expired is not freed by whoever finds it so.
+      // A request that finds a lease expired has not freed it.
       if (after === undefined && this.#lives(before.session)) this.#freed(resource, before);
     }
     if (after !== undefined)
@@ -73,17 +74,17 @@ export class LeaseWitness implements Witness {
       if (held.session === session) this.#freed(resource, held);
   }
 
-  /** From now on this is all that the server knows. */
+  /** Starts again from what the server still knows. */
   forgot(texts: Iterable<[key: string, text: string]>): void {
     this.#held.clear();
     for (const [key, text] of texts) {
-      const held = key.startsWith(LEASE) ? heldIn(text) : undefined;
+      const held = key.startsWith(LEASE) ? parseLease(text) : undefined;
       if (held !== undefined) this.#held.set(key.slice(LEASE.length), held);
     }
   }
 
   #lives(session: string): boolean {
-    return this.#parts.isThere(SESSION + session);
+    return this.#parts.exists(SESSION + session);
   }
 
   #freed(resource: string, { token }: Held): void {
@@ -92,17 +93,17 @@ export class LeaseWitness implements Witness {
   }
 }
 
-/** Undefined: free. */
-function heldIn(text: string): Held | undefined {
+/** Parses a stored lease. Returns undefined if it is free. */
+function parseLease(text: string): Held | undefined {
   const head = LEASE_TEXT.exec(text);
   if (head === null) return undefined;
   const from = head[0].length;
-  const behind = from + Number(head[2]);
-  const [length = "", digits = ""] = /^(\d+):/.exec(text.slice(behind, behind + 12)) ?? [];
-  const start = behind + length.length;
+  const sessionEnd = from + Number(head[2]);
+  const [length = "", digits = ""] = /^(\d+):/.exec(text.slice(sessionEnd, sessionEnd + 12)) ?? [];
+  const start = sessionEnd + length.length;
   return {
     token: BigInt(head[1] ?? ""),
-    session: text.slice(from, behind),
+    session: text.slice(from, sessionEnd),
     attempt: text.slice(start, start + Number(digits)),
   };
 }

@@ -1,11 +1,12 @@
-// A database in memory with the library that the store itself uses, so every statement is real.
+// Opens SQLite databases in memory, with the library and the schema that the store itself uses.
+// Every statement of the store therefore runs for real.
 
 import { type Connection, loadDriver } from "../../../src/clients/sqlite/driver.ts";
 import { SCHEMA } from "../../../src/stores/sqlite/schema.ts";
 
 type Value = string | number | bigint | null;
 
-/** What the model needs beyond what the store does; both libraries have it. */
+/** What the model needs in addition to the store. Both libraries have it. */
 export interface SimulatedDatabase extends Connection {
   function(
     name: string,
@@ -16,7 +17,9 @@ export interface SimulatedDatabase extends Connection {
 
 let open: (() => SimulatedDatabase) | undefined;
 
-/** Loads the library, which takes turns of the real event loop: before a world begins. */
+/**
+ * Loads the library. Loading needs the real event loop, so it must happen before a world begins.
+ */
 export async function loadDatabase(): Promise<void> {
   if (open !== undefined) return;
   const driver = await loadDriver();

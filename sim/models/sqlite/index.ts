@@ -1,10 +1,11 @@
-// SQLite in the world: the real store and the real library on a database in memory. All programs run on one machine, whose boot
-// clock they share; there is no network between them and the file, but locks, a disk, and a machine that starts again.
+// Simulates SQLite: the real store and the real library on a database in memory. All programs run
+// on one machine and share its boot clock. There is no network between them and the file; the
+// faults are busy locks, a bad disk and a machine that reboots.
 
 import { SqliteStore } from "../../../src/stores/sqlite/store.ts";
 import type { Engine, Site } from "../model.ts";
 import { loadDatabase, newDatabase } from "./database.ts";
-import { nearSide } from "./near-side.ts";
+import { deliverInTurns } from "./delivery.ts";
 import { FILE, SharedFile } from "./shared-file.ts";
 import { Truth } from "./truth.ts";
 
@@ -23,7 +24,7 @@ const build = ({ schedule, network, trace, machine }: Site): ReturnType<Engine> 
     open: (client) => async (parts) => {
       const opened = { connection: shared.connect(client), file: FILE, disk: shared.disk(client) };
       const store = new SqliteStore(opened, { ...parts, hostClock });
-      return nearSide(store, { program: client, schedule, network });
+      return deliverInTurns(store, { program: client, schedule, network });
     },
     close: () => database.close(),
   };

@@ -1,6 +1,7 @@
-// One store file, as all programs of a machine share it: one write lock, commits that others see, reports of the kernel. A
-// transaction takes one turn of its program, so nothing comes between its statements, except what is planned for it: a
-// program can be stopped or killed with the lock in its hand.
+// Simulates one store file that all programs of a machine share: a single write lock, commits that
+// the others see, and change notifications from the kernel. A transaction takes one turn of its
+// program, so nothing happens between its statements, except for a planned fault: a program can be
+// stopped or killed while it holds the lock.
 
 import type { Disk } from "../../../src/clients/sqlite/disk.ts";
 import type { Connection, Statement } from "../../../src/clients/sqlite/driver.ts";
@@ -15,7 +16,10 @@ import type { Truth } from "./truth.ts";
 export interface SharedFileParts extends Pick<Site, "schedule" | "network" | "trace"> {
   readonly database: SimulatedDatabase;
   readonly truth: Truth;
-  /** Somebody else on the machine: stopped, it sits on the write lock (a backup, a shell); down means a bad disk. */
+  /**
+   * Another process on the machine, such as a backup or a shell. While it is stopped it holds the
+   * write lock; while it is down the disk is bad.
+   */
   readonly other: Callee;
 }
 
@@ -25,7 +29,7 @@ interface Watcher {
 }
 
 export const FILE = "tenure.db";
-/** How often the kernel's report of a write gets lost; the store has to look by itself then. */
+/** How often the kernel's notification of a write gets lost. The store then has to poll. */
 const REPORTS_LOST = 0.05;
 
 export class SharedFile {
@@ -34,14 +38,14 @@ export class SharedFile {
   readonly #committing: Statement;
   readonly #statements = new Map<string, Statement>();
   readonly #watchers = new Set<Watcher>();
-  /** What is to happen to a program at its next commit. */
+  /** What happens to a program at its next commit. */
   readonly #planned = new Map<Program, () => void>();
-  /** Who was stopped in a transaction, and has the lock until it goes on. */
+  /** The program that was stopped in a transaction. It holds the lock until it resumes. */
   #owner: Program | undefined;
-  /** The flush of the last commit goes on until then, and the lock with it. */
+  /** When the flush of the last commit ends. The lock is held until then. */
   #flushedAt = 0;
   #commits = 0;
-  /** The statements of the open transaction, where it may have to be done again. */
+  /** The statements of the open transaction, if it may have to be repeated. */
   #log: (() => void)[] | undefined;
 
   constructor(parts: SharedFileParts) {
@@ -50,7 +54,7 @@ export class SharedFile {
     this.#committing = parts.database.prepare("COMMIT");
   }
 
-  /** Just before the program's next commit `act` comes to pass, which may stop or kill it. */
+  /** Runs `act` just before the program's next commit. `act` may stop or kill the program. */
   beforeCommit(program: Program, act: () => void): void {
     this.#planned.set(program, act);
   }
@@ -74,11 +78,11 @@ export class SharedFile {
     };
     return {
       prepare: (sql) => {
-        if (sql === "BEGIN IMMEDIATE") return doing(() => this.#begin(program));
-        if (sql === "COMMIT") return doing(commit);
-        // What others committed: a connection's own commits do not count.
+        if (sql === "BEGIN IMMEDIATE") return statementThat(() => this.#begin(program));
+        if (sql === "COMMIT") return statementThat(commit);
+        // Counts the commits of other connections only.
         if (sql === "PRAGMA data_version")
-          return { ...doing(), get: () => ({ data_version: this.#commits - own }) };
+          return { ...statementThat(), get: () => ({ data_version: this.#commits - own }) };
         return this.#statement(sql);
       },
       exec: (sql) => {
@@ -91,7 +95,7 @@ export class SharedFile {
 
   #begin(program: Program): void {
     const { schedule, other } = this.#parts;
-    // The kernel lets go of the locks of a process that is gone.
+    // The kernel releases the locks of a dead process.
     if (this.#owner?.isDead) this.#owner = undefined;
     if (this.#owner !== undefined || other.program.isStopped || schedule.now < this.#flushedAt) {
       throw BUSY;
@@ -100,7 +104,7 @@ export class SharedFile {
     this.#beginning.run();
   }
 
-  /** False when it has not come to pass, or not yet. */
+  /** Returns false if the transaction was not committed, or not yet. */
   #commit(program: Program): boolean {
     const act = this.#planned.get(program);
     if (act !== undefined && this.#log !== undefined) {
@@ -108,7 +112,7 @@ export class SharedFile {
       act();
     }
     if (program.isDead) {
-      // Nobody hears it: what a dead program is answered does not arrive.
+      // The answer to a dead program is never delivered.
       this.#rollBack();
       throw new SqliteError("SQLITE_IOERR");
     }
@@ -121,7 +125,10 @@ export class SharedFile {
     return true;
   }
 
-  /** The statements are undone, so that nobody sees them, and done again when the program goes on. */
+  /**
+   * Rolls the statements back so that no program sees them, and repeats them when the program
+   * resumes.
+   */
   #postpone(program: Program): void {
     const log = this.#log ?? [];
     this.#rollBack();
@@ -134,7 +141,10 @@ export class SharedFile {
     });
   }
 
-  /** A full disk undoes the transaction; after an error of the disk nobody knows, and both happen. */
+  /**
+   * A full disk rolls the transaction back. After a disk error the outcome is unknown, and both
+   * outcomes occur.
+   */
   #fail(): void {
     const { other, trace } = this.#parts;
     const fate = other.program.chance.pick(["full", "lost", "written"]);
@@ -197,7 +207,7 @@ export class SharedFile {
   }
 }
 
-/** As both libraries throw them, by the code. */
+/** Both libraries throw errors with such a code. */
 class SqliteError extends Error {
   readonly code: string;
 
@@ -207,10 +217,10 @@ class SqliteError extends Error {
   }
 }
 
-/** Thrown very often. */
+/** One object, because it is thrown very often. */
 const BUSY = new SqliteError("SQLITE_BUSY");
 
-function doing(run: () => void = () => undefined): Statement {
+function statementThat(run: () => void = () => undefined): Statement {
   return {
     run: () => {
       run();

@@ -1,33 +1,34 @@
-// What was committed, in the words of the trace. Triggers in the model's database tell of every row that changes, whatever
-// statement did it; at the commit their reports become events, and a rollback forgets them.
+// Notes in the trace what SQLite committed. Triggers in the model's database report every row that
+// changes, whichever statement changed it. At commit these reports become events of the trace; a
+// rollback discards them.
 
 import type { HostClocks } from "../../world/host-clocks.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
 import type { SimulatedDatabase } from "./database.ts";
 
 const TRIGGERS = `
-  CREATE TEMP TRIGGER told_new_lease AFTER INSERT ON lease BEGIN
-    SELECT told_granted(NEW.resource, CAST(NEW.token AS TEXT), NEW.session, NEW.attempt);
+  CREATE TEMP TRIGGER report_new_lease AFTER INSERT ON lease BEGIN
+    SELECT report_granted(NEW.resource, CAST(NEW.token AS TEXT), NEW.session, NEW.attempt);
   END;
-  CREATE TEMP TRIGGER told_lease AFTER UPDATE OF token ON lease BEGIN
-    SELECT told_granted(NEW.resource, CAST(NEW.token AS TEXT), NEW.session, NEW.attempt);
+  CREATE TEMP TRIGGER report_lease AFTER UPDATE OF token ON lease BEGIN
+    SELECT report_granted(NEW.resource, CAST(NEW.token AS TEXT), NEW.session, NEW.attempt);
   END;
-  CREATE TEMP TRIGGER told_free AFTER UPDATE OF session ON lease WHEN NEW.session IS NULL BEGIN
-    SELECT told_freed(NEW.resource, CAST(NEW.token AS TEXT));
+  CREATE TEMP TRIGGER report_free AFTER UPDATE OF session ON lease WHEN NEW.session IS NULL BEGIN
+    SELECT report_freed(NEW.resource, CAST(NEW.token AS TEXT));
   END;
-  CREATE TEMP TRIGGER told_revocation AFTER INSERT ON revocation BEGIN
-    SELECT told_revoked();
+  CREATE TEMP TRIGGER report_revocation AFTER INSERT ON revocation BEGIN
+    SELECT report_revoked();
   END;
-  CREATE TEMP TRIGGER told_new_session AFTER INSERT ON session BEGIN
-    SELECT told_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
+  CREATE TEMP TRIGGER report_new_session AFTER INSERT ON session BEGIN
+    SELECT report_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
   END;
-  CREATE TEMP TRIGGER told_session AFTER UPDATE OF expires_ms ON session WHEN NEW.ttl_ms > 0 BEGIN
-    SELECT told_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
+  CREATE TEMP TRIGGER report_session AFTER UPDATE OF expires_ms ON session WHEN NEW.ttl_ms > 0 BEGIN
+    SELECT report_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
   END;
-  CREATE TEMP TRIGGER told_end AFTER UPDATE OF ttl_ms ON session WHEN NEW.ttl_ms = 0 BEGIN
-    SELECT told_ended(NEW.id);
+  CREATE TEMP TRIGGER report_end AFTER UPDATE OF ttl_ms ON session WHEN NEW.ttl_ms = 0 BEGIN
+    SELECT report_ended(NEW.id);
   END;
-  CREATE TEMP TRIGGER told_swept AFTER DELETE ON session BEGIN SELECT told_ended(OLD.id); END;
+  CREATE TEMP TRIGGER report_swept AFTER DELETE ON session BEGIN SELECT report_ended(OLD.id); END;
 `;
 
 interface SessionRow {
@@ -52,7 +53,7 @@ export class Truth {
   readonly #host: HostClocks;
   readonly #sessions = new Map<string, SessionRow>();
   readonly #leases = new Map<string, LeaseRow>();
-  /** Of the transaction that is open. */
+  /** The reports of the open transaction. */
   #reports: (() => void)[] = [];
   #newestFreed: Freed | undefined;
   #ending: Ending = "released";
@@ -61,37 +62,42 @@ export class Truth {
   constructor(database: SimulatedDatabase, trace: Trace, host: HostClocks) {
     this.#trace = trace;
     this.#host = host;
-    const on = (name: string, told: (...values: never[]) => void): void =>
+    const on = (name: string, report: (...values: never[]) => void): void =>
       database.function(name, { varargs: true }, (...values) => {
-        told(...(values as never[]));
+        report(...(values as never[]));
         return null;
       });
-    on("told_granted", (resource: string, token: string, session: string, attempt: string) =>
+    on("report_granted", (resource: string, token: string, session: string, attempt: string) =>
       this.#later(() => this.#granted(resource, BigInt(token), session, attempt)),
     );
-    on("told_freed", (resource: string, token: string) => {
+    on("report_freed", (resource: string, token: string) => {
       const freed = {
-        ...{ resource, token: BigInt(token) },
-        ...{ how: this.#ending, readAt: this.#statementAt },
+        resource,
+        token: BigInt(token),
+        how: this.#ending,
+        readAt: this.#statementAt,
       };
       this.#newestFreed = freed;
       this.#later(() => this.#freed(freed));
     });
-    // The release before it in the same transaction was not its holder's wish.
-    on("told_revoked", () => {
+    // A revocation is a release that the holder did not ask for, earlier in the same transaction.
+    on("report_revoked", () => {
       if (this.#newestFreed !== undefined) this.#newestFreed.how = "revoked";
     });
-    on("told_kept", (id: string, bootId: string, expiresMs: number) =>
+    on("report_kept", (id: string, bootId: string, expiresMs: number) =>
       this.#later(() => this.#kept(id, { bootId, expiresMs })),
     );
-    on("told_ended", (id: string) => {
+    on("report_ended", (id: string) => {
       const readAt = this.#statementAt;
       this.#later(() => this.#ended(id, readAt));
     });
     database.exec(TRIGGERS);
   }
 
-  /** A statement comes that lets go of leases in this way, where it does, by a reading of the clock of that instant. */
+  /**
+   * Announces the next statement: if it frees leases, it does so in this way, by a clock reading of
+   * this instant.
+   */
   expect(ending: Ending, at: number): void {
     this.#ending = ending;
     this.#statementAt = at;
@@ -107,7 +113,7 @@ export class Truth {
     this.#reports = [];
   }
 
-  /** Nothing has happened before the commit. */
+  /** Defers the report to the commit. */
   #later(report: () => void): void {
     this.#reports.push(report);
   }
@@ -148,7 +154,9 @@ export class Truth {
     return row !== undefined && row.bootId === bootId && row.expiresMs > now();
   }
 
-  /** The store reads its clock in steps: it is over at the first step that is not before its end. */
+  /**
+   * The store reads its clock in steps, so the session ends at the first step at or after its end.
+   */
   #end({ expiresMs }: SessionRow): number {
     const { stepMs } = this.#host.hostClock;
     return this.#host.trueInstantOfBoot(Math.ceil(expiresMs / stepMs) * stepMs);

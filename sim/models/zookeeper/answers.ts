@@ -1,11 +1,11 @@
-// The server's side of ZooKeeper's messages, the writing half.
+// The server's side of ZooKeeper's messages: writes answers and events.
 
 import { JuteWriter } from "../../../src/clients/zookeeper/jute.ts";
 import { OPCODE, XID } from "../../../src/clients/zookeeper/messages.ts";
 import type { Op } from "./requests.ts";
 import type { Change, Entry, Stat } from "./tree.ts";
 
-/** Of the kinds of events that the store can ask for. */
+/** The kinds of events that the store can subscribe to. */
 export const EVENT = { created: 1, deleted: 2, changed: 3 } as const;
 
 const CONNECTED = 3;
@@ -19,7 +19,7 @@ const OPCODES: Readonly<Record<Op["kind"], number>> = {
   check: OPCODE.check,
 };
 
-/** A timeout of 0 says that the session is over. */
+/** A timeout of 0 means that the session has ended. */
 export function helloAnswer(session: number, timeoutMs: number): Buffer {
   const body = new JuteWriter(64).int(0).int(timeoutMs).long(BigInt(session));
   return body.buffer(PASSWORD).bool(false).frame();
@@ -29,19 +29,19 @@ export function head(xid: number, zxid: number, error = 0): JuteWriter {
   return new JuteWriter(128).int(xid).long(BigInt(zxid)).int(error);
 }
 
-export function eventOf(kind: number, path: string): Buffer {
+export function writeEvent(kind: number, path: string): Buffer {
   return head(XID.event, -1).int(kind).int(CONNECTED).text(path).frame();
 }
 
 export function writeStat(body: JuteWriter, stat: Stat): JuteWriter {
   const { czxid, mzxid, mtimeMs, pzxid, version, created, owner, length, childCount } = stat;
-  // The time of the creation is not asked for.
+  // The store does not use the creation time.
   body
     .long(BigInt(czxid))
     .long(BigInt(mzxid))
     .long(0n)
     .long(BigInt(Math.floor(mtimeMs)));
-  // Clients are told how often children came or went.
+  // The child version counts how often children were created or deleted.
   body
     .int(version)
     .int(2 * created - childCount)
@@ -49,7 +49,7 @@ export function writeStat(body: JuteWriter, stat: Stat): JuteWriter {
   return body.long(BigInt(owner)).int(length).int(childCount).long(BigInt(pzxid));
 }
 
-/** To a single change. */
+/** The answer to a single change. */
 export function changeAnswer(
   xid: number,
   { zxid, refused, changes }: Entry,
@@ -60,7 +60,10 @@ export function changeAnswer(
   return body.frame();
 }
 
-/** To several: where one was refused, those before it say 0 and those behind it that they were not tried. */
+/**
+ * The answer to several changes. If one was rejected, those before it carry error 0, and those
+ * after it carry a code that says they were not tried.
+ */
 export function multiAnswer(
   xid: number,
   ops: readonly Op[],

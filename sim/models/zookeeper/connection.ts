@@ -1,46 +1,47 @@
-// One TCP connection between a client and a server of the model. The client's end looks like a socket as far as the store
-// uses one; bytes arrive in order and once, late if need be, or the connection ends.
+// One TCP connection between a client and a server of the model. The client's end implements the
+// part of a socket that the store uses. Bytes arrive once and in order, possibly late, or the
+// connection ends.
 
 import type { Duplex } from "node:stream";
 import type { Network } from "../../world/network.ts";
 import type { Program } from "../../world/program.ts";
 import type { Request } from "./requests.ts";
 
-/** A request and where it came from. */
+/** A request and the connection it came from. */
 export interface Asked {
   readonly connection: Connection;
   readonly request: Request;
 }
 
-/** The server's end. */
+/** The server's end of the connection. */
 export class Connection {
   /** 0 until the handshake is done. */
   session = 0;
   timeoutMs = 0;
   isOpen = true;
-  hasSaidHello = false;
-  /** Not yet answered; the first is being worked on, and the others wait for it. */
+  isHandshakeDone = false;
+  /** Unanswered requests. The first is being processed, and the others wait for it. */
   readonly waiting: Request[] = [];
-  readonly #send: (answers: readonly Buffer[]) => void;
+  readonly #transmit: (answers: readonly Buffer[]) => void;
   readonly #hangUp: (code: string | undefined) => void;
-  /** What is answered while something is taken in; it leaves together. */
+  /** Collects the answers to one packet, so that they leave together. */
   #outgoing: Buffer[] | undefined;
 
   constructor(
     send: (answers: readonly Buffer[]) => void,
     hangUp: (code: string | undefined) => void,
   ) {
-    this.#send = send;
+    this.#transmit = send;
     this.#hangUp = hangUp;
   }
 
-  tell(bytes: Buffer): void {
-    if (this.#outgoing === undefined) this.#send([bytes]);
+  send(bytes: Buffer): void {
+    if (this.#outgoing === undefined) this.#transmit([bytes]);
     else this.#outgoing.push(bytes);
   }
 
-  /** What is told meanwhile travels together, as the answers to one packet mostly do. */
-  together(take: () => void): void {
+  /** Sends everything that `take` answers in one packet, as a server mostly does. */
+  batch(take: () => void): void {
     this.#outgoing = [];
     take();
     this.#flush();
@@ -56,17 +57,17 @@ export class Connection {
   #flush(): void {
     const answers = this.#outgoing;
     this.#outgoing = undefined;
-    if (answers !== undefined && answers.length > 0) this.#send(answers);
+    if (answers !== undefined && answers.length > 0) this.#transmit(answers);
   }
 }
 
-/** Who answers at the other end. */
+/** The server at the other end. */
 export interface Listener {
   readonly program: Program;
   readonly isDown: boolean;
   accept(connection: Connection): void;
   receive(connection: Connection, bytes: Buffer): void;
-  left(connection: Connection): void;
+  disconnected(connection: Connection): void;
 }
 
 type Callback = (value: never) => void;
@@ -74,7 +75,8 @@ type Callback = (value: never) => void;
 const TURN: Promise<void> = Promise.resolve();
 
 export function dial(network: Network, client: Program, server: Listener): Duplex {
-  // Only what wire.ts and leader.ts use of a stream; node's own would take turns of its own.
+  // Implements only what src/clients/zookeeper uses of a stream. Node's own stream needs the real
+  // event loop.
   return new ClientEnd(network, client, server) as unknown as Duplex;
 }
 
@@ -116,11 +118,11 @@ class ClientEnd {
     if (this.destroyed) return;
     if (!this.writableEnded) this.#leave();
     this.destroyed = true;
-    // As a stream tells it: not within the call.
+    // A stream emits this asynchronously.
     void TURN.then(() => this.#emit("close", undefined));
   }
 
-  /** At the server. */
+  /** Runs at the server. */
   #arrived(bytes: Buffer): void {
     const server = this.#server;
     if (this.#accepted === undefined) {
@@ -138,7 +140,7 @@ class ClientEnd {
     if (this.#accepted.isOpen) server.receive(this.#accepted, bytes);
   }
 
-  /** The server's kernel says that it is over. */
+  /** The server's kernel closes the connection. */
   #hangUp(code: string | undefined): void {
     this.#down(() => {
       if (this.destroyed) return;
@@ -149,12 +151,12 @@ class ClientEnd {
   }
 
   #leave(): void {
-    // Nobody is left there to hear it.
+    // The server has already closed it.
     if (this.#accepted?.isOpen === false) return;
     this.#up(() => {
       if (this.#accepted?.isOpen !== true) return;
       this.#accepted.isOpen = false;
-      this.#server.left(this.#accepted);
+      this.#server.disconnected(this.#accepted);
     });
   }
 

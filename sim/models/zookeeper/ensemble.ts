@@ -1,6 +1,6 @@
-// What the servers of an ensemble agree on: who leads, and the one sequence of entries. With two servers that clients see
-// there is a third that only votes, and that is always there: so a leader that runs has a majority, and so has whoever
-// takes its place.
+// What the servers of an ensemble agree on: the leader, and the one sequence of committed entries.
+// Clients see two servers. A third only votes and is always running, so a leader that runs has a
+// majority, and so does its successor.
 
 import type { Network } from "../../world/network.ts";
 import type { Schedule } from "../../world/schedule.ts";
@@ -9,11 +9,11 @@ import type { Entry } from "./tree.ts";
 import type { Witness } from "./witness.ts";
 
 export const TICK_MS: number = 300;
-/** Without a word for so long, leader and followers give each other up. */
+/** After this long without a message, leader and followers drop each other. */
 export const SYNC_LIMIT_MS: number = 2 * TICK_MS;
 const EPOCH = 0x1_0000_0000;
 
-/** What a leader has decided; its number and time come with the agreement. */
+/** An entry that a leader has decided. Its number and time are assigned at commit. */
 export type Agreed = Omit<Entry, "zxid" | "atMs">;
 
 export class Ensemble {
@@ -21,7 +21,7 @@ export class Ensemble {
   readonly network: Network;
   readonly witness: Witness;
   readonly members: Member[] = [];
-  /** Everything that was agreed on, from the beginning. */
+  /** Every committed entry, from the beginning. */
   readonly log: Entry[] = [];
   #leader: Member | undefined;
   #epoch = 0;
@@ -33,12 +33,15 @@ export class Ensemble {
     this.witness = witness;
   }
 
-  /** Whether a majority follows this one. A leader that was replaced does not know for a while that it was. */
+  /**
+   * Whether a majority follows this member. A leader that was replaced does not know it for a
+   * while.
+   */
   isLed(by: Member): boolean {
     return this.#leader === by;
   }
 
-  /** Whom to follow; undefined when nobody leads, or nobody has heard of the leader for long. */
+  /** The leader to follow. Undefined if no member leads or the leader is silent. */
   leaderFor(member: Member): Member | undefined {
     const leader = this.#leader;
     if (leader === undefined || leader === member || leader.isDown) return undefined;
@@ -52,7 +55,7 @@ export class Ensemble {
     this.#counter = 0;
   }
 
-  /** By the leader only. */
+  /** Must be called by the leader only. */
   commit(leader: Member, { changes, opened, closed, refused, asked }: Agreed): void {
     this.#counter += 1;
     const zxid = this.#epoch * EPOCH + this.#counter;

@@ -1,5 +1,5 @@
-// ZooKeeper in the world: the real store for ZooKeeper, down to its bytes, over a model of a server of its own or of an
-// ensemble behind it.
+// Simulates ZooKeeper: the real ZooKeeper store, down to its bytes, on a model of a standalone
+// server or of an ensemble.
 
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import type { Program } from "../../world/program.ts";
@@ -9,18 +9,18 @@ import { Ensemble, TICK_MS } from "./ensemble.ts";
 import { Member } from "./member.ts";
 import { Witness } from "./witness.ts";
 
-/** What clients are given as the list of hosts. */
+/** What clients get as the list of hosts. */
 type Shape =
-  /** One server without an ensemble. */
+  /** One standalone server. */
   | "alone"
-  /** An ensemble, each of whose members is listed. */
+  /** An ensemble, with each member listed. */
   | "listed"
-  /** An ensemble behind one address. */
+  /** An ensemble reached through one address. */
   | "balanced";
 
 const BALANCER = "zk";
 
-/** Which of the three it is, is drawn. */
+/** Draws one of the three shapes. */
 export const zookeeperEngine: Engine = (site) => {
   const first = site.machine("zk1");
   const shape = first.chance.stream("shape").pick(["alone", "listed", "balanced"] as const);
@@ -43,11 +43,11 @@ function zookeeperModel(site: Site, first: Program, shape: Shape): ReturnType<En
     servers: members,
     open: (client) => {
       const chance = client.chance.stream("balancer");
-      const memberOf = (host: string): Member =>
+      const chooseMember = (host: string): Member =>
         members.find(({ program }) => program.name === host) ?? chance.pick(members);
       return zookeeperStore({
         url: `zookeeper://${shape === "balanced" ? BALANCER : names}`,
-        connect: (host) => dial(network, client, memberOf(host)),
+        connect: (host) => dial(network, client, chooseMember(host)),
         tickMs: TICK_MS,
         connectMs: 2_000,
       });

@@ -1,19 +1,22 @@
-// One server: its data, its role, and the timers that go with it. A leader looks for sessions that are over and tells its
-// followers that it is there; a follower reports in turn who was there, and looks for a leader when it hears of none.
-// Whoever changes its role ends all its connections.
+// One server: its data, its role and its timers. A leader ends expired sessions and pings its
+// followers. A follower reports active sessions in return, and seeks a new leader when it hears
+// nothing. A server that changes its role closes all its connections.
 
 import type { Program } from "../../world/program.ts";
 import type { Connection, Listener } from "./connection.ts";
-import { Deciding } from "./deciding.ts";
-import { Desk } from "./desk.ts";
 import { type Ensemble, SYNC_LIMIT_MS, TICK_MS } from "./ensemble.ts";
-import { Following } from "./following.ts";
+import { FollowerLink } from "./follower-link.ts";
+import { LeaderDecisions } from "./leader-decisions.ts";
+import { RequestHandler } from "./request-handler.ts";
 import { type Session, Sessions } from "./sessions.ts";
 import { type Entry, Tree } from "./tree.ts";
 
-/** An election takes about this long, and so does joining a leader. */
-const LOOKING_MS = [10, 90] as const;
-/** The default is a minute; a day is shorter, and parents are to vanish in it. */
+/** The duration of an election, and of joining a leader. */
+const ELECTION_MS = [10, 90] as const;
+/**
+ * In heartbeats. The default of a real server is a minute, but a run is shorter and should contain
+ * removals.
+ */
 const CONTAINERS_EVERY = 20;
 const SESSION_BASE = 2 ** 48;
 
@@ -21,21 +24,21 @@ export class Member implements Listener {
   readonly program: Program;
   readonly ensemble: Ensemble;
   readonly tree: Tree;
-  readonly desk: Desk;
-  readonly deciding: Deciding;
+  readonly handler: RequestHandler;
+  readonly decisions: LeaderDecisions;
   role: "leading" | "following" | "looking" = "looking";
   sessions: Sessions;
-  /** When it last showed as a leader that it runs, in true time. */
+  /** When it last sent a heartbeat as leader, in true time. */
   lastBeatAt = 0;
-  following: Following | undefined;
-  /** Those that follow this one. */
-  readonly followers: Set<Following> = new Set();
+  link: FollowerLink | undefined;
+  /** The links to its followers. */
+  readonly followers: Set<FollowerLink> = new Set();
   readonly #index: number;
   #isDown = false;
   #applied = 0;
   #opened = 0;
   #beats = 0;
-  /** Timers of an earlier role do nothing any more. */
+  /** Counts role changes. Timers of an earlier role do nothing. */
   #roles = 0;
 
   constructor(program: Program, ensemble: Ensemble, index: number, isAlone: boolean) {
@@ -44,8 +47,8 @@ export class Member implements Listener {
     this.#index = index;
     this.tree = new Tree(isAlone);
     this.sessions = this.#newSessions();
-    this.desk = new Desk(this);
-    this.deciding = new Deciding(this);
+    this.handler = new RequestHandler(this);
+    this.decisions = new LeaderDecisions(this);
     ensemble.members.push(this);
   }
 
@@ -53,13 +56,16 @@ export class Member implements Listener {
     return this.#isDown;
   }
 
-  /** Killed: its connections are reset, and what it knew of its role is gone. The data are on its disk. */
+  /**
+   * Kills or revives the server. Killing it resets its connections and ends its role. Its data
+   * survives on disk.
+   */
   set isDown(isDown: boolean) {
     this.#isDown = isDown;
     if (isDown) this.#leaveRole();
   }
 
-  /** Two outages can overlap: only the first return starts it. */
+  /** Two outages can overlap, and only the first return starts the server. */
   onReturn(): void {
     if (this.role === "looking") this.#settle();
   }
@@ -75,18 +81,18 @@ export class Member implements Listener {
 
   accept(connection: Connection): void {
     if (this.role === "looking") connection.close();
-    else this.desk.accept(connection);
+    else this.handler.accept(connection);
   }
 
   receive(connection: Connection, bytes: Buffer): void {
-    this.desk.receive(connection, bytes);
+    this.handler.receive(connection, bytes);
   }
 
-  left(connection: Connection): void {
-    this.desk.left(connection);
+  disconnected(connection: Connection): void {
+    this.handler.disconnected(connection);
   }
 
-  /** Takes in the next entry, and passes it on. */
+  /** Applies the next entry, and passes it on to the followers. */
   apply(entry: Entry): void {
     this.#applied += 1;
     const stats = this.tree.apply(entry);
@@ -95,13 +101,13 @@ export class Member implements Listener {
       this.ensemble.witness.after(entry, this.tree, this.sessions, this.program.clocks);
       for (const follower of this.followers) follower.pass(entry);
     }
-    this.desk.applied(entry, stats);
+    this.handler.applied(entry, stats);
   }
 
-  /** Looks for a leader, or becomes one. */
-  look(): void {
+  /** Looks for a leader to follow, or becomes one. */
+  seekLeader(): void {
     this.#leaveRole();
-    this.#later(this.program.chance.between(...LOOKING_MS), () => this.#settle());
+    this.#later(this.program.chance.between(...ELECTION_MS), () => this.#settle());
   }
 
   #settle(): void {
@@ -112,13 +118,16 @@ export class Member implements Listener {
     else this.#follow(leader);
   }
 
-  /** Everything that was agreed on meanwhile. */
+  /** Applies everything that was committed in the meantime. */
   catchUp(): void {
     const { log } = this.ensemble;
     while (this.#applied < log.length) this.apply(log[this.#applied] as Entry);
   }
 
-  /** A new leader knows of no one that was there: every session has its full time again. */
+  /**
+   * Becomes leader. A new leader does not know which sessions were active, so each one starts its
+   * full timeout again.
+   */
   #lead(): void {
     this.ensemble.elect(this);
     if (this.ensemble.log.length > 0) this.ensemble.witness.saw("a new leader");
@@ -132,25 +141,29 @@ export class Member implements Listener {
 
   #follow(leader: Member): void {
     this.role = "following";
-    this.following = new Following(leader, this);
-    leader.followers.add(this.following);
+    this.link = new FollowerLink(leader, this);
+    leader.followers.add(this.link);
     this.#watchLeader();
   }
 
   #watchLeader(): void {
     this.#later(TICK_MS, () => {
-      const silentMs = this.program.clock.now() - (this.following?.heardAt ?? 0);
-      if (silentMs > SYNC_LIMIT_MS) this.look();
+      const silentMs = this.program.clock.now() - (this.link?.receivedAt ?? 0);
+      if (silentMs > SYNC_LIMIT_MS) this.seekLeader();
       else this.#watchLeader();
     });
   }
 
-  /** Every half tick, as the real one does. `deposed`: how often it found that nobody follows it any more. */
+  /**
+   * The leader's heartbeat, every half tick as in the real server. `deposed` counts the beats since
+   * it found that it no longer leads.
+   */
   #beat(deposed: number): void {
     const { ensemble, program } = this;
     if (!ensemble.isLed(this)) {
-      // It looks at every other beat only: for up to a tick it answers as if nothing had happened.
-      if (deposed > 0) this.look();
+      // A leader checks this only at every other beat, so for up to a tick it answers as if nothing
+      // had happened.
+      if (deposed > 0) this.seekLeader();
       else this.#later(TICK_MS / 2, () => this.#beat(deposed + 1));
       return;
     }
@@ -167,7 +180,7 @@ export class Member implements Listener {
     this.#later(TICK_MS / 2 - intoMs, () => this.#beat(0));
   }
 
-  /** The session has run out. */
+  /** Ends an expired session. */
   end(session: Session): void {
     const paths = this.tree.ownedBy(session.id);
     const changes = paths.map((path) => ({ kind: "delete", path }) as const);
@@ -175,7 +188,7 @@ export class Member implements Listener {
     this.ensemble.commit(this, { changes, closed: { session: session.id, isExpired: true } });
   }
 
-  /** Those that had children and have none. */
+  /** Removes containers that once had children and are empty now. */
   #removeContainers(): void {
     for (const path of [...this.tree.containers]) {
       const node = this.tree.nodes.get(path);
@@ -187,9 +200,9 @@ export class Member implements Listener {
   #leaveRole(): void {
     this.#roles += 1;
     this.role = "looking";
-    this.desk.closeAll();
-    this.following?.end();
-    this.following = undefined;
+    this.handler.closeAll();
+    this.link?.end();
+    this.link = undefined;
     for (const follower of this.followers) follower.drop();
   }
 

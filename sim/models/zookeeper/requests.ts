@@ -1,10 +1,10 @@
-// The server's side of ZooKeeper's messages, the reading half. The store's own code wrote the bytes, so a mistake in either
-// shows. Layouts are those of the server's zookeeper.jute.
+// The server's side of ZooKeeper's messages: reads requests. The store's own code wrote the bytes,
+// so a mistake in either one shows. Layouts are those of the server's zookeeper.jute.
 
 import { JuteReader } from "../../../src/clients/zookeeper/jute.ts";
 import { CREATE, OPCODE } from "../../../src/clients/zookeeper/messages.ts";
 
-/** One change that is asked for. */
+/** One requested change. */
 export type Op =
   | {
       readonly kind: "create";

@@ -1,16 +1,20 @@
-// The leader's list of sessions, and when each ends by the leader's clock. A session that was heard of lives for its timeout,
-// rounded up to the next tick: those of one tick end together.
+// The leader's table of sessions, and when each one ends by the leader's clock. A session that was
+// active lives for its timeout, rounded up to the next tick, so all sessions of one tick end
+// together.
 
 import type { Member } from "./member.ts";
 
 export interface Session {
   readonly id: number;
   timeoutMs: number;
-  /** What was promised. */
+  /** The end that was promised to the client. */
   expiresAt: number;
-  /** The tick at which it is looked for: never before the promise, up to a tick behind it. */
+  /**
+   * The tick at which the leader checks it: never before the promised end, and at most one tick
+   * after it.
+   */
   endsAt: number;
-  /** The server whose connection has it; requests over another one's are refused. */
+  /** The server that has the session's connection. Requests through another server are rejected. */
   owner: Member | undefined;
 }
 
@@ -38,7 +42,7 @@ export class Sessions {
     this.touch(id, timeoutMs);
   }
 
-  /** Undefined where there is no such session. */
+  /** Returns undefined if there is no such session. */
   touch(id: number, timeoutMs: number): Session | undefined {
     const session = this.#sessions.get(id);
     if (session === undefined) return undefined;
@@ -48,7 +52,7 @@ export class Sessions {
     return session;
   }
 
-  /** Those that are over. */
+  /** Returns the sessions that have ended. */
   due(): Session[] {
     const now = this.#now();
     return [...this.#sessions.values()].filter(({ endsAt }) => endsAt <= now);

@@ -1,5 +1,6 @@
-// ZooKeeper's data as one server has them: nodes with their versions and owners, and the sessions that exist. What is
-// agreed is applied entry by entry, in the same order at every server. No network and no clock here.
+// The data of one ZooKeeper server: nodes with their versions and owners, and the existing
+// sessions. Every server applies the committed entries one by one, in the same order. This file
+// knows neither network nor clock.
 
 import type { Asked } from "./connection.ts";
 
@@ -9,15 +10,15 @@ export class Node {
   readonly czxid: number;
   mzxid: number;
   mtimeMs: number;
-  /** The last change among its children. */
+  /** The number of the last change among its children. */
   pzxid: number;
   version = 0;
-  /** How many children were ever created below it: the next one's number. */
+  /** How many children were ever created below it, which is the number of the next one. */
   created = 0;
-  /** The session that it lives and dies with; 0: none. */
+  /** The session that it is deleted with, or 0. */
   readonly owner: number;
   readonly isContainer: boolean;
-  /** In the order of their creation. */
+  /** In order of creation. */
   readonly children: Set<string>;
 
   constructor(zxid: number, atMs: number, { path, data, owner, isContainer }: Creation) {
@@ -29,14 +30,14 @@ export class Node {
     this.pzxid = zxid;
     this.owner = owner;
     this.isContainer = isContainer;
-    // What has an owner never has children.
+    // An ephemeral node never has children.
     this.children = owner === 0 ? new Set() : NONE;
   }
 }
 
 const NONE: Set<string> = new Set();
 
-/** A node's figures at one moment. */
+/** The statistics of a node at one moment. */
 export type Stat = Omit<Node, "path" | "data" | "isContainer" | "children"> & {
   readonly length: number;
   readonly childCount: number;
@@ -55,7 +56,7 @@ export type Change =
   | { readonly kind: "set"; readonly path: string; readonly data: Buffer }
   | { readonly kind: "delete" | "check"; readonly path: string };
 
-/** One step that a majority has agreed on; a request that was refused is one too, without changes. */
+/** One step that a majority has committed. A rejected request is an entry too, without changes. */
 export interface Entry {
   readonly zxid: number;
   /** By the leader's wall clock. */
@@ -63,15 +64,15 @@ export interface Entry {
   readonly changes: readonly Change[];
   readonly opened?: { readonly session: number; readonly timeoutMs: number } | undefined;
   readonly closed?: { readonly session: number; readonly isExpired: boolean } | undefined;
-  /** Why nothing was done, and which part of the request is to blame. */
+  /** Why nothing was done, and which part of the request caused it. */
   readonly refused?: { readonly error: number; readonly at: number } | undefined;
-  /** By whom; the server of that connection answers. */
+  /** The request that caused this entry. The server of its connection answers it. */
   readonly asked?: Asked | undefined;
 }
 
 export class Tree {
   readonly nodes: Map<string, Node> = new Map();
-  /** With their timeouts. */
+  /** Timeouts by session. */
   readonly sessions: Map<number, number> = new Map();
   readonly containers: Set<string> = new Set();
   lastZxid = 0;
@@ -81,17 +82,20 @@ export class Tree {
     const config = isAlone ? "" : "server.1=zk1:2888:3888:participant;0.0.0.0:2181";
     for (const path of ["", "/zookeeper", "/zookeeper/config"])
       this.#create(0, 0, {
-        ...{ kind: "create", path, owner: 0, isContainer: false },
+        kind: "create",
+        path,
+        owner: 0,
+        isContainer: false,
         data: Buffer.from(path.endsWith("config") ? config : ""),
       });
   }
 
-  /** What a session has, in the order of creation. */
+  /** The nodes of a session, in order of creation. */
   ownedBy(session: number): string[] {
     return [...(this.#owned.get(session) ?? [])];
   }
 
-  /** Answers with the figures of each node that was written, in the place of that change. */
+  /** Applies an entry. Returns the statistics of each written node, at the index of its change. */
   apply(entry: Entry): (Stat | undefined)[] {
     const { zxid, atMs, opened, closed } = entry;
     this.lastZxid = zxid;
@@ -107,7 +111,7 @@ export class Tree {
 
   #create(zxid: number, atMs: number, change: Creation): void {
     const { path, owner, isContainer } = change;
-    const parent = this.nodes.get(parentOf(path));
+    const parent = this.nodes.get(parentPath(path));
     this.nodes.set(path, new Node(zxid, atMs, change));
     if (isContainer) this.containers.add(path);
     if (owner !== 0) {
@@ -116,7 +120,7 @@ export class Tree {
       else owned.add(path);
     }
     if (parent === undefined) return;
-    parent.children.add(nameOf(path));
+    parent.children.add(baseName(path));
     parent.created += 1;
     parent.pzxid = zxid;
   }
@@ -127,9 +131,9 @@ export class Tree {
     this.nodes.delete(path);
     if (node.isContainer) this.containers.delete(path);
     this.#owned.get(node.owner)?.delete(path);
-    const parent = this.nodes.get(parentOf(path));
+    const parent = this.nodes.get(parentPath(path));
     if (parent === undefined) return;
-    parent.children.delete(nameOf(path));
+    parent.children.delete(baseName(path));
     parent.pzxid = zxid;
   }
 
@@ -140,20 +144,20 @@ export class Tree {
     node.mzxid = zxid;
     node.mtimeMs = atMs;
     node.version += 1;
-    return statOf(node);
+    return toStat(node);
   }
 }
 
-export function statOf(node: Node): Stat {
+export function toStat(node: Node): Stat {
   const { czxid, mzxid, mtimeMs, pzxid, version, created, owner, data, children } = node;
   const [length, childCount] = [data.length, children.size];
   return { czxid, mzxid, mtimeMs, pzxid, version, created, owner, length, childCount };
 }
 
-export function parentOf(path: string): string {
+export function parentPath(path: string): string {
   return path.slice(0, path.lastIndexOf("/"));
 }
 
-function nameOf(path: string): string {
+function baseName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }

@@ -1,5 +1,5 @@
-// Who is to be told of changes, at one server. A watch on a node tells once; one on everything below a node tells until its
-// connection ends.
+// The watches at one server. A watch on a node fires once. A watch on everything below a node fires
+// until its connection ends.
 
 import type { Connection } from "./connection.ts";
 
@@ -14,16 +14,16 @@ export class Watches {
     else watchers.add(connection);
   }
 
-  ring(path: string, event: () => Buffer): void {
+  notify(path: string, event: () => Buffer): void {
     const once = this.#once.get(path);
     if (once === undefined && this.#below.size === 0) return;
-    // Who watches both ways is told once.
-    const told = new Set<Connection>(once);
+    // A connection that watches in both ways is notified once.
+    const notified = new Set<Connection>(once);
     this.#once.delete(path);
     for (const [above, watchers] of this.#below)
       if (path === above || path.startsWith(`${above}/`))
-        for (const watcher of watchers) told.add(watcher);
-    for (const connection of told) if (connection.isOpen) connection.tell(event());
+        for (const watcher of watchers) notified.add(watcher);
+    for (const connection of notified) if (connection.isOpen) connection.send(event());
   }
 
   clear(): void {

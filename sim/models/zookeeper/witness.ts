@@ -1,13 +1,13 @@
-// What became of our leases and sessions, by what the ensemble has agreed on: noted in the trace for the checkers. Who holds
-// a resource is told by its places (src/stores/zookeeper/place.ts): one that was alone when it was created, and one that
-// its owner has taken.
+// Notes in the trace what happened to Tenure's leases and sessions, by what the ensemble committed.
+// The holder of a resource follows from its queue nodes (src/stores/zookeeper/place.ts): a node
+// that was alone when it was created holds, and so does a node that its owner marked as taken.
 
 import { decodeName, namesOf } from "../../../src/clients/zookeeper/names.ts";
 import { decodePlace } from "../../../src/stores/zookeeper/record.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
 import type { Session, Sessions } from "./sessions.ts";
-import { type Entry, type Node, parentOf, type Tree } from "./tree.ts";
+import { type Entry, type Node, parentPath, type Tree } from "./tree.ts";
 
 interface Place {
   readonly resource: string;
@@ -25,7 +25,7 @@ const BELOW_SESSIONS = `${names.sessions}/`;
 export class Witness {
   readonly #trace: Trace;
   readonly #places = new Map<string, Place>();
-  /** Which of our sessions a session of the server is. */
+  /** The Tenure session of each ZooKeeper session. */
   readonly #sessions = new Map<number, string>();
 
   constructor(trace: Trace) {
@@ -36,7 +36,10 @@ export class Witness {
     this.#trace.countModelEvent(sight);
   }
 
-  /** A session was heard of where its clock runs. Only what a holder may count on is noted: that keeps the trace short. */
+  /**
+   * Notes that the leader reset a session's clock. Only what a holder may count on is noted, which
+   * keeps the trace short.
+   */
   kept({ id, expiresAt }: Session, clocks: HostClocks): void {
     const session = this.#sessions.get(id);
     if (session === undefined) return;
@@ -44,7 +47,10 @@ export class Witness {
     this.#trace.note("store", { kind: "storeKept", session, until });
   }
 
-  /** It has run out: told by what the leader last heard of it, a renewal or not. */
+  /**
+   * Notes that a session has expired, by the last activity the leader knew of, whether that was a
+   * renewal or not.
+   */
   expired({ id, expiresAt }: Session, clocks: HostClocks): void {
     const session = this.#sessions.get(id);
     if (session === undefined) return;
@@ -57,7 +63,9 @@ export class Witness {
     return path.startsWith(BELOW_SESSIONS);
   }
 
-  /** Before an entry is applied to the data of the leader: what it takes away is still there. */
+  /**
+   * Called before an entry is applied to the leader's data, while the nodes it deletes still exist.
+   */
   before({ changes, closed, asked }: Entry, tree: Tree): void {
     const isRevocation = changes.some(
       ({ kind, path }) => kind === "set" && path.startsWith(BELOW_SESSIONS),
@@ -78,7 +86,7 @@ export class Witness {
     }
   }
 
-  /** After it was applied. */
+  /** Called after the entry was applied. */
   after({ changes }: Entry, tree: Tree, sessions: Sessions, clocks: HostClocks): void {
     for (const { kind, path } of changes) {
       if (kind !== "create" && kind !== "set") continue;
@@ -88,14 +96,14 @@ export class Witness {
       if (kind === "create") this.#placed(node, sessions, clocks);
       const place = this.#places.get(path);
       if (place === undefined) continue;
-      const isAlone = kind === "create" && tree.nodes.get(parentOf(path))?.children.size === 1;
+      const isAlone = kind === "create" && tree.nodes.get(parentPath(path))?.children.size === 1;
       if (isAlone || node.version === TAKEN) this.#granted(place);
     }
   }
 
   #placed(node: Node, sessions: Sessions, clocks: HostClocks): void {
     const { path, owner, czxid } = node;
-    const resource = decodeName(parentOf(path).slice(BELOW_LEASES.length));
+    const resource = decodeName(parentPath(path).slice(BELOW_LEASES.length));
     if (resource === undefined) return;
     const { sessionId: session, attempt } = decodePlace(node.data.toString()).record;
     const token = BigInt(czxid);

@@ -1,4 +1,5 @@
-// Revocations that are forgotten too early: before the holder has acknowledged them, or by an acknowledgement of another one.
+// Bugs in the acknowledgement of revocations: a revocation is forgotten before the holder has
+// acknowledged it, or by the acknowledgement of another one.
 
 import type { Mutant } from "../mutant.ts";
 
@@ -46,7 +47,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   {
     name: "postgres: an acknowledgement deletes all revocations of the session",
     file: "sim/models/postgres/functions.ts",
-    find: "revocation.session !== session || !handled.has(nameOf(revocation))",
+    find: "revocation.session !== session || !handled.has(toName(revocation))",
     replace: "revocation.session !== session && handled.size > 0",
     store: "postgres",
     test: modelsTest,

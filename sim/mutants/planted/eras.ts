@@ -1,4 +1,5 @@
-// Bugs in how tokens go on after a backend has forgotten (core/era.ts and what stores make of it), and in how received text is parsed.
+// Bugs in how tokens continue after a backend has lost data (src/core/era.ts and its use in the
+// stores), and in the parsing of received text.
 
 import type { Mutant } from "../mutant.ts";
 
@@ -7,7 +8,7 @@ const redisTest = "test/stores/redis/eras.test.ts";
 
 export const ERA_MUTANTS: readonly Mutant[] = [
   {
-    name: "an era goes on right above the last known token",
+    name: "a new era starts directly above the last known token",
     file: "src/core/era.ts",
     find: "  return higher(clock, higher(above, lastKnown + ERA_GAP / 2n));",
     replace: "  return above > clock ? lastKnown + 1n : lastKnown + 2n;",
@@ -21,14 +22,14 @@ export const ERA_MUTANTS: readonly Mutant[] = [
     test: eraTest,
   },
   {
-    name: "a resource that the era has not seen starts at its floor",
+    name: "a resource that is new in an era starts at the era's floor",
     file: "src/core/era.ts",
     find: "  return higher(floor, clock);",
     replace: "  return clock < 0n ? clock : floor;",
     test: eraTest,
   },
   {
-    name: "redis: another server process goes on with the same era",
+    name: "redis: another server process continues the same era",
     file: "src/stores/redis/script-library.ts",
     find: "if server == 'unknown' or string.match(",
     replace: "if server == 'unknown' and string.match(",
@@ -60,7 +61,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
     test: "test/stores/sqlite/eras.test.ts",
   },
   {
-    name: "sqlite: the holder of a deleted row is not told",
+    name: "sqlite: the holder of a deleted row is not notified",
     file: "src/stores/sqlite/schema.ts",
     find: "CREATE TRIGGER lease_deleted AFTER DELETE ON lease WHEN OLD.session IS NOT NULL BEGIN",
     replace: "CREATE TRIGGER lease_deleted AFTER DELETE ON lease WHEN OLD.session IS NULL BEGIN",
@@ -68,7 +69,7 @@ export const ERA_MUTANTS: readonly Mutant[] = [
     test: "test/stores/sqlite/eras.test.ts",
   },
   {
-    name: "postgres: a notification of a stranger is believed to be JSON",
+    name: "postgres: a malformed notification throws",
     file: "src/stores/postgres/notices.ts",
     find: `  } catch {
     return UNKNOWN;

@@ -1,4 +1,4 @@
-// In the holder, the election and the memory store.
+// Bugs in the holder, the election and the memory store.
 
 import type { Mutant } from "../mutant.ts";
 
@@ -11,7 +11,7 @@ const acquire = "src/holder/acquire.ts";
 
 export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
-    name: "a deadline by the wall clock",
+    name: "the deadline uses the wall clock",
     file: session,
     find: "const sentAt = clock.now();",
     replace: "const sentAt = clock.wallNow();",
@@ -24,48 +24,48 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     replace: `    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;
     const now = this.#clock.now();`,
     equivalent:
-      "the reading that finds a jump ends the session and tells its leases before it returns, and check() asks for that too",
+      "the clock reading that finds a jump ends the session and notifies its leases before it returns, and check() tests for that too",
   },
   {
-    name: "nobody looks whether the time is over",
+    name: "an expired deadline does not end the session",
     file: session,
     find: "if (now >= this.safeUntil) this.#feed",
     replace: "if (now >= this.safeUntil + 1e9) this.#feed",
   },
   {
-    name: "a revocation is not told",
+    name: "a revocation is not reported to the lease",
     file: session,
     find: "      for (const ref of answer.gone) this.#loseOne(ref);\n",
     replace: "",
   },
   {
-    name: "an answer that comes too late tells nothing",
+    name: "an answer that arrives after its time limit is ignored",
     file: session,
     find: ".then((answer) => this.#heed(answer)),\n      );",
     replace: ",\n      );\n      this.#heed(outcome);",
     test: "src/holder/revocation.test.ts",
   },
   {
-    name: "a revocation of an older term ends the newer",
+    name: "a revocation of an older token ends the newer lease",
     file: session,
     find: `if (member?.token === ref.token) member.lose`,
     replace: `if (member !== undefined) member.lose`,
   },
   {
-    name: "renewals forget what was withdrawn",
+    name: "renewals do not repeat withdrawals",
     file: session,
     find: "const withdrawn = this.#stillWithdrawn();",
     replace: "const withdrawn = this.#stillWithdrawn().slice(0, 0);",
   },
   {
-    name: "the end of doubt is not told",
+    name: "the end of doubt is not reported",
     file: machine,
     find: `return confirm(event, timing, state.kind === "doubt" ? [{ do: "leaveDoubt" }] : []);`,
     replace: "return confirm(event, timing, []);",
     test: machineTest,
   },
   {
-    name: "who waits for the end of doubt is told of what comes after the reading",
+    name: "a caller that waits for the end of doubt misses a loss found while it starts waiting",
     file: session,
     find: `    const outcome = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));`,
     replace: `    clock.now();
@@ -74,20 +74,20 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     test: "src/holder/loss.test.ts",
   },
   {
-    name: "a grant that was revoked before it is handed out is handed out",
+    name: "a grant that was already revoked is returned to the caller",
     file: acquire,
     find: "    if (session.wasRevoked({ resource, token })) return undefined;\n",
     replace: "",
     test: "src/holder/revocation.test.ts",
   },
   {
-    name: "an unknown answer counts as no",
+    name: "an unknown outcome is treated as not applied",
     file: acquire,
     find: `if (isUnavailable(error) && error.applied === "unknown") {`,
     replace: `if (isUnavailable(error) && error.applied === "no") {`,
   },
   {
-    name: "a grant that nobody wants any more is kept",
+    name: "a grant that arrives after its caller gave up is kept",
     file: acquire,
     find: `          atStore = "unknown";
           this.#parts.tokens`,
@@ -95,13 +95,13 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
           this.#parts.tokens`,
   },
   {
-    name: "a store in trouble is asked without a pause",
+    name: "an unavailable store is retried without a pause",
     file: acquire,
     find: "await pause(this.#parts.clock, delayMs, this.#ending());",
     replace: "await pause(this.#parts.clock, 0 * delayMs, this.#ending());",
   },
   {
-    name: "a release that was not confirmed is forgotten",
+    name: "an unconfirmed release is not repeated",
     file: "src/holder/give-back.ts",
     find: "  session.withdrawLater(resource, attempt);\n",
     replace: "  void attempt;\n",
@@ -113,21 +113,21 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     replace: "if (drainMs >= 0) return;",
   },
   {
-    name: "close does not wait for those who acquire",
+    name: "close does not wait for acquisitions in progress",
     file: "src/holder/leases.ts",
     find: "await this.#acquiring.none();",
     replace: "",
     test: "src/holder/close.test.ts",
   },
   {
-    name: "handover does not wait for the work",
+    name: "handover does not wait for work in flight",
     file: lease,
     find: "const result = await this.release({ drainMs: options.drainMs });",
     replace: `this.#giveBack();
     const result = await this.release({ drainMs: options.drainMs });`,
   },
   {
-    name: "a watch ends behind the answer that it waits for",
+    name: "an aborted watch ends only after its pending answer",
     file: "src/async/signals.ts",
     find: "await orAborted(iterator.next(), signal)",
     replace: "await iterator.next()",
@@ -135,7 +135,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     test: "src/holder/leases.test.ts",
   },
   {
-    name: "the warm-up counts as leading",
+    name: "a candidate prepares after it has won",
     file: "src/election/election.ts",
     find: `      await this.#becomeReady(candidacy.signal);
       const lease = await this.#win();`,
@@ -144,20 +144,20 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     test: "src/election/election.test.ts",
   },
   {
-    name: "a leader that resigns is not told to stop",
+    name: "a leader that resigns is not asked to stop",
     file: "src/election/reign.ts",
     find: "    this.#stopping.abort();\n",
     replace: "",
     test: "src/election/election.test.ts",
   },
   {
-    name: "a withdrawal frees whoever holds",
+    name: "a withdrawal frees another holder's lease",
     file: memory,
     find: "if (held?.session.id === request.sessionId && entry.lastAttempt === request.attempt)",
     replace: "if (held !== undefined)",
   },
   {
-    name: "the store tells nobody of a revocation",
+    name: "the store does not report revocations",
     file: memory,
     find: "    held.session.revoked.set(toKey(request), { resource: request.resource, token: request.token });\n",
     replace: "",

@@ -1,4 +1,4 @@
-// What loses a lease for nothing, hands one out too early, or asks and waits more than there is reason to.
+// Bugs that lose a lease without need, return one too early, or send and wait more than necessary.
 
 import type { Mutant } from "../mutant.ts";
 
@@ -15,28 +15,28 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
   if (failures === 1) return outOfTime();`,
   },
   {
-    name: "a renewal is not sent before the one before it is answered",
+    name: "a renewal waits for the answer to the previous one",
     file: machine,
     find: `{ do: "renewAfter", delayMs: untilNextMs(state.sentAt, event.now, timing) },`,
     replace: "",
     test: "src/core/session-machine.test.ts",
   },
   {
-    name: "an opening that is answered late makes the second renewal late",
+    name: "a late answer to the opening delays the second renewal",
     file: machine,
     find: "return secondDueInMs > 0 ? Math.min(renewEveryMs, secondDueInMs) : renewEveryMs;",
     replace: "return renewEveryMs + 0 * secondDueInMs;",
     test: "src/core/lost-renewal.test.ts",
   },
   {
-    name: "a retry may be later than the second renewal was due",
+    name: "a retry may come later than the second renewal was due",
     file: machine,
     find: "event.sentAt + untilNextMs(state.sentAt, event.sentAt, timing);",
     replace: "event.sentAt + timing.renewEveryMs;",
     test: "src/core/lost-renewal.test.ts",
   },
   {
-    name: "renewals ten times as often",
+    name: "renewals are sent ten times as often",
     file: machine,
     find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
     replace: 'event.sentAt + timing.renewEveryMs / 10 - event.now) },\n      { do: "lookAt"',
@@ -48,31 +48,31 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
     replace: "guards.map(async (guard) => guard);",
   },
   {
-    name: "advanced guards are not waited for",
+    name: "the caller does not wait for guards to be advanced",
     file: advance,
     find: "await orAborted(Promise.all(advancing), signal);",
     replace: "void orAborted(Promise.all(advancing), signal).catch(() => undefined);",
   },
   {
-    name: "nobody is woken by a release",
+    name: "a release does not wake waiters",
     file: memory,
     find: "    entry.freeSince = this.#clock.now();\n    this.#backend.changed();",
     replace: "    entry.freeSince = this.#clock.now();",
   },
   {
-    name: "nobody has a head start",
+    name: "the first waiter has no head start",
     file: memory,
     find: "this.#clock.now() >= entry.freeSince + HEAD_START_MS\n    );",
     replace: "this.#clock.now() >= entry.freeSince\n    );",
   },
   {
-    name: "last come, first served",
+    name: "the newest waiter is served first",
     file: memory,
     find: "    entry.queue.push({ session, attempt });",
     replace: "    entry.queue.unshift({ session, attempt });",
   },
   {
-    name: "sessions are kept for two ttl",
+    name: "sessions are kept for twice their ttl",
     file: memory,
     find: "session.expiresAt = this.#clock.now() + session.ttlMs;",
     replace: "session.expiresAt = this.#clock.now() + 2 * session.ttlMs;",

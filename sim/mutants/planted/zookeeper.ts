@@ -1,38 +1,38 @@
-// In the store for ZooKeeper.
+// Bugs in the ZooKeeper store and its client.
 
 import type { Mutant } from "../mutant.ts";
 
 export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
   {
-    name: "zookeeper: granted while held",
+    name: "zookeeper: a held lease is granted again",
     file: "src/stores/zookeeper/place.ts",
     find: "if (written.stat.childCount === 1)",
     replace: "if (written.stat.childCount <= 2)",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: the second in line takes its turn",
+    name: "zookeeper: the second waiter takes a held lease",
     file: "src/stores/zookeeper/place.ts",
     find: "if (index > 0) return",
     replace: "if (index > 1) return",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: a place whose answer got lost is not given back",
+    name: "zookeeper: a queue node whose reply was lost is not removed",
     file: "src/stores/zookeeper/place.ts",
     find: "if (!this.#wasInDoubt) return known;",
     replace: "if (!this.#wasInDoubt || known === false) return known;",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: who is passed over may have taken",
+    name: "zookeeper: a waiter that has taken the lease can be skipped",
     file: "src/stores/zookeeper/waiting.ts",
     find: "remove(paths[0], WAITING)",
     replace: "remove(paths[0])",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: who was not alone holds without a write",
+    name: "zookeeper: a node that was not alone holds without a write",
     file: "src/stores/zookeeper/place.ts",
     find: "      this.#version === TAKEN ||\n",
     replace:
@@ -41,7 +41,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     test: "test/stores/zookeeper/unmarked.test.ts",
   },
   {
-    name: "zookeeper: what was known is believed when the own place is gone",
+    name: "zookeeper: a waiter whose own node is gone still skips another",
     file: "src/stores/zookeeper/waiting.ts",
     find: "multi([check(own, WAITING), remove(path, UNMARKED)])",
     replace: "multi([remove(path, UNMARKED)])",
@@ -49,7 +49,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     test: "test/stores/zookeeper/unmarked.test.ts",
   },
   {
-    name: "zookeeper: a look that fails asks for the grant",
+    name: "zookeeper: a failed read requests the grant at once",
     file: "src/stores/zookeeper/waiting.ts",
     find: "failures > FAILURES_MAX",
     replace: "failures > 0 * FAILURES_MAX",
@@ -57,42 +57,42 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     test: "test/stores/zookeeper/queue.test.ts",
   },
   {
-    name: "zookeeper: who comes to be the first is passed over at once",
+    name: "zookeeper: a new first waiter is skipped at once",
     file: "src/stores/zookeeper/waiting.ts",
     find: "patience.since + HEAD_START_MS - now",
     replace: "0 * (patience.since + HEAD_START_MS - now)",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: a release of an older token counts",
+    name: "zookeeper: a release with an older token succeeds",
     file: "src/stores/zookeeper/lease-session.ts",
     find: "if (held?.entry.token !== ref.token) return",
     replace: "if (held === undefined) return",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: a renewal through a follower is believed",
+    name: "zookeeper: a renewal through a follower is trusted",
     file: "src/clients/zookeeper/leader.ts",
     find: "return hosts.length > 1 && isLeader(host, probe);",
     replace: "return hosts.length >= 1 || isLeader(host, probe);",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: a tenth more than was granted",
+    name: "zookeeper: the reported ttl is a tenth too long",
     file: "src/stores/zookeeper/store.ts",
     find: "ttlMs: session.link.timeoutMs, gone",
     replace: "ttlMs: 1.1 * session.link.timeoutMs, gone",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: waiters do not hear of a lost connection",
+    name: "zookeeper: waiters are not woken when the connection is lost",
     file: "src/stores/zookeeper/lease-session.ts",
     find: "this.link.onLost = () => this.bells.ringAll();",
     replace: "this.link.onLost = () => undefined;",
     store: "zookeeper",
   },
   {
-    name: "zookeeper: a place that may still come is forgotten",
+    name: "zookeeper: a queue node that may still be created is forgotten",
     file: "src/stores/zookeeper/lease-session.ts",
     find: "    if (!entry.place.mayComeLate) return;\n",
     replace: "    if (entry.place !== undefined) return;\n",
@@ -100,7 +100,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     test: "src/stores/zookeeper/lease-session.test.ts",
   },
   {
-    name: "zookeeper: a server that is behind is not asked again",
+    name: "zookeeper: a stale server is not retried",
     file: "src/clients/zookeeper/link.ts",
     find: "const CATCH_UP_MS: readonly number[] = [5, 20];",
     replace: "const CATCH_UP_MS: readonly number[] = [];",
@@ -108,7 +108,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     test: "src/clients/zookeeper/link.test.ts",
   },
   {
-    name: "zookeeper: what an old connection made fail is not asked again",
+    name: "zookeeper: a request rejected because the session moved is not repeated",
     file: "src/clients/zookeeper/link.ts",
     find: "const MOVED_TRIES = 2;",
     replace: "const MOVED_TRIES = 1;",

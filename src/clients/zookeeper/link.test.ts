@@ -67,7 +67,7 @@ test("a request over a connection that the session was taken from by one that ca
     for (const member of members) {
       const receive = member.receive.bind(member);
       member.receive = (connection, bytes) => {
-        if (!connection.hasSaidHello) said.push(readHello(bytes.subarray(4)).lastZxid);
+        if (!connection.isHandshakeDone) said.push(readHello(bytes.subarray(4)).lastZxid);
         receive(connection, bytes);
       };
     }

@@ -1,4 +1,4 @@
-// What a script says, as the parser understood it.
+// The syntax tree of a script.
 
 export type Operator =
   | ("or" | "and" | "<" | ">" | "<=" | ">=" | "~=" | "==")
@@ -18,7 +18,7 @@ export type Expression =
       readonly right: Expression;
     }
   | { readonly is: "unary"; readonly operator: "not" | "#" | "-"; readonly of: Expression }
-  /** In brackets: one value, however many a call gives. */
+  /** An expression in brackets: one value, even if a call returns several. */
   | { readonly is: "single"; readonly of: Expression };
 
 export interface Call {
@@ -28,7 +28,7 @@ export interface Call {
 }
 
 export interface Item {
-  /** Undefined: the next place in the list. */
+  /** Undefined for the next list index. */
   readonly key: Expression | undefined;
   readonly value: Expression;
 }

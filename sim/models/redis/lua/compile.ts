@@ -1,5 +1,6 @@
-// Statements as JavaScript functions of the running frame, and a whole script as one function. Compiled once, run for
-// every call of every seed: nothing of a run stays in here.
+// Compiles statements to JavaScript functions of the running frame, and a whole script to one
+// function. A script is compiled once and runs for every call of every seed, so no state of a run
+// is kept here.
 
 import type { Body, Expression, Statement } from "./ast.ts";
 import {
@@ -23,7 +24,7 @@ import {
   type Value,
 } from "./values.ts";
 
-/** What a script is given: the names that Redis puts in front of it. */
+/** The names that Redis defines for a script. */
 export interface Given {
   readonly KEYS: Table;
   readonly ARGV: Table;
@@ -32,7 +33,7 @@ export interface Given {
 
 const GIVEN = ["KEYS", "ARGV", "redis"] as const;
 
-/** Undefined: go on. A list: return it; BREAK: leave the loop. */
+/** Returns undefined to continue, a list to return it, or BREAK to leave the loop. */
 type Run = (frame: Frame) => readonly Value[] | undefined;
 
 const BREAK: readonly Value[] = [];
@@ -41,7 +42,7 @@ const NOTHING: readonly Value[] = [];
 export function compile(source: string): (given: Given) => Value {
   const scope = new Scope();
   for (const name of GIVEN) scope.declare(name);
-  const run = block(parse(source), contextOf(scope));
+  const run = block(parse(source), createContext(scope));
   const size = scope.size;
   return (given) => {
     const slots = new Array<Value>(size).fill(undefined);
@@ -52,13 +53,13 @@ export function compile(source: string): (given: Given) => Value {
   };
 }
 
-function contextOf(scope: Scope): Context {
+function createContext(scope: Scope): Context {
   return { scope, makeFunction, global };
 }
 
 function global(name: string, line: number): Value {
   const value = GLOBALS.get(name);
-  if (value === undefined) throw new Error(`line ${line}: there is no ${name} in our Lua`);
+  if (value === undefined) throw new Error(`line ${line}: ${name} is not supported by this Lua`);
   return value;
 }
 
@@ -68,7 +69,7 @@ function makeFunction(
 ): (frame: Frame) => LuaFunction {
   const scope = new Scope(up);
   for (const name of parameters) scope.declare(name);
-  const run = block(statements, contextOf(scope));
+  const run = block(statements, createContext(scope));
   const { size } = scope;
   const count = parameters.length;
   return (frame) => (args) => {
@@ -139,7 +140,7 @@ function statement(it: Statement, context: Context): Run {
 }
 
 function local(it: Extract<Statement, { is: "local" }>, context: Context): Run {
-  // The values are those of the names outside.
+  // The values are evaluated before the new names are in scope.
   const single = it.names.length === 1 && it.values.length === 1;
   if (single) {
     const value = expression(it.values[0] as Expression, context);

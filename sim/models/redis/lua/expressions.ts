@@ -1,4 +1,4 @@
-// Expressions as JavaScript functions of the running frame.
+// Compiles expressions to JavaScript functions of the running frame.
 
 import type { Body, Expression, Item, Operator } from "./ast.ts";
 import type { Frame, Scope } from "./scope.ts";
@@ -16,7 +16,7 @@ import {
 export type Evaluate = (frame: Frame) => Value;
 export type EvaluateAll = (frame: Frame) => readonly Value[];
 
-/** What an expression may need of the rest: globals, and the statements inside of a function. */
+/** What expressions need from the rest of the compiler: globals, and function bodies. */
 export interface Context {
   readonly scope: Scope;
   global(name: string, line: number): Value;
@@ -53,7 +53,7 @@ export function expression(it: Expression, context: Context): Evaluate {
   }
 }
 
-/** All values of a list: of the last one, where it is a call, as many as it gives. */
+/** Evaluates a list. A call in the last place contributes all its results. */
 export function expressions(list: readonly Expression[], context: Context): EvaluateAll {
   const last = list.at(-1);
   if (last?.is === "call") {
@@ -110,13 +110,13 @@ export function frameAt(frame: Frame, depth: number): Frame {
 
 function index(it: Extract<Expression, { is: "index" }>, context: Context): Evaluate {
   const table = expression(it.table, context);
-  // The libraries cannot be written to in Redis: what is in them is known now.
+  // Scripts cannot modify the libraries in Redis, so their members are known now.
   if (it.table.is === "name" && context.scope.find(it.table.name) === undefined) {
     const value = member(
       table({ slots: [], up: undefined }),
       expression(it.key, context)({ slots: [], up: undefined }),
     );
-    if (value === undefined) throw new Error(`${it.table.name} has no such function in our Lua`);
+    if (value === undefined) throw new Error(`${it.table.name} has no such function in this Lua`);
     return () => value;
   }
   if (it.key.is === "constant") {
@@ -162,7 +162,7 @@ function unary(operator: "not" | "#" | "-", of: Evaluate): Evaluate {
   }
 }
 
-/** All parts of a chain at once. */
+/** Concatenates all parts of a chain at once. */
 function concatenation(it: Expression, context: Context): Evaluate {
   const parts: Evaluate[] = [];
   let rest = it;
@@ -184,7 +184,7 @@ function arithmetic(compute: (left: number, right: number) => number): Binary {
   return (left, right) => (frame) => compute(toNumber(left(frame)), toNumber(right(frame)));
 }
 
-/** Two numbers or two texts, never one of each. */
+/** Compares two numbers or two strings, never one of each. */
 function comparison(compare: (left: number | string, right: number | string) => boolean): Binary {
   return (left, right) => (frame) => {
     const [one, other] = [left(frame), right(frame)];

@@ -1,4 +1,4 @@
-// From a script's text to its words.
+// Splits the text of a script into tokens.
 
 export type Token =
   | { readonly kind: "name" | "word" | "string"; readonly text: string; readonly line: number }
@@ -24,7 +24,7 @@ const SIGN = /\.\.|==|~=|<=|>=|[-+*/%#<>=(){}[\],.;]/y;
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r" };
 
-export function tokensOf(source: string): Token[] {
+export function tokenize(source: string): Token[] {
   const tokens: Token[] = [];
   let at = 0;
   let line = 1;
@@ -51,18 +51,18 @@ export function tokensOf(source: string): Token[] {
     }
     const string = take(STRING);
     if (string !== undefined) {
-      const text = unescaped(string[1] ?? string[2] ?? "");
+      const text = unescapeText(string[1] ?? string[2] ?? "");
       tokens.push({ kind: "string", text, line });
       continue;
     }
     const sign = take(SIGN)?.[0];
     if (sign === undefined)
-      throw new Error(`line ${line}: ${source.slice(at, at + 10)} is not in our Lua`);
+      throw new Error(`line ${line}: ${source.slice(at, at + 10)} is not supported by this Lua`);
     tokens.push({ kind: "word", text: sign, line });
   }
 }
 
-function unescaped(text: string): string {
+function unescapeText(text: string): string {
   return text.replace(/\\(\d{1,3}|.)/g, (_, code: string) =>
     /\d/.test(code) ? String.fromCharCode(Number(code)) : (ESCAPES[code] ?? code),
   );

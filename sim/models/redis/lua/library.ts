@@ -4,8 +4,8 @@ import { search } from "./patterns.ts";
 import {
   LuaError,
   type LuaFunction,
-  numberIn,
   numberText,
+  parseNumber,
   Table,
   toNumber,
   toText,
@@ -21,8 +21,10 @@ function library(functions: Readonly<Record<string, LuaFunction>>): Table {
   return table;
 }
 
-/** From Lua's positions (from 1, from the end where negative) to the first one, counted from 0. */
-function startOf(value: Value, length: number): number {
+/**
+ * Converts a Lua position (counted from 1, or from the end if negative) to an index counted from 0.
+ */
+function toIndex(value: Value, length: number): number {
   const at = value === undefined ? 1 : Math.trunc(toNumber(value));
   if (at > 0) return Math.min(at - 1, length);
   return at === 0 ? 0 : Math.max(0, length + at);
@@ -32,19 +34,19 @@ function sub([value, from, to]: readonly Value[]): readonly Value[] {
   const text = toText(value, "take a part of");
   const end = to === undefined ? -1 : Math.trunc(toNumber(to));
   return [
-    text.slice(startOf(from, text.length), end < 0 ? Math.max(0, text.length + end + 1) : end),
+    text.slice(toIndex(from, text.length), end < 0 ? Math.max(0, text.length + end + 1) : end),
   ];
 }
 
 function match([value, pattern, from]: readonly Value[]): readonly Value[] {
   const text = toText(value, "match");
-  return search(text, toText(pattern, "match by"), startOf(from, text.length))?.captures ?? NIL;
+  return search(text, toText(pattern, "match by"), toIndex(from, text.length))?.captures ?? NIL;
 }
 
 function find([value, pattern, from, plain]: readonly Value[]): readonly Value[] {
   const text = toText(value, "search");
   const wanted = toText(pattern, "search for");
-  const start = startOf(from, text.length);
+  const start = toIndex(from, text.length);
   if (plain === true) {
     const at = start > text.length ? -1 : text.indexOf(wanted, start);
     return at < 0 ? NIL : [at + 1, at + wanted.length];
@@ -57,7 +59,7 @@ function find([value, pattern, from, plain]: readonly Value[]): readonly Value[]
 
 function byte([value, at]: readonly Value[]): readonly Value[] {
   const text = toText(value, "take a byte of");
-  const code = text.charCodeAt(startOf(at, text.length));
+  const code = text.charCodeAt(toIndex(at, text.length));
   return Number.isNaN(code) ? [] : [code];
 }
 
@@ -69,14 +71,14 @@ function format([pattern, ...values]: readonly Value[]): readonly Value[] {
     next += 1;
     if (how === "s") return toText(value, "format");
     if (how === "d") return String(Math.trunc(toNumber(value)));
-    if (how === ".0f") return withoutFraction(toNumber(value));
-    throw new LuaError(`%${how} is not in our Lua`);
+    if (how === ".0f") return formatInteger(toNumber(value));
+    throw new LuaError(`%${how} is not supported by this Lua`);
   });
   return [text];
 }
 
-/** C rounds a half to the even side; and beyond 2^53 it prints every digit. */
-function withoutFraction(value: number): string {
+/** C rounds a half to even, and prints every digit above 2^53. */
+function formatInteger(value: number): string {
   const below = Math.floor(value);
   const even = value - below === 0.5 ? 2 * Math.round(value / 2) : Math.round(value);
   return Number.isFinite(value) ? String(BigInt(even)) : numberText(value);
@@ -88,7 +90,7 @@ function next([table, at]: readonly Value[]): readonly Value[] {
   return value === undefined ? NIL : [index, value];
 }
 
-function tableOf(value: Value): Table {
+function expectTable(value: Value): Table {
   if (value instanceof Table) return value;
   throw new LuaError(`bad argument (table expected, got ${typeOf(value)})`);
 }
@@ -106,7 +108,11 @@ export const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
   [
     "tonumber",
     ([value]: readonly Value[]) => [
-      typeof value === "string" ? numberIn(value) : typeof value === "number" ? value : undefined,
+      typeof value === "string"
+        ? parseNumber(value)
+        : typeof value === "number"
+          ? value
+          : undefined,
     ],
   ],
   [
@@ -122,8 +128,8 @@ export const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
     ],
   ],
   ["type", ([value]: readonly Value[]) => [typeOf(value)]],
-  ["ipairs", ([value]: readonly Value[]) => [next, tableOf(value), 0]],
-  ["unpack", ([value]: readonly Value[]) => tableOf(value).list],
+  ["ipairs", ([value]: readonly Value[]) => [next, expectTable(value), 0]],
+  ["unpack", ([value]: readonly Value[]) => expectTable(value).list],
   [
     "error",
     ([value]: readonly Value[]): never => {
@@ -139,7 +145,8 @@ export const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
         return [true, ...callee(args)];
       } catch (error) {
         if (!(error instanceof LuaError)) throw error;
-        // Redis has a pcall of its own, which makes a text of the table that says what a command refused.
+        // Redis replaces pcall: if a command was rejected, it returns the text of the error instead
+        // of the table.
         const { value } = error;
         return [false, value instanceof Table ? (value.get("err") ?? value) : value];
       }

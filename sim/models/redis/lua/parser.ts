@@ -1,14 +1,14 @@
-// The grammar of Lua 5.1, as far as our scripts use it: no methods, no varargs, no repeat, no long strings. What is not
-// here is refused, never guessed.
+// Parses the part of Lua 5.1 that our scripts use: no methods, no varargs, no repeat, no long
+// strings. Anything else is rejected.
 
 import type { Body, Call, Expression, Item, Operator, Statement } from "./ast.ts";
-import { type Token, tokensOf } from "./lexer.ts";
+import { type Token, tokenize } from "./lexer.ts";
 
 export function parse(source: string): readonly Statement[] {
-  return new Parser(tokensOf(source)).chunk();
+  return new Parser(tokenize(source)).chunk();
 }
 
-/** How tightly each operator binds, on its left and on its right. */
+/** The left and right binding power of each operator. */
 const BINDING: Readonly<Record<Operator, readonly [left: number, right: number]>> = {
   or: [1, 1],
   and: [2, 2],

@@ -1,5 +1,5 @@
-// Lua's own patterns: classes, sets, repetition, captures of texts and of positions. Neither balanced pairs nor back
-// references, which our scripts do not use.
+// Matches Lua patterns: classes, sets, repetition, and captures of texts and positions. Balanced
+// pairs and back references are not supported, because our scripts do not use them.
 
 import { LuaError, type Value } from "./values.ts";
 
@@ -19,7 +19,7 @@ interface Match {
   readonly captures: readonly Value[];
 }
 
-/** Searches from `from`, which counts from 0. */
+/** Searches from index `from`, counted from 0. */
 export function search(text: string, pattern: string, from: number): Match | undefined {
   const isAnchored = pattern.startsWith("^");
   for (let start = from; start <= text.length; start += 1) {
@@ -34,7 +34,10 @@ export function search(text: string, pattern: string, from: number): Match | und
 class Matcher {
   readonly #text: string;
   readonly #pattern: string;
-  /** Where each capture begins and ends; "position" where it is empty, undefined while it is open. */
+  /**
+   * Where each capture begins and ends. The end is "position" for an empty capture and undefined
+   * while the capture is open.
+   */
   readonly #captures: { from: number; to: number | "position" | undefined }[] = [];
 
   constructor(text: string, pattern: string) {
@@ -50,7 +53,7 @@ class Matcher {
     });
   }
 
-  /** Where the match ends that begins at `at`, with the rest of the pattern. */
+  /** Matches the rest of the pattern at `at`, and returns where the match ends. */
   match(at: number, rest: number): number | undefined {
     const pattern = this.#pattern;
     if (rest >= pattern.length) return at;
@@ -77,78 +80,78 @@ class Matcher {
   }
 
   #repeated(at: number, rest: number): number | undefined {
-    const behind = this.#behindClass(rest);
-    switch (this.#pattern[behind]) {
+    const classEnd = this.#endOfClass(rest);
+    switch (this.#pattern[classEnd]) {
       case "*":
       case "+": {
         let most = at;
-        while (this.#fits(most, rest, behind)) most += 1;
-        const least = this.#pattern[behind] === "+" ? at + 1 : at;
+        while (this.#fits(most, rest, classEnd)) most += 1;
+        const least = this.#pattern[classEnd] === "+" ? at + 1 : at;
         for (let end = most; end >= least; end -= 1) {
-          const found = this.match(end, behind + 1);
+          const found = this.match(end, classEnd + 1);
           if (found !== undefined) return found;
         }
         return undefined;
       }
       case "-":
         for (let end = at; ; end += 1) {
-          const found = this.match(end, behind + 1);
+          const found = this.match(end, classEnd + 1);
           if (found !== undefined) return found;
-          if (!this.#fits(end, rest, behind)) return undefined;
+          if (!this.#fits(end, rest, classEnd)) return undefined;
         }
       case "?": {
-        const found = this.#fits(at, rest, behind) ? this.match(at + 1, behind + 1) : undefined;
-        return found ?? this.match(at, behind + 1);
+        const found = this.#fits(at, rest, classEnd) ? this.match(at + 1, classEnd + 1) : undefined;
+        return found ?? this.match(at, classEnd + 1);
       }
       default:
-        return this.#fits(at, rest, behind) ? this.match(at + 1, behind) : undefined;
+        return this.#fits(at, rest, classEnd) ? this.match(at + 1, classEnd) : undefined;
     }
   }
 
-  /** Where the single class at `from` ends. */
-  #behindClass(from: number): number {
+  /** Returns where the single class at `from` ends. */
+  #endOfClass(from: number): number {
     const pattern = this.#pattern;
     if (pattern[from] === "%") {
       if ("bf123456789".includes(pattern[from + 1] ?? "b"))
-        throw new LuaError("this pattern is not in our Lua");
+        throw new LuaError("this pattern is not supported by this Lua");
       return from + 2;
     }
     if (pattern[from] !== "[") return from + 1;
     let end = from + (pattern[from + 1] === "^" ? 2 : 1);
-    // The first letter of a set may be a bracket itself.
+    // The first character of a set may itself be a bracket.
     do end += pattern[end] === "%" ? 2 : 1;
     while (end < pattern.length && pattern[end] !== "]");
     if (end >= pattern.length) throw new LuaError("malformed pattern (missing ']')");
     return end + 1;
   }
 
-  #fits(at: number, from: number, behind: number): boolean {
-    const letter = this.#text[at];
-    if (letter === undefined) return false;
+  #fits(at: number, from: number, classEnd: number): boolean {
+    const char = this.#text[at];
+    if (char === undefined) return false;
     const pattern = this.#pattern;
     if (pattern[from] === ".") return true;
-    if (pattern[from] === "%") return isOf(letter, pattern[from + 1] ?? "");
-    if (pattern[from] === "[") return isIn(letter, pattern.slice(from + 1, behind - 1));
-    return letter === pattern[from];
+    if (pattern[from] === "%") return matchesClass(char, pattern[from + 1] ?? "");
+    if (pattern[from] === "[") return matchesSet(char, pattern.slice(from + 1, classEnd - 1));
+    return char === pattern[from];
   }
 }
 
-function isOf(letter: string, name: string): boolean {
+function matchesClass(char: string, name: string): boolean {
   const found = CLASSES[name.toLowerCase()];
-  if (found === undefined) return letter === name;
-  return found.test(letter) === (name === name.toLowerCase());
+  if (found === undefined) return char === name;
+  return found.test(char) === (name === name.toLowerCase());
 }
 
-function isIn(letter: string, set: string): boolean {
+function matchesSet(char: string, set: string): boolean {
   const isInverted = set.startsWith("^");
   for (let at = isInverted ? 1 : 0; at < set.length; at += 1) {
     if (set[at] === "%") {
       at += 1;
-      if (isOf(letter, set[at] ?? "")) return !isInverted;
+      if (matchesClass(char, set[at] ?? "")) return !isInverted;
     } else if (set[at + 1] === "-" && at + 2 < set.length) {
-      if (letter >= (set[at] ?? "") && letter <= (set[at + 2] ?? "")) return !isInverted;
+      if (char >= (set[at] ?? "") && char <= (set[at + 2] ?? "")) return !isInverted;
       at += 2;
-    } else if (letter === set[at]) return !isInverted;
+    } else if (char === set[at]) return !isInverted;
   }
   return isInverted;
 }

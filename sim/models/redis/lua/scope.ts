@@ -1,15 +1,15 @@
-// Where a name lives while a script runs: each call of a function has a frame with a place for every local of it, and knows
-// the frame that it was made in. Places are found when the script is compiled.
+// Resolves names while a script is compiled. At run time each function call has a frame with one
+// slot per local variable, and a reference to the frame of the function that surrounds it.
 
 import type { Value } from "./values.ts";
 
-/** One running function. */
+/** One function call. */
 export interface Frame {
   readonly slots: Value[];
   readonly up: Frame | undefined;
 }
 
-/** `depth`: how many functions further out. */
+/** `depth` is the number of functions further out. */
 export interface Place {
   readonly depth: number;
   readonly slot: number;
@@ -31,7 +31,7 @@ export class Scope {
     this.#up = up;
   }
 
-  /** How many places its frame needs. */
+  /** The number of slots that its frame needs. */
   get size(): number {
     return this.#slots;
   }
@@ -54,15 +54,17 @@ export class Scope {
     }
   }
 
-  /** Undefined: a global. */
+  /** Returns undefined for a global. */
   find(name: string): Place | undefined {
     let depth = 0;
     for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.#up) {
       const local = scope.#own(name);
       if (local !== undefined) {
-        // Each turn of a loop has locals of its own in Lua, and one place for all of them here.
+        // In Lua each iteration of a loop has its own locals. Here they share one slot.
         if (depth > 0 && local.isInLoop)
-          throw new Error(`a function uses ${name} of the loop around it, which is not in our Lua`);
+          throw new Error(
+            `a function uses ${name} of the loop around it, which this Lua does not support`,
+          );
         return { depth, slot: local.slot };
       }
       depth += 1;

@@ -1,11 +1,12 @@
-// The values of Lua 5.1 as JavaScript has them: nil is undefined, a string is one character a byte, and numbers are doubles
-// in both. Only what differs is written down here: tables, the text of a number, the number in a text.
+// Represents the values of Lua 5.1 in JavaScript: nil is undefined, a string has one character per
+// byte, and numbers are doubles in both. This file holds only what differs: tables, and the
+// conversion between numbers and text.
 
 export type Value = undefined | boolean | number | string | Table | LuaFunction;
-/** Takes and gives lists, as Lua does. */
+/** Takes a list of arguments and returns a list of results. */
 export type LuaFunction = (args: readonly Value[]) => readonly Value[];
 
-/** What a script advanced: mostly a text, and a table where Redis refused a command. */
+/** The value that a script raised: usually a text, or a table if Redis rejected a command. */
 export class LuaError extends Error {
   readonly value: Value;
 
@@ -16,12 +17,12 @@ export class LuaError extends Error {
 }
 
 export class Table {
-  /** From 1 on, without holes at its end. */
+  /** The values from index 1 on. The last one is never nil. */
   readonly list: Value[];
-  /** Most tables are lists and nothing else. */
+  /** Undefined for most tables, which are plain lists. */
   #rest: Map<Value, Value> | undefined;
 
-  /** The list is its own from now on. */
+  /** Takes ownership of the list. */
   constructor(list: Value[] = []) {
     this.list = list;
     this.#trim();
@@ -53,12 +54,12 @@ export class Table {
     else this.#join();
   }
 
-  /** Where it has holes, Lua promises only one of their borders. */
+  /** For a list with holes, Lua promises one of the borders. */
   get length(): number {
     return this.list.length;
   }
 
-  /** What was written beyond the end, when the end has come to it. */
+  /** Moves values that were written beyond the end into the list when the end reaches them. */
   #join(): void {
     const rest = this.#rest;
     while (rest !== undefined && rest.size > 0) {
@@ -85,8 +86,8 @@ export function typeOf(value: Value): string {
   return value instanceof Table ? "table" : typeof value;
 }
 
-/** The number in a text, as Lua reads it; undefined where there is none. */
-export function numberIn(text: string): number | undefined {
+/** Parses a number as Lua does. Returns undefined if the text is not a number. */
+export function parseNumber(text: string): number | undefined {
   return /^[ \t\n\v\f\r]*[+-]?(0[xX][0-9a-fA-F]+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[ \t\n\v\f\r]*$/.test(
     text,
   )
@@ -100,35 +101,38 @@ function signed(text: string): number {
 
 export function toNumber(value: Value): number {
   if (typeof value === "number") return value;
-  const number = typeof value === "string" ? numberIn(value) : undefined;
+  const number = typeof value === "string" ? parseNumber(value) : undefined;
   if (number === undefined)
     throw new LuaError(`attempt to perform arithmetic on a ${typeOf(value)} value`);
   return number;
 }
 
-/** For `..` and the functions on strings: a number is taken for its text. */
+/** Converts a number to its text, for `..` and for string functions. */
 export function toText(value: Value, what = "concatenate"): string {
   if (typeof value === "string") return value;
   if (typeof value === "number") return numberText(value);
   throw new LuaError(`attempt to ${what} a ${typeOf(value)} value`);
 }
 
-/** As C prints it with `%.<digits>g`: Lua's own text of a number has 14 digits, that of an argument to Redis 17. */
+/**
+ * Formats as C's `%.<digits>g`. Lua uses 14 digits for the text of a number, Redis 17 for an
+ * argument.
+ */
 export function numberText(number: number, digits = 14): string {
   if (Number.isInteger(number) && Math.abs(number) < 10 ** digits)
     return Object.is(number, -0) ? "-0" : String(number);
   if (Number.isNaN(number)) return "nan";
   if (!Number.isFinite(number)) return number > 0 ? "inf" : "-inf";
-  const [mantissa = "", exponent = "0"] = rounded(number, digits).split("e");
+  const [mantissa = "", exponent = "0"] = round(number, digits).split("e");
   const power = Number(exponent);
   if (power >= -4 && power < digits)
-    return withoutZeros(Number(`${mantissa}e${power}`).toFixed(digits - 1 - power));
+    return trimZeros(Number(`${mantissa}e${power}`).toFixed(digits - 1 - power));
   const sign = power < 0 ? "-" : "+";
-  return `${withoutZeros(mantissa)}e${sign}${String(Math.abs(power)).padStart(2, "0")}`;
+  return `${trimZeros(mantissa)}e${sign}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 
-/** With so many digits. C gives a half to the even side, JavaScript away from zero. */
-function rounded(number: number, digits: number): string {
+/** Rounds to this number of digits. C rounds a half to even, JavaScript away from zero. */
+function round(number: number, digits: number): string {
   const [mantissa = "", power = "0"] = number.toExponential(100).split("e");
   const point = mantissa.indexOf(".");
   const kept = mantissa.slice(0, point + digits);
@@ -136,6 +140,6 @@ function rounded(number: number, digits: number): string {
   return isHalf && /[02468]$/.test(kept) ? `${kept}e${power}` : number.toExponential(digits - 1);
 }
 
-function withoutZeros(text: string): string {
+function trimZeros(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }

@@ -1,29 +1,30 @@
-// What a server does for its clients. Each connection is answered in order. Reads are answered from the server's own data,
-// which may be behind; everything else is decided by the leader, and answered when the entry has come back.
+// Serves the clients of one server. Each connection is answered in order. Reads are answered from
+// the server's own data, which may be stale. Everything else is decided by the leader, and answered
+// when this server applies the committed entry.
 
 import { ERROR, OPCODE } from "../../../src/clients/zookeeper/messages.ts";
 import {
   changeAnswer,
   EVENT,
-  eventOf,
   head,
   helloAnswer,
   multiAnswer,
+  writeEvent,
   writeStat,
 } from "./answers.ts";
 import type { Asked, Connection } from "./connection.ts";
 import { TICK_MS } from "./ensemble.ts";
 import type { Member } from "./member.ts";
 import { type Request, readHello, readRequest } from "./requests.ts";
-import { type Entry, type Stat, statOf } from "./tree.ts";
+import { type Entry, type Stat, toStat } from "./tree.ts";
 import { Watches } from "./watches.ts";
 
 const SESSION_MIN_MS = 2 * TICK_MS;
-/** Set, as for the real server in the tests; the default is twenty ticks. */
+/** Configured as for the real server in the tests. The default is twenty ticks. */
 const SESSION_MAX_MS = 120_000;
-const WHO_LEADS = "srvr";
+const SRVR = "srvr";
 
-export class Desk {
+export class RequestHandler {
   readonly #member: Member;
   readonly #connections = new Set<Connection>();
   readonly #watches = new Watches();
@@ -36,7 +37,7 @@ export class Desk {
     this.#connections.add(connection);
   }
 
-  left(connection: Connection): void {
+  disconnected(connection: Connection): void {
     this.#connections.delete(connection);
   }
 
@@ -46,16 +47,16 @@ export class Desk {
     this.#watches.clear();
   }
 
-  /** Whole frames, one or several. */
+  /** Receives one or several whole frames. */
   receive(connection: Connection, bytes: Buffer): void {
-    if (bytes.length === WHO_LEADS.length && bytes.toString("latin1") === WHO_LEADS) {
+    if (bytes.length === SRVR.length && bytes.toString("latin1") === SRVR) {
       const mode = this.#member.role === "leading" ? "leader" : "follower";
-      const said = `Zookeeper version: 3.8.0\nMode: ${mode}\nNode count: 1\n`;
-      connection.tell(Buffer.from(said));
+      const report = `Zookeeper version: 3.8.0\nMode: ${mode}\nNode count: 1\n`;
+      connection.send(Buffer.from(report));
       this.#close(connection);
       return;
     }
-    connection.together(() => this.#frames(connection, bytes));
+    connection.batch(() => this.#frames(connection, bytes));
   }
 
   #frames(connection: Connection, bytes: Buffer): void {
@@ -63,15 +64,15 @@ export class Desk {
       const end = at + 4 + bytes.readInt32BE(at);
       const frame = bytes.subarray(at + 4, end);
       at = end;
-      if (connection.hasSaidHello) this.#take(connection, readRequest(frame));
+      if (connection.isHandshakeDone) this.#take(connection, readRequest(frame));
       else this.#hello(connection, frame);
     }
   }
 
   #hello(connection: Connection, frame: Buffer): void {
-    connection.hasSaidHello = true;
+    connection.isHandshakeDone = true;
     const { lastZxid, request } = readHello(frame);
-    // Whoever has seen more than this server knows must go to another.
+    // A client that has seen newer data than this server has must use another server.
     if (lastZxid > this.#member.tree.lastZxid) {
       this.#close(connection);
       return;
@@ -89,12 +90,12 @@ export class Desk {
   }
 
   #begin(connection: Connection, request: Request): void {
-    const { role, following, sessions, tree, deciding } = this.#member;
+    const { role, link, sessions, tree, decisions } = this.#member;
     const { session, timeoutMs } = connection;
     const asked = { connection, request };
     if (role === "leading") {
       if (session !== 0) sessions.touch(session, timeoutMs);
-      if (request.kind !== "sync" && request.kind !== "read") deciding.decide(asked, undefined);
+      if (request.kind !== "sync" && request.kind !== "read") decisions.decide(asked, undefined);
       else if ((sessions.get(session)?.owner ?? this.#member) !== this.#member) {
         const error = ERROR.sessionMoved;
         this.#answer(asked, head(request.xid, tree.lastZxid, error).frame());
@@ -102,12 +103,12 @@ export class Desk {
       else this.#read(connection, request);
       return;
     }
-    if (session !== 0) following?.present.set(session, timeoutMs);
+    if (session !== 0) link?.active.set(session, timeoutMs);
     if (request.kind === "read") this.#read(connection, request);
-    else following?.forward(asked);
+    else link?.forward(asked);
   }
 
-  /** The leader has said whether the session lives. */
+  /** Called when the leader has decided whether the session lives. */
   reopened(asked: Asked, id: number, isValid: boolean): void {
     const { connection } = asked;
     if (!connection.isOpen) return;
@@ -124,18 +125,21 @@ export class Desk {
       this.#answer(asked, head(request.xid, lastZxid).text(request.path).frame());
   }
 
-  /** An entry has been applied to this server's data: watches are told, then whoever asked for it. */
+  /**
+   * Called when an entry has been applied to this server's data. Notifies watches first, then
+   * answers the request.
+   */
   applied(entry: Entry, stats: readonly (Stat | undefined)[]): void {
     for (const { kind, path } of entry.changes) {
       if (kind === "check") continue;
       const event =
         kind === "create" ? EVENT.created : kind === "delete" ? EVENT.deleted : EVENT.changed;
-      this.#watches.ring(path, () => eventOf(event, path));
+      this.#watches.notify(path, () => writeEvent(event, path));
     }
     const { asked, closed, opened } = entry;
     if (asked !== undefined && this.#connections.has(asked.connection)) {
       if (opened !== undefined) asked.connection.session = opened.session;
-      this.#answer(asked, answerTo(asked, entry, stats));
+      this.#answer(asked, writeAnswer(asked, entry, stats));
     }
     if (closed === undefined) return;
     for (const connection of [...this.#connections])
@@ -143,9 +147,9 @@ export class Desk {
   }
 
   #answer({ connection, request }: Asked, bytes: Buffer): void {
-    connection.tell(bytes);
+    connection.send(bytes);
     const { waiting } = connection;
-    if (waiting[0] !== request) throw new Error("An answer came before its turn.");
+    if (waiting[0] !== request) throw new Error("A request was answered out of order.");
     waiting.shift();
     const [next] = waiting;
     if (next !== undefined) this.#begin(connection, next);
@@ -173,7 +177,7 @@ export class Desk {
       body.int(node.children.size);
       for (const name of node.children) body.text(name);
     }
-    this.#answer(asked, writeStat(body, statOf(node)).frame());
+    this.#answer(asked, writeStat(body, toStat(node)).frame());
   }
 
   #close(connection: Connection): void {
@@ -182,7 +186,7 @@ export class Desk {
   }
 }
 
-function answerTo(
+function writeAnswer(
   { connection, request }: Asked,
   entry: Entry,
   stats: readonly (Stat | undefined)[],
