@@ -134,8 +134,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "renewals too seldom",
     file: machine,
-    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
-    replace: 'event.sentAt + 3 * timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
+    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "checkAt"',
+    replace: 'event.sentAt + 3 * timing.renewEveryMs - event.now) },\n      { do: "checkAt"',
   },
   {
     name: "closing ends a session in use",

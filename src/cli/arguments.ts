@@ -2,7 +2,7 @@
 // because a mistyped option that is ignored is a lease held with the wrong settings.
 
 import { parseArgs } from "node:util";
-import { nearest } from "../core/nearest.ts";
+import { findNearest } from "../core/nearest.ts";
 import {
   COMMANDS,
   type CommandDefinition,
@@ -159,6 +159,6 @@ function shown(word: string): string {
 }
 
 function didYouMean(given: string, names: readonly string[]): string {
-  const meant = nearest(given, names);
+  const meant = findNearest(given, names);
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }

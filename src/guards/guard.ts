@@ -139,7 +139,7 @@ export function admit(source: TokenSource, highest: bigint | undefined): bigint 
   // Asked here and not at the door, because waiting for the resource's lock may have outlasted the lease.
   const token = source.check === undefined ? source.token : checkToken(source.check());
   if (highest !== undefined && !admits(highest, token)) {
-    throw new StaleTokenError({ resource: source.resource, offered: token, highest });
+    throw StaleTokenError.from({ resource: source.resource, offered: token, highest });
   }
   return token;
 }

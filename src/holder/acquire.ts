@@ -310,8 +310,8 @@ export function stayedBusy(
   facts: { resource: string; waitMs: number; heldBy: string | undefined },
 ): AcquireTimeoutError {
   if (sessions.hold(facts.resource))
-    return new AcquireTimeoutError({ ...facts, heldBy: holderId, whom: "self" });
-  return new AcquireTimeoutError({
+    return AcquireTimeoutError.from({ ...facts, heldBy: holderId, whom: "self" });
+  return AcquireTimeoutError.from({
     ...facts,
     whom: facts.heldBy === holderId ? "namesake" : "other",
   });

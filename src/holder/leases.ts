@@ -330,7 +330,7 @@ export class Leases implements AsyncDisposable {
   }
 
   async #close(drainMs: number): Promise<void> {
-    this.#closing.abort(new ClosedError("This Tenure"));
+    this.#closing.abort(ClosedError.from({ what: "This Tenure" }));
     // Leases take no new work from this moment on. Whoever is still acquiring gives back what the store may grant yet;
     // what slipped through before it looked is released as well.
     const stopped = this.stopUsers(drainMs);

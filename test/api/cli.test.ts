@@ -125,7 +125,7 @@ describe("the durations of a run", () => {
     expect(() => timingOf("--renew-every", "4s")).toThrow(/availability|kill-after/);
   });
 
-  test("impossible numbers name the inequality and options of the command line that mend it", () => {
+  test("impossible numbers name the inequality and command-line options that fix it", () => {
     expect(() => planFrom({ ttlMs: 10_000, marginMs: 10 })).toThrow(
       /safety inequality margin >= clock-error \+ round-trip.*Nearest: --margin 1\.1s/,
     );

@@ -171,10 +171,10 @@ describe("plan", () => {
     const bad = await here.run(["plan", "--ttl", "9s", "--renew-every", "5s", "--json"]);
     expect(bad.exit.code).toBe(EXIT.timing);
     expect(JSON.parse(bad.err)).toMatchObject({
-      error: { code: "TIMING", inequality: "availability", mend: { renewEveryMs: 3_555 } },
+      error: { code: "TIMING", rule: "availability", fix: { renewEveryMs: 3_555 } },
     });
-    const mended = await here.run(["plan", "--ttl", "9s", "--renew-every", "3555ms"]);
-    expect(mended.exit.code).toBe(EXIT.ok);
+    const fixed = await here.run(["plan", "--ttl", "9s", "--renew-every", "3555ms"]);
+    expect(fixed.exit.code).toBe(EXIT.ok);
   });
 
   test("fits into 100 columns", async () => {

@@ -1,6 +1,6 @@
 // `tenure plan`: what a choice of durations means before anyone uses it. No store is asked.
 
-import { slackOf, type Timing } from "../../core/timing.ts";
+import { availabilitySlack, type Timing } from "../../core/timing.ts";
 import type { Command } from "../command.ts";
 import { formatDuration } from "../duration.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -30,7 +30,7 @@ function consequences(timing: Timing, load: Load): Record<string, unknown> {
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
   return {
     safety: { holds: true, slackMs: marginMs - clockErrorMs - roundTripMs },
-    availability: { holds: true, slackMs: slackOf(timing) },
+    availability: { holds: true, slackMs: availabilitySlack(timing) },
     holderStopsAfterMs: ttlMs - marginMs,
     crashGapMs: ttlMs + roundTripMs,
     handoverGapMs: 2 * roundTripMs,
@@ -58,7 +58,7 @@ function describe(timing: Timing, load: Load, width: number): string[] {
     "",
     "Both inequalities",
     `  safety        margin >= clock-error + round-trip             holds, ${formatDuration(safetyMs)} to spare`,
-    `  availability  2 * renew-every + round-trip <= ttl - margin   holds, ${formatDuration(slackOf(timing))} to spare`,
+    `  availability  2 * renew-every + round-trip <= ttl - margin   holds, ${formatDuration(availabilitySlack(timing))} to spare`,
     "",
     "At worst",
     ...row("after a crash", ttlMs + roundTripMs, "until a waiter holds, plus the store's own lag"),

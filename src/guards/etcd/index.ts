@@ -230,15 +230,14 @@ function tokenIn(kv: KeyValue | undefined): bigint | undefined {
 function refuseEnded(resource: string, token: bigint, lock: KeyValue | undefined): void {
   if (lock?.createRevision === token) return;
   if (lock !== undefined && lock.createRevision > token) {
-    throw new StaleTokenError({ resource, offered: token, highest: lock.createRevision });
+    throw StaleTokenError.from({ resource, offered: token, highest: lock.createRevision });
   }
   throw notHeld(resource, token);
 }
 
 function notHeld(resource: string, token: bigint): UntrustedTokenError {
   return new UntrustedTokenError(
-    "notHeld",
     `etcd holds no lease on "${resource}" with token ${token}: it has ended, or was never granted. Nothing was written.`,
-    { resource },
+    { reason: "notHeld", resource },
   );
 }

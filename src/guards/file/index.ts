@@ -207,13 +207,13 @@ class GuardOnFile implements FileGuard {
       return await this.#ledger.locked(work);
     } catch (cause) {
       if (!(cause instanceof LedgerLockedError)) throw cause;
-      throw new GuardUnavailableError({ resource, detail: cause.message, applied: "no", cause });
+      throw GuardUnavailableError.from({ resource, detail: cause.message, applied: "no", cause });
     }
   }
 
   #crowded({ resource }: TokenSource): GuardUnavailableError {
     const detail = `others wrote to ${this.#file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written`;
-    return new GuardUnavailableError({ resource, detail, applied: "no" });
+    return GuardUnavailableError.from({ resource, detail, applied: "no" });
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -105,7 +105,7 @@ export class Ledger {
   }
 
   #open(): Promise<Opened> {
-    if (this.#isClosed) throw new ClosedError("The file guard");
+    if (this.#isClosed) throw ClosedError.from({ what: "The file guard" });
     this.#opening ??= this.#openFile().catch((error: unknown) => {
       // The next call tries anew.
       this.#opening = undefined;
@@ -143,7 +143,7 @@ export class Ledger {
           throw this.#explained(error);
       }
       await new Promise<void>((again) => clock.setTimer(again, RETRY_MS, { keepAlive: true }));
-      if (this.#isClosed) throw new ClosedError("The file guard");
+      if (this.#isClosed) throw ClosedError.from({ what: "The file guard" });
     }
   }
 

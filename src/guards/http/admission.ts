@@ -114,8 +114,8 @@ export class Admission {
     }
     if (signedBy === undefined) return offered;
     throw new UntrustedTokenError(
-      "unsigned",
       `This service takes signed tokens only: ${HEADER}: signed="..."`,
+      { reason: "unsigned" },
     );
   }
 }

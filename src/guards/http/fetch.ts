@@ -84,7 +84,7 @@ async function throwWhenStale(response: Response, source: TokenSource): Promise<
   if (highest === undefined) return;
   await response.body?.cancel();
   const { resource, token: offered } = source;
-  throw new StaleTokenError({ resource, offered, highest });
+  throw StaleTokenError.from({ resource, offered, highest });
 }
 
 async function highestOf(response: Response): Promise<bigint | undefined> {

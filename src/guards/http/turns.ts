@@ -116,7 +116,7 @@ export class Turns {
 
   #rejectStale({ resource, token }: TokenSource): void {
     const highest = this.#highest(resource);
-    if (token < highest) throw new StaleTokenError({ resource, offered: token, highest });
+    if (token < highest) throw StaleTokenError.from({ resource, offered: token, highest });
   }
 
   #count(resource: string, token: bigint): Busy {

@@ -53,7 +53,7 @@ export function failure(error: unknown, { resource, schema, step }: Circumstance
         { resource, cause },
       );
     case "55P03":
-      return new GuardUnavailableError({
+      return GuardUnavailableError.from({
         resource,
         applied: "no",
         detail: `transactions of an earlier term stayed open, and its token was not admitted in time. ${inTheWay(cause)}`,
@@ -76,7 +76,7 @@ function stale(cause: ServerError, resource: string): Error {
   const [, offered, highest] = /^offered (\d+) highest (\d+)$/.exec(cause.detail ?? "") ?? [];
   // Somebody else's error under our number: better shown as it is than in words that do not fit.
   if (offered === undefined || highest === undefined) return cause;
-  return new StaleTokenError({
+  return StaleTokenError.from({
     resource,
     offered: parseToken(offered),
     highest: parseToken(highest),
@@ -92,5 +92,5 @@ function unavailable(
     applied === "no"
       ? `the connection to PostgreSQL failed before anything was written (${cause.message})`
       : `the connection to PostgreSQL failed while the transaction was being committed (${cause.message})`;
-  return new GuardUnavailableError({ resource, applied, detail, cause });
+  return GuardUnavailableError.from({ resource, applied, detail, cause });
 }

@@ -108,7 +108,7 @@ function explained(
   }
   if (code === "55P03" || code === "40P01") {
     const detail = `transactions that use it stayed open for ${waitMs} ms. Nothing was reset. Stop the processes that write, and try again`;
-    return new GuardUnavailableError({ resource, applied: "no", detail, cause: error });
+    return GuardUnavailableError.from({ resource, applied: "no", detail, cause: error });
   }
   return failure(error, { resource, schema, step: "commit" });
 }

@@ -130,10 +130,9 @@ class Bound {
         const token = source.check === undefined ? source.token : source.check();
         if (this.#covers(source.resource, token)) return token;
         checked.refusal = new UntrustedTokenError(
-          "notHeld",
           `Token ${token} for "${source.resource}" is above all that this guard has asked the store about. Nothing was written. ` +
             "Advance the guard first: await guard.advance(lease), or acquire with { guards: [guard] }.",
-          { resource: source.resource },
+          { reason: "notHeld", resource: source.resource },
         );
         throw checked.refusal;
       },
@@ -147,9 +146,8 @@ class Bound {
     if (granted === undefined || granted < token) {
       const found = granted === undefined ? "nobody holds it" : `it is held with token ${granted}`;
       throw new UntrustedTokenError(
-        "notHeld",
         `The store has no lease on "${resource}" that reaches token ${token}: ${found}. Nothing was written.`,
-        { resource },
+        { reason: "notHeld", resource },
       );
     }
     if (!this.#covers(resource, granted)) this.#granted.set(resource, granted);
@@ -167,7 +165,7 @@ class Bound {
       if (isTenureError(cause, "INVALID_ARGUMENT")) throw cause;
       const said = cause instanceof Error ? cause.message : String(cause);
       const detail = `the store could not be asked about token ${token} (${said}). Nothing was written`;
-      throw new GuardUnavailableError({ resource, detail, applied: "no", cause });
+      throw GuardUnavailableError.from({ resource, detail, applied: "no", cause });
     }
   }
 }

@@ -165,20 +165,23 @@ export function verifier(options: VerifierOptions): Verifier {
     verify: (text) => {
       const { keyId, payload, signed, signature } = takeApart(text);
       if (revoked.has(keyId)) {
-        throw new UntrustedTokenError("revokedKey", `The key "${keyId}" has been revoked.`);
+        throw new UntrustedTokenError(`The key "${keyId}" has been revoked.`, {
+          reason: "revokedKey",
+        });
       }
       const key = keys.get(keyId);
       if (key === undefined) {
-        throw new UntrustedTokenError("unknownKey", `The key "${keyId}" is not trusted here.`);
+        throw new UntrustedTokenError(`The key "${keyId}" is not trusted here.`, {
+          reason: "unknownKey",
+        });
       }
       const known = seen.get(text);
       let facts = known?.key === key ? known.facts : undefined;
       if (facts === undefined) {
         if (!isSignature(signed, key, signature)) {
-          throw new UntrustedTokenError(
-            "signature",
-            `The signature of key "${keyId}" does not fit.`,
-          );
+          throw new UntrustedTokenError(`The signature of key "${keyId}" does not fit.`, {
+            reason: "signature",
+          });
         }
         // Only now is it worth reading: until here anyone may have written it.
         facts = read(payload);
@@ -188,10 +191,9 @@ export function verifier(options: VerifierOptions): Verifier {
       }
       if (clock.wallNow() > facts.expiresAt + toleranceMs) {
         const at = new Date(facts.expiresAt).toISOString();
-        throw new UntrustedTokenError(
-          "expired",
-          `The signed token expired at ${at}. Sign it again.`,
-        );
+        throw new UntrustedTokenError(`The signed token expired at ${at}. Sign it again.`, {
+          reason: "expired",
+        });
       }
       return { resource: facts.resource, token: facts.token, expiresAt: facts.expiresAt, keyId };
     },
@@ -210,10 +212,9 @@ const SHAPE = /^(tenure1\.([\w-]{1,64})\.([\w-]{1,900}))\.([\w-]{86})$/;
 function takeApart(text: unknown): Parts {
   const shape = typeof text === "string" && text.length <= TEXT_MAX ? SHAPE.exec(text) : null;
   if (shape === null) {
-    throw new UntrustedTokenError(
-      "malformed",
-      "Expected a signed token, as made by signer().sign().",
-    );
+    throw new UntrustedTokenError("Expected a signed token, as made by signer().sign().", {
+      reason: "malformed",
+    });
   }
   const [, signed = "", keyId = "", payload = "", signature = ""] = shape;
   return { signed, keyId, payload, signature };
@@ -246,11 +247,8 @@ function read(payload: string): Facts {
     };
   } catch (cause) {
     throw new UntrustedTokenError(
-      "malformed",
       "It is signed, and is no token: the key is used for other things too.",
-      {
-        cause,
-      },
+      { reason: "malformed", cause },
     );
   }
 }
@@ -270,8 +268,8 @@ function otherAudience(found: string | undefined, wanted: string | undefined): U
   const shown = (audience: string | undefined): string =>
     audience === undefined ? "no audience" : `the audience "${audience}"`;
   return new UntrustedTokenError(
-    "audience",
     `The token was signed for ${shown(found)}, and this service accepts ${shown(wanted)}. Give signer() and verifier() the same \`audience\`.`,
+    { reason: "audience" },
   );
 }
 

@@ -233,7 +233,7 @@ function explained(
   const { resource, token: offered, key } = step;
   const stale = new RegExp(`\\b${STALE} (\\d{39})`).exec(message);
   if (stale !== null) {
-    return new StaleTokenError({ resource, offered, highest: parseToken(stale[1] ?? "") });
+    return StaleTokenError.from({ resource, offered, highest: parseToken(stale[1] ?? "") });
   }
   const damaged = new RegExp(`\\b${CORRUPT} ([^]*)`).exec(message);
   if (damaged !== null) return corrupt(key, damaged[1] ?? "");

@@ -43,7 +43,7 @@ export class ConditionalWrites<Mark> {
       this.#known.delete(resource);
     }
     const detail = `others changed its highest token between look and write, ${ROUNDS_MAX} times in a row. Nothing was written`;
-    throw new GuardUnavailableError({ resource, detail, applied: "no" });
+    throw GuardUnavailableError.from({ resource, detail, applied: "no" });
   }
 
   #remember(resource: string, seen: Seen<Mark>): void {

@@ -1,12 +1,7 @@
 // A connection that a guard makes for itself, when it is first needed. One that could not be made is tried again by the
 // next call. What a store would call unavailable is here the guard that cannot be used.
 
-import {
-  ClosedError,
-  GuardUnavailableError,
-  isTenureError,
-  type StoreUnavailableError,
-} from "../../core/errors.ts";
+import { ClosedError, GuardUnavailableError, isTenureError } from "../../core/errors.ts";
 
 export class LazyConnection<T> {
   readonly #open: () => Promise<T>;
@@ -23,13 +18,13 @@ export class LazyConnection<T> {
   }
 
   async get(): Promise<T> {
-    if (this.#isClosed) throw new ClosedError(this.#name);
+    if (this.#isClosed) throw ClosedError.from({ what: this.#name });
     this.#opened ??= this.#open().catch((error: unknown) => {
       this.#opened = undefined;
       throw error;
     });
     const opened = await this.#opened;
-    if (this.#isClosed) throw new ClosedError(this.#name);
+    if (this.#isClosed) throw ClosedError.from({ what: this.#name });
     return opened;
   }
 
@@ -56,8 +51,8 @@ export async function asked<T>(
   } catch (cause) {
     if (!isTenureError(cause, "STORE_UNAVAILABLE")) throw cause;
     // A write whose answer never came may have been done: that is "unknown", never "no".
-    const applied = reach === "reads" ? "no" : (cause as StoreUnavailableError).applied;
+    const applied = reach === "reads" ? "no" : cause.applied;
     const detail = cause.message.replace(/\.$/, "");
-    throw new GuardUnavailableError({ resource, detail, applied, cause });
+    throw GuardUnavailableError.from({ resource, detail, applied, cause });
   }
 }
