@@ -84,8 +84,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a late yes revives",
     file: machine,
     find: `      if (event.now >= state.safeUntil) return outOfTime();
-      // The late answer`,
-    replace: "      // The late answer",
+      // A late reply to an older request`,
+    replace: "      // A late reply to an older request",
     test: machineTest,
   },
   {

@@ -53,6 +53,11 @@ export interface Guard {
   advance(source?: TokenSource, options?: AdvanceOptions): void | Promise<void>;
   /** The highest token seen for the resource; undefined before the first. For people and tests: it may rise at once. */
   highest(resource: string): bigint | undefined | Promise<bigint | undefined>;
+  /**
+   * The names of the methods that write. Each takes an optional TokenSource as its first argument and calls its `check()`
+   * before anything is sent. `boundedBy()` wraps these methods and leaves out all others. @default none
+   */
+  readonly writeMethods?: readonly string[];
 }
 
 /**

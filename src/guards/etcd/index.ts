@@ -68,6 +68,7 @@ export interface EtcdGuard extends Guard, AsyncDisposable {
   highest(resource: string): Promise<bigint | undefined>;
   /** Ends the connection; calls after it are refused. */
   close(): Promise<void>;
+  readonly writeMethods: readonly "write"[];
 }
 
 /** Where: an etcd: URL, or what etcdStore() takes. All who write to the same data must name the same prefix. */
@@ -95,6 +96,7 @@ export async function resetHighest(
 }
 
 class GuardOnEtcd implements EtcdGuard {
+  readonly writeMethods = ["write"] as const;
   readonly #names: Names;
   readonly #members: LazyConnection<Members>;
   readonly #writes = new ConditionalWrites<undefined>();

@@ -80,6 +80,7 @@ export interface FileGuard extends Guard, AsyncDisposable {
   highest(resource: string): Promise<bigint | undefined>;
   /** Ends the connection to the ledger; calls after it are refused. */
   close(): Promise<void>;
+  readonly writeMethods: readonly ("replace" | "append")[];
 }
 
 /** Somebody with the same token appends between our two steps; each time somebody gets on. */
@@ -114,6 +115,7 @@ export async function resetHighest(
 }
 
 class GuardOnFile implements FileGuard {
+  readonly writeMethods = ["replace", "append"] as const;
   readonly #bound: string | undefined;
   readonly #file: string;
   readonly #ledger: Ledger;

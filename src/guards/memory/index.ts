@@ -25,6 +25,7 @@ export interface MemoryGuard extends Guard {
   write<T>(source: TokenSource, write: () => T): T;
   advance(source?: TokenSource): void;
   highest(resource: string): bigint | undefined;
+  readonly writeMethods: readonly "write"[];
 }
 
 export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
@@ -37,6 +38,7 @@ export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
   }
 
   return {
+    writeMethods: ["write"],
     advance,
     highest: (resource) => highest.get(resource),
     write<T>(...args: [TokenSource, () => T] | [() => T]): T {

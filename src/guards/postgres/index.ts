@@ -23,7 +23,7 @@ import {
   type PostgresTarget,
   type TransactionOf,
 } from "./connection.ts";
-import { failure, type Step } from "./failures.ts";
+import { explainFailure, type Step } from "./failures.ts";
 import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
 import { makeReady } from "./tables.ts";
 
@@ -35,6 +35,7 @@ export type {
   PostgresTarget,
   TransactionOf,
 } from "./connection.ts";
+export { toTenureError } from "./failures.ts";
 export { type ProtectedTable, protectedTables } from "./inspect.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 export {
@@ -95,6 +96,7 @@ export interface PostgresGuard<Transaction> extends Guard {
   /** Waits for open transactions of earlier terms, for `waitLimitMs` at most. */
   advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
+  readonly writeMethods: readonly "transaction"[];
 }
 
 export function postgresGuard<Target extends PostgresTarget>(
@@ -111,6 +113,7 @@ const WAIT_LIMIT_MS = 10_000;
 class GuardOnPostgres<Target extends PostgresTarget>
   implements PostgresGuard<TransactionOf<Target>>
 {
+  readonly writeMethods = ["transaction"] as const;
   readonly #connection: Connection;
   readonly #bound: string | undefined;
   readonly #schema: string;
@@ -188,7 +191,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
         step = begun;
       });
     } catch (error) {
-      throw failure(error, { resource, schema: this.#schema, step });
+      throw explainFailure(error, { resource, schema: this.#schema, step });
     }
   }
 

@@ -8,7 +8,7 @@ import { checkResource } from "../../core/resource.ts";
 import { checkToken, formatToken } from "../../core/token.ts";
 import { checkLimit } from "../guard.ts";
 import { connectionOf, type PostgresTarget } from "./connection.ts";
-import { failure } from "./failures.ts";
+import { explainFailure } from "./failures.ts";
 import { GATE } from "./functions.ts";
 import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
 
@@ -110,5 +110,5 @@ function explained(
     const detail = `transactions that use it stayed open for ${waitMs} ms. Nothing was reset. Stop the processes that write, and try again`;
     return GuardUnavailableError.from({ resource, applied: "no", detail, cause: error });
   }
-  return failure(error, { resource, schema, step: "commit" });
+  return explainFailure(error, { resource, schema, step: "commit" });
 }

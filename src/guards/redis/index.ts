@@ -79,6 +79,7 @@ export interface RedisGuard extends Guard {
   script(lua: string, input?: ScriptInput): Promise<unknown>;
   advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
+  readonly writeMethods: readonly ("set" | "del" | "hset" | "incr" | "publish" | "script")[];
 }
 
 /** More would not fit Lua's stack. */
@@ -140,6 +141,7 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
       const keys = input.keys === undefined ? [] : checkKeys(input.keys, 0);
       return steps.run(source, { script: fencedOnce(lua as string), keys, words });
     }),
+    writeMethods: ["set", "del", "hset", "incr", "publish", "script"],
     advance: async (source) => {
       await steps.run(source, { script: scripts.advance, keys: [], words: [] });
     },

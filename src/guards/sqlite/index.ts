@@ -65,6 +65,7 @@ export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
   transaction<T>(source: TokenSource, write: (database: Database) => T): T;
   advance(source?: TokenSource): void;
   highest(resource: string): bigint | undefined;
+  readonly writeMethods: readonly "transaction"[];
 }
 
 export function sqliteGuard<Database extends SqliteDatabase>(
@@ -111,6 +112,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
       const [source, write] = splitArguments(args);
       return guarded(source, write);
     },
+    writeMethods: ["transaction"],
     advance: (source) => guarded(source, () => undefined),
     highest: (resource) => tokens.read(checkResource(resource)),
   };

@@ -78,6 +78,7 @@ export interface ZooKeeperGuard extends Guard, AsyncDisposable {
   highest(resource: string): Promise<bigint | undefined>;
   /** Ends the connection; calls after it are refused. */
   close(): Promise<void>;
+  readonly writeMethods: readonly "write"[];
 }
 
 /** Where: a zookeeper: URL, or what zookeeperStore() takes. All who write to the same data must name the same root. */
@@ -117,6 +118,7 @@ const NONE = "0".repeat(39);
 type Version = number | undefined;
 
 class GuardOnZooKeeper implements ZooKeeperGuard {
+  readonly writeMethods = ["write"] as const;
   readonly #settings: Settings;
   readonly #reader: LazyConnection<Reader>;
   readonly #writes = new ConditionalWrites<Version>();

@@ -2,11 +2,14 @@
 // and removing; and bad input. Method: a real server, asked through psql.
 import pg from "pg";
 import { describe, expect, test } from "vitest";
+import { ClosedError, StaleTokenError } from "../../../src/core/errors.ts";
 import {
   guardSql,
   postgresGuard,
+  protectTable,
   removeGuardSql,
   type TokenSource,
+  toTenureError,
 } from "../../../src/guards/postgres/index.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
@@ -110,6 +113,88 @@ describe("the SQL for everyone else", () => {
     await sql(removeGuardSql({ schema: ledger.schema }));
     const without = ledger.guard("pg", { createSchema: false });
     await expect(without.guard.advance(source(1n))).rejects.toThrow("Run guardSql(");
+  });
+});
+
+describe("toTenureError()", () => {
+  async function catchError(act: Promise<unknown>): Promise<unknown> {
+    return act.then(
+      () => expect.unreachable(),
+      (error: unknown) => error,
+    );
+  }
+
+  test.each(["pg", "postgres"] as const)(
+    "S2: translates the stale token of a transaction of the user's own, through %s",
+    async (library) => {
+      const ledger = await newLedger();
+      const { schema } = ledger;
+      await postgres().sql(guardSql({ schema }));
+      const [pool, sql] = [ledger.pool(), ledger.sql()];
+      const run = (text: string): Promise<unknown> =>
+        library === "pg" ? pool.query(text) : sql.begin((tx) => tx.unsafe(text));
+      const resource = `it's "odd" is stale: 1`;
+      const admit = (token: bigint): Promise<unknown> =>
+        run(`SELECT ${schema}.admit($$${resource}$$, ${token})`);
+      await admit(2n ** 100n);
+      const error = await catchError(admit(7n));
+      expect(error).toMatchObject({ code: "TN001" });
+      const translated = toTenureError(error);
+      expect(translated).toBeInstanceOf(StaleTokenError);
+      expect(translated).toMatchObject({ resource, offered: 7n, highest: 2n ** 100n });
+      // As an ORM throws it.
+      const wrapped = new Error("Failed query", { cause: new Error("driver", { cause: error }) });
+      expect(toTenureError(wrapped)).toMatchObject({ code: "STALE_TOKEN", offered: 7n });
+    },
+  );
+
+  test("translates a write without admit() to a protected table", async () => {
+    const ledger = await newLedger();
+    const { schema, table } = ledger;
+    const pool = ledger.pool();
+    await protectTable(pool, table, { resource: "ledger", schema });
+    const error = await catchError(pool.query(`INSERT INTO ${table} (text) VALUES ('bare')`));
+    expect(toTenureError(error)).toMatchObject({
+      code: "INVALID_ARGUMENT",
+      message: expect.stringContaining('only from the holder of "ledger"'),
+      cause: { code: "TN002" },
+    });
+  });
+
+  test("translates an admit() that waited too long for an earlier term", async () => {
+    const ledger = await newLedger();
+    const { schema } = ledger;
+    await postgres().sql(guardSql({ schema }));
+    const pool = ledger.pool();
+    const client = await pool.connect();
+    await client.query(`BEGIN; SELECT ${schema}.admit('ledger', 1)`);
+    const error = await catchError(pool.query(`SELECT ${schema}.admit('ledger', 2, 50)`));
+    await client.query("ROLLBACK");
+    client.release();
+    expect(toTenureError(error)).toMatchObject({
+      code: "GUARD_UNAVAILABLE",
+      applied: "no",
+      resource: "ledger",
+      message: expect.stringContaining("pg_terminate_backend"),
+    });
+  });
+
+  test("returns every other error as it is", async () => {
+    const ledger = await newLedger();
+    const pool = ledger.pool();
+    const foreign = (state: string, text: string): Promise<unknown> =>
+      pool.query(`DO $$ BEGIN RAISE EXCEPTION '${text}' USING ERRCODE = '${state}'; END $$`);
+    for (const act of [
+      () => pool.query("SELECT 1/0"),
+      () => foreign("TN001", "Token of another program"),
+      () => foreign("55P03", "another lock"),
+    ]) {
+      const error = await catchError(act());
+      expect(toTenureError(error)).toBe(error);
+    }
+    const closed = ClosedError.from({ what: "The pool" });
+    for (const other of [undefined, null, "TN001", { code: "TN001" }, new Error("x"), closed])
+      expect(toTenureError(other)).toBe(other);
   });
 });
 

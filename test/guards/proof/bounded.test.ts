@@ -9,16 +9,27 @@ import { join } from "node:path";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { loadDriver } from "../../../src/clients/sqlite/driver.ts";
 import { connect } from "../../../src/connect.ts";
+import type { EtcdGuard } from "../../../src/guards/etcd/index.ts";
+import { type FileGuard, fileGuard } from "../../../src/guards/file/index.ts";
 import { httpGuard } from "../../../src/guards/http/index.ts";
 import { type MemoryGuard, memoryGuard } from "../../../src/guards/memory/index.ts";
+import type { PostgresGuard } from "../../../src/guards/postgres/index.ts";
 import { boundedBy, type TokenIssuer } from "../../../src/guards/proof/bounded.ts";
-import { sqliteGuard } from "../../../src/guards/sqlite/index.ts";
+import { type RedisGuard, redisGuard } from "../../../src/guards/redis/index.ts";
+import {
+  type SqliteDatabase,
+  type SqliteGuard,
+  sqliteGuard,
+} from "../../../src/guards/sqlite/index.ts";
+import type { ZooKeeperGuard } from "../../../src/guards/zookeeper/index.ts";
 import { StoreUnavailableError, type Tenure } from "../../../src/index.ts";
 import { listen, plain, put } from "../../support/guards/http-services.ts";
 
 const MAX = 2n ** 127n - 1n;
 const source = (token: bigint, resource = "ledger") => ({ resource, token });
 const notHeld = { code: "UNTRUSTED_TOKEN", reason: "notHeld", resource: "ledger" };
+
+const hang = (): Promise<never> => new Promise(() => undefined);
 
 /** The same Tenure, with its reads counted. */
 function counting(tenure: Tenure): TokenIssuer & { asked: number } {
@@ -114,9 +125,52 @@ describe("a bounded guard in memory", () => {
     );
     await expect(guard.advance()).rejects.toMatchObject(bad);
     expect(() => boundedBy({} as never, tenure)).toThrow("needs a guard first");
-    expect(() => boundedBy(memoryGuard(), {} as never)).toThrow("whoever grants the leases");
+    expect(() => boundedBy(memoryGuard(), {} as never)).toThrow(
+      "the Tenure that grants the leases",
+    );
     expectTypeOf(guard.write).toEqualTypeOf<MemoryGuard["write"]>();
     expectTypeOf(guard.advance).returns.resolves.toBeVoid();
+  });
+});
+
+describe("the methods of a bounded guard", () => {
+  type Writes<G> = Exclude<
+    keyof G,
+    "advance" | "highest" | "close" | "writeMethods" | typeof Symbol.asyncDispose
+  >;
+  type Listed<G extends { readonly writeMethods: readonly unknown[] }> = G["writeMethods"][number];
+
+  test("every guard lists all of its methods that write", () => {
+    expectTypeOf<Listed<MemoryGuard>>().toEqualTypeOf<Writes<MemoryGuard>>();
+    type Sqlite = SqliteGuard<SqliteDatabase>;
+    expectTypeOf<Listed<Sqlite>>().toEqualTypeOf<Writes<Sqlite>>();
+    expectTypeOf<Listed<PostgresGuard<unknown>>>().toEqualTypeOf<Writes<PostgresGuard<unknown>>>();
+    expectTypeOf<Listed<RedisGuard>>().toEqualTypeOf<Writes<RedisGuard>>();
+    expectTypeOf<Listed<EtcdGuard>>().toEqualTypeOf<Writes<EtcdGuard>>();
+    expectTypeOf<Listed<ZooKeeperGuard>>().toEqualTypeOf<Writes<ZooKeeperGuard>>();
+    expectTypeOf<Listed<FileGuard>>().toEqualTypeOf<Writes<FileGuard>>();
+    const client = { isCluster: false, evalsha: hang, eval: hang, get: hang };
+    const redis = redisGuard(client);
+    expect(new Set<unknown>(redis.writeMethods)).toEqual(
+      new Set(Object.keys(redis).filter((key) => !/^(advance|highest|writeMethods)$/.test(key))),
+    );
+  });
+
+  test("only listed methods are present, so none can write past the bound", () => {
+    const own = { ...memoryGuard(), writeMethods: ["write"] as const, unlisted: () => undefined };
+    const guard = boundedBy(own, { read: hang });
+    expect(Object.keys(guard).sort()).toEqual(["advance", "highest", "write", "writeMethods"]);
+    expectTypeOf(guard).not.toHaveProperty("unlisted");
+  });
+
+  test("close() and asyncDispose reach the wrapped guard", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "tenure-bounded-"));
+    const inner = fileGuard(join(folder, "state.json"));
+    const guard = boundedBy(inner, { read: hang });
+    await guard.close();
+    await guard[Symbol.asyncDispose]();
+    await expect(inner.highest("ledger")).rejects.toMatchObject({ code: "CLOSED" });
+    rmSync(folder, { recursive: true, force: true });
   });
 });
 
