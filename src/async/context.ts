@@ -38,7 +38,7 @@ export function currentHeld(resource?: string): Held | undefined {
 }
 
 /** Whether this code is part of work that is in flight under it: waiting for that work would wait for itself. */
-export function isInsideWorkOf(held: Held): boolean {
+export function isInsideWork(held: Held): boolean {
   for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer) {
     if (frame.held === held && frame.running) return true;
   }

@@ -4,7 +4,7 @@
 import { expect, test } from "vitest";
 import { ManualClock } from "../testing/manual-clock.ts";
 import type { Clock, Timer } from "./clock.ts";
-import { Limits, limitsOf } from "./limits.ts";
+import { getSharedLimits, Limits } from "./limits.ts";
 
 test("a limit that is not ended calls back once, at its time", async () => {
   const clock = new ManualClock();
@@ -68,8 +68,8 @@ test("whoever is told may start the next one, and ending another one meanwhile i
 
 test("everybody who lives by one clock shares its limits", () => {
   const [one, two] = [new ManualClock(), new ManualClock()];
-  expect(limitsOf(one)).toBe(limitsOf(one));
-  expect(limitsOf(one)).not.toBe(limitsOf(two));
+  expect(getSharedLimits(one)).toBe(getSharedLimits(one));
+  expect(getSharedLimits(one)).not.toBe(getSharedLimits(two));
 });
 
 test("where a timer can let go of the process it stays, and holds on only while something is under way", async () => {

@@ -12,7 +12,7 @@ export interface Limit {
 const shared = new WeakMap<Clock, Limits>();
 
 /** The limits of everybody who lives by this clock. */
-export function limitsOf(clock: Clock): Limits {
+export function getSharedLimits(clock: Clock): Limits {
   let limits = shared.get(clock);
   if (limits === undefined) {
     limits = new Limits(clock);

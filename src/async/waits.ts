@@ -3,7 +3,7 @@
 
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import type { Clock } from "./clock.ts";
-import { limitsOf } from "./limits.ts";
+import { getSharedLimits } from "./limits.ts";
 
 /** A store is asked to keep its own limit; this is for the one that does not. */
 const GRACE_MS = 50;
@@ -15,7 +15,7 @@ export function withLimit<T>(
   request: () => Promise<T>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const limit = limitsOf(clock).start(limitMs + GRACE_MS, () => {
+    const limit = getSharedLimits(clock).start(limitMs + GRACE_MS, () => {
       const message = `The store did not answer the ${what} within ${Math.round(limitMs)} ms.`;
       reject(new StoreUnavailableError(message, { applied: "unknown" }));
     });

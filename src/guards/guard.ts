@@ -64,7 +64,10 @@ export interface Guard {
  * Whose write it is: the given source, or else the lease of the `lease.run()` around the call. Refuses bad input and a
  * lease that may not act before anything is locked or asked; the atomic step asks the lease again.
  */
-export function sourceOf(given: TokenSource | undefined, bound?: string | undefined): TokenSource {
+export function resolveSource(
+  given: TokenSource | undefined,
+  bound?: string | undefined,
+): TokenSource {
   const source = given === undefined ? (currentHeld(bound) ?? currentHeld()) : given;
   if (source === undefined) throw noLease();
   if (typeof source !== "object" || source === null) throw notASource(source);
@@ -81,12 +84,12 @@ export function sourceOf(given: TokenSource | undefined, bound?: string | undefi
   return source;
 }
 
-/** As sourceOf(), for guards whose tokens outlive this process. */
-export function lastingSourceOf(
+/** As resolveSource(), for guards whose tokens outlive this process. */
+export function resolveLastingSource(
   given: TokenSource | undefined,
   bound?: string | undefined,
 ): TokenSource {
-  const source = sourceOf(given, bound);
+  const source = resolveSource(given, bound);
   source.enterLastingGuard?.();
   return source;
 }

@@ -2,7 +2,7 @@
 // `check()` is the heart: a comparison of the clock with the deadline at the moment of use, no timer in between.
 
 import type { Clock } from "../async/clock.ts";
-import { isInsideWorkOf, runUnder } from "../async/context.ts";
+import { isInsideWork, runUnder } from "../async/context.ts";
 import { checkDelay } from "../async/waits.ts";
 import {
   DrainingError,
@@ -149,7 +149,7 @@ export class Lease implements SessionMember, AsyncDisposable {
     } catch (error) {
       return Promise.reject(error);
     }
-    if (drainMs === Number.POSITIVE_INFINITY && isInsideWorkOf(this))
+    if (drainMs === Number.POSITIVE_INFINITY && isInsideWork(this))
       return Promise.reject(waitsForItself());
     this.#release ??= new Promise((resolve) => {
       this.#finish = resolve;

@@ -22,15 +22,15 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
 import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
-import { asked, LazyConnection } from "../shared/connection.ts";
-import { type ResetOptions, resetTokenOf } from "../shared/reset.ts";
-import { storedToken } from "../shared/stored.ts";
-import { aboutWrites, type EtcdWrite, isAboutWrites, opsOf } from "./writes.ts";
+import { LazyConnection, runRequest } from "../shared/connection.ts";
+import { checkResetToken, type ResetOptions } from "../shared/reset.ts";
+import { parseStoredToken } from "../shared/stored.ts";
+import { type EtcdWrite, explainWriteError, isWriteError, toOps } from "./writes.ts";
 
 export type { EtcdOptions } from "../../clients/etcd/options.ts";
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
@@ -89,7 +89,7 @@ export async function resetHighest(
 ): Promise<boolean> {
   const guard = new GuardOnEtcd(target, {});
   try {
-    return await guard.reset(checkResource(resource), resetTokenOf(options));
+    return await guard.reset(checkResource(resource), checkResetToken(options));
   } finally {
     await guard.close();
   }
@@ -127,16 +127,16 @@ class GuardOnEtcd implements EtcdGuard {
     ...args: [TokenSource, readonly EtcdWrite[]] | [readonly EtcdWrite[]]
   ): Promise<{ readonly revision: bigint }> {
     const [given, writes] = splitArguments(args);
-    const ops = opsOf(writes, this.#names);
-    return { revision: await this.#step(lastingSourceOf(given, this.#bound), ops) };
+    const ops = toOps(writes, this.#names);
+    return { revision: await this.#step(resolveLastingSource(given, this.#bound), ops) };
   }
 
   async advance(given?: TokenSource): Promise<void> {
-    await this.#step(lastingSourceOf(given, this.#bound), []);
+    await this.#step(resolveLastingSource(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
-    return (await this.#look(checkResource(resource))).highest;
+    return (await this.#read(checkResource(resource))).highest;
   }
 
   /** Deletes the highest if it is still this one. Not part of the interface: holders never call it. */
@@ -147,8 +147,8 @@ class GuardOnEtcd implements EtcdGuard {
       yes: [{ remove: { key } }],
       no: [{ get: { key, keysOnly: true } }],
     };
-    const members = await asked(resource, "reads", () => this.#members.get());
-    const { succeeded, answers } = await asked(resource, "writes", () =>
+    const members = await runRequest(resource, "reads", () => this.#members.get());
+    const { succeeded, answers } = await runRequest(resource, "writes", () =>
       members.call(txn, transaction, { limitMs: this.#limitMs, once: true }),
     );
     return succeeded || answers[0]?.kvs.length === 0;
@@ -164,18 +164,18 @@ class GuardOnEtcd implements EtcdGuard {
 
   async #step(source: TokenSource, ops: readonly Op[]): Promise<bigint> {
     const { resource, token } = source;
-    // A revision has 63 bits; on the wire a larger token would look like another one.
+    // A revision has 63 bits; on the wire a larger token would read like another one.
     if (this.#leasesHere && token >= 2n ** 63n) throw notHeld(resource, token);
     const step: Conditional<undefined, bigint> = {
-      look: () => this.#look(resource),
+      read: () => this.#read(resource),
       write: (admitted, seen) => this.#write(resource, { token: admitted, seen, ops }),
     };
     return this.#writes.run(source, step);
   }
 
-  async #look(resource: string): Promise<Seen<undefined>> {
+  async #read(resource: string): Promise<Seen<undefined>> {
     const key = this.#names.highest(resource);
-    const { kvs } = await asked(resource, "reads", async () => {
+    const { kvs } = await runRequest(resource, "reads", async () => {
       const members = await this.#members.get();
       return members.call(range, { key }, { limitMs: this.#limitMs });
     });
@@ -199,15 +199,15 @@ class GuardOnEtcd implements EtcdGuard {
       yes: [...advance, ...ops],
       no: [{ get: { key: lock, keysOnly: true } }],
     };
-    const members = await asked(resource, "reads", () => this.#members.get());
-    const { succeeded, header, answers } = await asked(resource, "writes", () =>
+    const members = await runRequest(resource, "reads", () => this.#members.get());
+    const { succeeded, header, answers } = await runRequest(resource, "writes", () =>
       members.call(txn, transaction, {
         limitMs: this.#limitMs,
         once: true,
-        foreseen: isAboutWrites,
+        foreseen: isWriteError,
       }),
     ).catch((error: unknown) => {
-      throw aboutWrites(error, resource);
+      throw explainWriteError(error, resource);
     });
     if (succeeded) {
       return { answer: header.revision, seen: { highest: token, mark: undefined } };
@@ -225,7 +225,7 @@ function stillSeen(key: Buffer, highest: bigint | undefined): Compare {
 }
 
 function tokenIn(kv: KeyValue | undefined): bigint | undefined {
-  return kv === undefined ? undefined : storedToken(kv.value.toString(), kv.key.toString());
+  return kv === undefined ? undefined : parseStoredToken(kv.value.toString(), kv.key.toString());
 }
 
 /** The key of the lease, as the failed transaction found it: still its holder's, somebody else's, or gone. */

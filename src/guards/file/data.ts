@@ -19,7 +19,7 @@ import type { Append } from "./ledger.ts";
 
 /** Write, fsync, rename, fsync of the folder. */
 export function replaceWhole(file: string, data: Uint8Array, lastCheck: () => void): void {
-  const fresh = freshNameOf(file);
+  const fresh = temporaryName(file);
   rmSync(fresh, { force: true });
   try {
     const old = statSync(file, { throwIfNoEntry: false });
@@ -78,10 +78,10 @@ export function appendWhole(file: string, data: Uint8Array, offset: number): voi
 }
 
 /** Clears up behind a writer that died: cuts off an append that ended in the middle. What is whole stays. */
-export function mend(file: string, begun: Append | undefined): void {
-  rmSync(freshNameOf(file), { force: true });
+export function repairAppend(file: string, begun: Append | undefined): void {
+  rmSync(temporaryName(file), { force: true });
   if (begun === undefined) return;
-  const size = sizeOf(file);
+  const size = fileSize(file);
   if (size <= begun.offset || size >= begun.offset + begun.length) return;
   const descriptor = openSync(file, "r+");
   try {
@@ -97,7 +97,7 @@ function writeAll(descriptor: number, data: Uint8Array): void {
 }
 
 /** Only who has the lock uses this name, so what lies there otherwise is left of a crash. */
-function freshNameOf(file: string): string {
+function temporaryName(file: string): string {
   return `${file}.tenure-new`;
 }
 
@@ -110,6 +110,6 @@ function syncFolder(file: string): void {
   }
 }
 
-export function sizeOf(file: string): number {
+export function fileSize(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -18,11 +18,11 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
-import { appendWhole, mend, replaceWhole, sizeOf } from "./data.ts";
+import { appendWhole, fileSize, repairAppend, replaceWhole } from "./data.ts";
 import { Ledger, LedgerLockedError, type Locked } from "./ledger.ts";
 
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
@@ -136,7 +136,7 @@ class GuardOnFile implements FileGuard {
   async replace(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       const done = await this.#locked(source, (locked) => {
         // A noted append would be taken for torn by what the new data's length happens to be.
@@ -147,7 +147,7 @@ class GuardOnFile implements FileGuard {
       if (done) return;
       await this.#locked(source, (locked) => {
         advanceTo(locked, source);
-        mend(this.#file, locked.append());
+        repairAppend(this.#file, locked.append());
         locked.endAppend();
       });
     }
@@ -157,13 +157,13 @@ class GuardOnFile implements FileGuard {
   async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
       const begun = await this.#locked(source, (locked) => {
         advanceTo(locked, source);
-        mend(this.#file, locked.append());
-        const append = { offset: sizeOf(this.#file), length: bytes.length };
+        repairAppend(this.#file, locked.append());
+        const append = { offset: fileSize(this.#file), length: bytes.length };
         locked.beginAppend(append);
         return append;
       });
@@ -172,7 +172,7 @@ class GuardOnFile implements FileGuard {
         // Somebody else came between the two steps.
         const latest = locked.append();
         if (latest?.offset !== begun.offset || latest.length !== begun.length) return false;
-        if (sizeOf(this.#file) !== begun.offset) return false;
+        if (fileSize(this.#file) !== begun.offset) return false;
         appendWhole(this.#file, bytes, begun.offset);
         return true;
       });
@@ -182,7 +182,7 @@ class GuardOnFile implements FileGuard {
   }
 
   async advance(given?: TokenSource): Promise<void> {
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     await this.#locked(source, (locked) => advanceTo(locked, source));
   }
 

@@ -123,7 +123,7 @@ export class Ledger {
       // Our own waiting does not block the event loop; SQLite's would.
       connection.exec("PRAGMA busy_timeout = 0");
       await this.#whenFree(() => prepare(connection, file));
-      const notes = notesOf(connection, file);
+      const notes = prepareNotes(connection, file);
       this.#identity = this.#findIdentity();
       return { connection, notes };
     } catch (error) {
@@ -206,7 +206,7 @@ function prepare(connection: Connection, file: string): void {
 }
 
 /** Prepared once per connection. */
-function notesOf(connection: Connection, file: string): Locked {
+function prepareNotes(connection: Connection, file: string): Locked {
   const highest = connection.prepare("SELECT token FROM highest WHERE resource = ?");
   // The WHERE repeats the rule in SQL: no mistake elsewhere can make a highest fall.
   const advance = connection.prepare(

@@ -14,7 +14,7 @@ import {
   noTurn,
   otherResource,
   type Refusal,
-  refusalOf,
+  toRefusal,
   unavailable,
 } from "./refusal.ts";
 import { NoTurnError, type Patience, Turns } from "./turns.ts";
@@ -56,7 +56,7 @@ export class Admission {
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#turns = Turns.of(options.guard, options.clock);
+    this.#turns = Turns.forGuard(options.guard, options.clock);
     this.#pace = new Pace(options.clock);
   }
 
@@ -77,7 +77,7 @@ export class Admission {
       return { held, leave };
     } catch (error) {
       if (error instanceof NoTurnError) return noTurn(error.reason);
-      const refusal = refusalOf(error);
+      const refusal = toRefusal(error);
       if (refusal === undefined) this.#options.onError(error);
       else if (isTenureError(error, "STALE_TOKEN")) await this.#pace.next();
       return refusal ?? unavailable();

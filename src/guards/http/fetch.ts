@@ -7,7 +7,7 @@ import {
   checkBound,
   GUARD_OPTIONS,
   type GuardOptions,
-  sourceOf,
+  resolveSource,
   type TokenSource,
 } from "../guard.ts";
 import { formatHeader, formatSigned, HEADER } from "./header.ts";
@@ -47,7 +47,7 @@ export function fencedFetch(
   }
   const bound = checkBound("fencedFetch()", options, FENCED_FETCH_OPTIONS);
   return async (input, init = {}) => {
-    const { lease, redirect = redirectOf(input), ...rest } = init;
+    const { lease, redirect = chooseRedirect(input), ...rest } = init;
     if ("lease" in init && lease === undefined) {
       throw new InvalidArgumentError(
         "`lease` is there and undefined: pass the lease, or leave it out inside lease.run().",
@@ -60,7 +60,7 @@ export function fencedFetch(
       );
     }
     // Nothing is awaited from this check until the request is handed over.
-    const source = sourceOf(lease, bound);
+    const source = resolveSource(lease, bound);
     headers.set(
       HEADER,
       options.sign === undefined ? formatHeader(source) : formatSigned(options.sign(source)),
@@ -72,7 +72,7 @@ export function fencedFetch(
 }
 
 /** A Request has "follow" when its maker chose nothing, so that value counts as no choice. */
-function redirectOf(input: string | URL | Request): NonNullable<RequestInit["redirect"]> {
+function chooseRedirect(input: string | URL | Request): NonNullable<RequestInit["redirect"]> {
   const chosen = input instanceof Request ? input.redirect : "follow";
   return chosen === "follow" ? "error" : chosen;
 }
@@ -80,14 +80,14 @@ function redirectOf(input: string | URL | Request): NonNullable<RequestInit["red
 /** A 409 may also be the service's own; only ours names our type and the highest token. */
 async function throwWhenStale(response: Response, source: TokenSource): Promise<void> {
   if (!response.headers.get("content-type")?.startsWith("application/problem+json")) return;
-  const highest = await highestOf(response.clone());
+  const highest = await readHighest(response.clone());
   if (highest === undefined) return;
   await response.body?.cancel();
   const { resource, token: offered } = source;
   throw StaleTokenError.from({ resource, offered, highest });
 }
 
-async function highestOf(response: Response): Promise<bigint | undefined> {
+async function readHighest(response: Response): Promise<bigint | undefined> {
   try {
     const problem = (await response.json()) as { type?: unknown; highest?: unknown } | null;
     return problem?.type === STALE_TYPE ? parseToken(String(problem.highest)) : undefined;

@@ -123,13 +123,13 @@ export function httpGuard(options: HttpGuardOptions): HttpGuard {
     guarded:
       (handler) =>
       (request, response, ...rest) =>
-        guarded(admission, arrivalOf(request, response), {
+        guarded(admission, toArrival(request, response), {
           response,
           handler: () => handler(request, response, ...rest),
         }),
     express: (request, response, next) => {
       const run = async (): Promise<void> => {
-        const entry = await admission.enter(arrivalOf(request, response));
+        const entry = await admission.enter(toArrival(request, response));
         if ("status" in entry) return reject(response, entry);
         whenEnded(response, entry.leave);
         if (!hasEnded(response)) await runUnder(entry.held, () => next());
@@ -139,7 +139,7 @@ export function httpGuard(options: HttpGuardOptions): HttpGuard {
     fastify: (request, reply, done) => {
       const { raw } = reply;
       const run = async (): Promise<void> => {
-        const entry = await admission.enter(arrivalOf(request, raw));
+        const entry = await admission.enter(toArrival(request, raw));
         if ("status" in entry) {
           reject(raw, entry, () => {
             reply.code(entry.status);
@@ -195,9 +195,9 @@ async function guarded(
   else whenEnded(response, entry.leave);
 }
 
-function arrivalOf(request: NodeRequest, response: NodeResponse): Arrival {
+function toArrival(request: NodeRequest, response: NodeResponse): Arrival {
   const onGone = (leave: () => void): void => whenEnded(response, leave);
-  return { request, key: request, header: headerOf(request), onGone };
+  return { request, key: request, header: readHeader(request), onGone };
 }
 
 function isPromise(result: unknown): boolean {
@@ -211,7 +211,7 @@ function whenAborted(request: { readonly signal?: AbortSignal }, listener: () =>
   else signal?.addEventListener("abort", listener, { once: true });
 }
 
-function headerOf({ headers }: NodeRequest): string | undefined {
+function readHeader({ headers }: NodeRequest): string | undefined {
   const value = headers[HEADER.toLowerCase()];
   return Array.isArray(value) ? value.join(", ") : value;
 }

@@ -112,7 +112,7 @@ export function unavailable(): Refusal {
 }
 
 /** Undefined for an error that the client can do nothing about. Its details stay on this side. */
-export function refusalOf(error: unknown): Refusal | undefined {
+export function toRefusal(error: unknown): Refusal | undefined {
   if (isTenureError(error, "STALE_TOKEN")) return stale(error);
   if (isTenureError(error, "UNTRUSTED_TOKEN")) return untrusted(error);
   if (isTenureError(error, "INVALID_ARGUMENT")) return malformed(error.message);

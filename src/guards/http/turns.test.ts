@@ -218,9 +218,9 @@ test("S2: a turn that is ended twice does not end the turn of another request", 
 
 test("S2: two guards in front of one resource share their turns when they are made with the same guard", async () => {
   const guard = memoryGuard();
-  const old = entering(Turns.of(guard, clock), 1n);
+  const old = entering(Turns.forGuard(guard, clock), 1n);
   await soon();
-  const fresh = entering(Turns.of(guard, clock), 2n);
+  const fresh = entering(Turns.forGuard(guard, clock), 2n);
   await soon();
   expect([old.state, fresh.state]).toEqual(["in", "waiting"]);
   old.leave();

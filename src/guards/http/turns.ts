@@ -59,7 +59,7 @@ export class Turns {
   }
 
   /** The same object for the same guard, so that several httpGuard() with one guard share their turns. */
-  static of(guard: Guard, clock: Clock): Turns {
+  static forGuard(guard: Guard, clock: Clock): Turns {
     const turns = Turns.#byGuard.get(guard) ?? new Turns(guard, clock);
     Turns.#byGuard.set(guard, turns);
     return turns;

@@ -9,7 +9,7 @@ import {
   type GuardOptions,
   refuseAsync,
   refusePromise,
-  sourceOf,
+  resolveSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
@@ -33,7 +33,7 @@ export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
   const highest = new Map<string, bigint>();
 
   function advance(given?: TokenSource): void {
-    const source = sourceOf(given, bound);
+    const source = resolveSource(given, bound);
     highest.set(source.resource, admit(source, highest.get(source.resource)));
   }
 

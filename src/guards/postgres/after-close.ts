@@ -15,7 +15,7 @@ export function beginSafely(
   const link = { isClosed: false };
   const begin = sql.begin.bind(sql) as (options: string, work: Work) => Promise<unknown>;
   // It rejects when the connection closes, whatever the work is doing.
-  return begin(options, (transaction) => settled(link, work, transaction)).catch(
+  return begin(options, (transaction) => runUntilClosed(link, work, transaction)).catch(
     (error: unknown) => {
       link.isClosed = true;
       throw error;
@@ -28,16 +28,16 @@ interface LinkState {
 }
 
 /** What the work comes to, unless the connection was closed meanwhile: then nothing, ever. */
-async function settled(link: LinkState, work: Work, transaction: unknown): Promise<unknown> {
+async function runUntilClosed(link: LinkState, work: Work, transaction: unknown): Promise<unknown> {
   try {
-    return await work(refusing(link, transaction as Callable));
+    return await work(rejectAfterClose(link, transaction as Callable));
   } finally {
     if (link.isClosed) await new Promise(() => undefined);
   }
 }
 
 /** The same transaction, which refuses once the connection is closed. */
-function refusing(link: LinkState, transaction: Callable): unknown {
+function rejectAfterClose(link: LinkState, transaction: Callable): unknown {
   const refuse = (): void => {
     if (link.isClosed) throw new Error("The connection of this transaction was closed.");
   };
@@ -51,7 +51,7 @@ function refusing(link: LinkState, transaction: Callable): unknown {
       if (typeof value !== "function") return value;
       return (...args: unknown[]) => {
         refuse();
-        const passed = key === "savepoint" ? args.map((arg) => inside(link, arg)) : args;
+        const passed = key === "savepoint" ? args.map((arg) => wrapSavepoint(link, arg)) : args;
         return Reflect.apply(value, target, passed);
       };
     },
@@ -59,7 +59,7 @@ function refusing(link: LinkState, transaction: Callable): unknown {
 }
 
 /** A savepoint has a transaction object and a rollback of its own. */
-function inside(link: LinkState, arg: unknown): unknown {
+function wrapSavepoint(link: LinkState, arg: unknown): unknown {
   if (typeof arg !== "function") return arg;
-  return (transaction: unknown) => settled(link, arg as Work, transaction);
+  return (transaction: unknown) => runUntilClosed(link, arg as Work, transaction);
 }

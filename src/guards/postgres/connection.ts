@@ -63,14 +63,14 @@ export interface Connection {
   ): Promise<T>;
 }
 
-export function connectionOf(target: PostgresTarget): Connection {
+export function toConnection(target: PostgresTarget): Connection {
   const parts = (target ?? {}) as Partial<PgPool & PgClient & PostgresJs>;
   if (typeof parts.begin === "function" && typeof parts.unsafe === "function")
-    return ofPostgresJs(target as PostgresJs);
+    return fromPostgresJs(target as PostgresJs);
   if (typeof parts.connect === "function" && typeof parts.totalCount === "number")
-    return ofPool(target as PgPool);
+    return fromPool(target as PgPool);
   if (typeof parts.query === "function" && typeof parts.on === "function")
-    return ofClient(target as PgClient);
+    return fromClient(target as PgClient);
   throw new InvalidArgumentError(
     "postgresGuard() needs a Pool or a connected Client of pg, or an instance (`sql`) of postgres.js.",
   );
@@ -80,7 +80,7 @@ interface PooledClient extends PgClient {
   release(broken?: boolean): void;
 }
 
-function ofPool(pool: PgPool): Connection {
+function fromPool(pool: PgPool): Connection {
   return {
     run: (text) => borrowed(pool, (client) => runOn(client, text)),
     transaction: (opening, work, hooks) =>
@@ -113,7 +113,7 @@ const unusable = new WeakSet<PgClient>();
 const busy = new WeakSet<PgClient>();
 
 /** One connection of the user's can do one transaction at a time, and waiting for a turn inside one would never end. */
-function ofClient(client: PgClient): Connection {
+function fromClient(client: PgClient): Connection {
   return {
     run: (text) => runOn(client, text),
     transaction: async (opening, work, hooks) => {
@@ -133,7 +133,7 @@ function ofClient(client: PgClient): Connection {
 }
 
 async function runOn(client: PgClient, text: string): Promise<readonly Row[]> {
-  return rowsOf(await client.query(text));
+  return readRows(await client.query(text));
 }
 
 async function transactionOn<T>(
@@ -145,7 +145,7 @@ async function transactionOn<T>(
   const begin = isolation === undefined ? "BEGIN" : `BEGIN ISOLATION LEVEL ${isolation}`;
   let isOurs = true;
   try {
-    const [row] = rowsOf(await client.query(`${begin}; ${statement}`));
+    const [row] = readRows(await client.query(`${begin}; ${statement}`));
     if (row?.fresh !== "true") {
       isOurs = false;
       throw inTransactionAlready();
@@ -174,9 +174,9 @@ async function rollBack(client: PgClient): Promise<void> {
   }
 }
 
-function ofPostgresJs(sql: PostgresJs): Connection {
+function fromPostgresJs(sql: PostgresJs): Connection {
   return {
-    run: async (text) => rowsOf(await sql.unsafe(text)),
+    run: async (text) => readRows(await sql.unsafe(text)),
     transaction: async <T>(
       { isolation, statement }: Opening,
       work: (transaction: unknown) => T | Promise<T>,
@@ -197,7 +197,7 @@ function ofPostgresJs(sql: PostgresJs): Connection {
   };
 }
 
-function rowsOf(answer: unknown): readonly Row[] {
+function readRows(answer: unknown): readonly Row[] {
   const last = Array.isArray(answer) && isResult(answer.at(-1)) ? answer.at(-1) : answer;
   return Array.isArray(last) ? (last as Row[]) : (last as { rows: Row[] }).rows;
 }

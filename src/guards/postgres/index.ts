@@ -13,19 +13,19 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
 import {
   type Connection,
-  connectionOf,
   type PostgresTarget,
   type TransactionOf,
+  toConnection,
 } from "./connection.ts";
 import { explainFailure, type Step } from "./failures.ts";
-import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
-import { makeReady } from "./tables.ts";
+import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
+import { ensureSchema } from "./tables.ts";
 
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type {
@@ -124,7 +124,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
   #ready: Promise<void> | undefined;
 
   constructor(target: Target, options: PostgresGuardOptions) {
-    this.#connection = connectionOf(target);
+    this.#connection = toConnection(target);
     this.#bound = checkBound("postgresGuard()", options, POSTGRES_GUARD_OPTIONS);
     this.#schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
     this.#createSchema = options.createSchema ?? true;
@@ -144,7 +144,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
         `A guard needs a function that does the write, got ${typeof write}.`,
       );
     }
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     const opening = {
       isolation: this.#isolation,
       // One statement with one column, because each costs server and client a little. The clock of a transaction stands
@@ -158,21 +158,21 @@ class GuardOnPostgres<Target extends PostgresTarget>
       source.check?.();
       return write(transaction as TransactionOf<Target>);
     };
-    return this.#inWords(source.resource, (step) =>
+    return this.#explainErrors(source.resource, (step) =>
       // And so may the work: what a lease allowed at its start is not committed after its end.
       this.#connection.transaction(opening, work, { step, beforeCommit: () => source.check?.() }),
     );
   }
 
   async advance(given?: TokenSource, { limitMs }: AdvanceOptions = {}): Promise<void> {
-    const source = lastingSourceOf(given, this.#bound);
-    const admit = this.#admit(source, patienceWithin(limitMs));
-    await this.#inWords(source.resource, () => this.#connection.run(`SELECT ${admit}`));
+    const source = resolveLastingSource(given, this.#bound);
+    const admit = this.#admit(source, waitWithin(limitMs));
+    await this.#explainErrors(source.resource, () => this.#connection.run(`SELECT ${admit}`));
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
-    const where = `WHERE resource = ${textOf(checkResource(resource))}`;
-    const [row] = await this.#inWords(resource, () =>
+    const where = `WHERE resource = ${toSqlText(checkResource(resource))}`;
+    const [row] = await this.#explainErrors(resource, () =>
       this.#connection.run(`SELECT token::text AS token FROM "${this.#schema}".highest ${where}`),
     );
     return row === undefined ? undefined : parseToken(String(row.token));
@@ -180,13 +180,16 @@ class GuardOnPostgres<Target extends PostgresTarget>
 
   #admit({ resource, token }: TokenSource, patienceMs = Number.POSITIVE_INFINITY): string {
     const waitMs = Math.min(this.#waitLimitMs, patienceMs);
-    return `"${this.#schema}".admit(${textOf(resource)}, ${formatToken(token)}, ${waitMs})`;
+    return `"${this.#schema}".admit(${toSqlText(resource)}, ${formatToken(token)}, ${waitMs})`;
   }
 
-  async #inWords<T>(resource: string, act: (step: (step: Step) => void) => Promise<T>): Promise<T> {
+  async #explainErrors<T>(
+    resource: string,
+    act: (step: (step: Step) => void) => Promise<T>,
+  ): Promise<T> {
     let step: Step = "opening";
     try {
-      await this.#becomeReady();
+      await this.#ensureSchema();
       return await act((begun) => {
         step = begun;
       });
@@ -196,9 +199,9 @@ class GuardOnPostgres<Target extends PostgresTarget>
   }
 
   /** Once for each guard; tried again after a failure. */
-  #becomeReady(): Promise<void> {
+  #ensureSchema(): Promise<void> {
     if (!this.#createSchema) return Promise.resolve();
-    this.#ready ??= makeReady(this.#connection, this.#schema).catch((error: unknown) => {
+    this.#ready ??= ensureSchema(this.#connection, this.#schema).catch((error: unknown) => {
       this.#ready = undefined;
       throw error;
     });
@@ -207,7 +210,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
 }
 
 /** How long to wait for others, so that the answer is still in time. */
-function patienceWithin(limitMs: number | undefined): number | undefined {
+function waitWithin(limitMs: number | undefined): number | undefined {
   return limitMs === undefined ? undefined : Math.max(1, Math.floor(limitMs * 0.9));
 }
 

@@ -2,10 +2,10 @@
 // changed or replaced by the table's owner, and a new partition has none.
 
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
-import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
+import { type Connection, type PostgresTarget, toConnection } from "./connection.ts";
 import { admitSource, PROTECTION_FUNCTION, protectionSource } from "./functions.ts";
 import { checkTable, literal } from "./sql.ts";
-import { inWords } from "./tables.ts";
+import { explainErrors } from "./tables.ts";
 
 export interface ProtectedTable {
   /** With its schema, in quotes where it needs them. */
@@ -31,11 +31,13 @@ export async function protectedTables(
   options: InspectOptions = {},
 ): Promise<ProtectedTable[]> {
   checkOptionNames("protectedTables()", options, INSPECT_OPTIONS);
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   const { table } = options;
-  if (table === undefined) return tablesOf(await connection.run(triggersWhere("true")));
+  if (table === undefined) return toProtectedTables(await connection.run(triggersWhere("true")));
   const named = `t.tgrelid = ${literal(checkTable(table))}::pg_catalog.regclass`;
-  return inWords(table, async () => tablesOf(await connection.run(triggersWhere(named))));
+  return explainErrors(table, async () =>
+    toProtectedTables(await connection.run(triggersWhere(named))),
+  );
 }
 
 /** Statement-level, before insert, update, delete and truncate. */
@@ -70,17 +72,17 @@ ORDER BY n.nspname, c.relname`;
 
 type Row = Awaited<ReturnType<Connection["run"]>>[number];
 
-function tablesOf(rows: readonly Row[]): ProtectedTable[] {
+function toProtectedTables(rows: readonly Row[]): ProtectedTable[] {
   return rows.map((row) => ({
     table: String(row.name),
     // The arguments of a trigger end with a zero byte each.
     resource: Buffer.from(String(row.args), "hex").toString("utf8").split("\0", 1)[0] ?? "",
     guard: String(row.guard),
-    fault: faultOf(row),
+    fault: findFault(row),
   }));
 }
 
-function faultOf(row: Row): string | undefined {
+function findFault(row: Row): string | undefined {
   const { name, guard } = row;
   if (row.enabled === "D") {
     return `its trigger is disabled, and every write passes. Run ALTER TABLE ${name} ENABLE TRIGGER tenure_guard`;

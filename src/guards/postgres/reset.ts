@@ -7,10 +7,10 @@ import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { checkToken, formatToken } from "../../core/token.ts";
 import { checkLimit } from "../guard.ts";
-import { connectionOf, type PostgresTarget } from "./connection.ts";
+import { type PostgresTarget, toConnection } from "./connection.ts";
 import { explainFailure } from "./failures.ts";
 import { GATE } from "./functions.ts";
-import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
+import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
 
 export interface ResetOptions {
   /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
@@ -37,17 +37,17 @@ export async function resetHighest(
   resource: string,
   options: ResetOptions,
 ): Promise<boolean> {
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   checkOptionNames("resetHighest()", options, RESET_OPTIONS);
   const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
   const highest = checkToken(options?.highest);
   const waitMs = checkLimit("waitLimitMs", options.waitLimitMs ?? WAIT_LIMIT_MS);
-  const text = resetSql({ schema, resource: textOf(checkResource(resource)), highest, waitMs });
+  const text = resetSql({ schema, resource: toSqlText(checkResource(resource)), highest, waitMs });
   try {
     const [row] = await connection.run(text);
     return row?.gone === "true";
   } catch (error) {
-    throw explained(error, { resource, schema, waitMs });
+    throw explain(error, { resource, schema, waitMs });
   }
 }
 
@@ -94,7 +94,7 @@ const REASONS: Readonly<Record<string, string>> = {
   "3F000": "the guard is not in this database. Check the schema",
 };
 
-function explained(
+function explain(
   error: unknown,
   { resource, schema, waitMs }: { resource: string; schema: string; waitMs: number },
 ): unknown {

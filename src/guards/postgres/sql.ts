@@ -100,7 +100,7 @@ export function literal(text: string): string {
  * A text inside a statement, in a form in which no character of it can end the literal: as it is where it has only plain
  * letters, which is cheaper to read; else as digits 0 to f.
  */
-export function textOf(text: string): string {
+export function toSqlText(text: string): string {
   if (/^[\w./:-]+$/.test(text)) return `'${text}'`;
   return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
 }

@@ -4,7 +4,7 @@
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
-import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
+import { type Connection, type PostgresTarget, toConnection } from "./connection.ts";
 import {
   checkSchema,
   checkTable,
@@ -20,7 +20,7 @@ import {
  * Creates the schema if it is missing, and upgrades one of an earlier version (which has no secret) if this role owns it. A role
  * without these rights uses what is there.
  */
-export async function makeReady(connection: Connection, schema: string): Promise<void> {
+export async function ensureSchema(connection: Connection, schema: string): Promise<void> {
   const [row] = await connection.run(`
     SELECT (bool_or(c.relname = 'highest') IS NOT TRUE
       OR bool_or(c.relname = 'secret') IS NOT TRUE AND has_schema_privilege('${schema}', 'CREATE')
@@ -44,13 +44,13 @@ export async function protectTable(
   table: string,
   options: TableOptions & { readonly resource: string },
 ): Promise<void> {
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
   const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
   checkResource(options?.resource);
   const text = protectSql(table, { ...options, schema });
-  await makeReady(connection, schema);
-  await inWords(table, () => connection.run(text));
+  await ensureSchema(connection, schema);
+  await explainErrors(table, () => connection.run(text));
 }
 
 /** Takes the trigger away again: from then on nothing refuses a former holder's writes to this table. */
@@ -59,9 +59,9 @@ export async function unprotectTable(
   table: string,
   options: TableOptions = {},
 ): Promise<void> {
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   checkOptionNames("unprotectTable()", options, SCHEMA_OPTIONS);
-  await inWords(table, () => connection.run(unprotectSql(table, options)));
+  await explainErrors(table, () => connection.run(unprotectSql(table, options)));
 }
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -78,7 +78,7 @@ const REASONS: Readonly<Record<string, string>> = {
   "42883": "the guard is not in this database. Run guardSql() first",
 };
 
-export async function inWords<T>(table: string, act: () => Promise<T>): Promise<T> {
+export async function explainErrors<T>(table: string, act: () => Promise<T>): Promise<T> {
   checkTable(table);
   try {
     return await act();

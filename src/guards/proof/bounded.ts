@@ -16,7 +16,7 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  resolveSource,
   type TokenSource,
 } from "../guard.ts";
 
@@ -103,7 +103,7 @@ class BoundedCalls {
     given: TokenSource | undefined,
     settings: AdvanceOptions | undefined,
   ): Promise<void> {
-    const source = sourceOf(given, this.#resource);
+    const source = resolveSource(given, this.#resource);
     await this.#bound.verify(source);
     await guard.advance(source, settings);
   }

@@ -15,7 +15,7 @@ import { checkResource } from "../../core/resource.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
 // biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
 import { systemParts } from "../../runtime/system.ts";
-import { sourceOf, type TokenSource } from "../guard.ts";
+import { resolveSource, type TokenSource } from "../guard.ts";
 
 /** An Ed25519 key: a KeyObject of node:crypto, or its PEM text. */
 export type Key = KeyObject | string;
@@ -118,7 +118,7 @@ export function signer(options: SignerOptions): Signer {
       }
       checkOptionNames("sign()", signOptions, SIGN_OPTIONS);
       const expiresInMs = checkExpiry(signOptions?.expiresInMs);
-      const { resource, token } = sourceOf(given);
+      const { resource, token } = resolveSource(given);
       const expiresAt = Math.ceil(clock.wallNow() + expiresInMs);
       const facts = [resource, formatToken(token), expiresAt];
       const payload = JSON.stringify(audience === undefined ? facts : [...facts, audience]);
@@ -163,7 +163,7 @@ export function verifier(options: VerifierOptions): Verifier {
       keys.delete(keyId);
     },
     verify: (text) => {
-      const { keyId, payload, signed, signature } = takeApart(text);
+      const { keyId, payload, signed, signature } = splitText(text);
       if (revoked.has(keyId)) {
         throw new UntrustedTokenError(`The key "${keyId}" has been revoked.`, {
           reason: "revokedKey",
@@ -209,7 +209,7 @@ interface Parts {
 
 const SHAPE = /^(tenure1\.([\w-]{1,64})\.([\w-]{1,900}))\.([\w-]{86})$/;
 
-function takeApart(text: unknown): Parts {
+function splitText(text: unknown): Parts {
   const shape = typeof text === "string" && text.length <= TEXT_MAX ? SHAPE.exec(text) : null;
   if (shape === null) {
     throw new UntrustedTokenError("Expected a signed token, as made by signer().sign().", {

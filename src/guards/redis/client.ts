@@ -40,7 +40,7 @@ export interface Scripting {
   get(key: string): Promise<unknown>;
 }
 
-export function scriptingOf(client: RedisGuardClient): Scripting {
+export function toScripting(client: RedisGuardClient): Scripting {
   if (typeof client === "object" && client !== null && typeof client.eval === "function") {
     if ("evalsha" in client && typeof client.evalsha === "function") {
       // Also redis 3 has it, with callbacks. Neither it nor ioredis 4 says whether a client is a cluster.

@@ -12,11 +12,11 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
-import { type RedisGuardClient, type RedisValue, type Scripting, scriptingOf } from "./client.ts";
+import { type RedisGuardClient, type RedisValue, type Scripting, toScripting } from "./client.ts";
 import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
 import { CORRUPT, fenced, type Script, STALE, scripts } from "./script.ts";
 
@@ -88,7 +88,7 @@ const WORDS_MAX = 4_000;
 const SCRIPTS_KEPT_MAX = 1_000;
 
 export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions = {}): RedisGuard {
-  const steps = new Steps(scriptingOf(client), options);
+  const steps = new Steps(toScripting(client), options);
   const fencedScripts = new Map<string, Script>();
 
   function fencedOnce(lua: string): Script {
@@ -189,7 +189,7 @@ class Steps {
 
   /** Throws what can be told before anything is sent. */
   run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
-    const source = lastingSourceOf(given, this.#resource);
+    const source = resolveLastingSource(given, this.#resource);
     if (keys.length + words.length > WORDS_MAX) {
       throw new InvalidArgumentError(
         `A guarded step takes at most ${WORDS_MAX} keys and values, got ${keys.length + words.length}. Split it.`,
@@ -206,7 +206,7 @@ class Steps {
       },
     });
     return answer.catch((error: unknown) => {
-      throw explained(error, { resource: source.resource, token: source.token, key });
+      throw explain(error, { resource: source.resource, token: source.token, key });
     });
   }
 
@@ -227,10 +227,7 @@ class Steps {
   }
 }
 
-function explained(
-  error: unknown,
-  step: { resource: string; token: bigint; key: string },
-): unknown {
+function explain(error: unknown, step: { resource: string; token: bigint; key: string }): unknown {
   const message = error instanceof Error ? error.message : "";
   const { resource, token: offered, key } = step;
   const stale = new RegExp(`\\b${STALE} (\\d{39})`).exec(message);

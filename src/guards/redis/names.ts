@@ -14,11 +14,11 @@ export function keysUnder(prefix: string): KeyOf {
       '`prefix` must not be empty: leave it out, or name e.g. "{billing}:guard".',
     );
   }
-  if (tagOf(prefix) !== undefined) return (resource) => `${prefix}:${resource}`;
-  return (resource) => `${prefix}:{${tagOf(resource) ?? resource}}:${resource}`;
+  if (findHashTag(prefix) !== undefined) return (resource) => `${prefix}:${resource}`;
+  return (resource) => `${prefix}:{${findHashTag(resource) ?? resource}}:${resource}`;
 }
 
 /** What Redis hashes instead of the whole name: the text between the first { and the next }, unless that is empty. */
-function tagOf(name: string): string | undefined {
+function findHashTag(name: string): string | undefined {
   return /^[^{]*\{([^}]+)\}/.exec(name)?.[1];
 }

@@ -4,7 +4,7 @@
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { checkToken, padToken } from "../../core/token.ts";
-import { type RedisGuardClient, scriptingOf } from "./client.ts";
+import { type RedisGuardClient, toScripting } from "./client.ts";
 import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
 import { scripts } from "./script.ts";
 
@@ -31,5 +31,5 @@ export async function resetHighest(
   const word = padToken(checkToken(options?.highest));
   const key = keysUnder(options.prefix ?? DEFAULT_PREFIX)(checkResource(resource));
   const call = { script: scripts.reset, keys: [key], words: () => [word] };
-  return Number(await scriptingOf(client).run(call)) === 0;
+  return Number(await toScripting(client).run(call)) === 0;
 }

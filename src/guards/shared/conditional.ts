@@ -1,5 +1,5 @@
-// The rule for resources that know no comparison by size, only "write if this is still as I saw it": look, decide here,
-// write on that condition, and look again when somebody came in between. What was seen is remembered, so that a holder
+// The rule for resources that know no comparison by size, only "write if this is still as I saw it": read, decide here,
+// write on that condition, and read again when somebody came in between. What was seen is remembered, so that a holder
 // that writes again and again looks once, and each further write is one round trip.
 
 import { GuardUnavailableError } from "../../core/errors.ts";
@@ -12,7 +12,7 @@ export interface Seen<Mark> {
 }
 
 export interface Conditional<Mark, Answer> {
-  look(): Promise<Seen<Mark>>;
+  read(): Promise<Seen<Mark>>;
   /** One atomic step: advances to the token and writes if what was seen still holds; else does nothing: undefined. */
   write(
     token: bigint,
@@ -31,7 +31,7 @@ export class ConditionalWrites<Mark> {
   async run<Answer>(source: TokenSource, step: Conditional<Mark, Answer>): Promise<Answer> {
     const { resource } = source;
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
-      const seen = this.#known.get(resource) ?? (await step.look());
+      const seen = this.#known.get(resource) ?? (await step.read());
       // Right also with an old view: a highest never falls, so what was stale then is stale now. After a reset this guard refuses
       // too much until its process is restarted, and never too little: the write is conditional on the view.
       const token = admit(source, seen.highest);
@@ -42,7 +42,7 @@ export class ConditionalWrites<Mark> {
       }
       this.#known.delete(resource);
     }
-    const detail = `others changed its highest token between look and write, ${ROUNDS_MAX} times in a row. Nothing was written`;
+    const detail = `others changed its highest token between read and write, ${ROUNDS_MAX} times in a row. Nothing was written`;
     throw GuardUnavailableError.from({ resource, detail, applied: "no" });
   }
 

@@ -41,7 +41,7 @@ export class LazyConnection<T> {
 export type Reach = "reads" | "writes";
 
 /** A request of a guard: a failure of the connection says whether something may have been written. */
-export async function asked<T>(
+export async function runRequest<T>(
   resource: string,
   reach: Reach,
   request: () => Promise<T>,

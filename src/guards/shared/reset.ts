@@ -10,7 +10,7 @@ export interface ResetOptions {
 
 const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true };
 
-export function resetTokenOf(options: ResetOptions): bigint {
+export function checkResetToken(options: ResetOptions): bigint {
   checkOptionNames("resetHighest()", options, RESET_OPTIONS);
   return checkToken(options?.highest);
 }

@@ -4,7 +4,7 @@ import { StoreUnusableError } from "../../core/errors.ts";
 import { parseToken } from "../../core/token.ts";
 
 /** `where` is for people: the key or path that it was read from. */
-export function storedToken(text: string, where: string): bigint {
+export function parseStoredToken(text: string, where: string): bigint {
   if (/^\d{39}$/.test(text)) return parseToken(text);
   throw new StoreUnusableError(
     `"${where}" should hold a token of 39 digits, and holds ${JSON.stringify(text.slice(0, 60))}. Nothing was written. ` +

@@ -32,7 +32,7 @@ export function checkTable(table: string): string {
 }
 
 /** The first value of a row. By position: a connection may be set to give rows as arrays. */
-export function firstOf(row: unknown): unknown {
+export function readFirst(row: unknown): unknown {
   return Object.values((row ?? {}) as object)[0];
 }
 

@@ -12,10 +12,10 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
   refuseAsync,
   refusePromise,
-  sourceOf,
+  resolveLastingSource,
+  resolveSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
@@ -23,7 +23,7 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
-  firstOf,
+  readFirst,
   type SqliteDatabase,
 } from "./database.ts";
 import { openAdmission } from "./protection.ts";
@@ -79,13 +79,13 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   const admission = openAdmission(database, table);
   // A database in memory has no file, and ends with the process.
   const file = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
-  const isOnDisk = Boolean(firstOf(file));
+  const isOnDisk = Boolean(readFirst(file));
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
 
   function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
     refuseAsync(write);
-    const source = isOnDisk ? lastingSourceOf(given, bound) : sourceOf(given, bound);
+    const source = isOnDisk ? resolveLastingSource(given, bound) : resolveSource(given, bound);
     const { resource } = source;
     // Outside of the try: where this fails (busy, or inside another transaction) there is nothing of ours to roll back.
     begin.run();
@@ -121,7 +121,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
 /** A database in memory or in a temporary file has no path, and no other process can open it. */
 function refuseSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
   const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
-  const file = firstOf(row);
+  const file = readFirst(row);
   if (typeof file === "string" && file !== "") checkPlace(file, { allowNetworkFileSystem });
 }
 

@@ -2,7 +2,7 @@
 // one, and an admission that somebody left behind opens every table of its resource.
 
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
-import { checkDatabase, firstOf, type SqliteDatabase } from "./database.ts";
+import { checkDatabase, readFirst, type SqliteDatabase } from "./database.ts";
 import { admittedRows, checkName, EVENTS } from "./protection.ts";
 import { missingKeepers } from "./tokens.ts";
 
@@ -39,16 +39,16 @@ export function protectedTables(
     )
     .get();
   const triggers = new Map<string, string[]>();
-  for (const [name, sql] of JSON.parse(String(firstOf(found))) as [string, string][]) {
+  for (const [name, sql] of JSON.parse(String(readFirst(found))) as [string, string][]) {
     if (wanted === undefined || name.toLowerCase() === wanted)
       triggers.set(name, [...(triggers.get(name) ?? []), sql]);
   }
-  return [...triggers].map(([name, texts]) => lookAt(database, name, texts));
+  return [...triggers].map(([name, texts]) => inspectTable(database, name, texts));
 }
 
 const CONDITION = /FROM (\w+)_admitted a JOIN[\s\S]*?WHERE a\.resource = '((?:[^']|'')*)' AND/;
 
-function lookAt(
+function inspectTable(
   database: SqliteDatabase,
   table: string,
   triggers: readonly string[],
@@ -86,7 +86,7 @@ function faultOfGuard(
   const parts = database
     .prepare("SELECT count(*) FROM sqlite_schema WHERE name IN (?, ?, ?)")
     .get(guard, `${guard}_admitted`, `${guard}_admit`);
-  if (Number(firstOf(parts)) !== 3) {
+  if (Number(readFirst(parts)) !== 3) {
     return `parts of the guard are missing: the tables ${guard} and ${guard}_admitted, or the trigger ${guard}_admit. Remove the protection and install it again`;
   }
   const missing = missingKeepers(database, guard);

@@ -10,7 +10,7 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
-  firstOf,
+  readFirst,
   type SqliteDatabase,
   type SqliteStatement,
   TOKEN_CHECK,
@@ -39,7 +39,7 @@ export function protectTable(
   const text = protectSql(name, options);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
   checkDatabase(database);
-  const kind = firstOf(
+  const kind = readFirst(
     database
       .prepare(
         "SELECT type FROM sqlite_schema WHERE lower(name) = lower(?) AND type IN ('table', 'view')",
@@ -48,25 +48,25 @@ export function protectTable(
   );
   if (kind === undefined) throw unchanged(name, "there is no such table. Check the spelling");
   if (kind !== "table") throw unchanged(name, "it is a view; protect the tables behind it");
-  if (firstOf(database.prepare(TRIGGERS_OF).get(name)) !== undefined) {
+  if (readFirst(database.prepare(TRIGGERS_OF).get(name)) !== undefined) {
     throw unchanged(
       name,
       "it is protected already. Call unprotectTable() first to change its resource",
     );
   }
   createTable(database, table);
-  inOneStep(database, () => database.exec(text));
+  inTransaction(database, () => database.exec(text));
 }
 
 /** Takes the triggers away again: from then on nothing refuses a former holder's writes to this table. */
 export function unprotectTable(database: SqliteDatabase, name: string): void {
   checkDatabase(database);
   const first = database.prepare(TRIGGERS_OF);
-  let trigger = firstOf(first.get(checkName(name)));
+  let trigger = readFirst(first.get(checkName(name)));
   if (trigger === undefined) throw unchanged(name, "it is not protected");
-  inOneStep(database, () => {
+  inTransaction(database, () => {
     // By the names that are there: the table may have been renamed since.
-    for (; trigger !== undefined; trigger = firstOf(first.get(name)))
+    for (; trigger !== undefined; trigger = readFirst(first.get(name)))
       database.exec(`DROP TRIGGER ${quoted(String(trigger))}`);
   });
 }
@@ -86,7 +86,7 @@ export function protectSql(name: string, options: ProtectOptions): string {
     `${name} takes writes only from the holder of ${literal(resource)}: use a guard. Nothing was written.`,
   );
   const triggers = EVENTS.map(
-    (event) => `CREATE TRIGGER ${triggerOf(name, event)} BEFORE ${event} ON ${quoted(name)}
+    (event) => `CREATE TRIGGER ${triggerName(name, event)} BEFORE ${event} ON ${quoted(name)}
   WHEN NOT EXISTS (${admittedRows(table, resource)})
   BEGIN SELECT RAISE(ABORT, ${refusal}); END;`,
   );
@@ -130,15 +130,15 @@ export function openAdmission(database: SqliteDatabase, table: string): Admissio
   const look = database.prepare(`SELECT 1 FROM pragma_table_info('${table}_admitted') LIMIT 1`);
   // SQLite counts the changes of its tables, and a number is read faster than a table is looked for.
   const version = database.prepare("PRAGMA schema_version");
-  let lookedAt: unknown;
+  let checkedVersion: unknown;
   let statements: { readonly put: SqliteStatement; readonly take: SqliteStatement } | undefined;
   return {
     grant: (resource, token) => {
       if (statements === undefined) {
         // Another process may have protected a table since the guard was opened.
-        const now = firstOf(version.get());
-        if (now === lookedAt) return undefined;
-        lookedAt = now;
+        const now = readFirst(version.get());
+        if (now === checkedVersion) return undefined;
+        checkedVersion = now;
         if (look.get() === undefined) return undefined;
       }
       statements ??= {
@@ -157,7 +157,7 @@ export function openAdmission(database: SqliteDatabase, table: string): Admissio
 const TRIGGERS_OF = `SELECT name FROM sqlite_schema
   WHERE type = 'trigger' AND lower(tbl_name) = lower(?) AND name LIKE 'tenure_guard:%' LIMIT 1`;
 
-export function inOneStep<T>(database: SqliteDatabase, change: () => T): T {
+export function inTransaction<T>(database: SqliteDatabase, change: () => T): T {
   database.exec("BEGIN IMMEDIATE");
   try {
     const result = change();
@@ -169,7 +169,7 @@ export function inOneStep<T>(database: SqliteDatabase, change: () => T): T {
   }
 }
 
-function triggerOf(name: string, event: string): string {
+function triggerName(name: string, event: string): string {
   return quoted(`tenure_guard:${name.toLowerCase()}:${event.toLowerCase()}`);
 }
 

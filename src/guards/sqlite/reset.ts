@@ -9,10 +9,10 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
-  firstOf,
+  readFirst,
   type SqliteDatabase,
 } from "./database.ts";
-import { inOneStep } from "./protection.ts";
+import { inTransaction } from "./protection.ts";
 import { keepSql } from "./tokens.ts";
 
 export interface ResetOptions {
@@ -38,7 +38,7 @@ export function resetHighest(
   checkResource(resource);
   const highest = checkToken(options?.highest);
   const table = checkGuardTable(database, options.table);
-  return inOneStep(database, () => {
+  return inTransaction(database, () => {
     database.exec(`DROP TRIGGER IF EXISTS ${table}_keep_delete`);
     const remove = database.prepare(`DELETE FROM ${table} WHERE resource = ? AND token = ?`);
     remove.run(resource, padToken(highest));
@@ -57,7 +57,7 @@ export function readHighest(
   const row = database
     .prepare(`SELECT token FROM ${name} WHERE resource = ?`)
     .get(checkResource(resource));
-  return row === undefined ? undefined : parseToken(String(firstOf(row)));
+  return row === undefined ? undefined : parseToken(String(readFirst(row)));
 }
 
 function checkGuardTable(database: SqliteDatabase, given: string | undefined): string {
@@ -65,7 +65,7 @@ function checkGuardTable(database: SqliteDatabase, given: string | undefined): s
   const columns = checkDatabase(database)
     .prepare(`SELECT group_concat(name) FROM pragma_table_info('${table}')`)
     .get();
-  if (firstOf(columns) === "resource,token") return table;
+  if (readFirst(columns) === "resource,token") return table;
   throw new InvalidArgumentError(
     `This database has no guard with the table ${table}. Nothing was changed. Check the file and the name of the table.`,
   );

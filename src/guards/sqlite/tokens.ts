@@ -2,7 +2,7 @@
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { padToken, parseToken } from "../../core/token.ts";
-import { firstOf, type SqliteDatabase, TOKEN_CHECK } from "./database.ts";
+import { readFirst, type SqliteDatabase, TOKEN_CHECK } from "./database.ts";
 
 export interface Tokens {
   read(resource: string): bigint | undefined;
@@ -27,7 +27,7 @@ export function openTokens(database: SqliteDatabase, table: string): Tokens {
     read: (resource) => {
       const row = read.get(resource);
       if (row === undefined) return undefined;
-      const text = firstOf(row);
+      const text = readFirst(row);
       if (latest.text !== text) latest = { text, token: parseToken(String(text)) };
       return latest.token;
     },
@@ -37,7 +37,7 @@ export function openTokens(database: SqliteDatabase, table: string): Tokens {
 
 export function createTable(database: SqliteDatabase, table: string): void {
   const columns = database.prepare(`SELECT group_concat(name) FROM pragma_table_info('${table}')`);
-  const found = (): unknown => firstOf(columns.get());
+  const found = (): unknown => readFirst(columns.get());
   // Looked up first, so that opening a guard takes the write lock only once in the life of a database.
   if (found() === null) {
     database.exec(
@@ -60,7 +60,7 @@ const FALLS =
   "The highest tokens never fall and are never deleted: a former holder could write again.";
 
 /** The triggers that keep the highest from being lowered by hand: what each is named after its table, and what it does. */
-function keepersOf(table: string): Readonly<Record<string, string>> {
+function keeperTriggers(table: string): Readonly<Record<string, string>> {
   const refuse = `BEGIN SELECT RAISE(ABORT, '${FALLS}'); END`;
   return {
     // REPLACE deletes rows without a DELETE trigger, unless recursive triggers are on.
@@ -73,7 +73,7 @@ function keepersOf(table: string): Readonly<Record<string, string>> {
 }
 
 export function keepSql(table: string): string {
-  return Object.entries(keepersOf(table))
+  return Object.entries(keeperTriggers(table))
     .map(([name, text]) => `CREATE TRIGGER IF NOT EXISTS ${name} ${text};\n`)
     .join("");
 }
@@ -83,7 +83,7 @@ export function missingKeepers(database: SqliteDatabase, table: string): string[
   const find = database.prepare(
     "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = ? AND instr(sql, ?) > 0",
   );
-  return Object.entries(keepersOf(table))
+  return Object.entries(keeperTriggers(table))
     .filter(([name, text]) => find.get(name, text) === undefined)
     .map(([name]) => name);
 }

@@ -39,15 +39,15 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
 import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
-import { asked, LazyConnection, type Reach } from "../shared/connection.ts";
-import { type ResetOptions, resetTokenOf } from "../shared/reset.ts";
-import { storedToken } from "../shared/stored.ts";
-import { messagesOf, refusedWrite, type ZooKeeperWrite, type ZooKeeperWritten } from "./writes.ts";
+import { LazyConnection, type Reach, runRequest } from "../shared/connection.ts";
+import { checkResetToken, type ResetOptions } from "../shared/reset.ts";
+import { parseStoredToken } from "../shared/stored.ts";
+import { refusedWrite, toMessages, type ZooKeeperWrite, type ZooKeeperWritten } from "./writes.ts";
 
 export type { ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
@@ -102,7 +102,7 @@ export async function resetHighest(
 ): Promise<boolean> {
   const guard = new GuardOnZooKeeper(target, {});
   try {
-    return await guard.reset(checkResource(resource), resetTokenOf(options));
+    return await guard.reset(checkResource(resource), checkResetToken(options));
   } finally {
     await guard.close();
   }
@@ -147,21 +147,21 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     ...args: [TokenSource, readonly ZooKeeperWrite[]] | [readonly ZooKeeperWrite[]]
   ): Promise<ZooKeeperWritten[]> {
     const [given, writes] = splitArguments(args);
-    const messages = messagesOf(writes, this.#settings);
-    return this.#step(lastingSourceOf(given, this.#bound), messages);
+    const messages = toMessages(writes, this.#settings);
+    return this.#step(resolveLastingSource(given, this.#bound), messages);
   }
 
   async advance(given?: TokenSource): Promise<void> {
-    await this.#step(lastingSourceOf(given, this.#bound), []);
+    await this.#step(resolveLastingSource(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
-    return (await this.#look(checkResource(resource))).highest;
+    return (await this.#read(checkResource(resource))).highest;
   }
 
   /** Clears the node if it still holds this token. Not part of the interface: holders never call it. */
   async reset(resource: string, highest: bigint): Promise<boolean> {
-    const { highest: found, mark } = await this.#look(resource);
+    const { highest: found, mark } = await this.#read(resource);
     if (found === undefined || mark === undefined) return true;
     if (found !== highest) return false;
     return this.#ask(resource, "writes", async (call) => {
@@ -182,13 +182,13 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
 
   #step(source: TokenSource, messages: readonly Message[]): Promise<ZooKeeperWritten[]> {
     const step: Conditional<Version, ZooKeeperWritten[]> = {
-      look: () => this.#look(source.resource),
+      read: () => this.#read(source.resource),
       write: (token, seen) => this.#write(source.resource, { token, seen, messages }),
     };
     return this.#writes.run(source, step);
   }
 
-  #look(resource: string): Promise<Seen<Version>> {
+  #read(resource: string): Promise<Seen<Version>> {
     const path = this.#settings.names.highest(resource);
     return this.#ask(resource, "reads", async (call) => {
       // Both travel together: what is read is at least as new as this question.
@@ -196,7 +196,7 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
       if (reply.error === ERROR.noNode) return { highest: undefined, mark: undefined };
       expectOk(reply, call);
       const { data, stat } = readDataAndStat(reply.body);
-      const highest = data === NONE ? undefined : storedToken(data, path);
+      const highest = data === NONE ? undefined : parseStoredToken(data, path);
       return { highest, mark: stat.version };
     });
   }
@@ -237,8 +237,8 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
   }
 
   #ask<T>(resource: string, reach: Reach, work: (call: Call) => Promise<T>): Promise<T> {
-    return asked(resource, reach, async () => {
-      const reader = await asked(resource, "reads", () => this.#reader.get());
+    return runRequest(resource, reach, async () => {
+      const reader = await runRequest(resource, "reads", () => this.#reader.get());
       return reader.run(this.#limitMs, work);
     });
   }

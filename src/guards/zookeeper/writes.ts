@@ -39,7 +39,7 @@ export interface ZooKeeperWritten {
 const BYTES_MAX = 1_000_000;
 const KINDS = ["create", "set", "delete", "check"] as const;
 
-export function messagesOf(writes: unknown, settings: Settings): Message[] {
+export function toMessages(writes: unknown, settings: Settings): Message[] {
   if (!Array.isArray(writes) || writes.length === 0) {
     throw new InvalidArgumentError(
       'A guarded write needs a list with at least one of { create }, { set, data }, { delete } and { check }, e.g. [{ set: "/app/limit", data: "10" }].',
