@@ -1,5 +1,5 @@
-// How many are at something. Counted, not collected: a set of promises keeps what they resolved with from the garbage collector
-// for a while.
+// Counts operations in flight. A counter and not a set of promises, because such a set delays the
+// garbage collection of their results.
 
 export class InFlight {
   #count = 0;
@@ -15,7 +15,7 @@ export class InFlight {
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
-  /** Resolves when nobody is, at once if nobody is now. */
+  /** Resolves as soon as no operation is in flight. */
   idle(): Promise<void> {
     if (this.#count === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenIdle.push(resolve));

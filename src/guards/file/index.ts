@@ -29,7 +29,7 @@ export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
 
 export interface ResetOptions
   extends Pick<FileGuardOptions, "ledger" | "waitMs" | "allowNetworkFileSystem"> {
-  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
 }
 
@@ -93,9 +93,8 @@ export function fileGuard(path: string, options: FileGuardOptions = {}): FileGua
 }
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
- * Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its value. It then also admits late writes of every former holder. Call it only when no process is left that holds, or held, a lease of the old store.
+ * Resolves with false if the highest is another token, and with true if none is left.
  */
 export async function resetHighest(
   path: string,

@@ -13,7 +13,7 @@ import { GATE } from "./functions.ts";
 import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
 
 export interface ResetOptions {
-  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
   /** The schema of the guard. @default "tenure_guard" */
   readonly schema?: string | undefined;
@@ -28,9 +28,7 @@ const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, schema: true, 
 const WAIT_LIMIT_MS = 10_000;
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store. For
- * the owner of the guard. Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its value. It then also admits late writes of every former holder. Call it only when no process is left that holds, or held, a lease of the old store. Only the owner of the guard may call it. Resolves with false if the highest is another token, and with true if none is left.
  */
 export async function resetHighest(
   target: PostgresTarget,

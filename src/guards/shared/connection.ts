@@ -1,5 +1,6 @@
-// A connection that a guard makes for itself, when it is first needed. One that could not be made is tried again by the
-// next call. What a store would call unavailable is here the guard that cannot be used.
+// The connection of a guard that has its own client (etcd, ZooKeeper). It is opened on first use,
+// and a failed attempt is repeated by the next call. Errors of the client, which speak of a store,
+// are translated into GuardUnavailableError.
 
 import { ClosedError, GuardUnavailableError, isTenureError } from "../../core/errors.ts";
 
@@ -10,7 +11,7 @@ export class LazyConnection<T> {
   #opened: Promise<T> | undefined;
   #isClosed = false;
 
-  /** `name` is for people: "The etcd guard". */
+  /** `name` starts the message of ClosedError: "The etcd guard". */
   constructor(name: string, open: () => Promise<T>, end: (opened: T) => void) {
     this.#name = name;
     this.#open = open;
@@ -28,7 +29,7 @@ export class LazyConnection<T> {
     return opened;
   }
 
-  /** Also ends one that is still being made. */
+  /** Also closes a connection that is still being opened. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const opened = await this.#opened?.catch(() => undefined);
@@ -37,10 +38,13 @@ export class LazyConnection<T> {
   }
 }
 
-/** Whether the request that failed could have written something. */
+/** Whether a request only reads or may write. */
 export type Reach = "reads" | "writes";
 
-/** A request of a guard: a failure of the connection says whether something may have been written. */
+/**
+ * Runs a request. If the client fails, GuardUnavailableError says whether something may have been
+ * written.
+ */
 export async function runRequest<T>(
   resource: string,
   reach: Reach,
@@ -50,7 +54,7 @@ export async function runRequest<T>(
     return await request();
   } catch (cause) {
     if (!isTenureError(cause, "STORE_UNAVAILABLE")) throw cause;
-    // A write whose answer never came may have been done: that is "unknown", never "no".
+    // A write without a reply may have been done, so its outcome is "unknown" and never "no".
     const applied = reach === "reads" ? "no" : cause.applied;
     const detail = cause.message.replace(/\.$/, "");
     throw GuardUnavailableError.from({ resource, detail, applied, cause });

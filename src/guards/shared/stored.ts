@@ -1,9 +1,10 @@
-// A highest token as it is kept outside of databases: 39 digits of text. What was read may have been written by anyone.
+// Reads a highest token that etcd or ZooKeeper stores as 39 digits. The value is untrusted, because
+// any client of the server may have written it.
 
 import { StoreUnusableError } from "../../core/errors.ts";
 import { parseToken } from "../../core/token.ts";
 
-/** `where` is for people: the key or path that it was read from. */
+/** `where` is the key or path that the text was read from, for the message. */
 export function parseStoredToken(text: string, where: string): bigint {
   if (/^\d{39}$/.test(text)) return parseToken(text);
   throw new StoreUnusableError(

@@ -90,10 +90,8 @@ export function zookeeperGuard(
 }
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
- * Resolves with true if no token is recorded any more, and with false if the highest is another one. Guard objects that are
- * open remember the old token: restart their processes.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its value. It then also admits late writes of every former holder. Call it only when no process is left that holds, or held, a lease of the old store.
+ * Resolves with false if the highest is another token, and with true if none is left. Open guards cache the old token: restart their processes.
  */
 export async function resetHighest(
   target: string | ZooKeeperOptions,
