@@ -1,5 +1,6 @@
-// Translates PostgreSQL's errors into Tenure's, as far as they concern the guard. Errors of the user's
-// own statements stay unchanged, except those that admit() and the trigger of a protected table raise.
+// Translates PostgreSQL's errors into Tenure's, as far as they concern the guard. Errors of the
+// user's own statements stay unchanged, except those that admit() and the trigger of a protected
+// table raise.
 
 import {
   GuardUnavailableError,
@@ -34,7 +35,8 @@ const LOCK_NOT_AVAILABLE = "55P03";
  * `catch (error) { throw toTenureError(error); }`. Returns
  *
  * - StaleTokenError if a newer holder has taken over (SQLSTATE TN001),
- * - InvalidArgumentError if the transaction wrote to a protected table without calling admit() (TN002),
+ * - InvalidArgumentError if the transaction wrote to a protected table without calling admit()
+ *   (TN002),
  * - GuardUnavailableError if admit() waited too long for transactions of an earlier term (55P03),
  * - any other error as it is.
  *
@@ -83,8 +85,8 @@ export function explainFailure(error: unknown, { resource, schema, step }: Circu
   if (cause.code === STALE_STATE) return toStale(cause, resource) ?? cause;
   if (cause.code === NOT_ADMITTED_STATE) return toNotAdmitted(cause);
   if (step === "work") return error;
-  // The server rolls back a transaction that it rejects. An error of any other kind does not say what
-  // became of a commit that was sent.
+  // The server rolls back a transaction that it rejects. An error of any other kind does not say
+  // what became of a commit that was sent.
   const isRejected = cause.severity === "ERROR";
   if (step === "commit") return isRejected ? error : unavailable(resource, "unknown", cause);
   if (!isRejected) return unavailable(resource, "no", cause);

@@ -1,6 +1,7 @@
-// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The trigger that forbids deleting
-// is disabled, used and enabled again in one transaction. ALTER TABLE needs the owner of the table, and its lock keeps every
-// other writer out until the transaction ends, so no other session ever sees the table without its trigger.
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The
+// trigger that forbids deletion is disabled and enabled again in the same transaction. ALTER TABLE
+// needs the owner of the table, and its lock blocks every other writer until the transaction ends,
+// so no other session ever writes to the table without its trigger.
 
 import { GuardUnavailableError, InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
@@ -18,8 +19,9 @@ export interface ResetOptions {
   /** The schema of the guard. @default "tenure_guard" */
   readonly schema?: string | undefined;
   /**
-   * How long to wait for open transactions that use the guard, in milliseconds. Too small: a short transaction makes the reset
-   * fail. Too large: new terms of all resources of this guard wait that long. @default 10000
+   * How long to wait for open transactions that use the guard, in milliseconds. Too small: a short
+   * transaction makes the reset fail. Too large: new terms of all resources of this guard may wait
+   * that long. @default 10000
    */
   readonly waitLimitMs?: number | undefined;
 }
@@ -28,7 +30,10 @@ const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, schema: true, 
 const WAIT_LIMIT_MS = 10_000;
 
 /**
- * Deletes the highest token of a resource, so that the guard admits the next token, whatever its value. It then also admits late writes of every former holder. Call it only when no process is left that holds, or held, a lease of the old store. Only the owner of the guard may call it. Resolves with false if the highest is another token, and with true if none is left.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Only the owner of the guard may call it.
+ * Resolves with false if the highest is another token, and with true if none is left.
  */
 export async function resetHighest(
   target: PostgresTarget,
@@ -51,15 +56,15 @@ export async function resetHighest(
 
 interface Reset {
   readonly schema: string;
-  /** An expression without a dollar sign: it stands between two $$. */
+  /** An SQL expression without a dollar sign, because it is used inside $$ quotes. */
   readonly resource: string;
   readonly highest: bigint;
   readonly waitMs: number;
 }
 
 /**
- * One message, and so one transaction. The gate is passed first, as admit() does: locks taken in another order than an advance
- * takes them would end in a deadlock.
+ * One message, which the server runs as one transaction. The gate is locked first, as in admit().
+ * Another order of locks could deadlock with an advance.
  */
 function resetSql({ schema, resource, highest, waitMs }: Reset): string {
   return `

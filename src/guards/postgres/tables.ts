@@ -1,5 +1,5 @@
-// The calls that change the database's own definitions: the guard's schema where it is missing, and the protection of
-// tables. Each is one message and so one transaction: all of it happens, or nothing.
+// The functions that change definitions in the database: they create the guard's schema if it is
+// missing, and protect tables. Each sends one message, which the server runs as one transaction.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames } from "../../core/options.ts";
@@ -17,8 +17,8 @@ import {
 } from "./sql.ts";
 
 /**
- * Creates the schema if it is missing, and upgrades one of an earlier version (which has no secret) if this role owns it. A role
- * without these rights uses what is there.
+ * Creates the schema if it is missing, and upgrades one of an earlier version (which has no secret)
+ * if this role owns it. A role without these rights uses the schema as it is.
  */
 export async function ensureSchema(connection: Connection, schema: string): Promise<void> {
   const [row] = await connection.run(`
@@ -35,9 +35,10 @@ export interface TableOptions {
 }
 
 /**
- * Installs a trigger on a table (`"public.settlement"`) and its partitions: from then on every insert, update, delete and
- * truncate is refused unless its transaction was admitted with a current token of the resource. Also from psql, an ORM or
- * a forgotten code path. For the owner of the table.
+ * Installs a trigger on a table (`"public.settlement"`) and its partitions. It rejects every
+ * insert, update, delete and truncate of a transaction that was not admitted with a current token
+ * of the resource, including those of psql, an ORM or a forgotten code path. Only the owner of the
+ * table may call it.
  */
 export async function protectTable(
   target: PostgresTarget,
@@ -53,7 +54,7 @@ export async function protectTable(
   await explainErrors(table, () => connection.run(text));
 }
 
-/** Takes the trigger away again: from then on nothing refuses a former holder's writes to this table. */
+/** Removes the trigger. From then on, nothing rejects a former holder's writes to this table. */
 export async function unprotectTable(
   target: PostgresTarget,
   table: string,
@@ -66,7 +67,7 @@ export async function unprotectTable(
 
 const REASONS: Readonly<Record<string, string>> = {
   "42P01": "there is no such table. Check the spelling, and name its schema",
-  // Up to release 16; later ones say the above of a missing schema as well.
+  // Up to PostgreSQL 16. Later versions report 42P01 for a missing schema, too.
   "3F000": "there is no such table, nor its schema. Check the spelling",
   "42602": "this is not a name",
   "42809":
@@ -78,6 +79,9 @@ const REASONS: Readonly<Record<string, string>> = {
   "42883": "the guard is not in this database. Run guardSql() first",
 };
 
+/**
+ * Runs the change, and turns known errors of PostgreSQL into InvalidArgumentError with a reason.
+ */
 export async function explainErrors<T>(table: string, act: () => Promise<T>): Promise<T> {
   checkTable(table);
   try {
