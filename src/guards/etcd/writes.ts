@@ -1,4 +1,4 @@
-// What a user may write to etcd behind the comparison, checked and brought into the form of the wire.
+// Checks the writes of a guarded etcd transaction and converts them to etcd operations.
 
 import { statusOf } from "../../clients/etcd/failures.ts";
 import type { Op } from "../../clients/etcd/kv.ts";
@@ -11,11 +11,14 @@ export type EtcdWrite =
   | {
       readonly put: EtcdBytes;
       readonly value: EtcdBytes;
-      /** A lease of etcd's own that the key goes away with. @default none: the key stays */
+      /**
+       * The etcd lease that the key belongs to. The key is deleted when it ends. @default none: the
+       * key stays
+       */
       readonly leaseId?: bigint | undefined;
     }
   | { readonly delete: EtcdBytes }
-  /** Every key that begins so. */
+  /** Deletes every key with this prefix. */
   | { readonly deletePrefix: EtcdBytes };
 
 export function toOps(writes: unknown, names: Names): Op[] {
@@ -86,10 +89,10 @@ const REFUSALS: readonly (readonly [pattern: RegExp, advice: string])[] = [
     /too large|larger than max/,
     "Split it, or raise --max-request-bytes of etcd (1.5 MiB by default)",
   ],
-  [/requested lease not found/, "The lease of etcd named by `leaseId` is over"],
+  [/requested lease not found/, "The etcd lease named by `leaseId` has ended"],
 ];
 
-/** Answers of etcd that are about the writes themselves. */
+/** Whether etcd rejected the writes themselves. */
 export function isWriteError(error: unknown): boolean {
   const details = statusOf(error)?.details ?? "";
   return REFUSALS.some(([pattern]) => pattern.test(details));

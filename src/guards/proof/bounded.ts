@@ -1,7 +1,7 @@
-// boundedBy(): wraps a guard so that it queries the store before it admits a token higher than any it
-// has seen. A client that presents 2^127 - 1 is then rejected, instead of locking out every holder for
-// good. One linearizable read per term is enough, because a store records a token before any client can
-// present it. Every further write of the term costs a comparison in this process.
+// boundedBy(): wraps a guard so that it queries the store before it admits a token higher than any
+// it has seen. A client that presents 2^127 - 1 is then rejected, instead of locking out every
+// holder for good. One linearizable read per term is enough, because a store records a token before
+// any client can present it. Every further write of the term costs a comparison in this process.
 
 import { currentHeld } from "../../async/context.ts";
 import {
@@ -36,22 +36,22 @@ type WriteMethods<G extends Guard> = G["writeMethods"] extends readonly (infer N
   : never;
 
 /**
- * The guard with the same methods to write. advance() always returns a promise, because it may query
- * the store.
+ * The guard with the same methods to write. advance() always returns a promise, because it may
+ * query the store.
  */
 export type Bounded<G extends Guard> = Pick<G, (WriteMethods<G> | SharedKeys) & keyof G> & {
   advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
 };
 
 /**
- * `boundedBy(guard, tenure)` admits a token above those seen so far only if the store shows that the
- * resource is held with this token or a higher one. Otherwise it throws UntrustedTokenError
+ * `boundedBy(guard, tenure)` admits a token above those seen so far only if the store shows that
+ * the resource is held with this token or a higher one. Otherwise it throws UntrustedTokenError
  * (`notHeld`), or GuardUnavailableError (`applied: "no"`) if the store does not answer. Nothing is
  * written or advanced in either case.
  *
- * A guard whose writes are synchronous (memory, SQLite) cannot query the store during a write. Advance
- * it first, as `acquire(..., { guards })` does. If the guard has the option `resource`, pass it here,
- * too.
+ * A guard whose writes are synchronous (memory, SQLite) cannot query the store during a write.
+ * Advance it first, as `acquire(..., { guards })` does. If the guard has the option `resource`,
+ * pass it here, too.
  */
 export function boundedBy<G extends Guard>(
   guard: G,
@@ -145,8 +145,8 @@ class Bound {
   }
 
   /**
-   * A copy of the source whose check() throws for a token that has not been verified. Guards call check()
-   * before they send anything.
+   * A copy of the source whose check() throws for a token that has not been verified. Guards call
+   * check() before they send anything.
    */
   checked(source: TokenSource): Checked {
     const checked: Checked = {

@@ -1,5 +1,5 @@
-// Deletes the highest token of one resource, for a move to a store whose tokens are lower. One script call, which deletes
-// only the token that the caller has seen.
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. One
+// script call compares the token with the one that the caller has read, and deletes it.
 
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -18,8 +18,10 @@ export interface ResetOptions {
 const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, prefix: true };
 
 /**
- * Deletes the highest token of a resource, so that the guard admits the next token, whatever its value. It then also admits late writes of every former holder. Call it only when no process is left that holds, or held, a lease of the old store.
- * Resolves with false if the highest is another token, and with true if none is left.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Resolves with false if the highest is another
+ * token, and with true if none is left.
  */
 export async function resetHighest(
   client: RedisGuardClient,

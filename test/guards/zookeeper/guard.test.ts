@@ -150,12 +150,12 @@ describe("the ZooKeeper guard", () => {
     await put(`${own}/child`, "");
     const first = { create: `${own}/first` };
     const refused: [RegExp, object][] = [
-      [/write 2: there is no such node/, { set: `${own}/none`, data: "" }],
-      [/write 2: there is no such node/, { create: `${own}/none/below` }],
-      [/write 2: the node is there already/, { create: `${own}/child` }],
-      [/write 2: its data have another version/, { set: own, data: "", version: 9 }],
-      [/write 2: its data have another version/, { check: own, version: 9 }],
-      [/write 2: there are nodes below it/, { delete: own }],
+      [/write 2: the node or its parent does not exist/, { set: `${own}/none`, data: "" }],
+      [/write 2: the node or its parent does not exist/, { create: `${own}/none/below` }],
+      [/write 2: the node already exists/, { create: `${own}/child` }],
+      [/write 2: the node has another version/, { set: own, data: "", version: 9 }],
+      [/write 2: the node has another version/, { check: own, version: 9 }],
+      [/write 2: the node has children/, { delete: own }],
     ];
     for (const [words, write] of refused) {
       const failure = await reasonOf(guard.write(source(3n), [first, write as never]));
