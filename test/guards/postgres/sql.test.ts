@@ -1,5 +1,6 @@
-// Goal: the PostgreSQL guard as SQL, for other languages and for people with a console: the function, the rights, the making
-// and removing; and bad input. Method: a real server, asked through psql.
+// Goal: the PostgreSQL guard can be used from SQL, by other languages and by people with a console:
+// admit(), rights, creation, removal, and errors that toTenureError() translates. Method: a real
+// server, mostly through psql.
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { ClosedError, StaleTokenError } from "../../../src/core/errors.ts";
@@ -20,14 +21,14 @@ const newLedger = useLedgers(postgres);
 
 const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
 
-describe("the SQL for everyone else", () => {
+describe("the guard in SQL", () => {
   async function newSchema(): Promise<string> {
     const { schema } = await newLedger();
     await postgres().sql(guardSql({ schema }));
     return schema;
   }
 
-  test("S2: admit() admits, and refuses with a SQLSTATE of its own and both numbers", async () => {
+  test("S2: admit() admits a current token and rejects a stale one with its own SQLSTATE and both tokens", async () => {
     const schema = await newSchema();
     const { sql } = postgres();
     const large = 2n ** 127n - 1n;
@@ -44,7 +45,7 @@ describe("the SQL for everyone else", () => {
   });
 
   test.each(["1.5", "0", "-1", "'NaN'", `${2n ** 127n}`, "NULL", "1e-3", "'x'", "1::float8"])(
-    "a token of %s is refused, and nothing is kept",
+    "a token of %s is rejected, and nothing is stored",
     async (token) => {
       const schema = await newSchema();
       await expect(postgres().sql(`SELECT ${schema}.admit('ledger', ${token})`)).rejects.toThrow();
@@ -67,7 +68,7 @@ describe("the SQL for everyone else", () => {
     expect(await sql(`SELECT resource, token FROM ${schema}.highest`)).toBe("ledger|5");
   });
 
-  test("a role that may only call admit() writes under the guard and cannot touch its tokens", async () => {
+  test("a role that may only call admit() can write under the guard and cannot change its tokens", async () => {
     const ledger = await newLedger();
     const { sql, url } = postgres();
     const role = `writer "${ledger.schema}"`;
@@ -90,7 +91,7 @@ describe("the SQL for everyone else", () => {
     expect(await ledger.written()).toEqual(["allowed"]);
   });
 
-  test("S2: a search_path full of look-alikes does not lead the functions astray", async () => {
+  test("S2: objects of the same name in the search_path do not affect the functions", async () => {
     const schema = await newSchema();
     const { sql } = postgres();
     await sql(`SELECT ${schema}.admit('ledger', 5)`);
@@ -103,7 +104,7 @@ describe("the SQL for everyone else", () => {
     await expect(sql(astray)).rejects.toThrow("is stale: 5 has been seen");
   });
 
-  test("the SQL may be run twice, by several at once, and removed", async () => {
+  test("the SQL can be run repeatedly and concurrently, and the guard can be removed", async () => {
     const ledger = await newLedger();
     const { sql } = postgres();
     const [one, two] = [ledger.guard("pg"), ledger.guard("postgres")];
@@ -125,7 +126,7 @@ describe("toTenureError()", () => {
   }
 
   test.each(["pg", "postgres"] as const)(
-    "S2: translates the stale token of a transaction of the user's own, through %s",
+    "S2: translates the stale token of the user's own transaction, through %s",
     async (library) => {
       const ledger = await newLedger();
       const { schema } = ledger;
@@ -142,7 +143,7 @@ describe("toTenureError()", () => {
       const translated = toTenureError(error);
       expect(translated).toBeInstanceOf(StaleTokenError);
       expect(translated).toMatchObject({ resource, offered: 7n, highest: 2n ** 100n });
-      // As an ORM throws it.
+      // As an ORM wraps it.
       const wrapped = new Error("Failed query", { cause: new Error("driver", { cause: error }) });
       expect(toTenureError(wrapped)).toMatchObject({ code: "STALE_TOKEN", offered: 7n });
     },
@@ -198,8 +199,8 @@ describe("toTenureError()", () => {
   });
 });
 
-describe("bad input", () => {
-  test("is refused with what to change, before the database is asked", async () => {
+describe("invalid input", () => {
+  test("is rejected with advice before the database is used", async () => {
     const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
     expect(() => postgresGuard({} as pg.Pool)).toThrow("needs a Pool or a connected Client");
     expect(() => postgresGuard(undefined as unknown as pg.Pool)).toThrow("needs a Pool");

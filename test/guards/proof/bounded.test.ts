@@ -1,6 +1,7 @@
-// Goal: a bounded guard is not poisoned by a token that no store has granted, asks the store once per term, and admits
-// nothing when it cannot ask. Method: real leases on the memory store and on SQLite, guards in memory, in SQLite and behind
-// HTTP, and an issuer that counts its questions or fails; what was written and advanced is read past the bound.
+// Goal: a bounded guard rejects a token that no store has granted, queries the store once per term,
+// and admits nothing if the store does not answer. Method: real leases on the memory store and on
+// SQLite; guards in memory, in SQLite and for HTTP; an issuer that counts its queries or fails. The
+// data is read from the wrapped guard.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -31,7 +32,7 @@ const notHeld = { code: "UNTRUSTED_TOKEN", reason: "notHeld", resource: "ledger"
 
 const hang = (): Promise<never> => new Promise(() => undefined);
 
-/** The same Tenure, with its reads counted. */
+/** Wraps a Tenure and counts its reads. */
 function counting(tenure: Tenure): TokenIssuer & { asked: number } {
   const issuer = {
     asked: 0,
@@ -44,7 +45,7 @@ function counting(tenure: Tenure): TokenIssuer & { asked: number } {
 }
 
 describe("a bounded guard in memory", () => {
-  test("S2: a token that was never granted advances nothing, and holders go on", async () => {
+  test("S2: a token that was never granted has no effect, and the holder can write", async () => {
     await using tenure = await connect("memory:");
     const inner = memoryGuard();
     const guard = boundedBy(inner, tenure);
@@ -60,7 +61,7 @@ describe("a bounded guard in memory", () => {
     expect(written).toEqual(["kept"]);
   });
 
-  test("nobody holds it: no token passes, also none that was granted once", async () => {
+  test("no token is admitted while the resource is free, not even one that was granted before", async () => {
     await using tenure = await connect("memory:");
     const inner = memoryGuard();
     const guard = boundedBy(inner, tenure);
@@ -70,7 +71,7 @@ describe("a bounded guard in memory", () => {
     expect(inner.highest("ledger")).toBeUndefined();
   });
 
-  test("asks once per term, and lower tokens are stale as ever", async () => {
+  test("queries the store once per term, and lower tokens are stale", async () => {
     await using tenure = await connect("memory:");
     const issuer = counting(tenure);
     const guard = boundedBy(memoryGuard(), issuer);
@@ -89,20 +90,23 @@ describe("a bounded guard in memory", () => {
     expect(issuer.asked).toBe(2);
   });
 
-  test("S7: a store that cannot be asked admits nobody, and says that nothing was written", async () => {
+  test("S7: without an answer of the store, no token is admitted, and the error says that nothing was written", async () => {
     const inner = memoryGuard();
     const failing: TokenIssuer = {
       read: () => Promise.reject(new StoreUnavailableError("cut off", { applied: "unknown" })),
     };
     const guard = boundedBy(inner, failing);
     await expect(guard.advance(source(1n))).rejects.toMatchObject({
-      ...{ code: "GUARD_UNAVAILABLE", applied: "no", retryable: true, resource: "ledger" },
+      code: "GUARD_UNAVAILABLE",
+      applied: "no",
+      retryable: true,
+      resource: "ledger",
     });
     expect(() => guard.write(source(1n), () => undefined)).toThrow("Advance the guard first");
     expect(inner.highest("ledger")).toBeUndefined();
   });
 
-  test("inside lease.run() the lease is bounded too, and the right one of several is taken", async () => {
+  test("inside lease.run() the lease of the right resource is used and verified", async () => {
     await using tenure = await connect("memory:");
     const inner = memoryGuard({ resource: "ledger" });
     const guard = boundedBy(inner, tenure, { resource: "ledger" });
@@ -115,7 +119,7 @@ describe("a bounded guard in memory", () => {
     await expect(guard.advance(other)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  test("without a lease, and with what is none, it refuses as the guard does", async () => {
+  test("a missing or invalid lease is rejected as by the wrapped guard", async () => {
     await using tenure = await connect("memory:");
     const guard = boundedBy(memoryGuard(), tenure);
     const bad = { code: "INVALID_ARGUMENT" };
@@ -174,7 +178,7 @@ describe("the methods of a bounded guard", () => {
   });
 });
 
-test("S2: in SQLite, a token that was never granted is refused with nothing written", async () => {
+test("S2: in SQLite, a token that was never granted is rejected, and nothing is written", async () => {
   const folder = mkdtempSync(join(tmpdir(), "tenure-bounded-"));
   const tenure = await connect(`sqlite:${join(folder, "leases.db")}`);
   const database = (await loadDriver()).open(join(folder, "data.db"));
@@ -200,7 +204,7 @@ test("S2: in SQLite, a token that was never granted is refused with nothing writ
   }
 });
 
-test("S2: a service behind a bounded guard answers a token that was never granted with 401", async () => {
+test("S2: a service with a bounded guard answers a token that was never granted with 401", async () => {
   await using tenure = await connect("memory:");
   const inner = memoryGuard();
   let served = 0;
