@@ -6,6 +6,7 @@ export {
   AcquireTimeoutError,
   ClosedError,
   DrainingError,
+  type ErrorByCode,
   type ErrorCode,
   GuardUnavailableError,
   InvalidArgumentError,
@@ -23,11 +24,11 @@ export {
 } from "./core/errors.ts";
 export {
   explainTiming,
-  type Inequality,
   planTiming,
   type Timing,
   TimingError,
   type TimingOptions,
+  type TimingRule,
 } from "./core/timing.ts";
 export { formatToken, padToken, parseToken } from "./core/token.ts";
 export type {

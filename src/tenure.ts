@@ -43,7 +43,7 @@ export class Tenure extends Leases {
   }
 
   #keep(election: Election): void {
-    if (this.#isClosing) throw new ClosedError("This Tenure");
+    if (this.#isClosing) throw ClosedError.from({ what: "This Tenure" });
     this.#elections.add(election);
   }
 

@@ -8,7 +8,7 @@ import type { Clock } from "../../src/async/clock.ts";
 import { pause } from "../../src/async/waits.ts";
 import { hideExperimentalWarnings } from "../../src/cli/node-warnings.ts";
 import { connect } from "../../src/connect.ts";
-import { isTenureError, type StaleTokenError } from "../../src/core/errors.ts";
+import { isTenureError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import { sqliteStore } from "../../src/stores/sqlite/index.ts";
@@ -119,8 +119,7 @@ class Worker {
       report({ type: "accepted", token: String(token) });
     } catch (error) {
       if (!isTenureError(error, "STALE_TOKEN")) throw error;
-      const { highest } = error as StaleTokenError;
-      report({ type: "refused", token: String(token), highest: String(highest) });
+      report({ type: "refused", token: String(token), highest: String(error.highest) });
     }
     report({ type: "checkedAgain", ...checkAgain(lease) });
   }

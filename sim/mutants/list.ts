@@ -85,8 +85,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a late answer revives an expired session",
     file: machine,
     find: `      if (event.now >= state.safeUntil) return outOfTime();
-      // The late answer`,
-    replace: "      // The late answer",
+      // A late reply to an older request`,
+    replace: "      // A late reply to an older request",
     test: machineTest,
   },
   {
@@ -135,8 +135,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "renewals are sent too rarely",
     file: machine,
-    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
-    replace: 'event.sentAt + 3 * timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
+    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "checkAt"',
+    replace: 'event.sentAt + 3 * timing.renewEveryMs - event.now) },\n      { do: "checkAt"',
   },
   {
     name: "closing ends a session that is in use",

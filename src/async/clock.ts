@@ -1,11 +1,17 @@
-// Time and chance as the rest of the code sees them. Interfaces only: `runtime/` has the real ones, the simulator and
-// the tests have their own, so that every line between a caller and a store can run on virtual time.
-// Assumption everything rests on: `now()` never goes back, and a stretch during which it stood still (a suspended
-// machine) is reported through `onJump`. A pause of a whole virtual machine is reported only if its wall clock shows it.
+// Interfaces for time and randomness. `runtime/` implements them for production; the simulator and
+// the tests have their own implementations, so that all code between a caller and a store can run
+// on virtual time.
+//
+// Everything relies on one assumption: `now()` never goes back, and a period during which it stood
+// still (a suspended machine) is reported through `onJump`. The pause of a whole virtual machine is
+// reported only if its wall clock shows it.
 
 export interface Timer {
   cancel(): void;
-  /** Whether it keeps the process alive from now on. A clock without a process has no such thing. */
+  /**
+   * Sets whether the timer keeps the process alive. Absent on clocks that have no process, such as
+   * virtual ones.
+   */
   keepAlive?(on: boolean): void;
 }
 
@@ -15,41 +21,55 @@ export interface TimerOptions {
 }
 
 /**
- * `certain`: time passed that `now()` did not count (suspend), or `now()` went back. Every deadline taken before is worthless.
- * `possible`: only the wall clock moved forward. It was set, or the whole machine was paused (a virtual machine, a restored
- * snapshot) and no clock of it counted. Every deadline taken before needs a confirmation.
+ * `certain`: time passed that `now()` did not count (suspend), or `now()` went back. Every earlier
+ * deadline is invalid. `possible`: only the wall clock moved forward. Either it was set, or the
+ * whole machine was paused (a virtual machine, a restored snapshot) and no other clock counted the
+ * pause. Every earlier deadline needs a confirmation.
  */
 export type ClockJump = "certain" | "possible";
 
 export interface Clock {
-  /** Milliseconds on this process's monotonic clock. Calls the `onJump` listeners first when it finds a jump. */
+  /**
+   * Milliseconds on the monotonic clock of this process. Calls the `onJump` listeners first if it
+   * detects a jump.
+   */
   now(): number;
   /**
-   * Milliseconds since 1970 by the wall clock. For people to read, for once() to recognise a late fire, which a schedule
-   * names by this clock, and for the start of an era of tokens (era.ts). No decision about who holds a lease may depend on it.
+   * Milliseconds since 1970 on the wall clock. Used for display, for the scheduled times of once(),
+   * and for the start of an era of tokens (era.ts). No decision about the holder of a lease may
+   * depend on it.
    */
   wallNow(): number;
-  /** Calls back once, never early. A stalled process calls back late: act on `now()`, not on having been called. */
+  /**
+   * Calls back once, never early. In a stalled process the callback is late, so it must check
+   * `now()`.
+   */
   setTimer(callback: () => void, delayMs: number, options?: TimerOptions): Timer;
-  /** Calls back after pending I/O and timers had their chance: for work that must not crowd them out. */
+  /** Calls back after pending I/O and timers have run, for work that must not starve them. */
   soon(callback: () => void): void;
-  /** Reports jumps to the listener. Returns the function that removes the listener. */
+  /** Adds a listener for jumps. Returns the function that removes it. */
   onJump(listener: (jump: ClockJump) => void): () => void;
 }
 
-/** The clock that all processes of one host share and that runs on in suspend. Embedded stores judge expiry by it. */
+/**
+ * A clock that all processes of a host share and that continues during suspend. Embedded stores use
+ * it for expiry.
+ */
 export interface HostClock {
   /** Milliseconds since the host was booted. */
   now(): number;
-  /** How coarse `now()` is. A reading is never ahead of the truth and at most this far behind it. */
+  /**
+   * The resolution of `now()`. A reading is never ahead of the true time and lags by at most this
+   * much.
+   */
   readonly stepMs: number;
-  /** Names the boot that `now()` counts from. Readings of two boots cannot be compared. */
+  /** Identifies the boot that `now()` counts from. Readings of two boots cannot be compared. */
   readonly bootId: string;
 }
 
 export interface Random {
   /** At least 0, below 1. For jitter. */
   next(): number;
-  /** 128 bits that nobody else has, as 32 hex digits. For the names of sessions. */
+  /** A unique id of 128 bits, as 32 hex digits. For session ids. */
   id(): string;
 }

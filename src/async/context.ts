@@ -1,17 +1,17 @@
-// Which lease the running code works under. `lease.run()` sets it, and everything awaited inside finds it, so that
-// deep code and guards need no extra parameter. It lies in core because holder and guards both use it and may not know
-// each other: the one puts a lease in, the other takes a token out.
+// Tracks the lease under which the current code runs. `lease.run()` sets it, and all code awaited
+// inside finds it, so that guards need no extra parameter. The holder sets the lease and the guards
+// read it; this file exists because these two may not import each other.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** What travels: a lease, as far as a guard has to know it. */
+/** The part of a lease that a guard needs. */
 export interface Held {
   readonly resource: string;
   readonly token: bigint;
   check(): bigint;
 }
 
-/** One call of `run()`, inside others perhaps. */
+/** One call of `run()`. Calls can be nested. */
 interface Frame {
   readonly held: Held;
   readonly outer: Frame | undefined;
@@ -29,7 +29,7 @@ export async function runUnder<T>(held: Held, work: () => T | Promise<T>): Promi
   }
 }
 
-/** The innermost one around this code; with a resource, the innermost of that resource. Undefined outside of any. */
+/** The lease of the innermost `run()` around this code, or of the innermost one for `resource`. */
 export function currentHeld(resource?: string): Held | undefined {
   for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer) {
     if (resource === undefined || frame.held.resource === resource) return frame.held;
@@ -37,8 +37,11 @@ export function currentHeld(resource?: string): Held | undefined {
   return undefined;
 }
 
-/** Whether this code is part of work that is in flight under it: waiting for that work would wait for itself. */
-export function isInsideWorkOf(held: Held): boolean {
+/**
+ * Whether this code is part of running work under the lease. If it waited for that work, it would
+ * wait for itself.
+ */
+export function isInsideWork(held: Held): boolean {
   for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer) {
     if (frame.held === held && frame.running) return true;
   }

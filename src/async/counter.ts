@@ -1,9 +1,9 @@
-// How many are at something. Counted, not collected: a set of promises keeps what they resolved with from the garbage collector
-// for a while.
+// Counts operations in flight. A counter and not a set of promises, because such a set delays the
+// garbage collection of their results.
 
-export class Underway {
+export class InFlight {
   #count = 0;
-  #whenNone: (() => void)[] = [];
+  #whenIdle: (() => void)[] = [];
 
   begin(): void {
     this.#count += 1;
@@ -11,13 +11,13 @@ export class Underway {
 
   end(): void {
     this.#count -= 1;
-    if (this.#count > 0 || this.#whenNone.length === 0) return;
-    for (const resolve of this.#whenNone.splice(0)) resolve();
+    if (this.#count > 0 || this.#whenIdle.length === 0) return;
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
-  /** Resolves when nobody is, at once if nobody is now. */
-  none(): Promise<void> {
+  /** Resolves as soon as no operation is in flight. */
+  idle(): Promise<void> {
     if (this.#count === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#whenNone.push(resolve));
+    return new Promise((resolve) => this.#whenIdle.push(resolve));
   }
 }

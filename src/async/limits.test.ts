@@ -1,10 +1,11 @@
-// Goal: a limit calls back when it is over and not before, whatever others do, and one timer is enough for all. Method: a manual
-// clock whose timers are counted, and a clock of the test's own that tells what it was asked to keep alive.
+// Goal: a limit calls back at its time and not before, independent of other limits, and one timer
+// serves all. Method: a manual clock that counts its timers, and a clock that records the calls of
+// keepAlive().
 
 import { expect, test } from "vitest";
 import { ManualClock } from "../testing/manual-clock.ts";
 import type { Clock, Timer } from "./clock.ts";
-import { Limits, limitsOf } from "./limits.ts";
+import { getSharedLimits, Limits } from "./limits.ts";
 
 test("a limit that is not ended calls back once, at its time", async () => {
   const clock = new ManualClock();
@@ -31,7 +32,7 @@ test("a limit that is ended never calls back, and leaves no timer", async () => 
   expect(late).toEqual([]);
 });
 
-test("of many limits in any order each comes at its own time, with one timer", async () => {
+test("each of many limits calls back at its own time, with one timer", async () => {
   const clock = new ManualClock();
   const limits = new Limits(clock);
   const late: number[] = [];
@@ -49,7 +50,7 @@ test("of many limits in any order each comes at its own time, with one timer", a
   expect(clock.timers).toBe(0);
 });
 
-test("whoever is told may start the next one, and ending another one meanwhile is heard", async () => {
+test("a callback may end another limit and start a new one", async () => {
   const clock = new ManualClock();
   const limits = new Limits(clock);
   const late: string[] = [];
@@ -66,13 +67,13 @@ test("whoever is told may start the next one, and ending another one meanwhile i
   expect(clock.timers).toBe(0);
 });
 
-test("everybody who lives by one clock shares its limits", () => {
+test("all users of one clock share its limits", () => {
   const [one, two] = [new ManualClock(), new ManualClock()];
-  expect(limitsOf(one)).toBe(limitsOf(one));
-  expect(limitsOf(one)).not.toBe(limitsOf(two));
+  expect(getSharedLimits(one)).toBe(getSharedLimits(one));
+  expect(getSharedLimits(one)).not.toBe(getSharedLimits(two));
 });
 
-test("where a timer can let go of the process it stays, and holds on only while something is under way", async () => {
+test("an unused timer is kept if it can release the process, and keeps the process alive only while a limit is pending", async () => {
   const inner = new ManualClock();
   const held: boolean[] = [];
   const clock: Clock = Object.assign(Object.create(inner) as Clock, {

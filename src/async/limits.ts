@@ -1,18 +1,19 @@
-// Time limits for many requests with one timer. Nearly every request is answered long before its limit, and a timer of its
-// own would cost more than the rest of its bookkeeping. Whatever has a limit keeps the process alive until it is over.
+// Time limits for many requests with one shared timer. Nearly every request is answered long before
+// its limit, and a timer per request would cost more than the rest of its bookkeeping. A pending
+// limit keeps the process alive.
 
 import type { Clock, Timer } from "./clock.ts";
 
-/** One limit under way. */
+/** A pending time limit. */
 export interface Limit {
-  /** It is over in time. Calling it again does nothing. */
+  /** The work finished in time. Further calls do nothing. */
   end(): void;
 }
 
 const shared = new WeakMap<Clock, Limits>();
 
-/** The limits of everybody who lives by this clock. */
-export function limitsOf(clock: Clock): Limits {
+/** The limits that all users of this clock share. */
+export function getSharedLimits(clock: Clock): Limits {
   let limits = shared.get(clock);
   if (limits === undefined) {
     limits = new Limits(clock);
@@ -22,8 +23,8 @@ export function limitsOf(clock: Clock): Limits {
 }
 
 /**
- * A ring of entries, the oldest first. No set: its discarded tables keep what they once had from the garbage collector,
- * and at thousands of requests a second that was half of the cost of a grant.
+ * A ring of entries, oldest first. Not a Set: its old hash tables delay garbage collection, which
+ * at thousands of requests per second was half of the cost of a grant.
  */
 export class Limits {
   readonly #clock: Clock;
@@ -35,19 +36,22 @@ export class Limits {
     this.#clock = clock;
   }
 
-  /** Calls back once, unless it is ended before `limitMs` are over. */
+  /** Calls `onLate` after `limitMs`, unless the limit is ended before that. */
   start(limitMs: number, onLate: () => void): Limit {
     const dueAt = this.#clock.now() + limitMs;
     const entry = new Entry(dueAt, onLate);
     const wasEmpty = this.#isEmpty();
-    entry.insertBefore(this.#ring, this.#whenOut);
+    entry.insertBefore(this.#ring, this.#onRemoved);
     if (dueAt < this.#timerDueAt) this.#arm(dueAt, limitMs);
     else if (wasEmpty) this.#timer?.keepAlive?.(true);
     return entry;
   }
 
-  /** Setting a timer costs more than letting one go off for nothing, so it stays where it keeps nobody waiting. */
-  readonly #whenOut = (): void => {
+  /**
+   * Setting a timer costs more than one needless callback, so an unused timer stays if it can
+   * release the process.
+   */
+  readonly #onRemoved = (): void => {
     if (!this.#isEmpty()) return;
     if (this.#timer?.keepAlive === undefined) this.#disarm();
     else this.#timer.keepAlive(false);
@@ -60,7 +64,7 @@ export class Limits {
   #arm(dueAt: number, delayMs: number): void {
     this.#timer?.cancel();
     this.#timerDueAt = dueAt;
-    this.#timer = this.#clock.setTimer(() => this.#look(), delayMs, { keepAlive: true });
+    this.#timer = this.#clock.setTimer(() => this.#checkLimits(), delayMs, { keepAlive: true });
   }
 
   #disarm(): void {
@@ -69,14 +73,14 @@ export class Limits {
     this.#timerDueAt = Number.POSITIVE_INFINITY;
   }
 
-  #look(): void {
+  #checkLimits(): void {
     this.#disarm();
     const now = this.#clock.now();
     const late: (() => void)[] = [];
     let next = Number.POSITIVE_INFINITY;
     for (let entry = this.#ring.next; entry !== this.#ring; ) {
       const following = entry.next;
-      if (entry.dueAt <= now) late.push(entry.take());
+      if (entry.dueAt <= now) late.push(entry.remove());
       else next = Math.min(next, entry.dueAt);
       entry = following;
     }
@@ -85,43 +89,43 @@ export class Limits {
   }
 }
 
-/** Once out of the ring it holds nothing any more. */
+/** An entry of the ring. After its removal it references nothing. */
 class Entry implements Limit {
   readonly dueAt: number;
   next: Entry = this;
   #previous: Entry = this;
   #onLate: () => void;
-  #whenOut: (() => void) | undefined;
+  #onRemoved: (() => void) | undefined;
 
   constructor(dueAt: number, onLate: () => void) {
     this.dueAt = dueAt;
     this.#onLate = onLate;
   }
 
-  insertBefore(other: Entry, whenOut: () => void): void {
+  insertBefore(other: Entry, onRemoved: () => void): void {
     this.next = other;
     this.#previous = other.#previous;
     this.#previous.next = this;
     other.#previous = this;
-    this.#whenOut = whenOut;
+    this.#onRemoved = onRemoved;
   }
 
   end(): void {
-    const whenOut = this.#whenOut;
-    if (whenOut === undefined) return;
-    this.take();
-    whenOut();
+    const onRemoved = this.#onRemoved;
+    if (onRemoved === undefined) return;
+    this.remove();
+    onRemoved();
   }
 
-  /** Leaves the ring, and gives what was to be called. */
-  take(): () => void {
+  /** Removes the entry from the ring and returns its callback. */
+  remove(): () => void {
     const onLate = this.#onLate;
     this.#previous.next = this.next;
     this.next.#previous = this.#previous;
     this.next = this;
     this.#previous = this;
     this.#onLate = nothing;
-    this.#whenOut = undefined;
+    this.#onRemoved = undefined;
     return onLate;
   }
 }

@@ -1,10 +1,10 @@
-// Goal: a linked signal aborts with the first of those it follows, and leaves nothing behind on them. Method: real
-// AbortControllers, and Node's own count of listeners.
+// Goal: a linked signal aborts with the first of the signals it follows, and leaves no listeners on
+// them. Method: real AbortControllers and Node's own count of listeners.
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
 import { linkSignals } from "./signals.ts";
 
-test("it aborts with the reason of the first signal that aborts, and keeps that reason", () => {
+test("a linked signal aborts with the reason of the first signal that aborts", () => {
   const [one, two] = [new AbortController(), new AbortController()];
   const { signal } = linkSignals(one.signal, two.signal);
   expect(signal.aborted).toBe(false);
@@ -13,12 +13,12 @@ test("it aborts with the reason of the first signal that aborts, and keeps that 
   expect(signal).toMatchObject({ aborted: true, reason: "second" });
 });
 
-test("a signal that has aborted before it is followed counts at once", () => {
+test("a signal that has already aborted takes effect at once", () => {
   const { signal } = linkSignals(new AbortController().signal, AbortSignal.abort("early"));
   expect(signal).toMatchObject({ aborted: true, reason: "early" });
 });
 
-test("signals that are absent are passed over", () => {
+test("undefined signals are ignored", () => {
   const controller = new AbortController();
   const { signal } = linkSignals(undefined, controller.signal, undefined);
   controller.abort("done");
@@ -26,7 +26,7 @@ test("signals that are absent are passed over", () => {
   expect(linkSignals(undefined).signal.aborted).toBe(false);
 });
 
-test("after unlink it follows no longer, and the signals it followed hold no listener of it", () => {
+test("after unlink() the signal no longer follows, and no listener is left", () => {
   const long = new AbortController();
   const links = Array.from({ length: 5 }, () => linkSignals(long.signal, AbortSignal.abort("x")));
   expect(getEventListeners(long.signal, "abort")).not.toEqual([]);

@@ -1,10 +1,11 @@
-// Abort signals that follow others. AbortSignal.any would do, but on Node 20 it leaves an entry behind on every signal it
-// followed, and ours follow some that live as long as the process. However many follow one signal, it gets one listener,
-// so that a hundred waiters do not look like a leak.
+// Abort signals that follow other signals. We do not use AbortSignal.any(): on Node 20 it leaves an
+// entry on every signal it followed, and some of those live as long as the process. A followed
+// signal gets one listener for all followers, because Node warns about a leak when a signal has
+// many listeners.
 
 import { InvalidArgumentError } from "../core/errors.ts";
 
-/** A signal that a caller passed as an option. */
+/** Checks the `signal` option of a caller. */
 export function checkSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined;
   const { aborted, throwIfAborted } = (signal ?? {}) as Partial<AbortSignal>;
@@ -16,22 +17,22 @@ export function checkSignal(signal: unknown): AbortSignal | undefined {
   );
 }
 
-/** A signal that follows others until it is let go. */
+/** A signal that follows other signals until unlink() is called. */
 export interface LinkedSignal {
   readonly signal: AbortSignal;
-  /** Lets go of the signals it follows. */
+  /** Stops following. */
   unlink(): void;
 }
 
-/** All who follow one signal, behind its one listener. */
-interface Crowd {
+/** The followers of one signal, which share one listener. */
+interface Followers {
   readonly members: Set<(reason: unknown) => void>;
-  disperse(): void;
+  detach(): void;
 }
 
-const followers = new WeakMap<AbortSignal, Crowd>();
+const followersBySignal = new WeakMap<AbortSignal, Followers>();
 
-/** Aborts with the first of the given signals. */
+/** A signal that aborts as soon as one of the given signals does, with the same reason. */
 export function linkSignals(...followed: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
   const follow = (reason: unknown): void => controller.abort(reason);
@@ -54,33 +55,33 @@ function followSignal(
     follow(signal.reason);
     return undefined;
   }
-  const crowd = followers.get(signal) ?? gather(signal);
-  crowd.members.add(follow);
+  const group = followersBySignal.get(signal) ?? attach(signal);
+  group.members.add(follow);
   return () => {
-    crowd.members.delete(follow);
-    if (crowd.members.size === 0) crowd.disperse();
+    group.members.delete(follow);
+    if (group.members.size === 0) group.detach();
   };
 }
 
-function gather(signal: AbortSignal): Crowd {
-  const members: Crowd["members"] = new Set();
-  const tell = (): void => {
-    crowd.disperse();
+function attach(signal: AbortSignal): Followers {
+  const members: Followers["members"] = new Set();
+  const notify = (): void => {
+    group.detach();
     for (const follow of [...members]) follow(signal.reason);
   };
-  const crowd: Crowd = {
+  const group: Followers = {
     members,
-    disperse: () => {
-      signal.removeEventListener("abort", tell);
-      if (followers.get(signal) === crowd) followers.delete(signal);
+    detach: () => {
+      signal.removeEventListener("abort", notify);
+      if (followersBySignal.get(signal) === group) followersBySignal.delete(signal);
     },
   };
-  followers.set(signal, crowd);
-  signal.addEventListener("abort", tell, { once: true });
-  return crowd;
+  followersBySignal.set(signal, group);
+  signal.addEventListener("abort", notify, { once: true });
+  return group;
 }
 
-/** The promise's own outcome, or the signal's reason if that comes first. */
+/** Settles like the promise, or rejects with the signal's reason if the signal aborts first. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = (): void => reject(signal.reason);
@@ -90,7 +91,10 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
-/** What the source tells, until the signal aborts: then at once, whatever answer the source still waits for. */
+/**
+ * Yields the values of the source until the signal aborts. It then ends at once, even if the source
+ * is still waiting.
+ */
 export async function* untilAborted<T>(
   source: AsyncIterable<T>,
   signal: AbortSignal,
@@ -105,7 +109,7 @@ export async function* untilAborted<T>(
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
-    // Not waited for: a generator that waits itself ends only behind that.
+    // Not awaited: a generator that is suspended in an await cannot end before that await.
     iterator.return?.().catch(() => undefined);
   }
 }

@@ -1,4 +1,5 @@
-// Goal: no request hangs and no wait leaves a timer behind. Method: a manual clock whose pending timers are counted.
+// Goal: no request hangs, and no timer is left. Method: a manual clock that counts its pending
+// timers.
 import { expect, test } from "vitest";
 import { GRACE_MS, hang, outcome } from "../../test/support/holder/holder-world.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
@@ -6,7 +7,7 @@ import { ManualClock } from "../testing/manual-clock.ts";
 import { orAborted } from "./signals.ts";
 import { pause, withLimit } from "./waits.ts";
 
-test("an answer within the limit comes through, and its timer is gone", async () => {
+test("an answer within the limit is returned, and no timer is left", async () => {
   const clock = new ManualClock();
   expect(await withLimit(clock, 100, "read", async () => "answer")).toBe("answer");
   const error = new Error("no");
@@ -15,7 +16,7 @@ test("an answer within the limit comes through, and its timer is gone", async ()
   expect(clock.timers).toBe(0);
 });
 
-test("S7: no answer within the limit is StoreUnavailableError with an unknown outcome", async () => {
+test("S7: a request without an answer rejects with StoreUnavailableError and an unknown outcome", async () => {
   const clock = new ManualClock();
   const asking = withLimit(clock, 99.6, "renewal", hang).catch((error: unknown) => error);
   await clock.advance(99.6 + GRACE_MS - 0.1);
@@ -30,7 +31,7 @@ test("S7: no answer within the limit is StoreUnavailableError with an unknown ou
   expect(clock.timers).toBe(0);
 });
 
-test("a store that throws instead of rejecting leaves no timer either", async () => {
+test("a store that throws synchronously leaves no timer", async () => {
   const clock = new ManualClock();
   const error = new Error("not async");
   const throwing = withLimit(clock, 100, "read", () => {
@@ -40,7 +41,7 @@ test("a store that throws instead of rejecting leaves no timer either", async ()
   expect(clock.timers).toBe(0);
 });
 
-test("a pause ends after its time, or at once with the reason of its signal", async () => {
+test("a pause resolves after its time, or rejects at once with the reason of its signal", async () => {
   const clock = new ManualClock();
   const long = pause(clock, 100);
   const controller = new AbortController();
@@ -55,7 +56,7 @@ test("a pause ends after its time, or at once with the reason of its signal", as
   expect(clock.timers).toBe(0);
 });
 
-test("orAborted gives the promise's own outcome, or the reason of the signal that came first", async () => {
+test("orAborted() settles like the promise, or rejects with the reason of a signal that aborts first", async () => {
   const controller = new AbortController();
   const { signal } = controller;
   expect(await orAborted(Promise.resolve("done"), signal)).toBe("done");

@@ -1,13 +1,15 @@
-// Waiting by the injected clock. No request hangs: a store that does not answer in time counts as unavailable, with an
-// unknown outcome. These timers keep the process alive, because a caller is waiting for them; renewals do not.
+// Time limits and delays on the injected clock. A store that does not answer within the limit
+// counts as unavailable, with an unknown outcome, so no request hangs. These timers keep the
+// process alive, because a caller is waiting; the timers of renewals do not.
 
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import type { Clock } from "./clock.ts";
-import { limitsOf } from "./limits.ts";
+import { getSharedLimits } from "./limits.ts";
 
-/** A store is asked to keep its own limit; this is for the one that does not. */
+/** Stores enforce the limit themselves. This extra time applies to a store that fails to do so. */
 const GRACE_MS = 50;
 
+/** Runs the request, and rejects with StoreUnavailableError if it takes longer than the limit. */
 export function withLimit<T>(
   clock: Clock,
   limitMs: number,
@@ -15,7 +17,7 @@ export function withLimit<T>(
   request: () => Promise<T>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const limit = limitsOf(clock).start(limitMs + GRACE_MS, () => {
+    const limit = getSharedLimits(clock).start(limitMs + GRACE_MS, () => {
       const message = `The store did not answer the ${what} within ${Math.round(limitMs)} ms.`;
       reject(new StoreUnavailableError(message, { applied: "unknown" }));
     });
@@ -29,13 +31,13 @@ export function withLimit<T>(
         resolve(answer);
       }, failed);
     } catch (error) {
-      // A store that throws is as good as one that rejects.
+      // A store that throws synchronously is treated like one that rejects.
       failed(error);
     }
   });
 }
 
-/** Resolves after `delayMs`; rejects with the signal's reason if that comes first. */
+/** Resolves after `delayMs`. Rejects with the signal's reason if the signal aborts first. */
 export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
@@ -55,7 +57,7 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** A length of time that a caller may ask for. */
+/** Whether a caller may pass this as a duration. Infinity is allowed. */
 export function isDelay(ms: unknown): ms is number {
   return typeof ms === "number" && ms >= 0;
 }

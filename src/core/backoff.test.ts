@@ -1,5 +1,5 @@
-// Goal: retries spread out, never come at once, never wait beyond their cap. Method: properties over any backoff, any
-// count of failures and any draw.
+// Goal: delays are spread out, never zero and never above the cap. Method: properties over any
+// backoff, number of failures and draw.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { anyDraw } from "../../test/support/holder/holder-timings.ts";
@@ -11,7 +11,7 @@ const backoff = fc
 const failures = fc.integer({ min: 1, max: 10_000 });
 const draw = anyDraw;
 
-test("a wait lies between half of its full length and all of it, and below the cap", () => {
+test("a delay is between half and all of its full length, and at most the cap", () => {
   fc.assert(
     fc.property(backoff, failures, draw, (settings, count, chance) => {
       const full = Math.min(settings.capMs, settings.baseMs * 2 ** (count - 1));
@@ -23,7 +23,7 @@ test("a wait lies between half of its full length and all of it, and below the c
   );
 });
 
-test("with the same draw a later failure never waits for less", () => {
+test("with the same draw, a later failure never has a shorter delay", () => {
   fc.assert(
     fc.property(backoff, failures, draw, (settings, count, chance) => {
       const next = backoffMs(settings, count + 1, chance);
@@ -32,14 +32,14 @@ test("with the same draw a later failure never waits for less", () => {
   );
 });
 
-test("two draws give two waits, so that a crowd spreads out", () => {
+test("different draws give different delays", () => {
   const settings = { baseMs: 100, capMs: 1_000 };
   expect([0, 0.25, 0.5, 0.75].map((chance) => backoffMs(settings, 1, chance))).toEqual([
     50, 62.5, 75, 87.5,
   ]);
 });
 
-test("a count below one is taken as the first failure", () => {
+test("a count below one is treated as the first failure", () => {
   const settings = { baseMs: 100, capMs: 1_000 };
   for (const count of [0, -5]) expect(backoffMs(settings, count, 0)).toBe(50);
 });

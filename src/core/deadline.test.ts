@@ -1,6 +1,7 @@
-// Goal: S3, the holder stops before the store can let another in, whatever the network did and however the two clocks
-// ran within the stated bound. Method: true time as the judge, two clocks with their own rates and offsets, random
-// instants of sending, handling and answering; the deadline is taken through the session machine as the holder does.
+// Goal: S3, the holder stops before the store can grant the lease to another holder, with any
+// network delay and any clock error within the stated bound. Method: two clocks with random rates
+// and offsets, compared in true time; random instants of sending, handling and replying; the
+// deadline comes from the session machine, as in the holder.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { partOf, validTiming } from "../../test/support/holder/holder-timings.ts";
@@ -8,7 +9,7 @@ import { marginOver, safeUntil } from "./deadline.ts";
 import { openSession, stepSession } from "./session-machine.ts";
 import { planTiming, type Timing } from "./timing.ts";
 
-/** Rounding of 64-bit floats at the sizes used here. */
+/** The rounding error of 64-bit floats at the values used here. */
 const ROUNDING_MS = 1e-6;
 
 /** One request in true time, and the two clocks that measure it. */
@@ -17,9 +18,12 @@ const exchange = fc.record({
   sentAt: fc.integer({ min: 0, max: 1_000_000 }),
   toStoreMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20_000 })),
   toHolderMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20_000 })),
-  /** How fast the store's clock runs; the holder's is set against it. */
+  /** The rate of the store's clock. The rate of the holder's clock is relative to it. */
   storeRate: partOf(1.5).map((more) => 0.5 + more),
-  /** What the holder's clock shows more (or less) over one ttl of the store, as a part of clockErrorMs. */
+  /**
+   * How much the holder's clock gains (or loses) over one ttl of the store, as a fraction of
+   * clockErrorMs.
+   */
   disagreement: fc.oneof(
     fc.constantFrom(-1, 1),
     partOf(2).map((more) => more - 1),
@@ -29,8 +33,8 @@ const exchange = fc.record({
 
 type Exchange = typeof exchange extends fc.Arbitrary<infer T> ? T : never;
 
-/** The store's end and the two clocks, all as functions of true time. */
-function play(drawn: Exchange): {
+/** The store's expiry and the holder's clock, as functions of true time. */
+function simulate(drawn: Exchange): {
   readonly storeEndsAt: number;
   readonly holderShows: (trueAt: number) => number;
   readonly trueAt: (holderShows: number) => number;
@@ -46,7 +50,7 @@ function play(drawn: Exchange): {
 }
 
 function grantedUntil(drawn: Exchange): number | undefined {
-  const { holderShows } = play(drawn);
+  const { holderShows } = simulate(drawn);
   const { sentAt, toStoreMs, toHolderMs, timing } = drawn;
   const answer = {
     sentAt: holderShows(sentAt),
@@ -58,24 +62,24 @@ function grantedUntil(drawn: Exchange): number | undefined {
 }
 
 describe("safeUntil", () => {
-  test("S3: it is never later, by true time, than the store's own expiry", () => {
+  test("S3: it is never after the store's own expiry in true time", () => {
     fc.assert(
       fc.property(exchange, (drawn) => {
         const until = grantedUntil(drawn);
         if (until === undefined) return;
-        const { storeEndsAt, trueAt } = play(drawn);
+        const { storeEndsAt, trueAt } = simulate(drawn);
         expect(trueAt(until)).toBeLessThanOrEqual(storeEndsAt + ROUNDING_MS);
       }),
       { numRuns: 2_000 },
     );
   });
 
-  test("S3: an act begun at the last moment arrives within one round trip, before the store's expiry", () => {
+  test("S3: a request sent at the last moment arrives within one round trip, before the store's expiry", () => {
     fc.assert(
       fc.property(exchange, (drawn) => {
         const until = grantedUntil(drawn);
         if (until === undefined) return;
-        const { storeEndsAt, trueAt } = play(drawn);
+        const { storeEndsAt, trueAt } = simulate(drawn);
         const arrives = trueAt(until + drawn.timing.roundTripMs);
         expect(arrives).toBeLessThanOrEqual(storeEndsAt + ROUNDING_MS);
       }),
@@ -83,7 +87,7 @@ describe("safeUntil", () => {
     );
   });
 
-  test("S3: a renewal counts from its own sending, however late its answer comes", () => {
+  test("S3: a renewal counts from when it was sent, however late its reply arrives", () => {
     fc.assert(
       fc.property(exchange, partOf(1), (drawn, part) => {
         const { timing, sentAt } = drawn;
@@ -105,7 +109,7 @@ describe("safeUntil", () => {
     );
   });
 
-  test("the ttl that the store granted counts, not the one that was asked for", () => {
+  test("the granted ttl counts, not the requested one", () => {
     const timing: Timing = {
       ttlMs: 10_000,
       renewEveryMs: 3_000,
@@ -119,8 +123,8 @@ describe("safeUntil", () => {
   });
 });
 
-test("S3: a store that grants more than was asked gets a margin for the longer drift", () => {
-  // Asked 1 s, granted 2 s, as etcd does; the holder's clock is slow by all of the stated error.
+test("S3: the margin grows when a store grants a longer ttl than requested", () => {
+  // Requested 1 s, granted 2 s, as etcd does. The holder's clock is slow by the full stated error.
   const timing = planTiming({
     ttlMs: 1_000,
     clockErrorMs: 50,
@@ -132,6 +136,6 @@ test("S3: a store that grants more than was asked gets a margin for the longer d
   const slowness = 1 - timing.clockErrorMs / timing.ttlMs;
   const trueMs = (state.kind === "ended" ? 0 : state.safeUntil) / slowness;
   expect(trueMs + timing.roundTripMs).toBeLessThanOrEqual(grantedTtlMs);
-  // A shorter grant does not make the margin smaller.
+  // A shorter grant does not reduce the margin.
   expect(marginOver(500, timing)).toBe(timing.marginMs);
 });

@@ -1,12 +1,16 @@
-// All arithmetic on the holder's own end of a lease. The one rule that makes it safe: count from the moment before the
-// request left, by our own monotonic clock, with the duration that the store granted. The reply's arrival plays no part.
+// Computes when a holder must stop using its lease. The rule that makes it safe (S3): start at the
+// moment before the request was sent, on the holder's own monotonic clock, and add the duration
+// that the store granted. When the reply arrived does not matter.
 
 import type { Timing } from "./timing.ts";
 
 export interface Confirmation {
   /** `clock.now()` read before the request was sent. */
   readonly sentAt: number;
-  /** The duration the store granted from when it handled the request; it may differ from the one asked for. */
+  /**
+   * The duration that the store granted, starting when it handled the request. It may differ from
+   * the requested one.
+   */
   readonly grantedTtlMs: number;
 }
 
@@ -16,8 +20,9 @@ export function safeUntil(confirmation: Confirmation, marginMs: number): number 
 }
 
 /**
- * The clock error is stated for the ttl that was asked for. A store that grants a longer one lets two clocks drift further
- * apart before it ends, so the margin grows with it; a shorter one leaves it as it is.
+ * The margin for a granted ttl. `clockErrorMs` is stated for the requested ttl. During a longer
+ * one, two clocks drift further apart, so the margin grows in proportion. A shorter one does not
+ * reduce it.
  */
 export function marginOver(grantedTtlMs: number, timing: Timing): number {
   const { ttlMs, clockErrorMs, marginMs } = timing;

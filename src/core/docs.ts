@@ -1,3 +1,4 @@
-// Where messages send the reader for more. The pages are not in the npm package, so it is an address and no path.
+// The address of the documentation, for error messages. An address and not a path, because the
+// npm package does not contain the pages.
 
 export const DOCS = "https://github.com/tenure-dev/tenure/blob/HEAD/docs";

@@ -1,4 +1,5 @@
-// Goal: tokens go up whatever a store has forgotten, as long as the clock was not set back. Method: properties.
+// Goal: tokens go up even if a store has lost data, unless its clock was set back. Method:
+// properties.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { clockToken, ERA_GAP, nextToken, startOfEra } from "./era.ts";
@@ -18,7 +19,7 @@ describe("within an era", () => {
 });
 
 describe("a new era", () => {
-  test("S1: is above the last known token by the gap, by half of it if the clock is behind, and not below the clock", () => {
+  test("S1: starts above the last known token by the gap (half the gap if the clock is behind), and not below the clock", () => {
     fc.assert(
       fc.property(token, clock, (last, now) => {
         const floor = startOfEra(last, now);
@@ -29,7 +30,7 @@ describe("a new era", () => {
     );
   });
 
-  test("S1: after losing everything, the clock alone is above a counter that granted less often than once a microsecond", () => {
+  test("S1: after total data loss, the clock is above a counter that granted less often than once per microsecond", () => {
     const grants = fc.bigInt({ min: 0n, max: 1_000_000n });
     fc.assert(
       fc.property(clock, grants, grants, (began, granted, spare) => {
@@ -40,7 +41,7 @@ describe("a new era", () => {
     );
   });
 
-  test("S1: of two replicas that know the same token, the one that is promoted later starts above all that the first granted", () => {
+  test("S1: of two replicas that know the same token, the one promoted later starts above all tokens of the first", () => {
     const age = fc.bigInt({ min: -ERA_GAP, max: 3n * ERA_GAP });
     const grants = fc.bigInt({ min: 0n, max: 1_000_000n });
     fc.assert(
@@ -52,7 +53,7 @@ describe("a new era", () => {
         (last, old, granted, pause) => {
           const promoted = last + old;
           const highest = startOfEra(last, promoted) + granted;
-          // Less than one grant in two microseconds.
+          // Fewer than one grant per two microseconds.
           const later = promoted + 2n * granted + pause + 2n;
           expect(startOfEra(last, later)).toBeGreaterThan(highest);
         },
@@ -60,19 +61,19 @@ describe("a new era", () => {
     );
   });
 
-  test("is at the clock when the last era started two gaps ago or more", () => {
+  test("starts at the clock when the last era started at least two gaps ago", () => {
     const last = 2n ** 50n;
     expect(startOfEra(last, last + 2n * ERA_GAP)).toBe(last + 2n * ERA_GAP);
     expect(startOfEra(0n, last)).toBe(last);
   });
 
-  test("a resource that the era has not seen starts at the clock when that is above the floor", () => {
+  test("a resource without a token in this era starts at the clock if that is above the floor", () => {
     expect(nextToken({ last: undefined, floor: 10n, clock: 50n })).toBe(50n);
     expect(nextToken({ last: 9n, floor: 10n, clock: 5n })).toBe(10n);
   });
 });
 
-test("a clock is read as whole microseconds, and one before 1970 as 1", () => {
+test("a clock is converted to whole microseconds, and a time before 1970 to 1", () => {
   expect(clockToken(1_700_000_000_000.5)).toBe(1_700_000_000_000_500n);
   expect(clockToken(-5)).toBe(1n);
   expect(clockToken(Date.UTC(2255, 0))).toBeLessThan(2n ** 53n);

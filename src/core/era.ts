@@ -1,33 +1,37 @@
-// Where the next token comes from in stores that count by themselves. Within an era, tokens go up by one per grant. A store
-// starts a new era whenever it cannot prove that it still knows its last token: on first use, when a counter or row is
-// missing, or when the backend is another process than before. A new era starts at the backend's wall clock in
-// microseconds. Tokens go up far more slowly than one per microsecond, so the clock alone is above everything that was
-// granted before, including grants that the backend has lost. SQL and Lua express the same rule; tests compare them
+// Computes the next fencing token, for stores that count tokens themselves. Within an era, tokens
+// go up by one per grant. A store starts a new era whenever it cannot prove that it still knows its
+// last token: on first use, when a counter or row is missing, or when the backend is no longer the
+// same server process. A new era starts at the backend's wall clock in microseconds. Tokens go up
+// far more slowly than one per microsecond, so the clock is above every token granted before,
+// including tokens that the backend has lost. SQL and Lua express the same rule; tests compare them
 // with this file.
 
 /**
- * How far a new era starts above the last known token, at least: about 67 seconds in microseconds. It covers what a
- * promoted replica has missed when its clock is behind. It is small, so that frequent restarts do not push tokens far
- * ahead of the clock.
+ * The minimum distance between the last known token and a new era: about 67 seconds in
+ * microseconds. It covers the grants that a promoted replica has missed if its clock is behind. It
+ * is small, so that frequent restarts do not push tokens far ahead of the clock.
  */
 export const ERA_GAP: bigint = 2n ** 26n;
 
-/** The wall clock as a token: whole microseconds since 1970, and at least 1. Below 2^53 until the year 2255. */
+/**
+ * The wall clock as a token: whole microseconds since 1970, and at least 1. Below 2^53 until the
+ * year 2255.
+ */
 export function clockToken(wallMs: number): bigint {
   return BigInt(Math.max(1, Math.round(wallMs * 1_000)));
 }
 
 /**
- * The lowest token of a new era: the clock, if that is well above the last known token. Otherwise the gap above that token,
- * and a little more with every moment that passes, so that two replicas that know the same last token and are promoted
- * one after the other do not start at the same token.
+ * The lowest token of a new era: the clock, if that is well above the last known token. Otherwise
+ * it is the gap above that token, plus an amount that grows with time, so that two replicas that
+ * know the same last token and are promoted one after the other start at different tokens.
  */
 export function startOfEra(lastKnown: bigint, clock: bigint): bigint {
   const above = lastKnown + ERA_GAP + ((clock - lastKnown) >> 1n);
   return higher(clock, higher(above, lastKnown + ERA_GAP / 2n));
 }
 
-/** Math.max() does not take bigints. */
+/** The larger of two tokens. Math.max() does not take bigints. */
 export function higher(one: bigint, other: bigint): bigint {
   return one < other ? other : one;
 }
@@ -42,8 +46,8 @@ export interface TokenState {
 }
 
 /**
- * The token of the next grant (S1). A resource that has no token in this era starts at the clock rather than at the
- * floor: its row may have been deleted since the era began.
+ * The token of the next grant (S1). A resource that has no token in this era starts at the clock
+ * rather than at the floor: its row may have been deleted since the era began.
  */
 export function nextToken({ last, floor, clock }: TokenState): bigint {
   if (last !== undefined && last >= floor) return last + 1n;

@@ -1,27 +1,37 @@
-// Every error a caller can meet. One base class, a stable `code`, and the facts needed to decide what to do next.
-// Tell kinds apart by `code` (or `isTenureError`), which also works when two copies of the package are loaded;
-// the message is for people and may change.
+// Every error class of the package. Each error has a stable `code`, says whether a retry can help,
+// and carries the facts that a caller needs to decide what to do. Use `isTenureError(error, code)`
+// to recognise an error: unlike `instanceof`, it also works when two copies of the package are
+// loaded. Messages are for people and may change.
+//
+// All constructors take `(message, facts)`. Where the facts determine the message, a static
+// `from(facts)` composes it; stores and guards written by users can call either.
+
+import type { TimingError } from "./timing.ts";
 
 const MARK = Symbol.for("tenure.error");
 
-export type ErrorCode =
-  | "ACQUIRE_TIMEOUT"
-  | "LEASE_LOST"
-  | "LEASE_IN_DOUBT"
-  | "DRAINING"
-  | "STALE_TOKEN"
-  | "UNTRUSTED_TOKEN"
-  | "STORE_UNAVAILABLE"
-  | "GUARD_UNAVAILABLE"
-  | "TIMING"
-  | "TOKEN_REGRESSION"
-  | "INVALID_ARGUMENT"
-  | "STORE_UNUSABLE"
-  | "CLOSED";
+/** The class of each error code. `isTenureError(error, code)` narrows to it. */
+export interface ErrorByCode {
+  readonly ACQUIRE_TIMEOUT: AcquireTimeoutError;
+  readonly LEASE_LOST: LeaseLostError;
+  readonly LEASE_IN_DOUBT: LeaseInDoubtError;
+  readonly DRAINING: DrainingError;
+  readonly STALE_TOKEN: StaleTokenError;
+  readonly UNTRUSTED_TOKEN: UntrustedTokenError;
+  readonly STORE_UNAVAILABLE: StoreUnavailableError;
+  readonly GUARD_UNAVAILABLE: GuardUnavailableError;
+  readonly TIMING: TimingError;
+  readonly TOKEN_REGRESSION: TokenRegressionError;
+  readonly INVALID_ARGUMENT: InvalidArgumentError;
+  readonly STORE_UNUSABLE: StoreUnusableError;
+  readonly CLOSED: ClosedError;
+}
+
+export type ErrorCode = keyof ErrorByCode;
 
 export interface ErrorFacts {
   readonly code: ErrorCode;
-  /** Whether the same call may succeed later with nothing changed. */
+  /** Whether the same call may succeed later without any change. */
   readonly retryable: boolean;
   readonly resource?: string | undefined;
   readonly cause?: unknown;
@@ -41,11 +51,19 @@ export class TenureError extends Error {
   }
 }
 
-// On the prototype, so that it costs nothing per error and survives two copies of the package.
+// On the prototype, so that it costs nothing per error and is found across copies of the package.
 Object.defineProperty(TenureError.prototype, MARK, { value: true });
 
-/** True for an error of this package, also from another copy of it; with a code, only for that kind. */
-export function isTenureError(error: unknown, code?: ErrorCode): error is TenureError {
+/**
+ * True for an error of this package, including one thrown by another copy of it. With a code, true
+ * only for that kind of error, and the type narrows to its class.
+ */
+export function isTenureError(error: unknown): error is TenureError;
+export function isTenureError<Code extends ErrorCode>(
+  error: unknown,
+  code: Code,
+): error is ErrorByCode[Code];
+export function isTenureError(error: unknown, code?: ErrorCode): boolean {
   return (
     typeof error === "object" &&
     error !== null &&
@@ -55,31 +73,43 @@ export function isTenureError(error: unknown, code?: ErrorCode): error is Tenure
 }
 
 /**
- * Who held a busy resource, from the point of view of whoever wanted it. `self`: the same Tenure. `namesake`: a holder with
- * the same holderId, such as another Tenure of the same process.
+ * How the holder of a busy resource relates to the caller. `self`: the same Tenure. `namesake`: a
+ * holder with the same holderId, such as another Tenure of the same process.
  */
 export type HeldByWhom = "self" | "namesake" | "other";
 
 /** The resource stayed busy for all of `waitMs`. */
 export class AcquireTimeoutError extends TenureError {
   readonly waitMs: number;
-  /** Who held it when the wait ran out, where the store told. */
+  /** The holder when the wait ended, if the store reported it. */
   readonly heldBy: string | undefined;
 
-  constructor(facts: {
-    resource: string;
-    waitMs: number;
-    heldBy?: string | undefined;
-    whom?: HeldByWhom | undefined;
-  }) {
-    const { heldBy, whom = "other" } = facts;
-    const holder = heldBy === undefined ? "" : ` (held by ${heldBy}${WHOM[whom]})`;
-    super(
-      `"${facts.resource}" stayed busy for ${facts.waitMs} ms${holder}. ${whom === "self" ? NOT_REENTRANT : WAIT_LONGER}`,
-      { code: "ACQUIRE_TIMEOUT", retryable: true, resource: facts.resource },
-    );
+  constructor(
+    message: string,
+    facts: {
+      readonly resource: string;
+      readonly waitMs: number;
+      readonly heldBy?: string | undefined;
+    },
+  ) {
+    super(message, { code: "ACQUIRE_TIMEOUT", retryable: true, resource: facts.resource });
     this.waitMs = facts.waitMs;
     this.heldBy = facts.heldBy;
+  }
+
+  /** Composes the message from the facts. */
+  static from(facts: {
+    readonly resource: string;
+    readonly waitMs: number;
+    readonly heldBy?: string | undefined;
+    /** @default "other" */
+    readonly whom?: HeldByWhom | undefined;
+  }): AcquireTimeoutError {
+    const { resource, waitMs, heldBy, whom = "other" } = facts;
+    const holder = heldBy === undefined ? "" : ` (held by ${heldBy}${WHOM[whom]})`;
+    const advice = whom === "self" ? NOT_REENTRANT : WAIT_LONGER;
+    const message = `"${resource}" stayed busy for ${waitMs} ms${holder}. ${advice}`;
+    return new AcquireTimeoutError(message, facts);
   }
 }
 
@@ -95,87 +125,135 @@ const NOT_REENTRANT =
   "wait longer (waitMs).";
 
 /**
- * Why a lease ended. `expired`: its time ran out unrenewed, or the clock jumped. `revoked`: a third party ended it.
- * `released`: its own holder gave it back.
+ * Why a lease ended. `expired`: it was not renewed in time, or the clock jumped. `revoked`: a third
+ * party ended it. `released`: its own holder released it.
  */
 export type LossReason = "expired" | "revoked" | "released";
 
-/** The holder may no longer act. Work done after `confirmedAt` may have overlapped with another holder's. */
+/**
+ * The holder may no longer act. Work done after `confirmedAt` may have overlapped with the work of
+ * another holder.
+ */
 export class LeaseLostError extends TenureError {
   readonly reason: LossReason;
   readonly token: bigint;
-  /** The last moment (wall clock, for logs) at which the store confirmed this lease. */
+  /** When the store last confirmed this lease, by the wall clock. For logs. */
   readonly confirmedAt: Date;
 
-  constructor(facts: {
-    resource: string;
-    reason: LossReason;
-    token: bigint;
-    confirmedAt: Date;
-    detail?: string | undefined;
-    cause?: unknown;
-  }) {
-    super(
-      `The lease on "${facts.resource}" (token ${facts.token}) is lost: ${facts.detail ?? facts.reason}. ` +
-        `Last confirmed at ${facts.confirmedAt.toISOString()}.`,
-      { code: "LEASE_LOST", retryable: false, resource: facts.resource, cause: facts.cause },
-    );
+  constructor(
+    message: string,
+    facts: {
+      readonly resource: string;
+      readonly reason: LossReason;
+      readonly token: bigint;
+      readonly confirmedAt: Date;
+      readonly cause?: unknown;
+    },
+  ) {
+    const { resource, cause } = facts;
+    super(message, { code: "LEASE_LOST", retryable: false, resource, cause });
     this.reason = facts.reason;
     this.token = facts.token;
     this.confirmedAt = facts.confirmedAt;
   }
+
+  /** Composes the message from the facts. `detail` replaces the reason in it. */
+  static from(facts: {
+    readonly resource: string;
+    readonly reason: LossReason;
+    readonly token: bigint;
+    readonly confirmedAt: Date;
+    readonly detail?: string | undefined;
+    readonly cause?: unknown;
+  }): LeaseLostError {
+    const { resource, token, reason, detail = reason, confirmedAt } = facts;
+    return new LeaseLostError(
+      `The lease on "${resource}" (token ${token}) is lost: ${detail}. ` +
+        `Last confirmed at ${confirmedAt.toISOString()}.`,
+      facts,
+    );
+  }
 }
 
 /**
- * The lease may or may not still be held: a renewal failed, or the wall clock moved forward, and no renewal has been confirmed
- * since. `cause` says which. Await `lease.confirmed()`.
+ * The lease may or may not still be held: a renewal failed, or the wall clock moved forward, and no
+ * renewal has been confirmed since. `cause` says which. Await `lease.confirmed()` before acting.
  */
 export class LeaseInDoubtError extends TenureError {
-  constructor(facts: { resource: string; cause?: unknown }) {
-    super(
+  constructor(message: string, facts: { readonly resource: string; readonly cause?: unknown }) {
+    const { resource, cause } = facts;
+    super(message, { code: "LEASE_IN_DOUBT", retryable: true, resource, cause });
+  }
+
+  /** Composes the message from the facts. */
+  static from(facts: { readonly resource: string; readonly cause?: unknown }): LeaseInDoubtError {
+    return new LeaseInDoubtError(
       `The lease on "${facts.resource}" is in doubt: a renewal failed, or the wall clock moved forward, and a new renewal is ` +
         "not confirmed yet. " +
         'Await lease.confirmed() before acting, or acquire with whileInDoubt: "act".',
-      { code: "LEASE_IN_DOUBT", retryable: true, resource: facts.resource, cause: facts.cause },
+      facts,
     );
   }
 }
 
-/** New work was offered to a lease that is being released. */
+/** New work was started on a lease that is being released. */
 export class DrainingError extends TenureError {
-  constructor(facts: { resource: string }) {
-    super(
+  constructor(message: string, facts: { readonly resource: string }) {
+    super(message, { code: "DRAINING", retryable: false, resource: facts.resource });
+  }
+
+  /** Composes the message from the facts. */
+  static from(facts: { readonly resource: string }): DrainingError {
+    return new DrainingError(
       `The lease on "${facts.resource}" is draining: it finishes work in flight and starts none.`,
-      {
-        code: "DRAINING",
-        retryable: false,
-        resource: facts.resource,
-      },
+      facts,
     );
   }
 }
 
-/** A guard refused a token lower than one it has admitted or was advanced to. Nothing was written. */
+/** Two tokens of one resource, of which the second should have been the lower one. */
+interface TokenFacts {
+  readonly resource: string;
+  readonly offered: bigint;
+  readonly highest: bigint;
+}
+
+/**
+ * A guard rejected a token below the highest it has admitted or was advanced to. Nothing was
+ * written.
+ */
 export class StaleTokenError extends TenureError {
   readonly offered: bigint;
   readonly highest: bigint;
 
-  constructor(facts: { resource: string; offered: bigint; highest: bigint }) {
-    super(
-      `Token ${facts.offered} for "${facts.resource}" is stale: ${facts.highest} has been seen. ` +
-        "A newer holder has taken over; nothing was written.",
-      { code: "STALE_TOKEN", retryable: false, resource: facts.resource },
-    );
+  constructor(message: string, facts: TokenFacts) {
+    super(message, { code: "STALE_TOKEN", retryable: false, resource: facts.resource });
     this.offered = facts.offered;
     this.highest = facts.highest;
+  }
+
+  /** Composes the message from the facts. For guards of your own, too. */
+  static from(facts: TokenFacts): StaleTokenError {
+    return new StaleTokenError(
+      `Token ${facts.offered} for "${facts.resource}" is stale: ${facts.highest} has been seen. ` +
+        "A newer holder has taken over; nothing was written.",
+      facts,
+    );
   }
 }
 
 /**
- * Why a token that came over a wire was not believed. `unsigned`: it carries no signature where one is asked for.
- * `malformed`: it is no signed token. `unknownKey`, `revokedKey`: the guard does not trust the key it names. `signature`:
- * it was not made with that key, or was changed since. `expired`: it was good once. `audience`: it was signed for another
- * service. `notHeld`: the store that grants leases has none that reaches this token; it has ended, or was never granted.
+ * Why a guard does not trust a token that it received over a network.
+ *
+ * - `unsigned`: it has no signature, and the guard requires one.
+ * - `malformed`: it is not a signed token.
+ * - `unknownKey`, `revokedKey`: the guard does not trust the key that the token names.
+ * - `signature`: the signature was not made with that key, or the text was changed afterwards.
+ * - `expired`: its signature has expired.
+ * - `audience`: it was signed for another service.
+ * - `notHeld`: the store has no lease with this token or a higher one. The lease has ended, or was
+ *   never
+ *   granted.
  */
 export type UntrustedReason =
   | "unsigned"
@@ -187,97 +265,133 @@ export type UntrustedReason =
   | "audience"
   | "notHeld";
 
-/** A token that can be proved was asked for, and this one is not to be believed. Nothing was advanced or written. */
+/** A guard that requires proof of a token rejected this one. Nothing was advanced or written. */
 export class UntrustedTokenError extends TenureError {
   readonly reason: UntrustedReason;
 
   constructor(
-    reason: UntrustedReason,
     message: string,
-    facts: { resource?: string | undefined; cause?: unknown } = {},
+    facts: {
+      readonly reason: UntrustedReason;
+      readonly resource?: string | undefined;
+      readonly cause?: unknown;
+    },
   ) {
-    super(message, { code: "UNTRUSTED_TOKEN", retryable: false, ...facts });
-    this.reason = reason;
+    const { resource, cause } = facts;
+    super(message, { code: "UNTRUSTED_TOKEN", retryable: false, resource, cause });
+    this.reason = facts.reason;
   }
 }
 
 /**
- * The store gave no answer. `applied: "no"` means that nothing changed there; `"unknown"` means that the request may
- * have been carried out, or may yet be.
+ * The store did not answer. `applied: "no"` means that nothing changed there. `"unknown"` means
+ * that the request may have been carried out, or may still be.
  */
 export class StoreUnavailableError extends TenureError {
   readonly applied: "no" | "unknown";
 
   constructor(
     message: string,
-    facts: { applied: "no" | "unknown"; resource?: string | undefined; cause?: unknown },
+    facts: {
+      readonly applied: "no" | "unknown";
+      readonly resource?: string | undefined;
+      readonly cause?: unknown;
+    },
   ) {
-    super(message, {
-      code: "STORE_UNAVAILABLE",
-      retryable: true,
-      resource: facts.resource,
-      cause: facts.cause,
-    });
+    const { resource, cause } = facts;
+    super(message, { code: "STORE_UNAVAILABLE", retryable: true, resource, cause });
     this.applied = facts.applied;
   }
 }
 
 /**
- * A guard gave no answer. `applied: "no"` means that nothing was written; `"unknown"` means that the write may have been
- * done, or may yet be: look at the resource. Advancing again does no harm in any case.
+ * A guard did not answer. `applied: "no"` means that nothing was written. `"unknown"` means that
+ * the write may have been done, or may still be: read the resource to find out. Advancing again is
+ * safe in any case.
  */
 export class GuardUnavailableError extends TenureError {
   readonly applied: "no" | "unknown";
 
-  constructor(facts: {
-    resource: string;
-    detail: string;
-    applied: "no" | "unknown";
-    cause?: unknown;
-  }) {
-    super(`The guard of "${facts.resource}" cannot be used for now: ${facts.detail}.`, {
-      code: "GUARD_UNAVAILABLE",
-      retryable: true,
-      resource: facts.resource,
-      cause: facts.cause,
-    });
+  constructor(
+    message: string,
+    facts: {
+      readonly resource: string;
+      readonly applied: "no" | "unknown";
+      readonly cause?: unknown;
+    },
+  ) {
+    const { resource, cause } = facts;
+    super(message, { code: "GUARD_UNAVAILABLE", retryable: true, resource, cause });
     this.applied = facts.applied;
+  }
+
+  /** Composes the message from the facts. `detail` is a sentence without its full stop. */
+  static from(facts: {
+    readonly resource: string;
+    readonly detail: string;
+    readonly applied: "no" | "unknown";
+    readonly cause?: unknown;
+  }): GuardUnavailableError {
+    return new GuardUnavailableError(
+      `The guard of "${facts.resource}" cannot be used for now: ${facts.detail}.`,
+      facts,
+    );
   }
 }
 
-/** The store went back in time: it offered a token that is not above one seen before. The grant was given back. */
+/**
+ * The store offered a token that is not above one seen before, so it has lost data. The grant was
+ * given back.
+ */
 export class TokenRegressionError extends TenureError {
   readonly offered: bigint;
   readonly highest: bigint;
 
-  constructor(facts: { resource: string; offered: bigint; highest: bigint }) {
-    super(
-      `The store offered token ${facts.offered} for "${facts.resource}" after ${facts.highest}: it lost data ` +
-        "(restored from a copy, failed over, or wiped). Bring it back to its newest state before anyone acts.",
-      { code: "TOKEN_REGRESSION", retryable: false, resource: facts.resource },
-    );
+  constructor(message: string, facts: TokenFacts) {
+    super(message, { code: "TOKEN_REGRESSION", retryable: false, resource: facts.resource });
     this.offered = facts.offered;
     this.highest = facts.highest;
   }
+
+  /** Composes the message from the facts. */
+  static from(facts: TokenFacts): TokenRegressionError {
+    return new TokenRegressionError(
+      `The store offered token ${facts.offered} for "${facts.resource}" after ${facts.highest}: it lost data ` +
+        "(restored from a copy, failed over, or wiped). Bring it back to its newest state before anyone acts.",
+      facts,
+    );
+  }
 }
 
-/** The caller gave something that can never work. The message says what to change. */
+/** The caller passed something that can never work. The message says what to change. */
 export class InvalidArgumentError extends TenureError {
-  constructor(message: string, facts: { resource?: string | undefined; cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    facts: { readonly resource?: string | undefined; readonly cause?: unknown } = {},
+  ) {
     super(message, { code: "INVALID_ARGUMENT", retryable: false, ...facts });
   }
 }
 
-/** The store can never be used as it is: foreign or damaged file, missing client library, read-only disk. */
+/**
+ * The store can never be used as it is: a foreign or damaged file, a missing client library, a
+ * read-only disk.
+ */
 export class StoreUnusableError extends TenureError {
-  constructor(message: string, facts: { cause?: unknown } = {}) {
+  constructor(message: string, facts: { readonly cause?: unknown } = {}) {
     super(message, { code: "STORE_UNUSABLE", retryable: false, ...facts });
   }
 }
 
 /** The call came after `close()`, or `close()` ended it. */
 export class ClosedError extends TenureError {
-  constructor(what: string) {
-    super(`${what} is closed. Connect again to go on.`, { code: "CLOSED", retryable: false });
+  constructor(message: string, facts: { readonly cause?: unknown } = {}) {
+    super(message, { code: "CLOSED", retryable: false, ...facts });
+  }
+
+  /** Composes the message from the facts. `what` starts a sentence: "This Tenure". */
+  static from(facts: { readonly what: string; readonly cause?: unknown }): ClosedError {
+    const { what, cause } = facts;
+    return new ClosedError(`${what} is closed. Connect again to go on.`, { cause });
   }
 }

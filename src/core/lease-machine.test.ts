@@ -1,5 +1,5 @@
-// Goal: S6, the store hears of a release only when no work runs, and an ended lease does nothing more. Method: random
-// events; a counter kept by the test says what work really runs, and every step is compared with it.
+// Goal: S6, a release is sent only when no work runs, and an ended lease does nothing more. Method:
+// random events; the test counts the running work itself and compares every step with that count.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -21,7 +21,7 @@ const anyEvent: fc.Arbitrary<LeaseEvent> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.constantFrom<LeaseEvent>(
-      { type: "lost", reason: "expired", detail: "time is over" },
+      { type: "lost", reason: "expired", detail: "out of time" },
       { type: "lost", reason: "revoked", detail: "a third party" },
     ),
   },
@@ -32,11 +32,11 @@ interface Seen {
   readonly before: LeaseState;
   readonly event: LeaseEvent;
   readonly step: LeaseStep;
-  /** Work that really runs after this event, as the holder would count it. */
+  /** The work that runs after this event, as the holder would count it. */
   readonly running: number;
 }
 
-/** Like the holder: work starts only where the state takes it, and settles only if it had started. */
+/** Like the holder: work starts only if the state allows it, and settles only if it has started. */
 function walk(events: readonly LeaseEvent[]): Seen[] {
   const seen: Seen[] = [];
   let state = HELD;
@@ -64,7 +64,7 @@ function commands(seen: readonly Seen[], what: LeaseCommand["do"]): LeaseCommand
 }
 
 describe("release", () => {
-  test("S6: the store hears of a release only when no work runs", () => {
+  test("S6: a release is sent only when no work runs", () => {
     check((seen) => {
       for (const { step, running } of seen) {
         if (step.commands.some((command) => command.do === "release")) expect(running).toBe(0);
@@ -72,14 +72,14 @@ describe("release", () => {
     });
   });
 
-  test("S6: a lease that is lost under running work is never released", () => {
+  test("S6: a lost lease is never released, even after its work has settled", () => {
     check((seen) => {
       const lostAt = seen.findIndex(({ event }) => event.type === "lost");
       if (lostAt >= 0) expect(commands(seen.slice(lostAt), "release")).toEqual([]);
     });
   });
 
-  test("the store hears of it at most once, and after a drain it does once the work has settled", () => {
+  test("a release is sent at most once, and after a drain as soon as the work has settled", () => {
     check((seen) => {
       expect(commands(seen, "release").length).toBeLessThanOrEqual(1);
       const last = seen.at(-1);
@@ -100,7 +100,7 @@ describe("work", () => {
     });
   });
 
-  test("the count of the machine is the work that really runs", () => {
+  test("the machine's count equals the running work", () => {
     check((seen) => {
       for (const { step, running } of seen) {
         if ("work" in step.state) expect(step.state.work).toBe(running);
@@ -108,7 +108,7 @@ describe("work", () => {
     });
   });
 
-  test("the count never falls below zero, not even for settled work that never started", () => {
+  test("the count never falls below zero, even for settled work that never started", () => {
     fc.assert(
       fc.property(anyEvents, (events) => {
         let state = HELD;
@@ -120,7 +120,7 @@ describe("work", () => {
     );
   });
 
-  test("the token may be used while held and for the work in flight while draining, not later", () => {
+  test("the token may be used while the lease is held or draining, and not later", () => {
     check((seen) => {
       for (const { step } of seen) {
         expect(mayAct(step.state)).toBe(["held", "draining"].includes(step.state.kind));
@@ -129,7 +129,7 @@ describe("work", () => {
   });
 });
 
-describe("the end", () => {
+describe("the end of a lease", () => {
   test("after the end nothing happens", () => {
     check((seen) => {
       for (const { before, step } of seen) {
@@ -138,14 +138,14 @@ describe("the end", () => {
     });
   });
 
-  test("the signal aborts when the token stops being usable, and whoever waits goes on exactly once", () => {
+  test("the signal aborts when the token becomes unusable, and `finish` is emitted exactly once", () => {
     check((seen) => {
       const ended = seen.some(({ step }) => step.state.kind === "ended");
       expect(commands(seen, "finish")).toHaveLength(ended ? 1 : 0);
       const aborting = seen.filter(({ step }) =>
         step.commands.some(({ do: what }) => what === "abort"),
       );
-      // At the latest at the end; once before it if the work outlived the drain.
+      // At the end at the latest; once before that if the work outlived the drain.
       expect(aborting.map(({ step }) => step.state.kind)).toEqual([
         ...(seen.some(({ step }) => step.state.kind === "overrun") ? ["overrun"] : []),
         ...(ended ? ["ended"] : []),
@@ -153,7 +153,7 @@ describe("the end", () => {
     });
   });
 
-  test("a lease ends for the reason it was given, or as released", () => {
+  test("a lease ends for the given reason, or as released", () => {
     check((seen) => {
       for (const { before, event, step } of seen) {
         if (before.kind === "ended" || step.state.kind !== "ended") continue;
@@ -162,7 +162,7 @@ describe("the end", () => {
     });
   });
 
-  test("drain, limit, settled, answered: the long way round ends as released", () => {
+  test("a lease whose work outlives the drain limit ends as released", () => {
     const seen = walk([
       { type: "workStarted" },
       { type: "drain" },

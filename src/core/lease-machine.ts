@@ -1,8 +1,9 @@
-// The life of one lease, decided purely. It adds to its session what is the lease's own: work in flight, drain, and
-// the one rule that release must obey: the store hears of it only after the work has settled (S6).
+// The states of one lease, as a pure function of state and event. The session machine handles
+// renewal; this one handles work in flight, drain and release. Its main rule: the release is sent
+// to the store only after all work has settled (S6). `holder/lease.ts` carries out the commands.
 //
 //   held --drain--> draining --work settled--> releasing --answered--> ended
-//     |                | limit passed: the signal aborts, the work is waited for a last time
+//     |                | time limit passed: the signal aborts, and we still wait for the work
 //     |                v
 //     |             overrun --work settled--> releasing
 //     +---- session ended or lease revoked (from any of these) ----> ended
@@ -21,16 +22,16 @@ export type LeaseEvent =
   | { readonly type: "workStarted" }
   | { readonly type: "workSettled" }
   | { readonly type: "drain" }
-  /** The caller's limit for the drain has passed. */
+  /** The caller's time limit for the drain has passed. */
   | { readonly type: "drainLimit" }
   | { readonly type: "lost"; readonly reason: LossReason; readonly detail: string }
   | { readonly type: "releaseAnswered" };
 
 export type LeaseCommand =
-  /** Abort the lease's signal: whoever still works under it must stop. */
+  /** Abort the lease's signal: all work under the lease must stop. */
   | { readonly do: "abort"; readonly reason: LossReason; readonly detail: string }
   | { readonly do: "release" }
-  /** Everyone who waits for the end of this lease can go on. */
+  /** Resolve the promises that wait for the end of this lease. */
   | { readonly do: "finish" };
 
 export interface LeaseStep {
@@ -40,7 +41,7 @@ export interface LeaseStep {
 
 const NOTHING: readonly LeaseCommand[] = [];
 export const HELD: LeaseState = { kind: "held", work: 0 };
-/** The two steps of nearly every lease, made once. */
+/** Nearly every lease ends with these two steps, so they are allocated once. */
 const RELEASE: LeaseStep = { state: { kind: "releasing" }, commands: [{ do: "release" }] };
 const RELEASED: LeaseStep = end("released", "released by its holder");
 
@@ -48,7 +49,7 @@ export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
   if (state.kind === "ended") return { state, commands: NOTHING };
   switch (event.type) {
     case "workStarted":
-      // Only a held lease takes work; `holder/lease.ts` has refused the rest with a reason.
+      // In other states `holder/lease.ts` has already rejected the work with a reason.
       if (state.kind !== "held") return { state, commands: NOTHING };
       return { state: { kind: "held", work: state.work + 1 }, commands: NOTHING };
     case "workSettled":
@@ -73,7 +74,7 @@ export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
   }
 }
 
-/** Whether the token may be used now: yes until the end, also for work in flight while draining. */
+/** Whether the token may be used now. Work in flight may still use it while the lease drains. */
 export function mayAct(state: LeaseState): boolean {
   return state.kind === "held" || state.kind === "draining";
 }

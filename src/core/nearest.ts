@@ -1,11 +1,15 @@
-// Finds the known name that a mistyped one most likely stands for. Used in messages about unknown options and commands.
+// Finds the known name that a mistyped one most likely stands for. Used in messages about unknown
+// options and commands.
 
-/** The known name with the fewest differing letters, ignoring case. Undefined if none is close enough to be a typing error. */
-export function nearest(given: string, names: readonly string[]): string | undefined {
+/**
+ * The known name with the fewest differing letters, ignoring case. Undefined if no name is close
+ * enough to be a typo.
+ */
+export function findNearest(given: string, names: readonly string[]): string | undefined {
   const typed = given.toLowerCase();
   let best: { readonly name: string; readonly distance: number } | undefined;
   for (const name of names) {
-    const distance = distanceOf(typed, name.toLowerCase());
+    const distance = editDistance(typed, name.toLowerCase());
     if (best === undefined || distance < best.distance) best = { name, distance };
   }
   return best === undefined || best.distance > Math.max(2, given.length / 3)
@@ -14,7 +18,7 @@ export function nearest(given: string, names: readonly string[]): string | undef
 }
 
 /** How many letters must be inserted, deleted or replaced to turn one word into the other. */
-function distanceOf(one: string, other: string): number {
+function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [index, letter] of [...one].entries()) {
     const next = [index + 1];

@@ -1,18 +1,20 @@
-// Rejects options with an unknown name. TypeScript reports them at compile time; in plain JavaScript a misspelled `ttlMs` or
-// `guards` would otherwise be ignored, and the lease would be held with other settings than its caller believes.
+// Rejects options with an unknown name. TypeScript reports them at compile time. In plain
+// JavaScript, a misspelled `ttlMs` or `guards` would be ignored, and the lease would be held with
+// other settings than its caller believes.
 
 import { InvalidArgumentError } from "./errors.ts";
-import { nearest } from "./nearest.ts";
+import { findNearest } from "./nearest.ts";
 
 /**
- * The names of all options of a type. The compiler reports a name that is missing here or does not exist there. Internal
- * options are accepted and never mentioned in a message.
+ * The names of all options of a type. The compiler reports a name that is missing here or does not
+ * exist there. Internal options are accepted and never mentioned in a message.
  */
 export type OptionNames<Options> = { readonly [Name in keyof Options]-?: true | "internal" };
 
 /**
- * Throws for the first option whose name is not known. `call` is the function as its caller writes it, such as `acquire()`.
- * An option that is undefined counts as absent. Runs on every acquisition and release, so it allocates nothing.
+ * Throws for the first option with an unknown name. `call` is the function as its caller writes it,
+ * such as `acquire()`. An option that is undefined counts as absent. This runs on every acquisition
+ * and release, so it allocates nothing.
  */
 export function checkOptionNames(
   call: string,
@@ -27,17 +29,18 @@ export function checkOptionNames(
   }
   for (const name in given) {
     if (Object.hasOwn(known, name)) continue;
-    if ((given as Record<string, unknown>)[name] !== undefined) throw unknown(call, name, known);
+    if ((given as Record<string, unknown>)[name] !== undefined)
+      throw unknownOption(call, name, known);
   }
 }
 
-function unknown(
+function unknownOption(
   call: string,
   name: string,
   known: Readonly<Record<string, true | "internal">>,
 ): InvalidArgumentError {
   const names = Object.keys(known).filter((option) => known[option] === true);
-  const meant = nearest(name, names);
+  const meant = findNearest(name, names);
   const hint =
     meant === undefined
       ? `Known are ${names.map((option) => `\`${option}\``).join(", ")}.`

@@ -1,5 +1,6 @@
-// Goal: what one process publishes, every other reads unchanged, and nothing that a stranger wrote into the store can
-// do more than be refused. Method: round trips of any JSON value; then random text, random JSON and chosen poison.
+// Goal: every process reads a record as it was written, and text from another program is rejected
+// cleanly. Method: round trips of any JSON value; random text, random JSON and chosen malformed
+// records.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hostileText } from "../../test/support/stores/hostile.ts";
@@ -19,81 +20,86 @@ import {
 } from "./record.ts";
 import { isToken } from "./token.ts";
 
-const who = { holderId: "host/1", sessionId: "s1", attempt: "s1.1" };
+const identity = { holderId: "host/1", sessionId: "s1", attempt: "s1.1" };
 
 describe("round trip", () => {
-  test("any JSON value comes back as it went in", () => {
+  test("any JSON value is read as it was written", () => {
     const json = fc
       .jsonValue({ maxDepth: 4 })
       .filter((value) => JSON.stringify(value).length < 1_000);
     fc.assert(
       fc.property(json, (value) => {
-        const back = decodeRecord(encodeRecord({ ...who, value }));
+        const back = decodeRecord(encodeRecord({ ...identity, value }));
         expect(JSON.stringify(back.value)).toBe(JSON.stringify(value));
-        expect(back).toMatchObject(who);
+        expect(back).toMatchObject(identity);
       }),
     );
   });
 
-  test("any holder id of sound text comes back as it went in", () => {
+  test("any valid holderId is read as it was written", () => {
     const holderId = fc
       .string({ unit: "binary", minLength: 1, maxLength: 60 })
       .filter((text) => !text.includes("\0"));
     fc.assert(
       fc.property(holderId, (id) => {
-        expect(decodeRecord(encodeRecord({ ...who, holderId: id })).holderId).toBe(id);
+        expect(decodeRecord(encodeRecord({ ...identity, holderId: id })).holderId).toBe(id);
       }),
     );
   });
 
-  test("no value and the value null are told apart", () => {
-    expect("value" in decodeRecord(encodeRecord(who))).toBe(false);
-    expect("value" in decodeRecord(encodeRecord({ ...who, value: undefined }))).toBe(false);
-    expect(decodeRecord(encodeRecord({ ...who, value: null }))).toEqual({ ...who, value: null });
+  test("an absent value and the value null are distinguished", () => {
+    expect("value" in decodeRecord(encodeRecord(identity))).toBe(false);
+    expect("value" in decodeRecord(encodeRecord({ ...identity, value: undefined }))).toBe(false);
+    expect(decodeRecord(encodeRecord({ ...identity, value: null }))).toEqual({
+      ...identity,
+      value: null,
+    });
   });
 
   test("a key named __proto__ stays data", () => {
     const value = JSON.parse('{"__proto__":{"admin":true}}') as unknown;
-    const back = decodeRecord(encodeRecord({ ...who, value })).value as object;
+    const back = decodeRecord(encodeRecord({ ...identity, value })).value as object;
     expect(Object.hasOwn(back, "__proto__")).toBe(true);
     expect("admin" in back).toBe(false);
   });
 });
 
-describe("when it was granted", () => {
-  test("comes back, in whole milliseconds, with its boot", () => {
+describe("grantedAtMs", () => {
+  test("is read in whole milliseconds, with its boot", () => {
     const granted = { grantedAtMs: 1_700_000_000_000, bootId: "boot one" };
-    expect(decodeRecord(encodeRecord({ ...who, value: 1, ...granted }))).toEqual({
-      ...{ ...who, value: 1, ...granted },
+    expect(decodeRecord(encodeRecord({ ...identity, value: 1, ...granted }))).toEqual({
+      ...identity,
+      value: 1,
+      ...granted,
     });
-    const text = encodeRecord({ ...who, ...granted, grantedAtMs: 12.6 });
+    const text = encodeRecord({ ...identity, ...granted, grantedAtMs: 12.6 });
     expect(decodeRecord(text).grantedAtMs).toBe(13);
   });
 
-  test("is the end of the record, where two stores look for it", () => {
-    const record = { ...who, value: { a: "}" }, grantedAtMs: 17 };
+  test("is the last field of the record, where two stores expect it", () => {
+    const record = { ...identity, value: { a: "}" }, grantedAtMs: 17 };
     const { grantedAtMs: _, ...without } = record;
     const ending = ',"grantedAtMs":17}';
     expect(encodeRecord(record)).toBe(encodeRecord(without).slice(0, -1) + ending);
   });
 
   test.each([null, "17", 1.5, 1e300, true, [17], { at: 17 }])(
-    "%j is no such time, and the record is read without it",
+    "the malformed time %j is ignored",
     (grantedAtMs) => {
-      const text = JSON.stringify({ v: 1, ...who, grantedAtMs, bootId: 7 });
-      expect(decodeRecord(text)).toEqual(who);
+      const text = JSON.stringify({ v: 1, ...identity, grantedAtMs, bootId: 7 });
+      expect(decodeRecord(text)).toEqual(identity);
     },
   );
 
-  test("gives for how long: never below 0, and nothing where a record does not say it", () => {
+  test("heldForMs is never below 0, and undefined if the record has no time", () => {
     expect(heldForMs({ grantedAtMs: 1_000 }, 1_750)).toBe(750);
     expect(heldForMs({ grantedAtMs: 2_000 }, 1_750)).toBe(0);
     expect(heldForMs({}, 1_750)).toBeUndefined();
   });
 });
 
-describe("reading what a stranger wrote", () => {
-  function refusal(text: string): unknown {
+describe("malformed records", () => {
+  function decodeError(text: string): unknown {
     try {
       return decodeRecord(text) && undefined;
     } catch (error) {
@@ -101,15 +107,15 @@ describe("reading what a stranger wrote", () => {
     }
   }
 
-  test("random text is refused with StoreUnusableError", () => {
+  test("random text is rejected with StoreUnusableError", () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
-        expect(refusal(text)).toBeInstanceOf(StoreUnusableError);
+        expect(decodeError(text)).toBeInstanceOf(StoreUnusableError);
       }),
     );
   });
 
-  test("random JSON is refused or read, and never crashes in another way", () => {
+  test("random JSON is read, or rejected with StoreUnusableError", () => {
     const field = fc.oneof(fc.jsonValue(), fc.constant("text"));
     const nearly = fc.record(
       {
@@ -127,7 +133,7 @@ describe("reading what a stranger wrote", () => {
           nearly.map((value) => JSON.stringify(value)),
         ),
         (text) => {
-          const error = refusal(text);
+          const error = decodeError(text);
           if (error !== undefined) expect(error).toBeInstanceOf(StoreUnusableError);
         },
       ),
@@ -143,12 +149,12 @@ describe("reading what a stranger wrote", () => {
     '{"v":1}',
     '{"v":1,"holderId":"a","sessionId":"b"}',
   ])("%s is not a record", (text) => {
-    expect(refusal(text)).toBeInstanceOf(StoreUnusableError);
+    expect(decodeError(text)).toBeInstanceOf(StoreUnusableError);
   });
 
-  test("a record with one field missing or of another type is refused", () => {
-    const whole = { ...who, v: 1 };
-    expect(refusal(JSON.stringify(whole))).toBeUndefined();
+  test("a record with a missing field or a field of another type is rejected", () => {
+    const whole = { ...identity, v: 1 };
+    expect(decodeError(JSON.stringify(whole))).toBeUndefined();
     for (const name of Object.keys(whole)) {
       for (const value of [
         undefined,
@@ -160,49 +166,49 @@ describe("reading what a stranger wrote", () => {
         ...(name === "v" ? ["1"] : []),
       ]) {
         const text = JSON.stringify({ ...whole, [name]: value });
-        expect(refusal(text), text).toBeInstanceOf(StoreUnusableError);
+        expect(decodeError(text), text).toBeInstanceOf(StoreUnusableError);
       }
     }
   });
 
-  test("a record of a newer version tells to upgrade", () => {
-    const text = JSON.stringify({ ...who, v: 2 });
+  test("the error for a record of a newer version says to upgrade", () => {
+    const text = JSON.stringify({ ...identity, v: 2 });
     expect(() => decodeRecord(text)).toThrow(/version 2; this Tenure reads version 1. Upgrade/);
   });
 
-  test("a version that cannot be turned into text is refused like any other", () => {
-    expect(refusal('{"v":{"toString":1}}')).toBeInstanceOf(StoreUnusableError);
+  test("a version that cannot be converted to text is rejected like any other", () => {
+    expect(decodeError('{"v":{"toString":1}}')).toBeInstanceOf(StoreUnusableError);
   });
 
-  test("S8: a damaged record is refused or read; lists show it all the same", () => {
+  test("S8: a damaged record is rejected or read, and lists still show it", () => {
     const valid = fc
       .jsonValue({ maxDepth: 3 })
       .filter((value) => JSON.stringify(value).length < 1_000)
-      .map((value) => encodeRecord({ ...who, value }));
+      .map((value) => encodeRecord({ ...identity, value }));
     fc.assert(
       fc.property(hostileText(valid), (text) => {
-        const error = refusal(text);
+        const error = decodeError(text);
         if (error !== undefined) expect(error).toBeInstanceOf(StoreUnusableError);
         expect(readRecord(text) === undefined).toBe(error !== undefined);
         const shown = shownRecord(text);
         expect(shown.holderId === UNREADABLE_HOLDER).toBe(error !== undefined);
-        // What is handed to the caller can be written again.
+        // The result can be encoded again.
         expect(() => JSON.stringify(shown)).not.toThrow();
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test.each(["v", "value", "holderId"])("S8: deep nesting in `%s` is refused", (name) => {
+  test.each(["v", "value", "holderId"])("S8: deep nesting in `%s` is rejected", (name) => {
     const deep = "[".repeat(100_000) + "]".repeat(100_000);
-    const whole = JSON.stringify({ ...who, v: 1, [name]: 0 });
+    const whole = JSON.stringify({ ...identity, v: 1, [name]: 0 });
     const text = whole.replace(`"${name}":0`, `"${name}":${deep}`);
-    expect(refusal(text)).toBeInstanceOf(StoreUnusableError);
+    expect(decodeError(text)).toBeInstanceOf(StoreUnusableError);
   });
 
-  test("S8: a value that no holder may publish is refused", () => {
-    const text = JSON.stringify({ ...who, v: 1, value: "x".repeat(VALUE_BYTES_MAX) });
-    expect(refusal(text)).toBeInstanceOf(StoreUnusableError);
+  test("S8: a value that no holder may publish is rejected", () => {
+    const text = JSON.stringify({ ...identity, v: 1, value: "x".repeat(VALUE_BYTES_MAX) });
+    expect(decodeError(text)).toBeInstanceOf(StoreUnusableError);
   });
 
   test("S8: a stored token is a token, or the store is unusable", () => {
@@ -236,17 +242,17 @@ describe("reading what a stranger wrote", () => {
     );
   });
 
-  test("a long text is cut in the error", () => {
-    const error = refusal(`{"v":1,"x":"${"y".repeat(10_000)}"}`) as Error;
+  test("a long text is truncated in the error", () => {
+    const error = decodeError(`{"v":1,"x":"${"y".repeat(10_000)}"}`) as Error;
     expect(error.message.length).toBeLessThan(200);
-    expect(refusal("z".repeat(10_000))).toMatchObject({
+    expect(decodeError("z".repeat(10_000))).toMatchObject({
       message: expect.stringMatching(/^.{1,200}$/),
     });
   });
 });
 
 describe("checks before writing", () => {
-  test("a value of exactly the limit passes, one byte more is refused, counted in UTF-8", () => {
+  test("a value of exactly the limit is accepted and one byte more is rejected, counted in UTF-8", () => {
     const quotes = 2;
     expect(encodeValue("x".repeat(VALUE_BYTES_MAX - quotes))).toHaveLength(VALUE_BYTES_MAX);
     expect(() => encodeValue("x".repeat(VALUE_BYTES_MAX - quotes + 1))).toThrow(
@@ -255,7 +261,7 @@ describe("checks before writing", () => {
     expect(() => encodeValue("é".repeat(VALUE_BYTES_MAX / 2))).toThrow(InvalidArgumentError);
   });
 
-  test("what JSON cannot carry is refused with the reason", () => {
+  test("a value that JSON cannot express is rejected with the reason", () => {
     const cycle: unknown[] = [];
     cycle.push(cycle);
     for (const value of [cycle, 1n, { deep: [1n] }]) {
@@ -267,18 +273,20 @@ describe("checks before writing", () => {
     expect(encodeValue(undefined)).toBeUndefined();
   });
 
-  test.each(["", "a\0b", 7, undefined, null])("the holder id %j is refused", (holderId) => {
+  test.each(["", "a\0b", 7, undefined, null])("the holderId %j is rejected", (holderId) => {
     expect(() => checkHolderId(holderId)).toThrow(InvalidArgumentError);
-    expect(() => encodeRecord({ ...who, holderId: holderId as string })).toThrow("`holderId` must");
+    expect(() => encodeRecord({ ...identity, holderId: holderId as string })).toThrow(
+      "`holderId` must",
+    );
   });
 
-  test("a holder id has at most 256 bytes of UTF-8", () => {
+  test("a holderId has at most 256 bytes of UTF-8", () => {
     expect(checkHolderId("x".repeat(256))).toHaveLength(256);
     expect(() => checkHolderId("x".repeat(257))).toThrow("at most 256 bytes");
     expect(() => checkHolderId("é".repeat(129))).toThrow(InvalidArgumentError);
   });
 
-  test("a holder id with half of a surrogate pair is refused", () => {
+  test("a holderId with half of a surrogate pair is rejected", () => {
     expect(() => checkHolderId("host\ud800")).toThrow(InvalidArgumentError);
   });
 });

@@ -1,11 +1,12 @@
-// What a lease's record says about its holder, in one text form for every store: readable in a console, checked before
-// it is written and after it is read. Whatever came from a backend is treated as if a stranger had written it.
+// The record that a store keeps about the holder of a lease: one JSON text for all stores, readable
+// in a console. It is checked before it is written and after it is read. Text from a backend is
+// untrusted input, because any other program may have written it.
 
 import { InvalidArgumentError, StoreUnusableError } from "./errors.ts";
 import { hasLoneSurrogate, utf8Length } from "./text.ts";
 import { parseToken } from "./token.ts";
 
-/** Larger values slow every grant; publish an address here, not a document. */
+/** A larger value would slow down every grant. Publish an address, not a document. */
 export const VALUE_BYTES_MAX = 4096;
 const HOLDER_BYTES_MAX = 256;
 
@@ -15,16 +16,16 @@ export const UNREADABLE_HOLDER = "(unreadable record)";
 export interface LeaseRecord {
   readonly holderId: string;
   readonly sessionId: string;
-  /** The acquisition that was granted; no two acquisitions share one. */
+  /** The acquisition that was granted. No two acquisitions share an id. */
   readonly attempt: string;
   /** What the holder publishes about itself: any JSON value. */
   readonly value?: unknown;
   /**
-   * When the lease was granted, on stores that keep this in the record. The store knows by which clock. Records of older
-   * versions lack it.
+   * When the lease was granted, on stores that keep this in the record. The store defines the
+   * clock. Records of older versions lack it.
    */
   readonly grantedAtMs?: number | undefined;
-  /** The boot whose clock `grantedAtMs` is a reading of, on stores that use such a clock. */
+  /** The boot that `grantedAtMs` counts from, on stores that use a clock of the host. */
   readonly bootId?: string | undefined;
 }
 
@@ -34,13 +35,14 @@ export function encodeRecord(record: LeaseRecord): string {
   const names = `"sessionId":${JSON.stringify(record.sessionId)},"attempt":${JSON.stringify(record.attempt)}`;
   const rest = value === undefined ? "" : `,"value":${value}`;
   const boot = record.bootId === undefined ? "" : `,"bootId":${JSON.stringify(record.bootId)}`;
-  // Last: a script of the Redis store appends it, and the etcd store compares records without it.
+  // This field must be last: a script of the Redis store appends it, and the etcd store compares
+  // records without it.
   const granted =
     record.grantedAtMs === undefined ? "" : `,"grantedAtMs":${Math.round(record.grantedAtMs)}`;
   return `{"v":1,"holderId":${holderId},${names}${rest}${boot}${granted}}`;
 }
 
-/** The last one: a process has one name and takes many leases under it. */
+/** Cache of the last holderId: a process has one and uses it for many leases. */
 let lastHolderId: string | undefined;
 let lastEncoded = "";
 
@@ -74,7 +76,7 @@ export function decodeRecord(text: string): LeaseRecord {
   ) {
     throw unreadable(text);
   }
-  const granted = grantOf(fields);
+  const granted = readGrant(fields);
   if (!("value" in fields)) return { holderId, sessionId, attempt, ...granted };
   const { value } = fields;
   try {
@@ -133,8 +135,10 @@ export function decodeNotices(
   return notices;
 }
 
-/** When the lease was granted is for people to read: a record that is wrong about it is still a record. */
-function grantOf({
+/**
+ * These fields are informative only, so a record in which they are malformed is read without them.
+ */
+function readGrant({
   grantedAtMs,
   bootId,
 }: Record<string, unknown>): Pick<LeaseRecord, "grantedAtMs" | "bootId"> {
@@ -145,7 +149,10 @@ function grantOf({
   };
 }
 
-/** The `heldForMs` of a view. Not below 0: clocks can be set back, and those of two machines differ. */
+/**
+ * The `heldForMs` of a view. At least 0: a clock can be set back, and the clocks of two machines
+ * differ.
+ */
 export function heldForMs(
   { grantedAtMs }: Pick<LeaseRecord, "grantedAtMs">,
   nowMs: number,
@@ -153,7 +160,7 @@ export function heldForMs(
   return grantedAtMs === undefined ? undefined : Math.max(0, nowMs - grantedAtMs);
 }
 
-/** The value as JSON text, or undefined when there is none. Throws on what JSON cannot carry. */
+/** The value as JSON text, or undefined if there is no value. Throws if JSON cannot express it. */
 export function encodeValue(value: unknown): string | undefined {
   if (value === undefined) return undefined;
   let text: string | undefined;

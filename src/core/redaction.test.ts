@@ -1,5 +1,5 @@
-// Goal: what is left of a foreign error has no secret in it, and all that is needed to find its cause. Method: errors as the client
-// libraries and the platform make them.
+// Goal: a redacted error contains no secret, and everything needed to find its cause. Method:
+// errors as the client libraries and the platform create them.
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { ClosedError } from "./errors.ts";
@@ -52,7 +52,7 @@ describe("an error", () => {
     expect(everything(copy)).not.toContain("hush");
   });
 
-  test("has its causes and its parts copied, to a limit", () => {
+  test("has its causes and its parts copied, up to a depth limit", () => {
     let error: Error = new ReplyError("deepest redis://u:hush@h");
     for (let depth = 0; depth < 12; depth += 1)
       error = new Error(`level ${depth}`, { cause: error });
@@ -64,24 +64,24 @@ describe("an error", () => {
     expect(shown).not.toContain("hush");
   });
 
-  test("with a cause that leads back to itself is copied", () => {
+  test("with a circular cause is copied", () => {
     const error = new Error("round");
     error.cause = error;
     expect(redacted(error).message).toBe("round");
   });
 
-  test("that is ours is left as it is", () => {
-    const error = new ClosedError("The store");
+  test("of Tenure is returned unchanged", () => {
+    const error = ClosedError.from({ what: "The store" });
     expect(redacted(error)).toBe(error);
   });
 
   test.each([
     ["a text", "redis://u:hush@h", "redis://***@h"],
-    ["nothing", undefined, "undefined"],
+    ["undefined", undefined, "undefined"],
     ["an object", Object.create(null), "an object that is not an error"],
-    ["a name of its own", Object.assign(new Error("x"), { name: "Own" }), "x"],
-    ["no stack", { message: "x" }, "x"],
-  ])("that is %s becomes an error", (_, value, message) => {
+    ["an error with its own name", Object.assign(new Error("x"), { name: "Own" }), "x"],
+    ["an object without a stack", { message: "x" }, "x"],
+  ])("is made from %s", (_, value, message) => {
     expect(redacted(value).message).toBe(message);
     expect(everything(redacted(value))).not.toContain("hush");
   });

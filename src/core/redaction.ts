@@ -1,42 +1,62 @@
-// Removes secrets from errors of backends, client libraries and the platform. Stores, guards and the CLI pass
-// foreign errors through here before they use a message or attach a cause. Our own messages need no redaction: they
-// contain no part of a URL that can hold a secret.
+// Removes secrets from errors of backends, client libraries and the platform. Stores, guards and
+// the CLI pass foreign errors through here before they use a message or attach a cause. Our own
+// messages need no redaction: they contain no part of a URL that can hold a secret.
 
 import { isTenureError } from "./errors.ts";
 
 const MASK = "***";
 
 /**
- * Properties of an error that are useful in a log and hold no secret. All others are dropped: ioredis adds the arguments of
- * AUTH, and Node adds the whole URL that it could not parse.
+ * Properties of an error that are useful in a log and hold no secret. All others are dropped:
+ * ioredis adds the arguments of AUTH, and Node adds the whole URL that it could not parse.
  */
 const FACTS = [
-  ...["code", "errno", "syscall", "hostname", "address", "port", "sent", "details"],
-  ...["severity", "detail", "hint", "schema", "table", "column", "constraint", "routine"],
+  "code",
+  "errno",
+  "syscall",
+  "hostname",
+  "address",
+  "port",
+  "sent",
+  "details",
+  "severity",
+  "detail",
+  "hint",
+  "schema",
+  "table",
+  "column",
+  "constraint",
+  "routine",
 ];
 
-/** Deeper causes are dropped. */
+/** Causes nested deeper than this are dropped. */
 const DEPTH_MAX = 8;
 
-/** The text without logins of URLs, arguments that Redis repeats (of AUTH, for example) and private keys. */
+/**
+ * The text without the credentials in URLs, the arguments that Redis echoes (of AUTH, for example)
+ * and private keys.
+ */
 export function redactedText(text: string): string {
   return (
     text
-      // Except file:// addresses in a stack, where names of packages begin with "@".
+      // Not in file:// addresses of a stack, where package names begin with "@".
       .replace(/(?<!file):\/\/\S*@/g, `://${MASK}@`)
       .replace(/(with args beginning with:).*/g, `$1 ${MASK}`)
       .replace(/-----BEGIN.*?(?:-----END[^-]*-----|$)/gs, MASK)
   );
 }
 
-/** A copy of a foreign error that is safe to show, log and attach as a cause. It keeps the class, message, stack and code. */
+/**
+ * A copy of a foreign error that is safe to show, log and attach as a cause. It keeps the class,
+ * message, stack and code.
+ */
 export function redacted(error: unknown): Error {
-  return copyOf(error, 0);
+  return copyError(error, 0);
 }
 
-function copyOf(error: unknown, depth: number): Error {
+function copyError(error: unknown, depth: number): Error {
   if (isTenureError(error)) return error;
-  if (!isErrorLike(error)) return new Error(redactedText(textOf(error)));
+  if (!isErrorLike(error)) return new Error(redactedText(describeValue(error)));
   const copy = new Error(redactedText(error.message));
   Object.setPrototypeOf(copy, Object.getPrototypeOf(error) as object);
   const hide = (name: string, value: unknown): void => {
@@ -51,16 +71,16 @@ function copyOf(error: unknown, depth: number): Error {
       Object.assign(copy, { [name]: fact });
   }
   if (depth === DEPTH_MAX) return copy;
-  if (error.cause !== undefined) hide("cause", copyOf(error.cause, depth + 1));
+  if (error.cause !== undefined) hide("cause", copyError(error.cause, depth + 1));
   const { errors } = error as { errors?: unknown };
   if (Array.isArray(errors)) {
-    const copies = errors.map((each: unknown) => copyOf(each, depth + 1));
+    const copies = errors.map((each: unknown) => copyError(each, depth + 1));
     hide("errors", copies);
   }
   return copy;
 }
 
-/** Also true for an error of another realm. */
+/** Unlike `instanceof Error`, this is also true for an error of another realm. */
 function isErrorLike(error: unknown): error is Error {
   return (
     typeof error === "object" &&
@@ -69,7 +89,7 @@ function isErrorLike(error: unknown): error is Error {
   );
 }
 
-function textOf(value: unknown): string {
+function describeValue(value: unknown): string {
   return typeof value === "object" && value !== null
     ? "an object that is not an error"
     : String(value);

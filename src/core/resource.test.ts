@@ -1,5 +1,6 @@
-// Goal: every name that passes is the same text in every store. Method: random text against the rule written out anew
-// (bytes of UTF-8, no NUL, whole characters), and the edges of each.
+// Goal: every accepted name is the same text in every store. Method: random text, compared with a
+// second version of the rule (bytes of UTF-8, no NUL, whole characters), and the limits of each
+// part.
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -7,7 +8,7 @@ import { InvalidArgumentError } from "./errors.ts";
 import { checkPrefix, checkResource, RESOURCE_BYTES_MAX } from "./resource.ts";
 import { utf8Length } from "./text.ts";
 
-/** UTF-16 as it may come from anywhere: also halves of surrogate pairs, also NUL. */
+/** Any UTF-16 text, including halves of surrogate pairs and NUL. */
 const anyText = fc
   .array(
     fc.oneof(
@@ -19,7 +20,7 @@ const anyText = fc
   )
   .map((units) => String.fromCharCode(...units));
 
-/** Whole text survives the way through UTF-8, half a character does not. */
+/** Whole characters survive a round trip through UTF-8; half of a surrogate pair does not. */
 function isWhole(text: string): boolean {
   return Buffer.from(text, "utf8").toString("utf8") === text;
 }
@@ -28,8 +29,8 @@ function passes(text: string): boolean {
   return isWhole(text) && !text.includes("\0") && Buffer.byteLength(text) <= 512;
 }
 
-describe("names of resources", () => {
-  test("a name passes if and only if it is 1 to 512 bytes of whole UTF-8 without NUL", () => {
+describe("resource names", () => {
+  test("a name is accepted if and only if it is 1 to 512 bytes of valid UTF-8 without NUL", () => {
     fc.assert(
       fc.property(anyText, (text) => {
         if (text !== "" && passes(text)) expect(checkResource(text)).toBe(text);
@@ -55,15 +56,15 @@ describe("names of resources", () => {
     ["a lone low surrogate", "\ude00a", /half of a surrogate pair/],
     ["a pair in the wrong order", "\ude00\ud83d", /half of a surrogate pair/],
     ["a number", 7, /Expected a resource name \(a string\), got number/],
-    ["nothing", undefined, /got undefined/],
-  ])("%s is refused with what to change", (_, name, message) => {
+    ["undefined", undefined, /got undefined/],
+  ])("%s is rejected, and the message says what to change", (_, name, message) => {
     expect(() => checkResource(name)).toThrow(InvalidArgumentError);
     expect(() => checkResource(name)).toThrow(message);
   });
 });
 
 describe("prefixes", () => {
-  test("a prefix keeps the same rules, and may be empty", () => {
+  test("a prefix follows the same rules and may be empty", () => {
     fc.assert(
       fc.property(anyText, (text) => {
         if (passes(text)) expect(checkPrefix(text)).toBe(text);
@@ -75,7 +76,7 @@ describe("prefixes", () => {
   });
 });
 
-test("utf8Length is the number of bytes that a backend stores", () => {
+test("utf8Length() is the number of bytes that a backend stores", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {
       expect(utf8Length(text)).toBe(Buffer.byteLength(text, "utf8"));

@@ -1,5 +1,5 @@
-// The names of resources: any text of 1 to 512 bytes of UTF-8. Checked once at the door, so that every store and
-// guard may rely on it.
+// Checks resource names: any text of 1 to 512 bytes in UTF-8. The public functions check a name
+// once, so that every store and guard can rely on it.
 
 import { InvalidArgumentError } from "./errors.ts";
 import { hasLoneSurrogate, utf8Length } from "./text.ts";
@@ -18,7 +18,7 @@ export function checkResource(name: unknown): string {
   return checkText(name, "resource name");
 }
 
-/** A prefix may be empty: it then means every resource. */
+/** A prefix may be empty, which matches every resource. */
 export function checkPrefix(prefix: unknown): string {
   if (typeof prefix !== "string") {
     throw new InvalidArgumentError(`Expected a prefix (a string), got ${typeof prefix}.`);

@@ -1,5 +1,6 @@
-// Goal: a session never outlives its deadline, never comes back, doubts after a failure. Method: random events on a
-// clock that only goes forward, every step compared with the rules. L3 has a file of its own.
+// Goal: a session never outlives its deadline, never returns after its end, and is in doubt after a
+// failed renewal. Method: random events on a clock that only goes forward; every step is compared
+// with the rules. lost-renewal.test.ts tests L3.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { anyDraw, partOf, validTiming } from "../../test/support/holder/holder-timings.ts";
@@ -15,9 +16,12 @@ import {
 } from "./session-machine.ts";
 import { planTiming, type Timing } from "./timing.ts";
 
-interface Happening {
+interface DrawnEvent {
   readonly type: SessionEvent["type"];
-  /** As parts of one ttl: how long after the last event, and how long ago the answered request was sent. */
+  /**
+   * As fractions of one ttl: the time since the last event, and the time since the answered request
+   * was sent.
+   */
   readonly after: number;
   readonly sentAgo: number;
   readonly grantedPart: number;
@@ -25,11 +29,11 @@ interface Happening {
   readonly flag: boolean;
 }
 
-const happenings: fc.Arbitrary<Happening[]> = fc.array(
+const drawnEvents: fc.Arbitrary<DrawnEvent[]> = fc.array(
   fc.record({
-    // The first five come often, the others end everything.
+    // The first five are frequent. The others always end the session.
     type: fc.oneof(
-      { weight: 9, arbitrary: fc.constantFrom("renewed", "renewalFailed", "looked") },
+      { weight: 9, arbitrary: fc.constantFrom("renewed", "renewalFailed", "deadlineCheck") },
       { weight: 3, arbitrary: fc.constantFrom("renewalDue", "wallStepped") },
       { weight: 1, arbitrary: fc.constantFrom("refused", "clockJumped", "closed") },
     ) as fc.Arbitrary<SessionEvent["type"]>,
@@ -49,31 +53,31 @@ interface Seen {
   readonly step: SessionStep;
 }
 
-/** Feeds the events one after another and hands every step to `judge`. */
-function walk(timing: Timing, drawn: readonly Happening[], judge: (seen: Seen) => void): void {
+/** Applies the events one after another and passes every step to `judge`. */
+function walk(timing: Timing, drawn: readonly DrawnEvent[], judge: (seen: Seen) => void): void {
   let now = 1_000;
   let { state } = openSession({ sentAt: now, now, grantedTtlMs: timing.ttlMs }, timing);
-  for (const happening of drawn) {
-    now += Math.round(happening.after * timing.ttlMs);
-    const event = eventOf(happening, now, timing);
+  for (const drawnEvent of drawn) {
+    now += Math.round(drawnEvent.after * timing.ttlMs);
+    const event = toEvent(drawnEvent, now, timing);
     const step = stepSession(state, event, timing);
     judge({ before: state, event, now, step });
     state = step.state;
   }
 }
 
-function eventOf(happening: Happening, now: number, timing: Timing): SessionEvent {
-  const { type, draw, flag } = happening;
+function toEvent(drawnEvent: DrawnEvent, now: number, timing: Timing): SessionEvent {
+  const { type, draw, flag } = drawnEvent;
   switch (type) {
     case "renewalDue":
       return { type, now, wanted: flag };
     case "renewed": {
-      const sentAt = now - Math.round(happening.sentAgo * timing.ttlMs);
-      return { type, now, sentAt, grantedTtlMs: Math.round(happening.grantedPart * timing.ttlMs) };
+      const sentAt = now - Math.round(drawnEvent.sentAgo * timing.ttlMs);
+      return { type, now, sentAt, grantedTtlMs: Math.round(drawnEvent.grantedPart * timing.ttlMs) };
     }
     case "renewalFailed":
       return { type, now, draw, sentAt: now };
-    case "looked":
+    case "deadlineCheck":
     case "wallStepped":
       return { type, now };
     case "closed":
@@ -86,14 +90,14 @@ function eventOf(happening: Happening, now: number, timing: Timing): SessionEven
 
 function check(judge: (seen: Seen, timing: Timing) => void): void {
   fc.assert(
-    fc.property(validTiming, happenings, (timing, drawn) =>
+    fc.property(validTiming, drawnEvents, (timing, drawn) =>
       walk(timing, drawn, (seen) => judge(seen, timing)),
     ),
     { numRuns: 1_000 },
   );
 }
 
-/** Only an answer to a request that was sent after this instant counts. */
+/** Only a reply to a request sent after this instant counts. */
 function proofAfter(state: Exclude<SessionState, { readonly kind: "ended" }>): number {
   return state.kind === "doubt" ? state.sentAfter : state.sentAt;
 }
@@ -103,7 +107,7 @@ function did(step: SessionStep, what: SessionCommand["do"]): number {
 }
 
 describe("the end of a session", () => {
-  test("S6: what has ended never comes back, and nothing more is done", () => {
+  test("S6: an ended session never returns and emits no commands", () => {
     check(({ before, step }) => {
       if (before.kind !== "ended") return;
       expect(step.state).toBe(before);
@@ -111,7 +115,7 @@ describe("the end of a session", () => {
     });
   });
 
-  test("everyone is told of the end exactly once, in the step that ends it", () => {
+  test("`end` is emitted exactly once, in the step that ends the session", () => {
     check(({ before, step }) => {
       const ends = before.kind !== "ended" && step.state.kind === "ended";
       expect(did(step, "end")).toBe(ends ? 1 : 0);
@@ -119,19 +123,19 @@ describe("the end of a session", () => {
     });
   });
 
-  test("S6: any event at or after safeUntil ends it, also a yes of the store", () => {
+  test("S6: any event at or after safeUntil ends the session, even a successful renewal", () => {
     check(({ before, event, now, step }) => {
       if (before.kind === "ended" || !("now" in event) || now < before.safeUntil) return;
       expect(step.state).toMatchObject({ kind: "ended", reason: "expired" });
     });
   });
 
-  test("a session that has time left ends only for a stated reason", () => {
+  test("before its deadline a session ends only for a stated reason", () => {
     check(({ before, event, now, step }, timing) => {
       if (before.kind === "ended" || now >= before.safeUntil) return;
       const alwaysEnds = ["refused", "clockJumped", "closed"].includes(event.type);
       const unwanted = event.type === "renewalDue" && !event.wanted;
-      // A granted ttl that is over before its answer came gives no time at all.
+      // The granted ttl ended before the reply arrived.
       const empty =
         event.type === "renewed" &&
         event.sentAt > proofAfter(before) &&
@@ -140,7 +144,7 @@ describe("the end of a session", () => {
     });
   });
 
-  test("the store is told to forget it only when no lease can need it", () => {
+  test("`giveUp` is set only when no lease needs the session", () => {
     check(({ event, step }) => {
       for (const command of step.commands) {
         if (command.do !== "end") continue;
@@ -155,8 +159,8 @@ describe("the end of a session", () => {
     [{ type: "refused" }, "expired", /the store says/],
     [{ type: "clockJumped" }, "expired", /the clock jumped/],
     [{ type: "closed", inUse: true }, "released", /was closed/],
-    [{ type: "looked", now: 1e9 }, "expired", /no renewal was confirmed in time/],
-  ] as const)("the end by %o is told as %s", (event, reason, detail) => {
+    [{ type: "deadlineCheck", now: 1e9 }, "expired", /no renewal was confirmed in time/],
+  ] as const)("%o ends the session as %s", (event, reason, detail) => {
     const timing = planTiming();
     const { state } = openSession({ sentAt: 0, now: 0, grantedTtlMs: timing.ttlMs }, timing);
     const ended = stepSession(state, event, timing).state;
@@ -164,7 +168,7 @@ describe("the end of a session", () => {
     expect(ended.kind === "ended" && ended.detail).toMatch(detail);
   });
 
-  test("a session whose opening took longer than its time is ended from the start", () => {
+  test("a session whose opening took longer than its usable ttl is ended from the start", () => {
     fc.assert(
       fc.property(validTiming, fc.integer({ min: 0, max: 50_000 }), (timing, tookMs) => {
         const opened = { sentAt: 0, now: tookMs, grantedTtlMs: timing.ttlMs };
@@ -176,7 +180,7 @@ describe("the end of a session", () => {
 });
 
 describe("the deadline and doubt", () => {
-  test("S3: safeUntil moves only by a confirmation, to that request's sending plus what was granted", () => {
+  test("S3: only a confirmation moves safeUntil, to the granted ttl after that request was sent", () => {
     check(({ before, event, step }, timing) => {
       if (before.kind === "ended" || step.state.kind === "ended") return;
       if (step.state.safeUntil === before.safeUntil && step.state.sentAt === before.sentAt) return;
@@ -185,11 +189,11 @@ describe("the deadline and doubt", () => {
       expect(event.sentAt).toBeGreaterThan(before.sentAt);
       const until = event.sentAt + event.grantedTtlMs - marginOver(event.grantedTtlMs, timing);
       expect(step.state.safeUntil).toBe(until);
-      expect(step.commands).toContainEqual({ do: "lookAt", at: until });
+      expect(step.commands).toContainEqual({ do: "checkAt", at: until });
     });
   });
 
-  test("the late answer to an older request changes nothing", () => {
+  test("a late reply to an older request changes nothing", () => {
     check(({ before, event, now, step }) => {
       if (before.kind === "ended" || event.type !== "renewed") return;
       if (now >= before.safeUntil || event.sentAt > proofAfter(before)) return;
@@ -197,7 +201,7 @@ describe("the deadline and doubt", () => {
     });
   });
 
-  test("the failure of a renewal that is older than the confirmed one is no doubt", () => {
+  test("a failed renewal that is older than the confirmed one causes no doubt", () => {
     const timing = planTiming({ ttlMs: 10_000 });
     const { state } = openSession({ sentAt: 5_000, now: 5_001, grantedTtlMs: 10_000 }, timing);
     const failed = { type: "renewalFailed", now: 5_100, draw: 0 } as const;
@@ -207,7 +211,7 @@ describe("the deadline and doubt", () => {
     expect(newer.state.kind).toBe("doubt");
   });
 
-  test("S6: doubt begins with a failure or a step of the wall clock, and only a confirmation ends it", () => {
+  test("S6: a failed renewal or a wall clock step starts doubt, and only a confirmation ends it", () => {
     check(({ before, event, step }) => {
       const was = before.kind === "doubt";
       const is = step.state.kind === "doubt";
@@ -221,9 +225,9 @@ describe("the deadline and doubt", () => {
     });
   });
 
-  test("S3: after a step of the wall clock only a renewal that was sent later ends the doubt", () => {
+  test("S3: after a wall clock step, only a renewal sent later ends the doubt", () => {
     fc.assert(
-      fc.property(validTiming, happenings, (timing, drawn) => {
+      fc.property(validTiming, drawnEvents, (timing, drawn) => {
         let steppedAt = Number.NEGATIVE_INFINITY;
         walk(timing, drawn, ({ event, step }) => {
           if (event.type === "wallStepped") steppedAt = event.now;
@@ -235,7 +239,7 @@ describe("the deadline and doubt", () => {
     );
   });
 
-  test("a step of the wall clock changes no deadline, and a renewal follows at once", () => {
+  test("a wall clock step does not change the deadline, and a renewal follows at once", () => {
     check(({ before, event, now, step }) => {
       if (event.type !== "wallStepped" || before.kind === "ended" || now >= before.safeUntil)
         return;
@@ -244,7 +248,7 @@ describe("the deadline and doubt", () => {
     });
   });
 
-  test("failures in a row are counted, and a confirmation starts the count anew", () => {
+  test("failures in a row are counted, and a confirmation resets the count", () => {
     check(({ before, event, step }) => {
       if (step.state.kind !== "doubt" || event.type !== "renewalFailed") return;
       const earlier = before.kind === "doubt" ? before.failures : 0;
@@ -254,7 +258,7 @@ describe("the deadline and doubt", () => {
 });
 
 describe("renewals", () => {
-  test("every step that leaves it alive after an answer plans the next renewal, never in the past", () => {
+  test("every reply to a live session schedules the next renewal, never in the past", () => {
     check(({ before, event, step }, timing) => {
       for (const command of step.commands) {
         if (command.do !== "renewAfter") continue;
@@ -268,11 +272,11 @@ describe("renewals", () => {
     });
   });
 
-  test("a renewal that is due is sent once, and counts as failed after a healthy round trip at the latest", () => {
+  test("a due renewal is sent once, and its time limit is at most a healthy round trip", () => {
     check(({ before, event, step }, timing) => {
       const isDue =
         event.type === "renewalDue" && before.kind !== "ended" && step.state.kind !== "ended";
-      // At the instant of a step of the wall clock it would prove nothing.
+      // At the instant of a wall clock step a renewal would prove nothing.
       const isLater = isDue && before.kind === "doubt" && event.now <= before.sentAfter;
       expect(did(step, "renew")).toBe(isDue && !isLater ? 1 : 0);
       for (const command of step.commands) {
@@ -283,7 +287,7 @@ describe("renewals", () => {
     });
   });
 
-  test("a confirmed session renews a third of the ttl after the last confirmed sending", () => {
+  test("a confirmed session renews a third of the ttl after it sent the last confirmed request", () => {
     const timing = planTiming({ ttlMs: 9_000 });
     const { commands } = openSession({ sentAt: 100, now: 400, grantedTtlMs: 9_000 }, timing);
     expect(commands).toContainEqual({ do: "renewAfter", delayMs: 2_700 });
@@ -291,7 +295,7 @@ describe("renewals", () => {
     expect(slow.commands).toContainEqual({ do: "renewAfter", delayMs: 0 });
   });
 
-  test("retries come quickly at first and never further apart than half the usual pace", () => {
+  test("retries start quickly, and their delay is at most half the renewal interval", () => {
     expect(renewalBackoff(planTiming())).toEqual({ baseMs: 50, capMs: 10_000 / 6 });
     const fast = planTiming({ ttlMs: 90, clockErrorMs: 1, roundTripMs: 5 });
     expect(renewalBackoff(fast)).toEqual({ baseMs: 7.5, capMs: 15 });

@@ -1,6 +1,7 @@
-// The life of a session, decided purely: step(state, event) gives the next state and what to do. A session is what is
-// renewed; every lease tied to it shares its deadline, its doubt and its end. `holder/session.ts` carries out the
-// commands and feeds back what happened. Nothing here reads a clock: each event brings `now` along.
+// The states of a session, as a pure function: stepSession(state, event) returns the next state and
+// the commands to carry out. A session is the unit of renewal, and its leases share its deadline,
+// its doubt and its end. `holder/session.ts` carries out the commands and reports the results as
+// events. Nothing here reads a clock: each event includes `now`.
 //
 //   confirmed --renewal failed, wall clock stepped--> doubt --renewed--> confirmed
 //       |                           |
@@ -18,9 +19,9 @@ export type SessionState =
       readonly kind: "doubt";
       readonly sentAt: number;
       readonly safeUntil: number;
-      /** Only a renewal that was sent after this instant ends the doubt. */
+      /** Only a renewal sent after this instant ends the doubt. */
       readonly sentAfter: number;
-      /** Renewals that failed in a row. */
+      /** The number of renewals that have failed in a row. */
       readonly failures: number;
     }
   | { readonly kind: "ended"; readonly reason: LossReason; readonly detail: string };
@@ -40,23 +41,29 @@ export type SessionEvent =
       readonly draw: number;
     }
   | { readonly type: "refused" }
-  | { readonly type: "looked"; readonly now: number }
+  | { readonly type: "deadlineCheck"; readonly now: number }
   | { readonly type: "clockJumped" }
-  /** Only the wall clock moved forward: this machine may have been paused without any clock of it counting. */
+  /**
+   * Only the wall clock moved forward. The machine may have been paused while its monotonic clock
+   * stood still.
+   */
   | { readonly type: "wallStepped"; readonly now: number }
-  /** `inUse`: work still runs under a lease of this session, so the store must not let go before the ttl is over. */
+  /**
+   * `inUse`: work still runs under a lease of this session, so the store must keep the session
+   * until the ttl ends.
+   */
   | { readonly type: "closed"; readonly inUse: boolean };
 
 export type SessionCommand =
   /** Send a renewal that counts as failed after `limitMs`. */
   | { readonly do: "renew"; readonly limitMs: number }
-  /** Bring `renewalDue` after this long. */
+  /** Deliver `renewalDue` after this delay. */
   | { readonly do: "renewAfter"; readonly delayMs: number }
-  /** Bring `looked` at this instant, in case nobody looks earlier. */
-  | { readonly do: "lookAt"; readonly at: number }
+  /** Deliver `deadlineCheck` at this instant. */
+  | { readonly do: "checkAt"; readonly at: number }
   | { readonly do: "enterDoubt" }
   | { readonly do: "leaveDoubt" }
-  /** Tell every lease. `giveUp`: no lease needs the session, so the store may forget it at once. */
+  /** Notify every lease. `giveUp`: no lease needs the session, so the store may end it at once. */
   | {
       readonly do: "end";
       readonly reason: LossReason;
@@ -69,12 +76,12 @@ export interface SessionStep {
   readonly commands: readonly SessionCommand[];
 }
 
-/** Retries crowd into what is left of the ttl, but not tighter than a store in trouble can bear. */
+/** Retries must fit into the rest of the ttl without overloading a store that is in trouble. */
 export function renewalBackoff(timing: Timing): Backoff {
   return { baseMs: Math.min(50, timing.renewEveryMs / 4), capMs: timing.renewEveryMs / 2 };
 }
 
-/** The store has just opened the session. It may already be too late to use it. */
+/** The first step, after the store has opened the session. It may already be too late to use it. */
 export function openSession(
   opened: { readonly sentAt: number; readonly grantedTtlMs: number; readonly now: number },
   timing: Timing,
@@ -88,32 +95,33 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
     case "renewalDue":
       if (event.now >= state.safeUntil) return outOfTime();
       if (!event.wanted) return end("released", "no lease needed the session any more", true);
-      // Sent at this instant, it would not end the doubt.
+      // A renewal sent at this very instant would not end the doubt.
       if (state.kind === "doubt" && event.now <= state.sentAfter)
         return { state, commands: [RENEW_SOON] };
       return {
         state,
         commands: [
           { do: "renew", limitMs: timing.roundTripMs },
-          // The next one does not wait for the answer to this one: where a round trip may take longer than the interval,
-          // that is what lets one renewal be lost (L3).
+          // The next renewal does not wait for the reply to this one. If a round trip can take
+          // longer than the interval, this is what allows one renewal to be lost (L3).
           { do: "renewAfter", delayMs: untilNextMs(state.sentAt, event.now, timing) },
         ],
       };
     case "renewed":
-      // An answer that comes after the deadline is too late, even though the store said yes: the leases were already
-      // lost at that instant, and what is lost is never revived (S6).
+      // A reply after the deadline is too late, even if the store has renewed: the leases were lost
+      // at the deadline, and a lost lease never becomes valid again (S6).
       if (event.now >= state.safeUntil) return outOfTime();
-      // The late answer to an older request proves nothing: a newer one was confirmed, or the time since is unknown.
+      // A late reply to an older request proves nothing: a newer request was confirmed, or the time
+      // that passed since is unknown.
       if (event.sentAt <= proofAfter(state)) return { state, commands: [] };
       return confirm(event, timing, state.kind === "doubt" ? [{ do: "leaveDoubt" }] : []);
     case "renewalFailed":
-      // A newer renewal than this one has been confirmed meanwhile.
+      // A newer renewal has been confirmed in the meantime.
       if (event.sentAt < state.sentAt) return { state, commands: [] };
       return doubt(state, event, timing);
     case "refused":
       return end("expired", "the store says that the session is gone");
-    case "looked":
+    case "deadlineCheck":
       return event.now >= state.safeUntil ? outOfTime() : { state, commands: [] };
     case "clockJumped":
       return end(
@@ -130,8 +138,10 @@ export function stepSession(state: SessionState, event: SessionEvent, timing: Ti
 }
 
 /**
- * Two renewals leave within two intervals of the confirmed one: the availability inequality counts on the second (L3). The first
- * is late where the answer that confirmed took longer than an interval, as that to an opening may; the second is then not.
+ * How long until the next renewal. Two renewals must be sent within two intervals of the confirmed
+ * one, because the availability inequality relies on the second (L3). If the confirming reply took
+ * longer than an interval, as the reply to an opening may, the first of them is late, and then the
+ * second must not be.
  */
 function untilNextMs(confirmedSentAt: number, sentAt: number, { renewEveryMs }: Timing): number {
   const secondDueInMs = confirmedSentAt + 2 * renewEveryMs - sentAt;
@@ -150,14 +160,17 @@ function confirm(
     commands: [
       ...before,
       { do: "renewAfter", delayMs: Math.max(0, event.sentAt + timing.renewEveryMs - event.now) },
-      { do: "lookAt", at: until },
+      { do: "checkAt", at: until },
     ],
   };
 }
 
 type Live = Extract<SessionState, { readonly safeUntil: number }>;
 
-/** At once, but on any clock at a later instant: see `sentAfter`. Longer, and a renewal that is due now would be late (L3). */
+/**
+ * Renew at once, but at a later instant on any clock (see `sentAfter`). A longer delay could make
+ * the renewal late (L3).
+ */
 const RENEW_SOON: SessionCommand = { do: "renewAfter", delayMs: 0.01 };
 
 /** A renewal proves something only if it was sent after this instant. */
@@ -166,8 +179,8 @@ function proofAfter(state: Live): number {
 }
 
 /**
- * The store may have counted time that this machine did not. The deadline stays: it is not moved by a guess, and a wall clock
- * that was merely set must not cost a lease.
+ * The store may have counted time that this machine did not. The deadline does not change: its true
+ * value is unknown, and a wall clock that was merely set must not end a lease.
  */
 function distrust(state: Live, now: number): SessionStep {
   if (now >= state.safeUntil) return outOfTime();
@@ -185,7 +198,8 @@ function doubt(
 ): SessionStep {
   if (event.now >= state.safeUntil) return outOfTime();
   const failures = state.kind === "doubt" ? state.failures + 1 : 1;
-  // Never later than the renewal that was due next anyway: the availability inequality counts on that one (L3).
+  // Not later than the next regular renewal would have been: the availability inequality relies on
+  // it (L3).
   const dueAt = event.sentAt + untilNextMs(state.sentAt, event.sentAt, timing);
   const dueInMs = Math.max(0, dueAt - event.now);
   const delayMs = Math.min(dueInMs, backoffMs(renewalBackoff(timing), failures, event.draw));

@@ -1,6 +1,6 @@
-// Goal: no configuration that could end in two holders, or in a lease lost to one dropped packet, gets past this door.
-// Method: random numbers against the two inequalities written out anew; every mend is applied, and applied one
-// millisecond short.
+// Goal: planTiming() rejects every configuration that could lead to two holders or to a lease that
+// one lost packet ends. Method: random durations, compared with a second version of the two
+// inequalities. Every proposed fix is applied, and applied one millisecond short.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { validTiming } from "../../test/support/holder/holder-timings.ts";
@@ -15,7 +15,9 @@ import {
   TTL_MAX_MS,
 } from "./timing.ts";
 
-/** Five whole numbers that may or may not fit together; small ones meet at the edge often. */
+/**
+ * Five whole numbers that may or may not fit together. Small ones often lie exactly on the limit.
+ */
 const anyTiming: fc.Arbitrary<Timing> = fc.constantFrom(20, 1_000, 100_000).chain((most) =>
   fc.record({
     ttlMs: fc.integer({ min: 1, max: 4 * most }),
@@ -26,7 +28,7 @@ const anyTiming: fc.Arbitrary<Timing> = fc.constantFrom(20, 1_000, 100_000).chai
   }),
 );
 
-/** What a caller may write: any of the five, or none. */
+/** Any subset of the five options. */
 const anyOptions: fc.Arbitrary<TimingOptions> = fc.record(
   {
     ttlMs: fc.integer({ min: 1, max: 600_000 }),
@@ -45,7 +47,7 @@ function shortfalls(timing: Timing): { safety: number; availability: number } {
   };
 }
 
-function findFault(plan: () => unknown): TimingError | undefined {
+function catchTimingError(plan: () => unknown): TimingError | undefined {
   try {
     plan();
     return undefined;
@@ -60,25 +62,25 @@ describe("the two inequalities", () => {
     fc.assert(
       fc.property(fc.oneof(anyTiming, validTiming), (timing) => {
         const { safety, availability } = shortfalls(timing);
-        const fault = findFault(() => planTiming(timing));
+        const fault = catchTimingError(() => planTiming(timing));
         expect(fault === undefined).toBe(safety <= 0 && availability <= 0);
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test("a refusal names the broken inequality, safety first, and by how much it is broken", () => {
+  test("the error names the broken inequality, safety first, and by how much it is broken", () => {
     fc.assert(
       fc.property(anyTiming, (timing) => {
-        const fault = findFault(() => checkTiming(timing));
+        const fault = catchTimingError(() => checkTiming(timing));
         if (fault === undefined) return;
         const { safety, availability } = shortfalls(timing);
         const broken = safety > 0 ? "safety" : "availability";
         const shortByMs = safety > 0 ? safety : availability;
-        expect(fault).toMatchObject({ code: "TIMING", inequality: broken, shortByMs });
+        expect(fault).toMatchObject({ code: "TIMING", rule: broken, shortByMs });
         expect(fault.message).toContain(`the ${broken} inequality`);
         expect(fault.message).toContain(`by ${shortByMs} ms`);
-        for (const [name, ms] of Object.entries(fault.mend)) {
+        for (const [name, ms] of Object.entries(fault.fix)) {
           expect(fault.message).toContain(`${name} ${Number.isInteger(ms) ? ms : ms.toFixed(1)}`);
         }
       }),
@@ -86,41 +88,41 @@ describe("the two inequalities", () => {
     );
   });
 
-  test("the mend makes the five numbers valid, and one millisecond less of it does not", () => {
+  test("the fix makes the five numbers valid, and one millisecond less does not", () => {
     fc.assert(
       fc.property(anyTiming, (timing) => {
-        const mend = findFault(() => checkTiming(timing))?.mend;
-        if (mend === undefined) return;
-        const mended = { ...timing, ...mend };
-        expect(checkTiming(mended)).toEqual(mended);
-        if (mend.marginMs !== undefined) {
-          const less = { ...mended, marginMs: mended.marginMs - 1 };
-          expect(findFault(() => checkTiming(less))?.inequality).toBe("safety");
+        const fix = catchTimingError(() => checkTiming(timing))?.fix;
+        if (fix === undefined) return;
+        const fixed = { ...timing, ...fix };
+        expect(checkTiming(fixed)).toEqual(fixed);
+        if (fix.marginMs !== undefined) {
+          const less = { ...fixed, marginMs: fixed.marginMs - 1 };
+          expect(catchTimingError(() => checkTiming(less))?.rule).toBe("safety");
         }
         const less =
-          mend.ttlMs !== undefined
-            ? { ...mended, ttlMs: mended.ttlMs - 1 }
-            : { ...mended, renewEveryMs: mended.renewEveryMs + 1 };
-        if (mend.ttlMs !== undefined || mend.renewEveryMs !== undefined) {
-          expect(findFault(() => checkTiming(less))?.inequality).toBe("availability");
+          fix.ttlMs !== undefined
+            ? { ...fixed, ttlMs: fixed.ttlMs - 1 }
+            : { ...fixed, renewEveryMs: fixed.renewEveryMs + 1 };
+        if (fix.ttlMs !== undefined || fix.renewEveryMs !== undefined) {
+          expect(catchTimingError(() => checkTiming(less))?.rule).toBe("availability");
         }
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test("a mend never lowers the margin or the ttl, and never renews less often", () => {
+  test("a fix never lowers the margin or the ttl, and never renews less often", () => {
     fc.assert(
       fc.property(anyTiming, (timing) => {
-        const mended = { ...timing, ...findFault(() => checkTiming(timing))?.mend };
-        expect(mended.marginMs).toBeGreaterThanOrEqual(timing.marginMs);
-        expect(mended.ttlMs).toBeGreaterThanOrEqual(timing.ttlMs);
-        expect(mended.renewEveryMs).toBeLessThanOrEqual(timing.renewEveryMs);
+        const fixed = { ...timing, ...catchTimingError(() => checkTiming(timing))?.fix };
+        expect(fixed.marginMs).toBeGreaterThanOrEqual(timing.marginMs);
+        expect(fixed.ttlMs).toBeGreaterThanOrEqual(timing.ttlMs);
+        expect(fixed.renewEveryMs).toBeLessThanOrEqual(timing.renewEveryMs);
       }),
     );
   });
 
-  test("a ttl that three does not divide is no fault of the division", () => {
+  test("a ttl that is not divisible by three is accepted", () => {
     fc.assert(
       fc.property(fc.integer({ min: 3_000, max: TTL_MAX_MS }), (ttlMs) => {
         expect(planTiming({ ttlMs }).renewEveryMs).toBe(ttlMs / 3);
@@ -129,7 +131,7 @@ describe("the two inequalities", () => {
   });
 });
 
-describe("what a caller leaves out", () => {
+describe("defaults", () => {
   test("the defaults are 10 s, a third, 1 %, a tenth, and the sum of the two bounds", () => {
     expect(planTiming()).toEqual({
       ttlMs: 10_000,
@@ -143,33 +145,33 @@ describe("what a caller leaves out", () => {
     expect(planTiming({ ttlMs: TTL_MAX_MS }).ttlMs).toBe(86_400_000);
   });
 
-  test("an option that is undefined counts as left out", () => {
+  test("an undefined option counts as absent", () => {
     expect(planTiming({ ttlMs: undefined, marginMs: undefined })).toEqual(planTiming());
   });
 
-  test("below 3 s both bounds must be given, and the error proposes them", () => {
+  test("a ttl below 3 s needs both bounds, and the error proposes them", () => {
     for (const asked of [
       { ttlMs: 2_999 },
       { ttlMs: 1_000, clockErrorMs: 10 },
       { ttlMs: 1_000, roundTripMs: 50 },
     ]) {
-      const fault = findFault(() => planTiming(asked));
+      const fault = catchTimingError(() => planTiming(asked));
       expect(fault).toMatchObject({
-        inequality: "explicit-bounds",
+        rule: "explicitBounds",
         shortByMs: 3_000 - asked.ttlMs,
       });
       expect(fault?.message).toMatch(/give clockErrorMs and roundTripMs .* or raise ttlMs to 3000/);
-      expect(planTiming({ ...asked, ...fault?.mend })).toMatchObject(asked);
+      expect(planTiming({ ...asked, ...fault?.fix })).toMatchObject(asked);
     }
     expect(planTiming({ ttlMs: 500, clockErrorMs: 5, roundTripMs: 50 }).marginMs).toBe(55);
   });
 
-  test("the mend of any refusal, added to what the caller wrote, is accepted", () => {
+  test("the fix of any error, added to the caller's options, is accepted", () => {
     fc.assert(
       fc.property(anyOptions, (asked) => {
-        const fault = findFault(() => planTiming(asked));
+        const fault = catchTimingError(() => planTiming(asked));
         if (fault === undefined) return;
-        const again = findFault(() => planTiming({ ...asked, ...fault.mend }));
+        const again = catchTimingError(() => planTiming({ ...asked, ...fault.fix }));
         expect(again?.message).toBeUndefined();
       }),
       {
@@ -182,48 +184,51 @@ describe("what a caller leaves out", () => {
     );
   });
 
-  test("a mend never asks for a ttl that would be refused as too long", () => {
+  test("a fix never proposes a ttl above the maximum", () => {
     const asked = { ttlMs: TTL_MAX_MS, roundTripMs: TTL_MAX_MS / 2, renewEveryMs: 1_000 };
-    const fault = findFault(() => planTiming(asked));
-    expect(fault?.mend.ttlMs ?? 0).toBeLessThanOrEqual(TTL_MAX_MS);
+    const fault = catchTimingError(() => planTiming(asked));
+    expect(fault?.fix.ttlMs ?? 0).toBeLessThanOrEqual(TTL_MAX_MS);
   });
 });
 
-describe("bad numbers", () => {
+describe("invalid numbers", () => {
   const bad: [string, unknown][] = [
     ["zero", 0],
     ["negative", -1],
     ["not a number", Number.NaN],
-    ["endless", Number.POSITIVE_INFINITY],
+    ["infinite", Number.POSITIVE_INFINITY],
     ["a string", "10000"],
     ["a bigint", 10_000n],
   ];
 
-  test.each([...bad, ["above 24 h", TTL_MAX_MS + 1]])("a ttl that is %s is refused", (_, ttlMs) => {
-    const plan = (): Timing => planTiming({ ttlMs: ttlMs as number });
-    expect(plan).toThrow(InvalidArgumentError);
-    expect(plan).toThrow(/`ttlMs` must be .* above 0 and at most 86400000 \(24 h\), got/);
-  });
+  test.each([...bad, ["above 24 h", TTL_MAX_MS + 1]])(
+    "a ttl that is %s is rejected",
+    (_, ttlMs) => {
+      const plan = (): Timing => planTiming({ ttlMs: ttlMs as number });
+      expect(plan).toThrow(InvalidArgumentError);
+      expect(plan).toThrow(/`ttlMs` must be .* above 0 and at most 86400000 \(24 h\), got/);
+    },
+  );
 
   const names = ["renewEveryMs", "clockErrorMs", "roundTripMs", "marginMs"] as const;
-  test.each(names)("%s is refused when it is no length of time", (name) => {
+  test.each(names)("%s is rejected when it is not a duration", (name) => {
     for (const [, value] of bad) {
       const plan = (): Timing => planTiming({ [name]: value as number, ttlMs: 60_000 });
-      // Zero is a length of time; a perfect clock may claim it, a renewal may not.
+      // Zero is a valid clock error, round trip and margin, but not a renewal interval.
       if (value === 0 && name !== "renewEveryMs") continue;
       expect(plan).toThrow(InvalidArgumentError);
       expect(plan).toThrow(`\`${name}\` must be a number of milliseconds`);
     }
   });
 
-  test("a perfect clock and no round trip leave the whole ttl usable", () => {
+  test("with no clock error and no round trip the whole ttl is usable", () => {
     const timing = planTiming({ ttlMs: 60_000, clockErrorMs: 0, roundTripMs: 0 });
     expect(timing.marginMs).toBe(0);
   });
 });
 
 describe("explainTiming", () => {
-  test("the table shows all five numbers, both slacks and both ends", () => {
+  test("the table shows all five durations, both slacks and both ends", () => {
     fc.assert(
       fc.property(validTiming, (timing) => {
         const table = explainTiming(timing);
@@ -241,7 +246,7 @@ describe("explainTiming", () => {
     );
   });
 
-  test("the default table says how often the store is asked", () => {
+  test("the table shows the renewals per minute", () => {
     expect(explainTiming(planTiming())).toMatch(
       /^renewEveryMs +3333\.3 ms {2}18 renewals a minute/m,
     );

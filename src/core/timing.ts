@@ -1,44 +1,50 @@
-// The five numbers of a lease and the two inequalities between them. A configuration that breaks one is refused here,
-// before any request, because later it would show as two holders (safety) or as a lease lost to one dropped packet
-// (availability).
+// The five durations of a lease and the two inequalities between them. A configuration that
+// breaks one is rejected here, before any request. Otherwise it would lead to two holders (safety)
+// or to a lease that one lost packet ends (availability).
 
 import { InvalidArgumentError, TenureError } from "./errors.ts";
 import { checkOptionNames, type OptionNames } from "./options.ts";
 
 export const TTL_MAX_MS: number = 24 * 60 * 60 * 1000;
-/** Below this ttl a default for the bounds would be a guess about the user's network, so they must be given. */
+/**
+ * Below this ttl, default bounds would be a guess about the user's network, so the user must state
+ * them.
+ */
 const EXPLICIT_BELOW_MS = 3_000;
 
-/** The five numbers, all in milliseconds. */
+/** All in milliseconds. */
 export interface Timing {
   /**
-   * How long a grant lasts without renewal. Too small: a pause or a slow network loses the lease. Too large: after a
-   * crash the resource stays idle that long. @default 10000
+   * How long a grant lasts without renewal. Too small: a pause or a slow network loses the lease.
+   * Too large: after a crash the resource stays idle that long. @default 10000
    */
   readonly ttlMs: number;
   /**
-   * How often the session is renewed. Too small: load on the store for nothing. Too large: one lost renewal loses the
-   * lease. @default ttlMs / 3
+   * How often the session is renewed. Too small: needless load on the store. Too large: one lost
+   * renewal loses the lease. @default ttlMs / 3
    */
   readonly renewEveryMs: number;
   /**
-   * How far holder and store may disagree on the length of one ttl. Too small: two holders when a clock runs slow. Too
-   * large: the holder stops early for nothing. @default 1 % of ttlMs, at least 20
+   * How far the clocks of holder and store may differ over one ttl. Too small: two holders if a
+   * clock runs slow. Too large: the holder stops earlier than necessary. @default 1 % of ttlMs, at
+   * least 20
    */
   readonly clockErrorMs: number;
   /**
-   * The slowest round trip that still counts as healthy; a renewal that takes longer puts the lease in doubt. Too
-   * small: doubt on every hiccup. Too large: a dead connection is noticed late. @default a tenth of ttlMs, at most 1000
+   * The slowest round trip that counts as healthy. A renewal that takes longer puts the lease in
+   * doubt. Too small: short delays cause doubt. Too large: a dead connection is noticed late.
+   * @default a tenth of ttlMs, at most 1000
    */
   readonly roundTripMs: number;
   /**
-   * How long before the store's expiry the holder stops. Too small: refused. Too large: less of the ttl is usable.
+   * How long before the store's expiry the holder stops. Too small: rejected. Too large: less of
+   * the ttl is usable.
    * @default clockErrorMs + roundTripMs
    */
   readonly marginMs: number;
 }
 
-/** What a caller may leave out. */
+/** Each duration has a default. */
 export type TimingOptions = { readonly [Name in keyof Timing]?: Timing[Name] | undefined };
 
 export const TIMING_OPTIONS: OptionNames<TimingOptions> = {
@@ -49,28 +55,42 @@ export const TIMING_OPTIONS: OptionNames<TimingOptions> = {
   marginMs: true,
 };
 
-export type Inequality = "safety" | "availability" | "explicit-bounds";
+/**
+ * The two inequalities, and the rule that a ttl below 3 s needs explicit values for `clockErrorMs`
+ * and `roundTripMs`.
+ */
+export type TimingRule = "safety" | "availability" | "explicitBounds";
 
-/** The numbers contradict each other. `mend` has the smallest change that makes them valid. */
+/** The five durations contradict each other. */
 export class TimingError extends TenureError {
-  readonly inequality: Inequality;
+  /** The rule that the numbers break. */
+  readonly rule: TimingRule;
+  /** By how much they break it. */
   readonly shortByMs: number;
-  readonly mend: Partial<Timing>;
+  /** The smallest change that makes the numbers valid. */
+  readonly fix: Partial<Timing>;
 
   constructor(
     message: string,
-    fault: { inequality: Inequality; shortByMs: number; mend: Partial<Timing> },
+    facts: {
+      readonly rule: TimingRule;
+      readonly shortByMs: number;
+      readonly fix: Partial<Timing>;
+    },
   ) {
     super(message, { code: "TIMING", retryable: false });
-    this.inequality = fault.inequality;
-    this.shortByMs = fault.shortByMs;
-    this.mend = fault.mend;
+    this.rule = facts.rule;
+    this.shortByMs = facts.shortByMs;
+    this.fix = facts.fix;
   }
 }
 
 const DEFAULT_TTL_MS = 10_000;
 
-/** Fills in the defaults, checks every number and both inequalities; throws what is wrong. */
+/**
+ * Fills in the defaults, then checks every duration and both inequalities. Throws TimingError or
+ * InvalidArgumentError.
+ */
 export function planTiming(asked: TimingOptions = {}): Timing {
   checkOptionNames("planTiming()", asked, TIMING_OPTIONS);
   const ttlMs = checkTtl(asked.ttlMs ?? DEFAULT_TTL_MS);
@@ -79,7 +99,7 @@ export function planTiming(asked: TimingOptions = {}): Timing {
     ttlMs < EXPLICIT_BELOW_MS &&
     (bounds.clockErrorMs === undefined || bounds.roundTripMs === undefined)
   ) {
-    throw needsBounds(ttlMs, bounds);
+    throw missingBounds(ttlMs, bounds);
   }
   const clockErrorMs = bounds.clockErrorMs ?? Math.max(20, ttlMs / 100);
   const roundTripMs = bounds.roundTripMs ?? Math.min(1_000, ttlMs / 10);
@@ -93,28 +113,35 @@ export function planTiming(asked: TimingOptions = {}): Timing {
   return checkTiming(timing, asked);
 }
 
-/** Both inequalities, on numbers that are complete. Also asked again with the ttl that a store really granted. */
+/** Checks both inequalities. Called again with the ttl that a store has actually granted. */
 export function checkTiming(timing: Timing, asked: TimingOptions = timing): Timing {
   const needed = timing.clockErrorMs + timing.roundTripMs;
   if (timing.marginMs < needed) {
-    const rule = "marginMs >= clockErrorMs + roundTripMs";
-    throw broken(
-      { inequality: "safety", shortByMs: needed - timing.marginMs, rule },
+    const formula = "marginMs >= clockErrorMs + roundTripMs";
+    throw brokenInequality(
+      { rule: "safety", shortByMs: needed - timing.marginMs, formula },
       timing,
       asked,
     );
   }
   const used = 2 * timing.renewEveryMs + timing.roundTripMs;
   const usable = timing.ttlMs - timing.marginMs;
-  // A ttl divided by three is not exact; a billionth of a millisecond is no fault.
+  // A third of a ttl is not exact in floating point, so allow a billionth of a millisecond.
   if (used > usable + 1e-9) {
-    const rule = "2 * renewEveryMs + roundTripMs <= ttlMs - marginMs";
-    throw broken({ inequality: "availability", shortByMs: used - usable, rule }, timing, asked);
+    const formula = "2 * renewEveryMs + roundTripMs <= ttlMs - marginMs";
+    throw brokenInequality(
+      { rule: "availability", shortByMs: used - usable, formula },
+      timing,
+      asked,
+    );
   }
   return timing;
 }
 
-/** A table for people: the numbers, both inequalities with their slack, and what they mean on the worst night. */
+/**
+ * A table for people: the durations, the slack of both inequalities, and the longest gap after a
+ * crash.
+ */
 export function explainTiming(timing: Timing): string {
   const rows: [string, number, string][] = [
     ["ttlMs", timing.ttlMs, "a grant lasts this long without renewal"],
@@ -123,13 +150,9 @@ export function explainTiming(timing: Timing): string {
       timing.renewEveryMs,
       `${perMinute(timing)} renewals a minute, however many leases`,
     ],
-    [
-      "clockErrorMs",
-      timing.clockErrorMs,
-      "holder and store may disagree by this much over one ttl",
-    ],
+    ["clockErrorMs", timing.clockErrorMs, "two clocks may differ by this much over one ttl"],
     ["roundTripMs", timing.roundTripMs, "a slower renewal puts the lease in doubt"],
-    ["marginMs", timing.marginMs, "the holder stops this long before the store lets go"],
+    ["marginMs", timing.marginMs, "the holder stops this long before the store's expiry"],
     [
       "safety slack",
       timing.marginMs - timing.clockErrorMs - timing.roundTripMs,
@@ -137,13 +160,13 @@ export function explainTiming(timing: Timing): string {
     ],
     [
       "availability slack",
-      slackOf(timing),
+      availabilitySlack(timing),
       "ttl - margin - 2 renewals - round trip: one may be lost",
     ],
     [
       "holder stops after",
       timing.ttlMs - timing.marginMs,
-      "counted from the last confirmed renewal's sending",
+      "after it sent the last confirmed renewal",
     ],
     [
       "crash gap at most",
@@ -152,20 +175,20 @@ export function explainTiming(timing: Timing): string {
     ],
   ];
   return rows
-    .map(([name, ms, meaning]) => `${name.padEnd(19)}${shown(ms).padStart(10)} ms  ${meaning}`)
+    .map(([name, ms, meaning]) => `${name.padEnd(19)}${formatMs(ms).padStart(10)} ms  ${meaning}`)
     .join("\n");
 }
 
-/** What is left of the usable ttl after one lost renewal. */
-export function slackOf(timing: Timing): number {
+/** The part of the usable ttl that is left after one lost renewal. */
+export function availabilitySlack(timing: Timing): number {
   return timing.ttlMs - timing.marginMs - 2 * timing.renewEveryMs - timing.roundTripMs;
 }
 
 function perMinute(timing: Timing): string {
-  return shown(60_000 / timing.renewEveryMs);
+  return formatMs(60_000 / timing.renewEveryMs);
 }
 
-function shown(ms: number): string {
+function formatMs(ms: number): string {
   return Number.isInteger(ms) ? String(ms) : ms.toFixed(1);
 }
 
@@ -192,71 +215,71 @@ function checkNumbers(asked: TimingOptions): TimingOptions {
   return asked;
 }
 
-function needsBounds(ttlMs: number, asked: TimingOptions): TimingError {
+function missingBounds(ttlMs: number, asked: TimingOptions): TimingError {
   const proposed = {
     clockErrorMs: asked.clockErrorMs ?? ttlMs / 100,
     roundTripMs: asked.roundTripMs ?? ttlMs / 10,
   };
-  const mend = { ...proposed, ...mendOf({ ...asked, ttlMs, ...proposed }) };
+  const fix = { ...proposed, ...findRemainingFix({ ...asked, ttlMs, ...proposed }) };
   return new TimingError(
     `A ttlMs of ${ttlMs} is below ${EXPLICIT_BELOW_MS}: give clockErrorMs and roundTripMs yourself, from what you ` +
-      `measured (for example ${describe(mend)}), or raise ttlMs to ${EXPLICIT_BELOW_MS}.`,
-    { inequality: "explicit-bounds", shortByMs: EXPLICIT_BELOW_MS - ttlMs, mend },
+      `measured (for example ${describe(fix)}), or raise ttlMs to ${EXPLICIT_BELOW_MS}.`,
+    { rule: "explicitBounds", shortByMs: EXPLICIT_BELOW_MS - ttlMs, fix },
   );
 }
 
-/** What is still wrong with the proposed numbers, mended. */
-function mendOf(proposed: TimingOptions): Partial<Timing> {
+/** The change that the proposed numbers still need. */
+function findRemainingFix(proposed: TimingOptions): Partial<Timing> {
   try {
     planTiming(proposed);
     return {};
   } catch (error) {
-    if (error instanceof TimingError) return error.mend;
+    if (error instanceof TimingError) return error.fix;
     throw error;
   }
 }
 
-function broken(
-  fault: { readonly inequality: Inequality; readonly shortByMs: number; readonly rule: string },
+function brokenInequality(
+  fault: { readonly rule: TimingRule; readonly shortByMs: number; readonly formula: string },
   timing: Timing,
   asked: TimingOptions,
 ): TimingError {
-  const { inequality, shortByMs, rule } = fault;
-  const mend = smallestMend(timing, asked);
+  const { rule, shortByMs, formula } = fault;
+  const fix = findSmallestFix(timing, asked);
   return new TimingError(
-    `These numbers break the ${inequality} inequality ${rule} by ${shown(shortByMs)} ms: ` +
-      `${describe(timing)}. The smallest change that mends it: ${describe(mend)}.`,
-    { inequality, shortByMs, mend },
+    `These numbers break the ${rule} inequality ${formula} by ${formatMs(shortByMs)} ms: ` +
+      `${describe(timing)}. The smallest change that fixes it: ${describe(fix)}.`,
+    { rule, shortByMs, fix },
   );
 }
 
 /**
- * Raise the margin to what safety needs, then renew more often; only when that is impossible, raise the ttl; and when no
- * ttl is long enough, shorten the bounds. A new ttl comes with the numbers that the caller left out, because their
- * defaults would grow with it.
+ * Raises the margin to what safety needs, then renews more often. If that is not enough, raises
+ * the ttl, and if no ttl is long enough, shortens the bounds. A new ttl comes with the durations
+ * that the caller left out, because their defaults would grow with it.
  */
-function smallestMend(timing: Timing, asked: TimingOptions): Partial<Timing> {
+function findSmallestFix(timing: Timing, asked: TimingOptions): Partial<Timing> {
   const marginMs = Math.max(timing.marginMs, timing.clockErrorMs + timing.roundTripMs);
   const room = timing.ttlMs - marginMs - timing.roundTripMs;
   const margin = marginMs === timing.marginMs ? {} : { marginMs };
   if (room >= 2 * timing.renewEveryMs) return margin;
   const renewEveryMs = Math.floor(room / 2);
   if (renewEveryMs >= 1) return { ...margin, renewEveryMs };
-  const longer = longEnough({ ...timing, marginMs });
-  const mended = longer.ttlMs <= TTL_MAX_MS ? longer : longEnough(shortened(timing));
-  const names = Object.keys(mended) as (keyof Timing)[];
-  const needed = names.filter((name) => mended[name] !== timing[name] || asked[name] === undefined);
-  return Object.fromEntries(needed.map((name) => [name, mended[name]]));
+  const longer = withLongerTtl({ ...timing, marginMs });
+  const fixed = longer.ttlMs <= TTL_MAX_MS ? longer : withLongerTtl(withShorterBounds(timing));
+  const names = Object.keys(fixed) as (keyof Timing)[];
+  const needed = names.filter((name) => fixed[name] !== timing[name] || asked[name] === undefined);
+  return Object.fromEntries(needed.map((name) => [name, fixed[name]]));
 }
 
-function longEnough(timing: Timing): Timing {
+function withLongerTtl(timing: Timing): Timing {
   const renewEveryMs = Math.max(1, timing.renewEveryMs);
   const ttlMs = Math.ceil(2 * renewEveryMs + timing.roundTripMs + timing.marginMs);
   return { ...timing, renewEveryMs, ttlMs };
 }
 
-/** Bounds that fit the longest ttl with room to spare. */
-function shortened(timing: Timing): Timing {
+/** Bounds that fit the longest ttl with some slack. */
+function withShorterBounds(timing: Timing): Timing {
   const [renewEveryMs, clockErrorMs, roundTripMs] = [
     timing.renewEveryMs,
     timing.clockErrorMs,
@@ -273,6 +296,6 @@ function shortened(timing: Timing): Timing {
 
 function describe(numbers: Partial<Timing>): string {
   return Object.entries(numbers)
-    .map(([name, ms]) => `${name} ${shown(ms)}`)
+    .map(([name, ms]) => `${name} ${formatMs(ms)}`)
     .join(", ");
 }

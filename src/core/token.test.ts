@@ -1,5 +1,6 @@
-// Goal: no token is ever rounded, misread or misordered on its way through text. Method: random bigints over the whole
-// range, drawn by their number of bits so that small and huge ones come alike, and a list of what must be refused.
+// Goal: no token is rounded, misread or misordered when it is converted to text and back. Method:
+// random bigints over the whole range, drawn by their number of bits so that small and large ones
+// are equally likely, and a list of texts that must be rejected.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { InvalidArgumentError } from "./errors.ts";
@@ -18,7 +19,7 @@ const token = fc
   .chain((bits) => fc.bigInt({ min: 2n ** BigInt(bits - 1), max: 2n ** BigInt(bits) - 1n }));
 
 describe("tokens as text", () => {
-  test("a token comes back from its decimal digits unchanged, also with leading zeros", () => {
+  test("a token is read from its decimal digits unchanged, also with leading zeros", () => {
     fc.assert(
       fc.property(token, (value) => {
         expect(parseToken(formatToken(value))).toBe(value);
@@ -39,7 +40,7 @@ describe("tokens as text", () => {
     );
   });
 
-  test("neighbours above 2^53 and 2^63 stay apart, where a float would join them", () => {
+  test("adjacent tokens above 2^53 and 2^63 stay distinct", () => {
     for (const near of [2n ** 53n, 2n ** 63n, 2n ** 64n, TOKEN_LIMIT - 2n]) {
       expect(parseToken(formatToken(near + 1n)) - parseToken(formatToken(near))).toBe(1n);
     }
@@ -64,11 +65,11 @@ describe("tokens as text", () => {
     "9".repeat(39),
     "1".padStart(40, "0"),
     "1".repeat(10_000),
-  ])("the text %j is refused", (text) => {
+  ])("the text %j is rejected", (text) => {
     expect(() => parseToken(text)).toThrow(InvalidArgumentError);
   });
 
-  test("only decimal digits in range are ever read, whatever the text", () => {
+  test("only decimal digits in range are accepted", () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(..."0123456789 -.e") })),
@@ -82,14 +83,14 @@ describe("tokens as text", () => {
     );
   });
 
-  test("a long text is cut in the error, so that it cannot flood a log", () => {
+  test("a long text is truncated in the error", () => {
     expect(() => parseToken("x".repeat(10_000))).toThrow(/^.{1,160}$/);
   });
 });
 
 describe("tokens as values", () => {
   test.each([0n, -1n, TOKEN_LIMIT, TOKEN_LIMIT * 2n, 1, 1.5, "1", null, undefined, {}, true])(
-    "%s is no token",
+    "%s is not a token",
     (value) => {
       expect(isToken(value)).toBe(false);
       expect(() => checkToken(value)).toThrow(InvalidArgumentError);
@@ -99,13 +100,13 @@ describe("tokens as values", () => {
     },
   );
 
-  test("the smallest and the largest token are tokens", () => {
+  test("the smallest and the largest token are accepted", () => {
     for (const value of [1n, TOKEN_LIMIT - 1n]) expect(checkToken(value)).toBe(value);
   });
 });
 
-describe("the rule of every guard", () => {
-  test("S2: an equal or higher token passes, a lower one does not, the first always does", () => {
+describe("admits()", () => {
+  test("S2: the first token and an equal or higher one are admitted, a lower one is not", () => {
     fc.assert(
       fc.property(token, token, (highest, offered) => {
         expect(admits(highest, offered)).toBe(offered >= highest);

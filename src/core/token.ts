@@ -1,9 +1,13 @@
-// Fencing tokens: a bigint in memory, decimal digits on any wire, 39 digits with leading zeros where text must sort.
-// A store may compose a token from an epoch and a counter, so nobody may assume that it fits 2^53 or 2^63.
+// Fencing tokens: a bigint in memory, decimal digits in messages, 39 digits with leading zeros
+// where text must sort. A store may compose a token from an epoch and a counter, so code must not
+// assume that a token is below 2^53 or 2^63.
 
 import { InvalidArgumentError } from "./errors.ts";
 
-/** Tokens lie in 0 < token < 2^127, so that PostgreSQL's numeric(39) and a signed 128-bit integer can hold them. */
+/**
+ * Tokens lie in 0 < token < 2^127, so that PostgreSQL's numeric(39) and a signed 128-bit integer
+ * can hold them.
+ */
 export const TOKEN_LIMIT: bigint = 2n ** 127n;
 
 /** 2^127 has 39 decimal digits. */
@@ -21,7 +25,10 @@ export function checkToken(value: unknown): bigint {
   );
 }
 
-/** Reads decimal digits, with or without leading zeros; refuses signs, spaces, exponents, and anything out of range. */
+/**
+ * Reads decimal digits, with or without leading zeros. Rejects signs, spaces, exponents and numbers
+ * out of range.
+ */
 export function parseToken(text: string): bigint {
   if (!/^[0-9]{1,39}$/.test(text)) {
     throw new InvalidArgumentError(
@@ -35,14 +42,14 @@ export function formatToken(token: bigint): string {
   return checkToken(token).toString();
 }
 
-/** The form that sorts as text in the same order as the numbers do. */
+/** 39 digits: this text sorts in the same order as the numbers. */
 export function padToken(token: bigint): string {
   return checkToken(token).toString().padStart(PADDED_DIGITS, "0");
 }
 
 /**
- * The rule of every guard (S2): equal is the same term and passes, lower is stale. `highest` is undefined before the
- * first token.
+ * The rule of every guard (S2). An equal token belongs to the same term and is admitted; a lower
+ * one is stale. `highest` is undefined before the first token.
  */
 export function admits(highest: bigint | undefined, offered: bigint): boolean {
   return highest === undefined || offered >= highest;

@@ -155,7 +155,7 @@ export class Election implements AsyncDisposable {
     const limits = limitsOf("stop()", options, 0);
     // The reign hears of it first, so that it ends as planned.
     const handover = this.#reign && this.#handOver(this.#reign, limits);
-    this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
+    this.#stopped.abort(ClosedError.from({ what: `The election "${this.name}"` }));
     const result = await handover;
     // A `lead` that ends neither by itself nor by its signal is reported, not waited for.
     if (result?.release !== "overrun") await this.#race;
@@ -382,7 +382,7 @@ export class Election implements AsyncDisposable {
     this.#state = "stopped";
     this.#parts.onStopped(this);
     this.#alive?.cancel();
-    this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
+    this.#stopped.abort(ClosedError.from({ what: `The election "${this.name}"` }));
     this.#tell({ type: "stopped" });
   }
 }

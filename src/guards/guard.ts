@@ -1,7 +1,9 @@
-// The rule of every guard (S2). A guard stands before a resource and remembers the highest token it has admitted or
-// was advanced to. One atomic step of the resource itself compares the offered token with that highest and writes, or
-// refuses with StaleTokenError and changes nothing. So a former holder is harmless whatever any clock says.
-// Each guard has its own form of that step (a transaction, a script, a request); what they share is here.
+// What all guards share: their interface, the checks of their arguments, and the rule (S2). A guard
+// protects a resource and remembers the highest token that it has admitted or was advanced to. In
+// one atomic step of the resource itself, it compares the offered token with that highest and
+// writes, or throws StaleTokenError and changes nothing. A former holder is therefore harmless,
+// whatever any clock says. Each guard has its own form of that step: a transaction, a script, a
+// conditional request.
 
 import { currentHeld } from "../async/context.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
@@ -10,56 +12,74 @@ import { checkResource } from "../core/resource.ts";
 import { admits, checkToken } from "../core/token.ts";
 
 /**
- * A lease, or the two facts of one. Prefer the lease: its `check()` is then called at the last moment before the
- * write. Bare facts are for a token that came over a wire; they rest on the comparison alone, which is enough for
- * safety and merely later to refuse.
+ * A lease, or its resource and token. Prefer the lease, because the guard then calls its `check()`
+ * right before the write. A bare token, such as one received over a network, relies on the
+ * comparison alone. That is equally safe, but a lost lease is rejected later.
  */
 export interface TokenSource {
   readonly resource: string;
   readonly token: bigint;
-  /** Throws when the holder may not act now; answers the token otherwise. */
+  /** Returns the token, or throws if the holder may not act now. */
   check?(): bigint;
-  /** @internal Called by a guard whose tokens outlive this process: a lease of a memory store warns. */
+  /**
+   * @internal Called by guards whose tokens outlive this process. A lease of a memory store then
+   * emits a warning.
+   */
   enterLastingGuard?(): void;
 }
 
-/** What every guard can be told. */
+/** Options of every guard. */
 export interface GuardOptions {
   /**
-   * The only resource whose leases this guard takes; those of others are refused. For a process that holds several
-   * leases and must not write under the wrong one. @default none: the highest is kept under the lease's own resource
+   * The only resource whose leases this guard accepts. Use it in a process that holds several
+   * leases, so that it cannot write under the wrong one. @default the guard accepts all resources,
+   * each with its own highest token
    */
   readonly resource?: string | undefined;
 }
 
 export const GUARD_OPTIONS: OptionNames<GuardOptions> = { resource: true };
 
-/** What a caller of advance() may add. */
+/** Options of advance(). */
 export interface AdvanceOptions {
   /**
-   * How long the caller waits for the answer, in milliseconds. A guard that has to wait for others gives up before that, and
-   * says why; the other guards answer at once and ignore it. @default no limit besides those of the guard itself
+   * How long the caller waits for the result, in milliseconds. A guard that has to wait for other
+   * writers gives up before that and says why. Guards that do not wait ignore it. @default only the
+   * limits of the guard itself
    */
   readonly limitMs?: number | undefined;
 }
 
-/** What all guards can do besides their own guarded write. Await the answers: some guards reach over a network. */
+/** The methods that all guards share. Await the results, because some guards use a network. */
 export interface Guard {
   /**
-   * Moves the highest up to this token without writing anything else. Called between a grant and the first write of
-   * the new holder, so that the old one is refused from then on. Throws StaleTokenError for a lower token; an equal
-   * one changes nothing. Without a source: the lease of the `lease.run()` around the call.
+   * Raises the highest token to this one without writing anything else. Call it between a grant and
+   * the first write of the new holder, so that the former holder is rejected from then on. Throws
+   * StaleTokenError for a lower token. An equal one changes nothing. Without a source, it uses the
+   * lease of the `lease.run()` around the call.
    */
   advance(source?: TokenSource, options?: AdvanceOptions): void | Promise<void>;
-  /** The highest token seen for the resource; undefined before the first. For people and tests: it may rise at once. */
+  /**
+   * The highest token of the resource, or undefined before the first. For display and tests: it can
+   * rise at any time.
+   */
   highest(resource: string): bigint | undefined | Promise<bigint | undefined>;
+  /**
+   * The names of the methods that write. Each takes an optional TokenSource as its first argument
+   * and calls its `check()` before anything is sent. `boundedBy()` wraps these methods and leaves
+   * out all others. @default none
+   */
+  readonly writeMethods?: readonly string[];
 }
 
 /**
- * Whose write it is: the given source, or else the lease of the `lease.run()` around the call. Refuses bad input and a
- * lease that may not act before anything is locked or asked; the atomic step asks the lease again.
+ * The given source, or else the lease of the `lease.run()` around the call. Rejects invalid input
+ * and a lost lease before anything is locked or sent. The atomic step checks the lease again.
  */
-export function sourceOf(given: TokenSource | undefined, bound?: string | undefined): TokenSource {
+export function resolveSource(
+  given: TokenSource | undefined,
+  bound?: string | undefined,
+): TokenSource {
   const source = given === undefined ? (currentHeld(bound) ?? currentHeld()) : given;
   if (source === undefined) throw noLease();
   if (typeof source !== "object" || source === null) throw notASource(source);
@@ -76,12 +96,12 @@ export function sourceOf(given: TokenSource | undefined, bound?: string | undefi
   return source;
 }
 
-/** As sourceOf(), for guards whose tokens outlive this process. */
-export function lastingSourceOf(
+/** Like resolveSource(), for guards whose tokens outlive this process. */
+export function resolveLastingSource(
   given: TokenSource | undefined,
   bound?: string | undefined,
 ): TokenSource {
-  const source = sourceOf(given, bound);
+  const source = resolveSource(given, bound);
   source.enterLastingGuard?.();
   return source;
 }
@@ -100,8 +120,9 @@ function notASource(given: unknown): InvalidArgumentError {
 }
 
 /**
- * The two ways to call a guarded write: (source, write), or (write) inside lease.run(). A source that is there but
- * undefined is a mistake of the caller, such as an unseen answer of tryAcquire(), and not the second way.
+ * The two forms of a guarded write: (source, write), or (write) inside lease.run(). An explicit
+ * undefined as the source is a mistake of the caller, such as an unchecked result of tryAcquire(),
+ * and is rejected.
  */
 export function splitArguments<Write>(
   args: readonly [TokenSource, Write] | readonly [Write],
@@ -112,7 +133,8 @@ export function splitArguments<Write>(
 }
 
 /**
- * The names of all options, and the bound resource, are checked when the guard is made. `call` is the function that makes it.
+ * Checks the option names and returns the bound resource. `call` is the function that creates the
+ * guard.
  */
 export function checkBound<Options extends GuardOptions>(
   call: string,
@@ -123,7 +145,7 @@ export function checkBound<Options extends GuardOptions>(
   return options.resource === undefined ? undefined : checkResource(options.resource);
 }
 
-/** A limit on time. */
+/** Checks a time limit in milliseconds. */
 export function checkLimit(name: string, ms: unknown): number {
   if (typeof ms === "number" && Number.isInteger(ms) && ms >= 1 && ms < 2 ** 31) return ms;
   throw new InvalidArgumentError(
@@ -132,19 +154,21 @@ export function checkLimit(name: string, ms: unknown): number {
 }
 
 /**
- * The decision, to be taken inside the resource's atomic step: throws when the holder or its token is not fit to
- * write, else answers the token that the highest has to become. Equal is the same term and passes.
+ * The decision (S2). Must be called inside the atomic step of the resource. Throws if the lease is
+ * lost or its token is stale. Otherwise returns the token that becomes the highest. An equal token
+ * belongs to the same term and is admitted.
  */
 export function admit(source: TokenSource, highest: bigint | undefined): bigint {
-  // Asked here and not at the door, because waiting for the resource's lock may have outlasted the lease.
+  // Checked here again, because the lease may have ended while we waited for the lock of the
+  // resource.
   const token = source.check === undefined ? source.token : checkToken(source.check());
   if (highest !== undefined && !admits(highest, token)) {
-    throw new StaleTokenError({ resource: source.resource, offered: token, highest });
+    throw StaleTokenError.from({ resource: source.resource, offered: token, highest });
   }
   return token;
 }
 
-/** For guards whose atomic step cannot wait: an `async` function is refused before any of it has run. */
+/** For guards with a synchronous atomic step: rejects an `async` function before it is called. */
 export function refuseAsync(write: unknown): void {
   if (typeof write !== "function") {
     throw new InvalidArgumentError(
@@ -154,17 +178,17 @@ export function refuseAsync(write: unknown): void {
   if (Object.prototype.toString.call(write) === "[object AsyncFunction]") throw notSynchronous();
 }
 
-/** The same for a plain function that turns out to have returned a promise. */
+/** The same for a plain function that has returned a promise. */
 export function refusePromise(result: unknown): void {
   if (typeof (result as { then?: unknown } | null | undefined)?.then !== "function") return;
-  // Nobody will look at this promise any more; its failure must not end the process.
+  // The promise is dropped, and its rejection must not end the process.
   Promise.resolve(result).catch(() => undefined);
   throw notSynchronous();
 }
 
 function notSynchronous(): InvalidArgumentError {
   return new InvalidArgumentError(
-    "The guarded function must be synchronous: what it did after an `await` would fall outside the comparison. " +
+    "The guarded function must be synchronous: code after an `await` would run outside the atomic step. " +
       "Await before or after the guarded step, and only write inside it.",
   );
 }

@@ -3,7 +3,7 @@
 // store when it gives up is given back.
 
 import type { Clock, Random, Timer } from "../async/clock.ts";
-import type { Underway } from "../async/counter.ts";
+import type { InFlight } from "../async/counter.ts";
 import { type LinkedSignal, linkSignals, orAborted } from "../async/signals.ts";
 import { pause, withLimit } from "../async/waits.ts";
 import { backoffMs } from "../core/backoff.ts";
@@ -25,7 +25,7 @@ export interface AcquireParts {
   readonly turns: Turns;
   readonly tokens: TokenMemory;
   /** Whoever acquires: closing waits for them. */
-  readonly acquiring: Underway;
+  readonly acquiring: InFlight;
   /** Aborts when the whole Tenure closes. */
   readonly closing: AbortSignal;
   readonly onLastingGuard: (() => void) | undefined;
@@ -310,8 +310,8 @@ export function stayedBusy(
   facts: { resource: string; waitMs: number; heldBy: string | undefined },
 ): AcquireTimeoutError {
   if (sessions.hold(facts.resource))
-    return new AcquireTimeoutError({ ...facts, heldBy: holderId, whom: "self" });
-  return new AcquireTimeoutError({
+    return AcquireTimeoutError.from({ ...facts, heldBy: holderId, whom: "self" });
+  return AcquireTimeoutError.from({
     ...facts,
     whom: facts.heldBy === holderId ? "namesake" : "other",
   });

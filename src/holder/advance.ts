@@ -51,7 +51,7 @@ export async function advanceAll(
 
 function hangs(resource: string): GuardUnavailableError {
   const detail = "it was not advanced while the lease was certain, so the lease was released";
-  return new GuardUnavailableError({ resource, detail, applied: "unknown" });
+  return GuardUnavailableError.from({ resource, detail, applied: "unknown" });
 }
 
 export function checkGuards(guards: unknown): readonly Advanceable[] {

@@ -2,7 +2,7 @@
 // `check()` is the heart: a comparison of the clock with the deadline at the moment of use, no timer in between.
 
 import type { Clock } from "../async/clock.ts";
-import { isInsideWorkOf, runUnder } from "../async/context.ts";
+import { isInsideWork, runUnder } from "../async/context.ts";
 import { checkDelay } from "../async/waits.ts";
 import {
   DrainingError,
@@ -126,7 +126,7 @@ export class Lease implements SessionMember, AsyncDisposable {
    */
   async run<T>(work: (lease: Lease) => T | Promise<T>): Promise<T> {
     if (this.#state.kind === "draining" || this.#state.kind === "overrun") {
-      throw new DrainingError({ resource: this.resource });
+      throw DrainingError.from({ resource: this.resource });
     }
     this.check();
     this.#feed({ type: "workStarted" });
@@ -149,7 +149,7 @@ export class Lease implements SessionMember, AsyncDisposable {
     } catch (error) {
       return Promise.reject(error);
     }
-    if (drainMs === Number.POSITIVE_INFINITY && isInsideWorkOf(this))
+    if (drainMs === Number.POSITIVE_INFINITY && isInsideWork(this))
       return Promise.reject(waitsForItself());
     this.#release ??= new Promise((resolve) => {
       this.#finish = resolve;
@@ -197,7 +197,7 @@ export class Lease implements SessionMember, AsyncDisposable {
     this.#session.look(now);
     if (this.#loss !== undefined) return this.#toError(this.#loss);
     if (!this.#acting) return this.#toError(this.#lossFor("released", "it is being released"));
-    return new LeaseInDoubtError({ resource: this.resource, cause: this.#session.doubtCause });
+    return LeaseInDoubtError.from({ resource: this.resource, cause: this.#session.doubtCause });
   }
 
   #feed(event: LeaseEvent): void {
@@ -255,7 +255,7 @@ export class Lease implements SessionMember, AsyncDisposable {
   /** The same error every time, made when somebody asks: most leases end by release and nobody does. */
   #toError(loss: Loss): LeaseLostError {
     const { resource, token } = this;
-    this.#lostError ??= new LeaseLostError({ resource, token, ...loss });
+    this.#lostError ??= LeaseLostError.from({ resource, token, ...loss });
     return this.#lostError;
   }
 }

@@ -2,7 +2,7 @@
 // back with a holder/lease.ts. What `connect()` returns is this, with elections (src/tenure.ts).
 
 import type { Clock, Random } from "../async/clock.ts";
-import { Underway } from "../async/counter.ts";
+import { InFlight } from "../async/counter.ts";
 import { checkSignal, linkSignals, untilAborted } from "../async/signals.ts";
 import { checkDelay, withLimit } from "../async/waits.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
@@ -107,7 +107,7 @@ export class Leases implements AsyncDisposable {
   readonly #closing = new AbortController();
   readonly #acquireParts: AcquireParts;
   readonly #defaultTiming: Timing;
-  readonly #acquiring = new Underway();
+  readonly #acquiring = new InFlight();
   #closed: Promise<void> | undefined;
 
   constructor(parts: LeasesParts) {
@@ -329,12 +329,12 @@ export class Leases implements AsyncDisposable {
   }
 
   async #close(drainMs: number): Promise<void> {
-    this.#closing.abort(new ClosedError("This Tenure"));
+    this.#closing.abort(ClosedError.from({ what: "This Tenure" }));
     // Leases take no new work from this moment on. Whoever is still acquiring gives back what the store may grant yet;
     // what slipped through before it looked is released as well.
     const stopped = this.stopUsers(drainMs);
     const released = this.#releaseAll(drainMs);
-    await this.#acquiring.none();
+    await this.#acquiring.idle();
     await Promise.all([stopped, released, this.#releaseAll(drainMs)]);
     await this.#sessions.close();
     await this.#parts.store.close().catch(() => undefined);

@@ -177,7 +177,7 @@ describe("what the store granted", () => {
     };
     await expect(tenure.acquire("settlement")).rejects.toMatchObject({
       code: "TIMING",
-      inequality: "availability",
+      rule: "availability",
     });
   });
 

@@ -120,7 +120,7 @@ export class Session {
 
   /** Looks at the clock now instead of waiting for a timer. False when the session has ended. */
   look(now: number): boolean {
-    if (now >= this.safeUntil) this.#feed({ type: "looked", now });
+    if (now >= this.safeUntil) this.#feed({ type: "deadlineCheck", now });
     return this.#state.kind !== "ended";
   }
 
@@ -221,7 +221,7 @@ export class Session {
           keepAlive,
         });
         return;
-      case "lookAt":
+      case "checkAt":
         this.#timers.look?.cancel();
         this.#timers.look = clock.setTimer(() => this.look(clock.now()), command.at - clock.now(), {
           keepAlive,

@@ -13,7 +13,7 @@ export class TokenMemory {
   accept(resource: string, token: bigint): void {
     const highest = this.#highest.get(resource) ?? 0n;
     if (!isToken(token) || token <= highest) {
-      throw new TokenRegressionError({ resource, offered: token, highest });
+      throw TokenRegressionError.from({ resource, offered: token, highest });
     }
     // Deleted first, so that the map stays ordered by last use.
     this.#highest.delete(resource);

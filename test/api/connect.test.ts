@@ -111,7 +111,7 @@ const badOptions: [string, AcquireOptions, string, RegExp][] = [
     "a margin too small",
     { marginMs: 1 },
     "TIMING",
-    /safety inequality .* The smallest change that mends it: marginMs/,
+    /safety inequality .* The smallest change that fixes it: marginMs/,
   ],
   [
     "renewals too rare",

@@ -1,6 +1,7 @@
-// Goal: a lease of a memory store that reaches a guard whose tokens outlive the process is warned about, once per process,
-// because such a guard cannot keep two processes apart. Method: every guard is advanced with a source that reports the call;
-// then a real Tenure on memory: advances real guards, and the warnings of this process are counted.
+// Goal: a lease of a memory store emits one warning per process when it is used with a guard whose
+// tokens outlive the process, because two processes could hold the same lease. Method: every guard
+// is advanced with a source that reports the call; then a real Tenure on memory: advances real
+// guards, and the warnings are counted.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +33,7 @@ function openSqlite(file: string): ReturnType<Driver["open"]> {
   return database;
 }
 
-test("every guard whose tokens outlive the process says so to the lease, before it asks its resource", async () => {
+test("every guard whose tokens outlive the process notifies the lease before it uses the resource", async () => {
   const stopped = new Error("stopped before anything was sent");
   const source = {
     resource: "ledger",
@@ -59,7 +60,7 @@ test("every guard whose tokens outlive the process says so to the lease, before 
   sqliteGuard(openSqlite(":memory:")).advance(source);
 });
 
-test("a lease of a memory store warns once per process, one of a shared store never", async () => {
+test("a lease of a memory store emits one warning per process, and one of a shared store none", async () => {
   const warnings: Error[] = [];
   const listen = (warning: Error): void => void warnings.push(warning);
   process.on("warning", listen);

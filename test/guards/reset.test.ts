@@ -1,5 +1,6 @@
-// Goal: a reset of the SQLite and the file guard lets lower tokens in, deletes only the token that its caller has seen, and
-// leaves the protection against accidental lowering as it was. Method: real files; the rule is tried with plain SQL.
+// Goal: after a reset, the SQLite and file guards admit lower tokens; a reset deletes only the
+// token that its caller has read and keeps the protection against accidental lowering. Method: real
+// files and plain SQL.
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,13 +18,13 @@ const { newFile, open } = await userFiles();
 const folder = mkdtempSync(join(tmpdir(), "tenure-reset-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A token of a store that counts from the wall clock, and one of a consensus log. */
+/** A token of a store that starts at the wall clock, and one of a store with a consensus log. */
 const LARGE = 1_794_945_356_059_000n;
 const SMALL = 42n;
 const source = (token: bigint, resource = "ledger") => ({ resource, token });
 
 describe("the SQLite guard", () => {
-  test("S2: refuses a lower token, admits it after a reset, and then refuses what is below that", () => {
+  test("S2: rejects a lower token, admits it after a reset, and then rejects tokens below that one", () => {
     const database = open();
     const guard = sqliteGuard(database);
     guard.advance(source(LARGE));
@@ -56,7 +57,7 @@ describe("the SQLite guard", () => {
     expect(protectedTables(database)).toMatchObject([{ table: "entry", fault: undefined }]);
   });
 
-  test("a token that is not the highest any more resets nothing", () => {
+  test("a reset with an outdated token does nothing", () => {
     const database = open();
     const guard = sqliteGuard(database);
     guard.advance(source(LARGE + 1n));
@@ -73,7 +74,7 @@ describe("the SQLite guard", () => {
     sqliteGuard(database).advance(source(LARGE));
     sqliteGuard(database).advance(source(LARGE, "other"));
     let isTried = false;
-    // Its own statement in the middle of the reset: the trigger is gone for this connection only.
+    // A statement of the same connection during the reset: only this connection sees no trigger.
     const spied = new Proxy(database, {
       get: (target, name) =>
         name !== "exec"
@@ -91,7 +92,7 @@ describe("the SQLite guard", () => {
     expect(() => beside.exec("DELETE FROM tenure_guard")).toThrow("never deleted");
   });
 
-  test("a database without the guard is refused, and nothing is created in it", () => {
+  test("a database without the guard is rejected, and nothing is created in it", () => {
     const database = open();
     const tables = () => database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.n;
     const before = tables();
@@ -105,7 +106,7 @@ describe("the SQLite guard", () => {
 });
 
 describe("the file guard", () => {
-  test("S2: refuses a lower token, and admits it after a reset of exactly this token", async () => {
+  test("S2: rejects a lower token, and admits it after a reset of exactly the highest token", async () => {
     const path = join(folder, "state.json");
     await using guard = fileGuard(path);
     await guard.replace(source(LARGE), "old");

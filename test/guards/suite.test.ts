@@ -1,4 +1,5 @@
-// The guards that need no server against the conformance suite. What each can do besides has its own test file.
+// The guards that need no server, against the conformance suite. Other behaviour of each guard has
+// its own test file.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +27,7 @@ guardSuite(sideBySide, {
       },
     });
     return {
-      // One guard is all there is in a process; a bound one only shares the data.
+      // A process has one memory guard. A bound one only shares the data.
       open: (options) => inSuite(options === undefined ? guard : memoryGuard(options)),
       written: (resource) =>
         kept.filter((entry) => entry.resource === resource).map((entry) => entry.text),

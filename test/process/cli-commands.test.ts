@@ -174,7 +174,7 @@ describe("plan", () => {
     const bad = await here.run(["plan", "--ttl", "9s", "--renew-every", "5s", "--json"]);
     expect(bad.exit.code).toBe(EXIT.timing);
     expect(JSON.parse(bad.err)).toMatchObject({
-      error: { code: "TIMING", inequality: "availability", mend: { renewEveryMs: 3_555 } },
+      error: { code: "TIMING", rule: "availability", fix: { renewEveryMs: 3_555 } },
     });
     const corrected = await here.run(["plan", "--ttl", "9s", "--renew-every", "3555ms"]);
     expect(corrected.exit.code).toBe(EXIT.ok);

@@ -75,7 +75,7 @@ describe("on SQLite", () => {
       ],
       [
         `PRAGMA foreign_keys = OFF; INSERT INTO my_tokens_admitted (resource, token) VALUES ('it''s', '${"1".padStart(39, "0")}')`,
-        /an admission was left behind/,
+        /a row is left in the admission table/,
       ],
     ];
     const isFound = async ([sql, words]: [string, RegExp]): Promise<void> => {

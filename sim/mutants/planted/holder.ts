@@ -115,7 +115,7 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "close does not wait for acquisitions in progress",
     file: "src/holder/leases.ts",
-    find: "await this.#acquiring.none();",
+    find: "await this.#acquiring.idle();",
     replace: "",
     test: "src/holder/close.test.ts",
   },

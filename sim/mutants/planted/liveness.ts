@@ -38,8 +38,8 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
   {
     name: "renewals are sent ten times as often",
     file: machine,
-    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "lookAt"',
-    replace: 'event.sentAt + timing.renewEveryMs / 10 - event.now) },\n      { do: "lookAt"',
+    find: 'event.sentAt + timing.renewEveryMs - event.now) },\n      { do: "checkAt"',
+    replace: 'event.sentAt + timing.renewEveryMs / 10 - event.now) },\n      { do: "checkAt"',
   },
   {
     name: "guards are not advanced",

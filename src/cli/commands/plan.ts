@@ -1,6 +1,6 @@
 // `tenure plan` prints the consequences of a choice of durations. It does not contact a store.
 
-import { slackOf, type Timing } from "../../core/timing.ts";
+import { availabilitySlack, type Timing } from "../../core/timing.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { foldAfter } from "../output/text.ts";
@@ -30,7 +30,7 @@ function computeConsequences(timing: Timing, load: Load): Record<string, unknown
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
   return {
     safety: { holds: true, slackMs: marginMs - clockErrorMs - roundTripMs },
-    availability: { holds: true, slackMs: slackOf(timing) },
+    availability: { holds: true, slackMs: availabilitySlack(timing) },
     holderStopsAfterMs: ttlMs - marginMs,
     crashGapMs: ttlMs + roundTripMs,
     handoverGapMs: 2 * roundTripMs,
@@ -58,7 +58,7 @@ function formatPlan(timing: Timing, load: Load, width: number): string[] {
     "",
     "Inequalities",
     `  safety        margin >= clock-error + round-trip             holds, ${formatDuration(safetyMs)} to spare`,
-    `  availability  2 * renew-every + round-trip <= ttl - margin   holds, ${formatDuration(slackOf(timing))} to spare`,
+    `  availability  2 * renew-every + round-trip <= ttl - margin   holds, ${formatDuration(availabilitySlack(timing))} to spare`,
     "",
     "Worst case",
     ...row(

@@ -3,7 +3,7 @@
 // ignored, a lease would be held with the wrong settings.
 
 import { parseArgs } from "node:util";
-import { nearest } from "../../core/nearest.ts";
+import { findNearest } from "../../core/nearest.ts";
 import { COMMANDS } from "../definitions/commands.ts";
 import {
   type CommandDefinition,
@@ -160,6 +160,6 @@ function quoteForMessage(word: string): string {
 }
 
 function didYouMean(given: string, names: readonly string[]): string {
-  const meant = nearest(given, names);
+  const meant = findNearest(given, names);
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }

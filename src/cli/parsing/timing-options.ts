@@ -77,26 +77,25 @@ function toKillAfterError(
       "renewal that much time must remain (2 * renew-every + round-trip + kill-after <= ttl - margin). " +
       `Nearest: ${shorter}--ttl ${formatDuration(neededMs)}.`,
     EXIT.timing,
-    { code: "TIMING", inequality: "kill-after", shortByMs: neededMs - ttlMs },
+    { code: "TIMING", rule: "killAfter", shortByMs: neededMs - ttlMs },
   );
 }
 
 function toCommandError(error: TimingError): CommandError {
-  const mend = Object.entries(error.mend) as [keyof Timing, number][];
-  const flags = mend.map(([name, ms]) => `${FLAGS[name]} ${formatDuration(ms)}`).join(" ");
+  const fix = Object.entries(error.fix) as [keyof Timing, number][];
+  const flags = fix.map(([name, ms]) => `${FLAGS[name]} ${formatDuration(ms)}`).join(" ");
   const reasons = {
     safety:
       "they violate the safety inequality margin >= clock-error + round-trip: two processes could hold the lease at once",
     availability:
       "they violate the availability inequality 2 * renew-every + round-trip <= ttl - margin: one lost renewal would lose the lease",
-    "explicit-bounds":
+    explicitBounds:
       "a ttl below 3s needs --clock-error and --round-trip with measured values (tenure doctor)",
   } as const;
-  const short =
-    error.inequality === "explicit-bounds" ? "" : `, by ${formatDuration(error.shortByMs)}`;
+  const short = error.rule === "explicitBounds" ? "" : `, by ${formatDuration(error.shortByMs)}`;
   return new CommandError(
-    `These durations cannot work: ${reasons[error.inequality]}${short}. Nearest: ${flags}.`,
+    `These durations cannot work: ${reasons[error.rule]}${short}. Nearest: ${flags}.`,
     EXIT.timing,
-    { code: "TIMING", inequality: error.inequality, shortByMs: error.shortByMs, mend: error.mend },
+    { code: "TIMING", rule: error.rule, shortByMs: error.shortByMs, fix: error.fix },
   );
 }

@@ -2,7 +2,7 @@
 // takes 60 to 100 ms for each. Requests wait for that one instead of leaving with a token that is about to be replaced.
 
 import type { Clock } from "../../async/clock.ts";
-import { limitsOf } from "../../async/limits.ts";
+import { getSharedLimits } from "../../async/limits.ts";
 import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
 
 /** What a request proves its user with. Every login makes a new object. */
@@ -66,7 +66,7 @@ export class Logins {
 
   #within(limitMs: number, login: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
-      const limit = limitsOf(this.#parts.clock).start(limitMs, () => {
+      const limit = getSharedLimits(this.#parts.clock).start(limitMs, () => {
         const message = `etcd at ${this.#parts.place} did not answer the login within ${Math.round(limitMs)} ms.`;
         reject(new StoreUnavailableError(message, { applied: "no" }));
       });

@@ -2,7 +2,7 @@
 // it is slow, without giving up on the first.
 
 import type { Clock } from "../../async/clock.ts";
-import { type Limit, limitsOf } from "../../async/limits.ts";
+import { getSharedLimits, type Limit } from "../../async/limits.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { judge, statusOf, unavailable } from "./failures.ts";
 import type { EtcdCall, EtcdTransport } from "./transport.ts";
@@ -94,7 +94,7 @@ export class Race {
   #wake(delayMs: number): void {
     const { clock } = this.#parts;
     this.#timer?.end();
-    this.#timer = limitsOf(clock).start(delayMs, () => this.#late());
+    this.#timer = getSharedLimits(clock).start(delayMs, () => this.#late());
   }
 
   #answered(mine: Try, answer: Uint8Array): void {
@@ -123,7 +123,7 @@ export class Race {
 
   #again(): void {
     this.#timer?.end();
-    this.#timer = limitsOf(this.#parts.clock).start(AGAIN_MS, () => this.#next());
+    this.#timer = getSharedLimits(this.#parts.clock).start(AGAIN_MS, () => this.#next());
   }
 
   #late(): void {

@@ -3,7 +3,7 @@
 // servers do not both believe to be primary is the affair of whoever promotes them, and a promotion raises the tokens.
 
 import type { Clock } from "../../async/clock.ts";
-import { limitsOf } from "../../async/limits.ts";
+import { getSharedLimits } from "../../async/limits.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import type { Call, PgLink, Row } from "./link.ts";
@@ -130,7 +130,7 @@ function within(
 ): Promise<readonly Row[]> {
   const call: Call = { text: IS_PRIMARY, values: [], sent: false, abandon: undefined };
   return new Promise((resolve, reject) => {
-    const limit = limitsOf(clock).start(limitMs, () => {
+    const limit = getSharedLimits(clock).start(limitMs, () => {
       reject(new Error(`no answer within ${Math.round(limitMs)} ms`));
       call.abandon?.();
     });

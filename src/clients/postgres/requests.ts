@@ -2,7 +2,7 @@
 // Conflicts that the server undid are tried again inside the limit, with the same attempt, so a grant stays one grant.
 
 import type { Clock, Random } from "../../async/clock.ts";
-import { limitsOf } from "../../async/limits.ts";
+import { getSharedLimits } from "../../async/limits.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { failure, isConflict, silence } from "./failures.ts";
 import type { Call, PgLink, Row, SqlValue } from "./link.ts";
@@ -82,7 +82,7 @@ export class Requests {
         call.abandon?.();
       };
       const late = (): void => giveUp(this.#tooLate(limitMs, call.sent));
-      const limit = limitsOf(clock).start(Math.max(0, limitMs), late);
+      const limit = getSharedLimits(clock).start(Math.max(0, limitMs), late);
       this.#underWay.add(giveUp);
       link.query(call).then(
         (rows) => {

@@ -5,7 +5,7 @@
 
 import { isIPv6 } from "node:net";
 import { InvalidArgumentError } from "../../core/errors.ts";
-import { nearest } from "../../core/nearest.ts";
+import { findNearest } from "../../core/nearest.ts";
 import { hasLoneSurrogate } from "../../core/text.ts";
 import { findUrlMistake } from "./url-mistakes.ts";
 
@@ -172,7 +172,7 @@ function rejectSetting(
   index: number,
   kind: Pick<UrlKind, "name" | "settings" | "passedOn" | "hint">,
 ): InvalidArgumentError {
-  const meant = nearest(name, [...kind.settings, ...(kind.passedOn ?? [])]);
+  const meant = findNearest(name, [...kind.settings, ...(kind.passedOn ?? [])]);
   const hint = kind.hint === undefined ? "" : ` ${kind.hint}`;
   if (meant !== undefined && name.length >= QUOTABLE_LENGTH) {
     return new InvalidArgumentError(

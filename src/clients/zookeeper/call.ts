@@ -2,7 +2,7 @@
 // says whether something may have been done.
 
 import type { Clock } from "../../async/clock.ts";
-import { limitsOf } from "../../async/limits.ts";
+import { getSharedLimits } from "../../async/limits.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { lateError, lostError } from "./failures.ts";
 import { ProtocolError } from "./jute.ts";
@@ -82,7 +82,7 @@ export function within<T>(
 ): Promise<T> {
   const call = new Call(link);
   return new Promise((resolve, reject) => {
-    const limit = limitsOf(clock).start(limitMs, () => reject(call.giveUp(limitMs)));
+    const limit = getSharedLimits(clock).start(limitMs, () => reject(call.giveUp(limitMs)));
     work(call).then(
       (answer) => {
         limit.end();

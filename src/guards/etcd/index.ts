@@ -1,7 +1,7 @@
-// The guard for data in etcd: the highest tokens are keys beside the user's, without a lease of etcd, and each guarded write
-// is one transaction that compares and writes. It speaks etcd's protocol itself, with the same code as the store, and is
-// told where as the store is. A transaction is sent to one member, once: a copy that came late would undo what the same
-// holder wrote after it.
+// The guard for data in etcd. The highest tokens are keys next to the user's keys, without an etcd
+// lease, and each guarded write is one etcd transaction that compares and writes. The guard uses
+// the same client as the store and takes the same address. A transaction is sent to one member,
+// once, because a late copy would undo later writes of the same holder.
 
 import type { Compare, KeyValue, Op } from "../../clients/etcd/kv.ts";
 import type { Members } from "../../clients/etcd/members.ts";
@@ -13,7 +13,7 @@ import { InvalidArgumentError, StaleTokenError, UntrustedTokenError } from "../.
 import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { padToken } from "../../core/token.ts";
-// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+// biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import {
   checkBound,
@@ -21,15 +21,15 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
 import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
-import { asked, LazyConnection } from "../shared/connection.ts";
-import { type ResetOptions, resetTokenOf } from "../shared/reset.ts";
-import { storedToken } from "../shared/stored.ts";
-import { aboutWrites, type EtcdWrite, isAboutWrites, opsOf } from "./writes.ts";
+import { LazyConnection, runRequest } from "../shared/connection.ts";
+import { checkResetToken, type ResetOptions } from "../shared/reset.ts";
+import { parseStoredToken } from "../shared/stored.ts";
+import { type EtcdWrite, explainWriteError, isWriteError, toOps } from "./writes.ts";
 
 export type { EtcdOptions } from "../../clients/etcd/options.ts";
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
@@ -38,14 +38,15 @@ export type { EtcdBytes, EtcdWrite } from "./writes.ts";
 
 export interface EtcdGuardOptions extends GuardOptions {
   /**
-   * The leases themselves are kept in this etcd under this prefix (etcdStore with the same address). Then a write is also
-   * refused once the lease has ended there, though nobody has taken over yet, and no token passes that was not granted.
-   * With leases of another store every write would be refused. @default false
+   * Set this if the leases are stored in the same etcd under the same prefix (etcdStore with the
+   * same address). A write is then also rejected when its lease has ended but has no successor yet,
+   * and a token that was never granted is rejected. With leases of another store, every write would
+   * be rejected. @default false
    */
   readonly leasesHere?: boolean | undefined;
   /**
-   * A request that has no answer after this long has failed, in milliseconds. Too small: a slow cluster looks like an
-   * outage. Too large: a holder waits that long to learn of one. @default 5,000
+   * The time limit of a request, in milliseconds. Too small: a slow cluster looks like an outage.
+   * Too large: a holder detects an outage late. @default 5,000
    */
   readonly limitMs?: number | undefined;
 }
@@ -58,27 +59,32 @@ const ETCD_GUARD_OPTIONS: OptionNames<EtcdGuardOptions> = {
 
 export interface EtcdGuard extends Guard, AsyncDisposable {
   /**
-   * All of the writes in one transaction behind the comparison, or none. Answers the revision of etcd that they made.
-   * Without a source: under the lease of the `lease.run()` around the call.
+   * Compares the token and does all of the writes in one transaction, or none. Resolves with the
+   * etcd revision of the transaction. Without a source, it uses the lease of the `lease.run()`
+   * around the call.
    */
   write(source: TokenSource, writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
   write(writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
   advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
-  /** Ends the connection; calls after it are refused. */
+  /** Closes the connection. Later calls reject with ClosedError. */
   close(): Promise<void>;
+  readonly writeMethods: readonly "write"[];
 }
 
-/** Where: an etcd: URL, or what etcdStore() takes. All who write to the same data must name the same prefix. */
+/**
+ * Takes an etcd: URL, or the options of etcdStore(). All writers of the same data must use the same
+ * prefix.
+ */
 export function etcdGuard(target: string | EtcdOptions, options: EtcdGuardOptions = {}): EtcdGuard {
   return new GuardOnEtcd(target, options);
 }
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
- * Resolves with true if no token is recorded any more, and with false if the highest is another one. Guard objects that are
- * open remember the old token: restart their processes.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Resolves with false if the highest is another
+ * token, and with true if none is left. Open guards cache the old token: restart their processes.
  */
 export async function resetHighest(
   target: string | EtcdOptions,
@@ -87,13 +93,14 @@ export async function resetHighest(
 ): Promise<boolean> {
   const guard = new GuardOnEtcd(target, {});
   try {
-    return await guard.reset(checkResource(resource), resetTokenOf(options));
+    return await guard.reset(checkResource(resource), checkResetToken(options));
   } finally {
     await guard.close();
   }
 }
 
 class GuardOnEtcd implements EtcdGuard {
+  readonly writeMethods = ["write"] as const;
   readonly #names: Names;
   readonly #members: LazyConnection<Members>;
   readonly #writes = new ConditionalWrites<undefined>();
@@ -124,28 +131,31 @@ class GuardOnEtcd implements EtcdGuard {
     ...args: [TokenSource, readonly EtcdWrite[]] | [readonly EtcdWrite[]]
   ): Promise<{ readonly revision: bigint }> {
     const [given, writes] = splitArguments(args);
-    const ops = opsOf(writes, this.#names);
-    return { revision: await this.#step(lastingSourceOf(given, this.#bound), ops) };
+    const ops = toOps(writes, this.#names);
+    return { revision: await this.#step(resolveLastingSource(given, this.#bound), ops) };
   }
 
   async advance(given?: TokenSource): Promise<void> {
-    await this.#step(lastingSourceOf(given, this.#bound), []);
+    await this.#step(resolveLastingSource(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
-    return (await this.#look(checkResource(resource))).highest;
+    return (await this.#read(checkResource(resource))).highest;
   }
 
-  /** Deletes the highest if it is still this one. Not part of the interface: holders never call it. */
+  /**
+   * Deletes the highest token if it is still this one. Not part of the interface, because holders
+   * never call it.
+   */
   async reset(resource: string, highest: bigint): Promise<boolean> {
     const key = this.#names.highest(resource);
     const transaction = {
-      when: [stillSeen(key, highest)],
+      when: [isUnchanged(key, highest)],
       yes: [{ remove: { key } }],
       no: [{ get: { key, keysOnly: true } }],
     };
-    const members = await asked(resource, "reads", () => this.#members.get());
-    const { succeeded, answers } = await asked(resource, "writes", () =>
+    const members = await runRequest(resource, "reads", () => this.#members.get());
+    const { succeeded, answers } = await runRequest(resource, "writes", () =>
       members.call(txn, transaction, { limitMs: this.#limitMs, once: true }),
     );
     return succeeded || answers[0]?.kvs.length === 0;
@@ -161,22 +171,22 @@ class GuardOnEtcd implements EtcdGuard {
 
   async #step(source: TokenSource, ops: readonly Op[]): Promise<bigint> {
     const { resource, token } = source;
-    // A revision has 63 bits; on the wire a larger token would look like another one.
+    // A revision has 63 bits. A larger token would be truncated in the request.
     if (this.#leasesHere && token >= 2n ** 63n) throw notHeld(resource, token);
     const step: Conditional<undefined, bigint> = {
-      look: () => this.#look(resource),
+      read: () => this.#read(resource),
       write: (admitted, seen) => this.#write(resource, { token: admitted, seen, ops }),
     };
     return this.#writes.run(source, step);
   }
 
-  async #look(resource: string): Promise<Seen<undefined>> {
+  async #read(resource: string): Promise<Seen<undefined>> {
     const key = this.#names.highest(resource);
-    const { kvs } = await asked(resource, "reads", async () => {
+    const { kvs } = await runRequest(resource, "reads", async () => {
       const members = await this.#members.get();
       return members.call(range, { key }, { limitMs: this.#limitMs });
     });
-    return { highest: tokenIn(kvs[0]), mark: undefined };
+    return { highest: readToken(kvs[0]), mark: undefined };
   }
 
   async #write(
@@ -188,7 +198,7 @@ class GuardOnEtcd implements EtcdGuard {
     const advance: Op[] = token === seen.highest ? [] : [{ put: { key, value, lease: 0n } }];
     const transaction = {
       when: [
-        stillSeen(key, seen.highest),
+        isUnchanged(key, seen.highest),
         ...(this.#leasesHere
           ? [{ key: lock, target: "create", is: "=", than: token } as const]
           : []),
@@ -196,48 +206,52 @@ class GuardOnEtcd implements EtcdGuard {
       yes: [...advance, ...ops],
       no: [{ get: { key: lock, keysOnly: true } }],
     };
-    const members = await asked(resource, "reads", () => this.#members.get());
-    const { succeeded, header, answers } = await asked(resource, "writes", () =>
+    const members = await runRequest(resource, "reads", () => this.#members.get());
+    const { succeeded, header, answers } = await runRequest(resource, "writes", () =>
       members.call(txn, transaction, {
         limitMs: this.#limitMs,
         once: true,
-        foreseen: isAboutWrites,
+        foreseen: isWriteError,
       }),
     ).catch((error: unknown) => {
-      throw aboutWrites(error, resource);
+      throw explainWriteError(error, resource);
     });
     if (succeeded) {
       return { answer: header.revision, seen: { highest: token, mark: undefined } };
     }
-    if (this.#leasesHere) refuseEnded(resource, token, answers[0]?.kvs[0]);
+    if (this.#leasesHere) rejectEnded(resource, token, answers[0]?.kvs[0]);
     return undefined;
   }
 }
 
-/** By value, which is as good as by revision: what is admitted depends on the value alone. */
-function stillSeen(key: Buffer, highest: bigint | undefined): Compare {
+/**
+ * Compares the value, which is as good as the revision: the decision depends on the value alone.
+ */
+function isUnchanged(key: Buffer, highest: bigint | undefined): Compare {
   return highest === undefined
     ? { key, target: "create", is: "=", than: 0n }
     : { key, target: "value", is: "=", than: Buffer.from(padToken(highest)) };
 }
 
-function tokenIn(kv: KeyValue | undefined): bigint | undefined {
-  return kv === undefined ? undefined : storedToken(kv.value.toString(), kv.key.toString());
+function readToken(kv: KeyValue | undefined): bigint | undefined {
+  return kv === undefined ? undefined : parseStoredToken(kv.value.toString(), kv.key.toString());
 }
 
-/** The key of the lease, as the failed transaction found it: still its holder's, somebody else's, or gone. */
-function refuseEnded(resource: string, token: bigint, lock: KeyValue | undefined): void {
+/**
+ * Throws if the key of the lease, as the failed transaction found it, belongs to a newer holder or
+ * does not exist.
+ */
+function rejectEnded(resource: string, token: bigint, lock: KeyValue | undefined): void {
   if (lock?.createRevision === token) return;
   if (lock !== undefined && lock.createRevision > token) {
-    throw new StaleTokenError({ resource, offered: token, highest: lock.createRevision });
+    throw StaleTokenError.from({ resource, offered: token, highest: lock.createRevision });
   }
   throw notHeld(resource, token);
 }
 
 function notHeld(resource: string, token: bigint): UntrustedTokenError {
   return new UntrustedTokenError(
-    "notHeld",
     `etcd holds no lease on "${resource}" with token ${token}: it has ended, or was never granted. Nothing was written.`,
-    { resource },
+    { reason: "notHeld", resource },
   );
 }

@@ -1,4 +1,4 @@
-// What a user may write to etcd behind the comparison, checked and brought into the form of the wire.
+// Checks the writes of a guarded etcd transaction and converts them to etcd operations.
 
 import { statusOf } from "../../clients/etcd/failures.ts";
 import type { Op } from "../../clients/etcd/kv.ts";
@@ -11,21 +11,24 @@ export type EtcdWrite =
   | {
       readonly put: EtcdBytes;
       readonly value: EtcdBytes;
-      /** A lease of etcd's own that the key goes away with. @default none: the key stays */
+      /**
+       * The etcd lease that the key belongs to. The key is deleted when it ends. @default none: the
+       * key stays
+       */
       readonly leaseId?: bigint | undefined;
     }
   | { readonly delete: EtcdBytes }
-  /** Every key that begins so. */
+  /** Deletes every key with this prefix. */
   | { readonly deletePrefix: EtcdBytes };
 
-export function opsOf(writes: unknown, names: Names): Op[] {
+export function toOps(writes: unknown, names: Names): Op[] {
   if (!Array.isArray(writes) || writes.length === 0) {
     throw new InvalidArgumentError(
       'A guarded write needs a list with at least one of { put, value }, { delete } and { deletePrefix }, e.g. [{ put: "limit", value: "10" }].',
     );
   }
   return writes.map((write: unknown, index) => {
-    const op = opOf(write, index);
+    const op = toOp(write, index);
     if (touches(op, names.all)) {
       throw new InvalidArgumentError(
         `Write ${index + 1} touches the keys below "${names.prefix}", where Tenure keeps leases and highest tokens. Nothing was written. Use keys of your own.`,
@@ -35,7 +38,7 @@ export function opsOf(writes: unknown, names: Names): Op[] {
   });
 }
 
-function opOf(write: unknown, index: number): Op {
+function toOp(write: unknown, index: number): Op {
   const given = (typeof write === "object" && write !== null ? write : {}) as Record<
     string,
     unknown
@@ -47,20 +50,20 @@ function opOf(write: unknown, index: number): Op {
     );
   }
   if (given.deletePrefix !== undefined) {
-    return { remove: spanBelow(bytesOf(given.deletePrefix, "key", index)) };
+    return { remove: spanBelow(toBytes(given.deletePrefix, "key", index)) };
   }
-  if (given.delete !== undefined) return { remove: { key: bytesOf(given.delete, "key", index) } };
+  if (given.delete !== undefined) return { remove: { key: toBytes(given.delete, "key", index) } };
   const { leaseId = 0n } = given;
   if (typeof leaseId !== "bigint" || leaseId < 0n || leaseId >= 2n ** 63n) {
     throw new InvalidArgumentError(
       `\`leaseId\` of write ${index + 1} must be a bigint from 0 to 2^63: the id of a lease of etcd.`,
     );
   }
-  const key = bytesOf(given.put, "key", index);
-  return { put: { key, value: bytesOf(given.value, "value", index), lease: leaseId } };
+  const key = toBytes(given.put, "key", index);
+  return { put: { key, value: toBytes(given.value, "value", index), lease: leaseId } };
 }
 
-function bytesOf(given: unknown, what: "key" | "value", index: number): Buffer {
+function toBytes(given: unknown, what: "key" | "value", index: number): Buffer {
   const bytes =
     typeof given === "string" || given instanceof Uint8Array ? Buffer.from(given) : undefined;
   if (bytes !== undefined && (what === "value" || bytes.length > 0)) return bytes;
@@ -86,16 +89,16 @@ const REFUSALS: readonly (readonly [pattern: RegExp, advice: string])[] = [
     /too large|larger than max/,
     "Split it, or raise --max-request-bytes of etcd (1.5 MiB by default)",
   ],
-  [/requested lease not found/, "The lease of etcd named by `leaseId` is over"],
+  [/requested lease not found/, "The etcd lease named by `leaseId` has ended"],
 ];
 
-/** Answers of etcd that are about the writes themselves. */
-export function isAboutWrites(error: unknown): boolean {
+/** Whether etcd rejected the writes themselves. */
+export function isWriteError(error: unknown): boolean {
   const details = statusOf(error)?.details ?? "";
   return REFUSALS.some(([pattern]) => pattern.test(details));
 }
 
-export function aboutWrites(error: unknown, resource: string): unknown {
+export function explainWriteError(error: unknown, resource: string): unknown {
   const details = statusOf(error)?.details ?? "";
   const [, advice] = REFUSALS.find(([pattern]) => pattern.test(details)) ?? [];
   if (advice === undefined) return error;

@@ -1,5 +1,5 @@
-// What is done to the guarded file itself, always under the ledger's lock: replace it whole, add to it, and clear up behind
-// a writer that died in the middle of either.
+// Operations on the guarded file itself: replace it, append to it, and repair it after a writer has
+// crashed in the middle of either. The caller must hold the lock of the ledger.
 
 import {
   closeSync,
@@ -17,13 +17,13 @@ import {
 import { dirname } from "node:path";
 import type { Append } from "./ledger.ts";
 
-/** Write, fsync, rename, fsync of the folder. */
+/** Writes a temporary file, syncs it, renames it over the old one and syncs the folder. */
 export function replaceWhole(file: string, data: Uint8Array, lastCheck: () => void): void {
-  const fresh = freshNameOf(file);
-  rmSync(fresh, { force: true });
+  const temporary = temporaryName(file);
+  rmSync(temporary, { force: true });
   try {
     const old = statSync(file, { throwIfNoEntry: false });
-    const descriptor = openSync(fresh, "wx", 0o666);
+    const descriptor = openSync(temporary, "wx", 0o666);
     try {
       if (old !== undefined) keepRights(descriptor, old);
       writeAll(descriptor, data);
@@ -31,24 +31,27 @@ export function replaceWhole(file: string, data: Uint8Array, lastCheck: () => vo
     } finally {
       closeSync(descriptor);
     }
-    // Writing may have taken long. What the lease allowed at its start is not put in place after its end.
+    // Writing may have taken long, and the file must not be replaced after the lease has ended.
     lastCheck();
-    renameSync(fresh, file);
+    renameSync(temporary, file);
   } catch (error) {
-    rmSync(fresh, { force: true });
+    rmSync(temporary, { force: true });
     throw error;
   }
   syncFolder(file);
 }
 
-/** The owner before the mode: changing the owner clears the set-user-id bit, which must not stay with another owner. */
+/**
+ * Sets the owner before the mode. A change of owner clears the set-user-id bit, and a new owner
+ * must not get that bit.
+ */
 function keepRights(descriptor: number, old: Stats): void {
   const hasGroup = tryOwner(descriptor, KEEP, old.gid);
   const hasOwner = tryOwner(descriptor, old.uid, KEEP);
   fchmodSync(descriptor, old.mode & (hasOwner && hasGroup ? 0o7777 : 0o777));
 }
 
-/** Tells fchown() to leave an id unchanged. */
+/** With this value, fchown() does not change an id. */
 const KEEP = -1;
 
 function tryOwner(descriptor: number, uid: number, gid: number): boolean {
@@ -56,7 +59,7 @@ function tryOwner(descriptor: number, uid: number, gid: number): boolean {
     fchownSync(descriptor, uid, gid);
     return true;
   } catch {
-    // Not allowed for this user. The file then belongs to the writer, as any file that it creates.
+    // This user may not do it. The file then belongs to the writer, like any file that it creates.
     return false;
   }
 }
@@ -68,7 +71,7 @@ export function appendWhole(file: string, data: Uint8Array, offset: number): voi
     writeAll(descriptor, data);
     fsyncSync(descriptor);
   } catch (error) {
-    // A full disk, say. What is behind the offset is ours: nobody else writes under this lock.
+    // For example, the disk is full. All bytes after the offset are ours, because we hold the lock.
     ftruncateSync(descriptor, offset);
     throw error;
   } finally {
@@ -77,11 +80,14 @@ export function appendWhole(file: string, data: Uint8Array, offset: number): voi
   if (isNew) syncFolder(file);
 }
 
-/** Clears up behind a writer that died: cuts off an append that ended in the middle. What is whole stays. */
-export function mend(file: string, begun: Append | undefined): void {
-  rmSync(freshNameOf(file), { force: true });
+/**
+ * Repairs the file after a writer has crashed: removes its temporary file and truncates an
+ * incomplete append. A complete append stays.
+ */
+export function repairAppend(file: string, begun: Append | undefined): void {
+  rmSync(temporaryName(file), { force: true });
   if (begun === undefined) return;
-  const size = sizeOf(file);
+  const size = fileSize(file);
   if (size <= begun.offset || size >= begun.offset + begun.length) return;
   const descriptor = openSync(file, "r+");
   try {
@@ -96,8 +102,8 @@ function writeAll(descriptor: number, data: Uint8Array): void {
   for (let written = 0; written < data.length; ) written += writeSync(descriptor, data, written);
 }
 
-/** Only who has the lock uses this name, so what lies there otherwise is left of a crash. */
-function freshNameOf(file: string): string {
+/** Only the process with the lock uses this name, so an existing file was left by a crash. */
+function temporaryName(file: string): string {
   return `${file}.tenure-new`;
 }
 
@@ -110,6 +116,6 @@ function syncFolder(file: string): void {
   }
 }
 
-export function sizeOf(file: string): number {
+export function fileSize(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -1,7 +1,8 @@
-// The guard for a plain file: replace it whole, or append to it, from any process of this host. The highest tokens lie in
-// a small database beside it (file/ledger.ts), whose lock makes comparison and write one step. Two commits make it right
-// under kill -9 at any moment: the highest is advanced and on the disk before the data is touched, and compared once more
-// under the lock in which the data is written. Readers need nothing of this: they open the file as ever.
+// The guard for a plain file, which any process of this host may replace or append to. The highest
+// tokens are in a small database next to the file (ledger.ts), whose lock makes comparison and
+// write one step. Two commits make it safe against kill -9 at any moment: the first raises the
+// highest token and syncs it to the disk; the second compares it again under the lock and writes
+// the data. Readers open the file as usual.
 
 import { resolve } from "node:path";
 import type { Clock } from "../../async/clock.ts";
@@ -10,7 +11,7 @@ import { GuardUnavailableError, InvalidArgumentError } from "../../core/errors.t
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { checkToken } from "../../core/token.ts";
-// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+// biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import {
   admit,
@@ -18,35 +19,37 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
-import { appendWhole, mend, replaceWhole, sizeOf } from "./data.ts";
+import { appendWhole, fileSize, repairAppend, replaceWhole } from "./data.ts";
 import { Ledger, LedgerLockedError, type Locked } from "./ledger.ts";
 
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
 
 export interface ResetOptions
   extends Pick<FileGuardOptions, "ledger" | "waitMs" | "allowNetworkFileSystem"> {
-  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
 }
 
 export interface FileGuardOptions extends GuardOptions {
   /**
-   * The file that remembers the highest tokens. All who write to the same data must name the same one; by default they
-   * do, whichever way the path is written. @default the path with `.tenure` behind it
+   * The file with the highest tokens. All writers of the same data must use the same one. By
+   * default they do, however the path is written. @default the path with `.tenure` appended
    */
   readonly ledger?: string | undefined;
   /**
-   * A guarded write that finds the lock taken for this long is refused, and nothing is written. Too small: writers in a
-   * crowd are refused. Too large: behind a process that was stopped inside the lock, everyone waits that long. @default 5,000
+   * How long a guarded write waits for the lock, in milliseconds, before it is rejected. Too small:
+   * writes are rejected when there are many writers. Too large: if a process was stopped while it
+   * had the lock, all others wait that long. @default 5,000
    */
   readonly waitMs?: number | undefined;
   /**
-   * True permits a network file system (NFS, SMB, FUSE and others) for the file and its ledger. Set it only if no other host
-   * can reach them: locks may not reach other hosts, and then a stale token can be admitted. @default false
+   * Allows a network file system (NFS, SMB, FUSE and others) for the file and its ledger. Set it
+   * only if no other host can reach them. Locks may not work across hosts, and then a stale token
+   * can be admitted. @default false
    */
   readonly allowNetworkFileSystem?: boolean | undefined;
   /** For tests. @default the system's */
@@ -62,27 +65,38 @@ const FILE_GUARD_OPTIONS: OptionNames<FileGuardOptions> = {
 };
 
 const RESET_OPTIONS: OptionNames<ResetOptions> = {
-  ...{ highest: true, ledger: true, waitMs: true, allowNetworkFileSystem: true },
+  highest: true,
+  ledger: true,
+  waitMs: true,
+  allowNetworkFileSystem: true,
 };
 
 export interface FileGuard extends Guard, AsyncDisposable {
   /**
-   * Replaces the whole content of the file. Readers see either the old or the new content. The data is on the disk when the
-   * promise resolves. The new file keeps the mode of the old one, and its owner and group as far as this user may set them:
-   * root may set both, other users may set only a group that they belong to.
+   * Replaces the whole content of the file. Readers see either the old or the new content. The data
+   * is on the disk when the promise resolves. The new file keeps the mode of the old one, and its
+   * owner and group if this user may set them: root may set both, other users only a group that
+   * they belong to.
    */
   replace(data: string | Uint8Array): Promise<void>;
   replace(source: TokenSource, data: string | Uint8Array): Promise<void>;
-  /** Adds the data at the end. On the disk when it resolves; an append that a crash has torn is cut off by the next write. */
+  /**
+   * Appends the data. It is on the disk when the promise resolves. If a crash interrupts an append,
+   * the next write removes its bytes.
+   */
   append(data: string | Uint8Array): Promise<void>;
   append(source: TokenSource, data: string | Uint8Array): Promise<void>;
   advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
-  /** Ends the connection to the ledger; calls after it are refused. */
+  /** Closes the ledger. Later calls reject with ClosedError. */
   close(): Promise<void>;
+  readonly writeMethods: readonly ("replace" | "append")[];
 }
 
-/** Somebody with the same token appends between our two steps; each time somebody gets on. */
+/**
+ * A writer with the same token may append between our two steps. Every failed round means that
+ * another writer succeeded.
+ */
 const ROUNDS_MAX = 1_000;
 
 type Data = string | Uint8Array;
@@ -92,9 +106,10 @@ export function fileGuard(path: string, options: FileGuardOptions = {}): FileGua
 }
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
- * Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Resolves with false if the highest is another
+ * token, and with true if none is left.
  */
 export async function resetHighest(
   path: string,
@@ -114,6 +129,7 @@ export async function resetHighest(
 }
 
 class GuardOnFile implements FileGuard {
+  readonly writeMethods = ["replace", "append"] as const;
   readonly #bound: string | undefined;
   readonly #file: string;
   readonly #ledger: Ledger;
@@ -123,7 +139,8 @@ class GuardOnFile implements FileGuard {
     if (typeof path !== "string" || path === "")
       throw new InvalidArgumentError("fileGuard(path) needs the path of a file.");
     const place = { allowNetworkFileSystem: options.allowNetworkFileSystem ?? false };
-    // The real path, so that a guard that was given a link uses the same ledger and does not replace the link.
+    // The real path, so that a guard for a symbolic link uses the same ledger and does not replace
+    // the link.
     this.#file = checkPlace(path, place);
     const waitMs = checkWait(options.waitMs ?? 5_000);
     const clock = options.clock ?? systemParts().clock;
@@ -134,10 +151,11 @@ class GuardOnFile implements FileGuard {
   async replace(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       const done = await this.#locked(source, (locked) => {
-        // A noted append would be taken for torn by what the new data's length happens to be.
+        // A recorded append must be cleared first. Otherwise a later repair could truncate the new
+        // data.
         if (!isAdvanced(locked, source) || locked.append() !== undefined) return false;
         replaceWhole(this.#file, bytes, () => admit(source, undefined));
         return true;
@@ -145,42 +163,43 @@ class GuardOnFile implements FileGuard {
       if (done) return;
       await this.#locked(source, (locked) => {
         advanceTo(locked, source);
-        mend(this.#file, locked.append());
+        repairAppend(this.#file, locked.append());
         locked.endAppend();
       });
     }
-    throw this.#crowded(source);
+    throw this.#contended(source);
   }
 
   async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
-      // Noted and on the disk first: then a torn append can be told from what others wrote, and cut off.
+      // First record the append on the disk, so that an incomplete one can be recognised and
+      // removed.
       const begun = await this.#locked(source, (locked) => {
         advanceTo(locked, source);
-        mend(this.#file, locked.append());
-        const append = { offset: sizeOf(this.#file), length: bytes.length };
+        repairAppend(this.#file, locked.append());
+        const append = { offset: fileSize(this.#file), length: bytes.length };
         locked.beginAppend(append);
         return append;
       });
       const done = await this.#locked(source, (locked) => {
         if (!isAdvanced(locked, source)) return false;
-        // Somebody else came between the two steps.
+        // Another writer came between the two steps.
         const latest = locked.append();
         if (latest?.offset !== begun.offset || latest.length !== begun.length) return false;
-        if (sizeOf(this.#file) !== begun.offset) return false;
+        if (fileSize(this.#file) !== begun.offset) return false;
         appendWhole(this.#file, bytes, begun.offset);
         return true;
       });
       if (done) return;
     }
-    throw this.#crowded(source);
+    throw this.#contended(source);
   }
 
   async advance(given?: TokenSource): Promise<void> {
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     await this.#locked(source, (locked) => advanceTo(locked, source));
   }
 
@@ -189,7 +208,10 @@ class GuardOnFile implements FileGuard {
     return this.#ledger.read((locked) => locked.highest(resource));
   }
 
-  /** Under the lock of all guarded writes. Not part of the interface: holders never call it. */
+  /**
+   * Runs under the lock of all guarded writes. Not part of the interface, because holders never
+   * call it.
+   */
   async reset(resource: string, highest: bigint): Promise<boolean> {
     return this.#locked({ resource, token: highest }, (locked) => {
       const found = locked.highest(resource);
@@ -207,13 +229,13 @@ class GuardOnFile implements FileGuard {
       return await this.#ledger.locked(work);
     } catch (cause) {
       if (!(cause instanceof LedgerLockedError)) throw cause;
-      throw new GuardUnavailableError({ resource, detail: cause.message, applied: "no", cause });
+      throw GuardUnavailableError.from({ resource, detail: cause.message, applied: "no", cause });
     }
   }
 
-  #crowded({ resource }: TokenSource): GuardUnavailableError {
-    const detail = `others wrote to ${this.#file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written`;
-    return new GuardUnavailableError({ resource, detail, applied: "no" });
+  #contended({ resource }: TokenSource): GuardUnavailableError {
+    const detail = `other writers changed ${this.#file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written`;
+    return GuardUnavailableError.from({ resource, detail, applied: "no" });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -221,14 +243,19 @@ class GuardOnFile implements FileGuard {
   }
 }
 
-/** Admitted, and with the highest advanced to this token. On the disk when the lock is given back. */
+/**
+ * Admits the token and raises the highest to it. The change is on the disk when the lock is
+ * released.
+ */
 function advanceTo(locked: Locked, source: TokenSource): void {
   const highest = locked.highest(source.resource);
   const token = admit(source, highest);
   if (token !== highest) locked.advance(source.resource, token);
 }
 
-/** Whether an earlier step has advanced the highest to this very token: only then may the data be touched. */
+/**
+ * Whether an earlier step has raised the highest to this token. Only then may the data be changed.
+ */
 function isAdvanced(locked: Locked, source: TokenSource): boolean {
   const highest = locked.highest(source.resource);
   return admit(source, highest) === highest;

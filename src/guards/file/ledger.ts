@@ -1,7 +1,8 @@
-// The file beside the guarded one that remembers the highest tokens: a small SQLite database. It gives what a lock file
-// cannot: a lock across processes that the operating system frees when its holder dies, and a memory that survives
-// kill -9 and a power cut. A process that is stopped inside the lock keeps it, and everyone stalls until it goes on or
-// dies: no one may write past it, since it may yet finish its rename.
+// The ledger: a small SQLite database next to the guarded file, with the highest tokens. Unlike a
+// lock file, it has a lock that the operating system releases when a process dies, and data that
+// survives kill -9 and a power failure. A process that is stopped while it has the lock keeps it,
+// and all other writers wait until it continues or dies. They must not write in the meantime,
+// because it may still finish its rename.
 
 import type { Clock } from "../../async/clock.ts";
 import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../clients/sqlite/driver.ts";
@@ -10,25 +11,27 @@ import { ClosedError, StoreUnusableError } from "../../core/errors.ts";
 import { padToken } from "../../core/token.ts";
 import { paddedToken } from "../shared/stored.ts";
 
-/** The lock was not free in time. The guard knows whose write that was. */
+/** The lock was not released in time. The guard adds the resource and rethrows. */
 export class LedgerLockedError extends Error {}
 
-/** An append that was begun: so many bytes behind this offset are ours, whole or torn. */
+/**
+ * A recorded append: `length` bytes from this offset belong to it, whether it was completed or not.
+ */
 export interface Append {
   readonly offset: number;
   readonly length: number;
 }
 
-/** What can be asked and noted while the lock is held. */
+/** The operations that need the lock. */
 export interface Locked {
   highest(resource: string): bigint | undefined;
   advance(resource: string, token: bigint): void;
-  /** For a reset by the operator: the only way in which a highest can fall. */
+  /** For a reset by the operator. Nothing else can lower a highest token. */
   forget(resource: string): void;
-  /** The latest append that was begun, if any. */
+  /** The latest recorded append, if any. */
   append(): Append | undefined;
   beginAppend(append: Append): void;
-  /** Nothing in the file is in question any more. */
+  /** Deletes the record: the file contains no incomplete append. */
   endAppend(): void;
 }
 
@@ -66,32 +69,34 @@ export class Ledger {
   }
 
   /**
-   * Runs the work under the lock, and commits what it noted. The work is synchronous, so that the lock is never held
-   * across a turn of the event loop. What it throws comes out, and nothing is noted.
+   * Runs the work under the lock and commits its changes. The work is synchronous, so that the lock
+   * is never held across a turn of the event loop. If it throws, its changes are rolled back and
+   * the error is rethrown.
    */
   async locked<T>(work: (locked: Locked) => T): Promise<T> {
     const { connection, notes } = await this.#open();
-    // A writer in a loop must not crowd out timers and I/O, renewals among them: all that follows is synchronous.
+    // All that follows is synchronous, and a writer in a loop must not starve timers and I/O, such
+    // as renewals.
     await new Promise<void>((go) => this.#options.clock.soon(go));
-    await this.#whenFree(() => connection.exec("BEGIN IMMEDIATE"));
+    await this.#retryWhileBusy(() => connection.exec("BEGIN IMMEDIATE"));
     try {
-      this.#refuseReplaced();
+      this.#rejectReplaced();
       const result = work(notes);
       connection.exec("COMMIT");
       return result;
     } catch (error) {
       rollBack(connection);
-      throw this.#explained(error);
+      throw this.#explain(error);
     }
   }
 
   async read<T>(work: (locked: Pick<Locked, "highest">) => T): Promise<T> {
     const { notes } = await this.#open();
     try {
-      this.#refuseReplaced();
+      this.#rejectReplaced();
       return work(notes);
     } catch (error) {
-      throw this.#explained(error);
+      throw this.#explain(error);
     }
   }
 
@@ -106,11 +111,11 @@ export class Ledger {
   }
 
   #open(): Promise<Opened> {
-    if (this.#isClosed) throw new ClosedError("The file guard");
+    if (this.#isClosed) throw ClosedError.from({ what: "The file guard" });
     this.#opening ??= this.#openFile().catch((error: unknown) => {
-      // The next call tries anew.
+      // The next call tries again.
       this.#opening = undefined;
-      throw this.#explained(error);
+      throw this.#explain(error);
     });
     return this.#opening;
   }
@@ -121,10 +126,10 @@ export class Ledger {
     this.#realFile = file;
     const connection = driver.open(file);
     try {
-      // Our own waiting does not block the event loop; SQLite's would.
+      // Our own retries do not block the event loop. Those of SQLite would.
       connection.exec("PRAGMA busy_timeout = 0");
-      await this.#whenFree(() => prepare(connection, file));
-      const notes = notesOf(connection, file);
+      await this.#retryWhileBusy(() => prepare(connection, file));
+      const notes = prepareNotes(connection, file);
       this.#identity = this.#findIdentity();
       return { connection, notes };
     } catch (error) {
@@ -133,7 +138,7 @@ export class Ledger {
     }
   }
 
-  async #whenFree(work: () => void): Promise<void> {
+  async #retryWhileBusy(work: () => void): Promise<void> {
     const { clock, waitMs } = this.#options;
     const giveUpAt = clock.now() + waitMs;
     for (;;) {
@@ -141,20 +146,20 @@ export class Ledger {
         return work();
       } catch (error) {
         if (sqliteCode(error) !== SQLITE.busy || clock.now() >= giveUpAt)
-          throw this.#explained(error);
+          throw this.#explain(error);
       }
       await new Promise<void>((again) => clock.setTimer(again, RETRY_MS, { keepAlive: true }));
-      if (this.#isClosed) throw new ClosedError("The file guard");
+      if (this.#isClosed) throw ClosedError.from({ what: "The file guard" });
     }
   }
 
-  /** A lock on a file that is no longer there keeps no other process out, and no other process reads its log. */
-  #refuseReplaced(): void {
+  /** A lock on a deleted file does not exclude other processes, and they do not read its log. */
+  #rejectReplaced(): void {
     const { file } = this.#options;
     if (this.#findIdentity() === this.#identity) return;
     throw new StoreUnusableError(
       `${file} (or its -wal or -shm file) was deleted or replaced while it was in use. Nothing was written. It remembers the highest tokens: ` +
-        "put it back, or, if no former holder can be left, open the guard anew.",
+        "put it back, or, if no former holder can be left, open the guard again.",
     );
   }
 
@@ -163,7 +168,7 @@ export class Ledger {
     return paths.map(identityOf).join(" ");
   }
 
-  #explained(error: unknown): unknown {
+  #explain(error: unknown): unknown {
     const { file, waitMs } = this.#options;
     const code = sqliteCode(error);
     if (code === undefined) return error;
@@ -200,16 +205,17 @@ function prepare(connection: Connection, file: string): void {
     rollBack(connection);
     throw error;
   }
-  // FULL: an advanced highest is on the disk before the data is touched. The second makes macOS really flush.
+  // FULL: a new highest token is on the disk before the data is changed. `fullfsync` makes macOS
+  // flush the disk cache.
   connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON");
-  // The first read creates the -wal and -shm files.
+  // The first read creates the -wal and -shm files, whose identity is checked later.
   connection.prepare("SELECT count(*) FROM highest").get();
 }
 
-/** Prepared once per connection. */
-function notesOf(connection: Connection, file: string): Locked {
+/** Prepares the statements once per connection. */
+function prepareNotes(connection: Connection, file: string): Locked {
   const highest = connection.prepare("SELECT token FROM highest WHERE resource = ?");
-  // The WHERE repeats the rule in SQL: no mistake elsewhere can make a highest fall.
+  // The WHERE clause repeats the rule, so that no bug elsewhere can lower a highest token.
   const advance = connection.prepare(
     `INSERT INTO highest (resource, token) VALUES (?, ?)
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE excluded.token > token`,
@@ -228,7 +234,7 @@ function notesOf(connection: Connection, file: string): Locked {
       const row = highest.get(resource);
       if (row === undefined) return undefined;
       const token = paddedToken(String(row.token));
-      if (token === undefined) throw damaged(file, "a token is no number");
+      if (token === undefined) throw damaged(file, "a token is not a number");
       return token;
     },
     advance: (resource, token) => void advance.run(resource, padToken(token)),
@@ -255,7 +261,7 @@ function sizeIn(value: unknown): number | undefined {
 function damaged(file: string, said: string, cause?: unknown): StoreUnusableError {
   return new StoreUnusableError(
     `${file}, which remembers the highest tokens, is damaged (${said}). Nothing was written. Restore it from a copy; ` +
-      "or, if no former holder can be left, delete it, and the next writer starts it anew.",
+      "or, if no former holder can be left, delete it, and the next writer creates a new one.",
     { cause },
   );
 }
@@ -264,6 +270,6 @@ function rollBack(connection: Connection): void {
   try {
     connection.exec("ROLLBACK");
   } catch {
-    // SQLite has done so by itself, as when the disk is full.
+    // SQLite has already rolled back, as it does when the disk is full.
   }
 }

@@ -1,5 +1,6 @@
-// Takes a request from its header to its handler: reads the token, verifies it, compares it, and waits for the turn. It knows
-// no framework. A rejection is returned as a value, and enter() itself never fails.
+// Decides whether a request may run: reads the token from the header, verifies it, compares it, and
+// waits for its turn. It does not depend on a framework. A rejection is returned as a value, and
+// enter() never throws.
 
 import type { Clock } from "../../async/clock.ts";
 import type { Held } from "../../async/context.ts";
@@ -14,7 +15,7 @@ import {
   noTurn,
   otherResource,
   type Refusal,
-  refusalOf,
+  toRefusal,
   unavailable,
 } from "./refusal.ts";
 import { NoTurnError, type Patience, Turns } from "./turns.ts";
@@ -33,7 +34,10 @@ export interface AdmissionOptions {
 
 export interface Admitted {
   readonly held: Held;
-  /** To be called when the handler has ended; requests with a higher token may start then. More calls have no effect. */
+  /**
+   * Must be called when the handler has ended. Requests with a higher token may then start. Further
+   * calls do nothing.
+   */
   leave(): void;
 }
 
@@ -51,12 +55,12 @@ export class Admission {
   readonly #turns: Turns;
   readonly #pace: Pace;
   readonly #known = new WeakMap<object, TokenSource>();
-  /** A holder sends the same header with every request. */
+  /** Caches the last parsed header, because a holder sends the same one with every request. */
   #latest: { readonly header: string; readonly offered: Offered } | undefined;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#turns = Turns.of(options.guard, options.clock);
+    this.#turns = Turns.forGuard(options.guard, options.clock);
     this.#pace = new Pace(options.clock);
   }
 
@@ -77,7 +81,7 @@ export class Admission {
       return { held, leave };
     } catch (error) {
       if (error instanceof NoTurnError) return noTurn(error.reason);
-      const refusal = refusalOf(error);
+      const refusal = toRefusal(error);
       if (refusal === undefined) this.#options.onError(error);
       else if (isTenureError(error, "STALE_TOKEN")) await this.#pace.next();
       return refusal ?? unavailable();
@@ -97,7 +101,7 @@ export class Admission {
     try {
       return checkResource(resourceOf(request));
     } catch (cause) {
-      // The request names it, so a name that cannot be had is the request's fault.
+      // The name comes from the request, so an invalid one is an error of the client.
       const message = "This request names no resource that can be guarded.";
       throw new InvalidArgumentError(message, { cause });
     }
@@ -114,8 +118,8 @@ export class Admission {
     }
     if (signedBy === undefined) return offered;
     throw new UntrustedTokenError(
-      "unsigned",
       `This service takes signed tokens only: ${HEADER}: signed="..."`,
+      { reason: "unsigned" },
     );
   }
 }

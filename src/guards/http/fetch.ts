@@ -1,4 +1,5 @@
-// The client's side: a fetch that puts the token of the lease on the request and asks check() right before it leaves.
+// The client side of httpGuard(): a fetch function that adds the token of the lease to the request
+// and calls the lease's check() right before sending it.
 
 import { InvalidArgumentError, StaleTokenError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
@@ -7,27 +8,33 @@ import {
   checkBound,
   GUARD_OPTIONS,
   type GuardOptions,
-  sourceOf,
+  resolveSource,
   type TokenSource,
 } from "../guard.ts";
 import { formatHeader, formatSigned, HEADER } from "./header.ts";
 import { STALE_TYPE } from "./refusal.ts";
 
-/** With `resource`, it sends tokens of leases on that resource only; among several around a call it takes that one. */
+/**
+ * With `resource`, only tokens of leases on that resource are sent. Of several nested leases, that
+ * one is used.
+ */
 export interface FencedFetchOptions extends GuardOptions {
-  /** Signs every token, for services that ask for it: `(source) => signer.sign(source, { expiresInMs: 30_000 })`. */
+  /**
+   * Signs every token, for services that require it: `(source) => signer.sign(source, {
+   * expiresInMs: 30_000 })`.
+   */
   readonly sign?: ((source: TokenSource) => string) | undefined;
 }
 
 const FENCED_FETCH_OPTIONS: OptionNames<FencedFetchOptions> = { ...GUARD_OPTIONS, sign: true };
 
 export interface FencedInit extends Omit<RequestInit, "redirect"> {
-  /** Whose request it is. @default the lease of the `lease.run()` around the call */
+  /** The lease of the request. @default the lease of the `lease.run()` around the call */
   readonly lease?: TokenSource | undefined;
   /**
-   * "follow" repeats the request, with its token and without a check of the lease, at the address that the answer names,
-   * perhaps another origin. "manual" returns the redirect as the answer.
-   * @default "error", or what a Request sets other than "follow": the call fails on a redirect
+   * "follow" repeats the request, with its token and without a check of the lease, at the address
+   * in the response, which may be another origin. "manual" returns the redirect as the response.
+   * "error" rejects on a redirect. @default "error", unless a Request sets "manual"
    */
   readonly redirect?: RequestInit["redirect"] | undefined;
 }
@@ -35,8 +42,9 @@ export interface FencedInit extends Omit<RequestInit, "redirect"> {
 export type FencedFetch = (input: string | URL | Request, init?: FencedInit) => Promise<Response>;
 
 /**
- * `const write = fencedFetch()`, then `write(url, { method: "PUT", body })` inside `lease.run()`. Rejects with
- * StaleTokenError when the service refuses the token; every other answer is returned as fetch does.
+ * `const write = fencedFetch()`, then `write(url, { method: "PUT", body })` inside `lease.run()`.
+ * Rejects with StaleTokenError if the service rejects the token as stale. Every other response is
+ * returned as fetch does.
  */
 export function fencedFetch(
   send: typeof fetch = fetch,
@@ -47,7 +55,7 @@ export function fencedFetch(
   }
   const bound = checkBound("fencedFetch()", options, FENCED_FETCH_OPTIONS);
   return async (input, init = {}) => {
-    const { lease, redirect = redirectOf(input), ...rest } = init;
+    const { lease, redirect = chooseRedirect(input), ...rest } = init;
     if ("lease" in init && lease === undefined) {
       throw new InvalidArgumentError(
         "`lease` is there and undefined: pass the lease, or leave it out inside lease.run().",
@@ -59,8 +67,8 @@ export function fencedFetch(
         `The request has a header ${HEADER} already: leave that to fencedFetch().`,
       );
     }
-    // Nothing is awaited from this check until the request is handed over.
-    const source = sourceOf(lease, bound);
+    // There is no await between this check and the call of fetch.
+    const source = resolveSource(lease, bound);
     headers.set(
       HEADER,
       options.sign === undefined ? formatHeader(source) : formatSigned(options.sign(source)),
@@ -71,23 +79,26 @@ export function fencedFetch(
   };
 }
 
-/** A Request has "follow" when its maker chose nothing, so that value counts as no choice. */
-function redirectOf(input: string | URL | Request): NonNullable<RequestInit["redirect"]> {
+/** "follow" is the default of a Request, so it does not count as a choice of the user. */
+function chooseRedirect(input: string | URL | Request): NonNullable<RequestInit["redirect"]> {
   const chosen = input instanceof Request ? input.redirect : "follow";
   return chosen === "follow" ? "error" : chosen;
 }
 
-/** A 409 may also be the service's own; only ours names our type and the highest token. */
+/**
+ * The service may use 409 for other reasons, too. Only ours has our problem type and the highest
+ * token.
+ */
 async function throwWhenStale(response: Response, source: TokenSource): Promise<void> {
   if (!response.headers.get("content-type")?.startsWith("application/problem+json")) return;
-  const highest = await highestOf(response.clone());
+  const highest = await readHighest(response.clone());
   if (highest === undefined) return;
   await response.body?.cancel();
   const { resource, token: offered } = source;
-  throw new StaleTokenError({ resource, offered, highest });
+  throw StaleTokenError.from({ resource, offered, highest });
 }
 
-async function highestOf(response: Response): Promise<bigint | undefined> {
+async function readHighest(response: Response): Promise<bigint | undefined> {
   try {
     const problem = (await response.json()) as { type?: unknown; highest?: unknown } | null;
     return problem?.type === STALE_TYPE ? parseToken(String(problem.highest)) : undefined;

@@ -1,5 +1,6 @@
-// Goal: every resource and token survives the header, only its one form is accepted, and all other input is rejected
-// cleanly. Method: properties, and fuzzing with arbitrary text, with fragments of headers and with changed headers.
+// Goal: every resource and token survives the header, only its one form is accepted, and all other
+// input is rejected cleanly. Method: properties, and fuzzing with arbitrary text, with fragments of
+// headers and with changed headers.
 
 import { generateKeyPairSync } from "node:crypto";
 import fc from "fast-check";
@@ -41,7 +42,7 @@ const hostile = fc.oneof(
   fc.tuple(fragments, fc.nat(2_000)).map(([text, times]) => text.repeat(times).slice(0, 1_000_000)),
 );
 
-test("every resource and token that fits comes back as it was, in printable ASCII", () => {
+test("every resource and token that fits is read as it was written, in printable ASCII", () => {
   const resource = fc
     .string({
       unit: fc.oneof(
@@ -62,14 +63,14 @@ test("every resource and token that fits comes back as it was, in printable ASCI
   );
 });
 
-test("a plain name is written plainly", () => {
+test("an ASCII name is not encoded", () => {
   expect(formatHeader({ resource: "settlement", token: 4720n })).toBe(
     'resource="settlement", token=4720',
   );
   expect(formatHeader({ resource: "café", token: 1n })).toBe('resource=%"caf%c3%a9", token=1');
 });
 
-test("everything else is refused", () => {
+test("every other form is rejected", () => {
   const good = 'resource="a", token=1';
   for (const text of [
     "",
@@ -125,8 +126,12 @@ test("S8: a request with an arbitrary header is admitted or gets a 4xx, and the 
   const clock = new ManualClock();
   for (const verifying of [undefined, signedBy]) {
     const admission = new Admission({
-      ...{ guard: memoryGuard(), resource: "a", signedBy: verifying, waitMs: 1_000 },
-      ...{ clock, onError: (error: unknown) => errors.push(error) },
+      guard: memoryGuard(),
+      resource: "a",
+      signedBy: verifying,
+      waitMs: 1_000,
+      clock,
+      onError: (error: unknown) => errors.push(error),
     });
     const statuses = new Set<number>();
     await fc.assert(

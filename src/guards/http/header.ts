@@ -1,6 +1,7 @@
-// The header `Fencing-Token`, in one strict form: `resource="settlement", token=4720`, or `signed="tenure1...."`. It is
-// written like a dictionary of structured fields (RFC 9651), with two remarks: tokens have up to 39 digits, more than its
-// integers, so read it by this grammar; and a name beyond printable ASCII is a display string, %"caf%c3%a9".
+// The header `Fencing-Token`, in one strict form: `resource="settlement", token=4720`, or
+// `signed="tenure1...."`. It looks like a dictionary of structured fields (RFC 9651), with two
+// differences: tokens have up to 39 digits, more than the integers of the RFC, so this grammar
+// applies; and a name that is not printable ASCII is a display string, %"caf%c3%a9".
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -30,7 +31,10 @@ export function formatSigned(text: string): string {
   return `signed="${text}"`;
 }
 
-/** Refuses two tokens (HTTP joins two headers with a comma), other parameters, and everything that is too long. */
+/**
+ * Rejects two tokens (HTTP joins two headers with a comma), other parameters, and a header that is
+ * too long.
+ */
 export function parseHeader(text: string): Offered {
   if (text.length > HEADER_BYTES_MAX) {
     throw new InvalidArgumentError(

@@ -1,22 +1,22 @@
-// The guard for a service: requests carry the token in a header, and a handler runs only when it is admitted. The highest
-// tokens are kept in any other guard (SQLite, PostgreSQL, memory for one process). Comparison and handler are one step
-// within this process (http/turns.ts). Several processes behind one name share only the comparison: between it and the
-// handler's effect a newer holder may pass at another one, so there the handler writes through a guard of its own, which
-// finds the same token in the async context.
+// The guard for an HTTP service. Requests carry the token in a header, and a handler runs only if
+// its token is admitted. Another guard (SQLite, PostgreSQL, memory) stores the highest tokens.
+// Within one process, comparison and handler are one step (turns.ts). Several processes of a
+// service share only the comparison: after it, another process may admit a newer holder. There, the
+// handler must write through its own guard, which finds the same token in the async context.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { runUnder } from "../../async/context.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
-// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+// biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts, warn } from "../../runtime/system.ts";
 import { checkLimit, type Guard, type TokenSource } from "../guard.ts";
 import { Admission, type Arrival } from "./admission.ts";
 import { HEADER } from "./header.ts";
 import { hasEnded, type NodeResponse, reject, whenEnded } from "./response.ts";
 
-/** What `waitMs` is by default. */
+/** The default of `waitMs`. */
 const WAIT_MS = 10_000;
 
 export type { Guard, TokenSource } from "../guard.ts";
@@ -28,35 +28,44 @@ export {
 } from "./fetch.ts";
 export type { NodeResponse } from "./response.ts";
 
-/** What is asked of a verifier (tenure/proof). */
+/** A verifier() of tenure/proof. */
 export interface TokenVerifier {
   verify(text: string): TokenSource;
 }
 
 export interface HttpGuardOptions {
-  /** Where the highest tokens are kept: a guard that survives restarts, such as sqliteGuard(). */
+  /**
+   * Stores the highest tokens. Use a guard whose tokens survive restarts, such as sqliteGuard().
+   */
   readonly guard: Guard;
-  /** The resource that all requests here write to. Either this or `resourceOf`. */
+  /** The resource that all requests write to. Set either this or `resourceOf`. */
   readonly resource?: string | undefined;
-  /** The resource that this request writes to, by its path, say; it gets what the framework hands to handlers. */
-  // biome-ignore lint/suspicious/noExplicitAny: an IncomingMessage, or the request or context of a framework
+  /**
+   * Returns the resource that a request writes to, for example from its path. The argument is what
+   * the framework passes to handlers.
+   */
+  // biome-ignore lint/suspicious/noExplicitAny: the type depends on the framework
   readonly resourceOf?: ((request: any) => string) | undefined;
-  /** Believe only signed tokens: verifier({ keys }) of tenure/proof. @default any token */
+  /**
+   * Accepts only tokens signed with a trusted key: verifier({ keys }) of tenure/proof. @default any
+   * token
+   */
   readonly signedBy?: TokenVerifier | undefined;
   /**
-   * A handler waits until no handler of a lower token runs in this process. False: only the comparison is made, and the
-   * handler has to write through a guard of its own. @default true
+   * A handler waits until no handler with a lower token runs in this process. If false, only the
+   * comparison is made, and the handler must write through its own guard. @default true
    */
   readonly exclusive?: boolean | undefined;
   /**
-   * How long a request waits for requests of earlier holders to end, in milliseconds; then it is answered with 503. Too
-   * small: the first requests of a new holder fail while a slow request of the former one is in progress. Too large: when a
-   * handler does not end, clients wait longer before they learn it. @default 10,000
+   * How long a request waits for requests of earlier holders, in milliseconds, before it is
+   * answered with 503. Too small: the first requests of a new holder fail while a slow request of
+   * the former one is in progress. Too large: if a handler does not end, clients wait longer for
+   * their error. @default 10,000
    */
   readonly waitMs?: number | undefined;
   /**
-   * Called with the error when the guard itself fails; the client gets 503 without details. What this function throws
-   * becomes a warning of the process. @default a warning of the process
+   * Called with the error when the guard itself fails. The client gets 503 without details. If this
+   * function throws, a process warning is emitted. @default emits a process warning
    */
   readonly onError?: ((error: unknown) => unknown) | undefined;
 }
@@ -89,8 +98,9 @@ export interface HonoLikeContext {
 
 export interface HttpGuard {
   /**
-   * Wraps a handler of node:http or Express. It counts as running until its promise has settled. A handler that returns
-   * no promise counts as running until it has ended the response or the client has closed the connection.
+   * Wraps a handler of node:http or Express. It counts as running until its promise has settled. A
+   * handler that returns no promise counts as running until it has ended the response or the client
+   * has closed the connection.
    */
   guarded<
     Request extends NodeRequest = IncomingMessage,
@@ -100,21 +110,27 @@ export interface HttpGuard {
     handler: (request: Request, response: Response, ...rest: Rest) => unknown,
   ): (request: Request, response: Response, ...rest: Rest) => Promise<void>;
   /**
-   * `app.use(fence.express)`, behind body parsers. The handlers count as running until they have ended the response or the
-   * client has closed the connection.
+   * `app.use(fence.express)`, after body parsers. The handlers count as running until they have
+   * ended the response or the client has closed the connection.
    */
   express(request: NodeRequest, response: NodeResponse, next: (error?: unknown) => void): void;
-  /** `{ preHandler: fence.fastify }` of a route, or `app.addHook("preHandler", fence.fastify)`. As with Express. */
+  /**
+   * `{ preHandler: fence.fastify }` of a route, or `app.addHook("preHandler", fence.fastify)`.
+   * Handlers count as running as with Express.
+   */
   fastify(request: NodeRequest, reply: FastifyLikeReply, done: (error?: Error) => void): void;
   /** `app.use("/ledger/*", fence.hono)`. The handlers count as running until they have answered. */
   hono(context: HonoLikeContext, next: () => Promise<void>): Promise<Response | undefined>;
-  /** The token a request was admitted with, for code that has lost the async context. Hono: `context.req.raw`. */
+  /**
+   * The token of an admitted request, for code that has lost the async context. With Hono, pass
+   * `context.req.raw`.
+   */
   tokenOf(request: object): TokenSource | undefined;
 }
 
 export function httpGuard(options: HttpGuardOptions): HttpGuard {
   checkOptions(options);
-  const { onError = warnOfGuard, waitMs = WAIT_MS } = options;
+  const { onError = warnAboutGuard, waitMs = WAIT_MS } = options;
   const { clock } = systemParts();
   const report = (error: unknown): void => reportTo(onError, error);
   const admission = new Admission({ ...options, waitMs, clock, onError: report });
@@ -123,13 +139,13 @@ export function httpGuard(options: HttpGuardOptions): HttpGuard {
     guarded:
       (handler) =>
       (request, response, ...rest) =>
-        guarded(admission, arrivalOf(request, response), {
+        guarded(admission, toArrival(request, response), {
           response,
           handler: () => handler(request, response, ...rest),
         }),
     express: (request, response, next) => {
       const run = async (): Promise<void> => {
-        const entry = await admission.enter(arrivalOf(request, response));
+        const entry = await admission.enter(toArrival(request, response));
         if ("status" in entry) return reject(response, entry);
         whenEnded(response, entry.leave);
         if (!hasEnded(response)) await runUnder(entry.held, () => next());
@@ -139,7 +155,7 @@ export function httpGuard(options: HttpGuardOptions): HttpGuard {
     fastify: (request, reply, done) => {
       const { raw } = reply;
       const run = async (): Promise<void> => {
-        const entry = await admission.enter(arrivalOf(request, raw));
+        const entry = await admission.enter(toArrival(request, raw));
         if ("status" in entry) {
           reject(raw, entry, () => {
             reply.code(entry.status);
@@ -179,7 +195,7 @@ async function guarded(
 ): Promise<void> {
   const entry = await admission.enter(arrival);
   if ("status" in entry) return reject(response, entry);
-  // The client has gone, or something else has answered it, while the request waited. Nothing was begun.
+  // The client has disconnected, or other code has answered it, while the request waited.
   if (hasEnded(response)) return entry.leave();
   let result: unknown;
   try {
@@ -195,35 +211,38 @@ async function guarded(
   else whenEnded(response, entry.leave);
 }
 
-function arrivalOf(request: NodeRequest, response: NodeResponse): Arrival {
+function toArrival(request: NodeRequest, response: NodeResponse): Arrival {
   const onGone = (leave: () => void): void => whenEnded(response, leave);
-  return { request, key: request, header: headerOf(request), onGone };
+  return { request, key: request, header: readHeader(request), onGone };
 }
 
 function isPromise(result: unknown): boolean {
   return typeof (result as { then?: unknown } | null | undefined)?.then === "function";
 }
 
-/** Calls back when the client of a Request of fetch's kind has closed its connection, where the server reports that. */
+/**
+ * Calls back when the client of a fetch-style Request has closed its connection, if the server
+ * reports that.
+ */
 function whenAborted(request: { readonly signal?: AbortSignal }, listener: () => void): void {
   const { signal } = request;
   if (signal?.aborted === true) listener();
   else signal?.addEventListener("abort", listener, { once: true });
 }
 
-function headerOf({ headers }: NodeRequest): string | undefined {
+function readHeader({ headers }: NodeRequest): string | undefined {
   const value = headers[HEADER.toLowerCase()];
   return Array.isArray(value) ? value.join(", ") : value;
 }
 
-function warnOfGuard(error: unknown): void {
-  warn("The guard behind httpGuard() failed, and a request was answered with 503.", error);
+function warnAboutGuard(error: unknown): void {
+  warn("The guard of httpGuard() failed, and a request was answered with 503.", error);
 }
 
-/** An `onError` that fails must not end the process, nor keep the client from its answer. */
+/** An `onError` that fails must neither end the process nor delay the reply to the client. */
 function reportTo(onError: (error: unknown) => unknown, error: unknown): void {
   const failed = (cause: unknown): void => {
-    warnOfGuard(error);
+    warnAboutGuard(error);
     warn("The `onError` of httpGuard() failed itself. Let it catch its own errors.", cause);
   };
   try {
@@ -243,7 +262,7 @@ function checkOptions(options: HttpGuardOptions): void {
   }
   if ((resource === undefined) === (resourceOf === undefined)) {
     throw new InvalidArgumentError(
-      "httpGuard() needs either `resource` or `resourceOf(request)`: what the header says alone would let a client choose whose token it shows.",
+      "httpGuard() needs either `resource` or `resourceOf(request)`: otherwise the client could choose the resource that its token is compared for.",
     );
   }
   if (resource !== undefined) checkResource(resource);

@@ -1,4 +1,5 @@
-// Goal: stale requests are answered one by one, and none of them waits for long. Method: a clock that the test moves.
+// Goal: stale requests are answered one by one, and none of them waits for long. Method: a clock
+// that the test moves.
 
 import { expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
@@ -27,7 +28,10 @@ test("only stale requests are delayed", async () => {
   const guard = memoryGuard();
   guard.advance({ resource: "a", token: 5n });
   const admission = new Admission({
-    ...{ guard, resource: "a", waitMs: 1_000, clock },
+    guard,
+    resource: "a",
+    waitMs: 1_000,
+    clock,
     onError: () => expect.unreachable(),
   });
   const enter = (header: string): { status?: number } => {

@@ -1,11 +1,11 @@
-// Spaces out the answers to stale requests. A former holder that repeats its request in a loop would otherwise get as much of
-// this process as it can use, and the requests of the present holder would wait behind its requests.
+// Spaces out the answers to stale requests. Otherwise a former holder that repeats its request in a
+// loop could take most of the time of this process and delay the requests of the current holder.
 
 import type { Clock } from "../../async/clock.ts";
 
-/** A single stale request is answered at once; of several, one per this time. */
+/** A single stale request is answered at once. Several are answered one per interval. */
 const EVERY_MS = 5;
-/** No answer is delayed for longer, however many stale requests there are. */
+/** The longest delay of an answer, however many stale requests there are. */
 const DELAY_MAX_MS = 1_000;
 
 export class Pace {

@@ -1,5 +1,5 @@
-// Why a request was not let through, as problem+json (RFC 9457). Tokens are decimal digits in texts, since JSON's numbers
-// end at 2^53 for most readers.
+// The HTTP responses for rejected requests, as problem+json (RFC 9457). Tokens are strings of
+// decimal digits, because most JSON parsers lose precision above 2^53.
 
 import {
   isTenureError,
@@ -111,10 +111,13 @@ export function unavailable(): Refusal {
   });
 }
 
-/** Undefined for an error that the client can do nothing about. Its details stay on this side. */
-export function refusalOf(error: unknown): Refusal | undefined {
-  if (isTenureError(error, "STALE_TOKEN")) return stale(error as StaleTokenError);
-  if (isTenureError(error, "UNTRUSTED_TOKEN")) return untrusted(error as UntrustedTokenError);
+/**
+ * The response for an error, or undefined if the client cannot do anything about it. Details of
+ * such errors are not sent.
+ */
+export function toRefusal(error: unknown): Refusal | undefined {
+  if (isTenureError(error, "STALE_TOKEN")) return stale(error);
+  if (isTenureError(error, "UNTRUSTED_TOKEN")) return untrusted(error);
   if (isTenureError(error, "INVALID_ARGUMENT")) return malformed(error.message);
   return undefined;
 }

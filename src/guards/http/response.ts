@@ -1,9 +1,11 @@
-// What the guard has to know of a response of node:http: whether it has ended, when it ends, and how to answer with a
+// Operations on a response of node:http: whether it has ended, when it ends, and how to send a
 // rejection.
 
 import type { Refusal } from "./refusal.ts";
 
-/** What is used of node:http's request and response; Express' are the same objects. */
+/**
+ * The part of a node:http response that the guard uses. Express and Fastify use the same objects.
+ */
 export interface NodeResponse {
   readonly closed: boolean;
   readonly headersSent: boolean;
@@ -19,8 +21,9 @@ export function hasEnded({ closed, writableEnded }: NodeResponse): boolean {
 }
 
 /**
- * Calls back, perhaps twice, when the response was written in full or its connection was closed. It does not wait until the
- * client has read the response: a client that stops reading would hold up the next holder.
+ * Calls back, perhaps twice, when the response was written in full or its connection was closed. It
+ * does not wait until the client has read the response, because a client that stops reading would
+ * block the next holder.
  */
 export function whenEnded(response: NodeResponse, listener: () => void): void {
   if (hasEnded(response)) {
@@ -33,14 +36,15 @@ export function whenEnded(response: NodeResponse, listener: () => void): void {
 }
 
 /**
- * Answers with a rejection, unless something else has answered in the meantime. A response whose head was sent already, and
- * whose body the handler would have written, is cut off: the client must neither wait for it nor take it for a success.
+ * Sends a rejection, unless other code has answered in the meantime. If the head of the response
+ * was already sent, the connection is closed, so that the client neither waits for the body nor
+ * takes the response for a success.
  */
 export function reject(
   response: NodeResponse,
   { status, headers, body }: Refusal,
   send = (): unknown =>
-    // With a length, head and body leave in one write.
+    // With a length, Node sends head and body in one write.
     response
       .writeHead(status, { ...headers, "Content-Length": `${Buffer.byteLength(body)}` })
       .end(body),

@@ -1,5 +1,6 @@
-// Goal: comparison and handler are one step in every order in which the guard can answer, and no request waits longer than
-// this needs. Method: a guard whose answers the test delays, and a clock that the test moves.
+// Goal: comparison and handler are one step in every order in which the guard can answer, and no
+// request waits longer than this needs. Method: a guard whose answers the test delays, and a clock
+// that the test moves.
 
 import { expect, test } from "vitest";
 import { ManualClock } from "../../testing/manual-clock.ts";
@@ -38,7 +39,9 @@ function entering(turns: Turns, token: bigint): Entering {
 function countingGuard(): Guard & { asked: number; silentFor: bigint | undefined } {
   const { advance, highest } = memoryGuard();
   const guard = {
-    ...{ asked: 0, silentFor: undefined as bigint | undefined, highest },
+    asked: 0,
+    silentFor: undefined as bigint | undefined,
+    highest,
     advance: async (given?: TokenSource): Promise<void> => {
       guard.asked += 1;
       if (given?.token === guard.silentFor) await new Promise(() => undefined);
@@ -48,7 +51,7 @@ function countingGuard(): Guard & { asked: number; silentFor: bigint | undefined
   return guard;
 }
 
-test("S2: one whose comparison passed, and whose answer is still under way, is waited for by a newer one", async () => {
+test("S2: a newer request waits for one that was admitted but whose answer has not arrived yet", async () => {
   const guard = memoryGuard();
   let answer = (): void => undefined;
   const late = {
@@ -86,7 +89,7 @@ test("S2: a request that waited is compared again, since another process may hav
   expect(second.state).toBe("STALE_TOKEN");
 });
 
-test("those of one token go side by side, and resources do not know each other", async () => {
+test("requests of one token run side by side, and resources are independent", async () => {
   const turns = new Turns(memoryGuard(), clock);
   const [one, two] = [entering(turns, 5n), entering(turns, 5n)];
   await soon();
@@ -218,9 +221,9 @@ test("S2: a turn that is ended twice does not end the turn of another request", 
 
 test("S2: two guards in front of one resource share their turns when they are made with the same guard", async () => {
   const guard = memoryGuard();
-  const old = entering(Turns.of(guard, clock), 1n);
+  const old = entering(Turns.forGuard(guard, clock), 1n);
   await soon();
-  const fresh = entering(Turns.of(guard, clock), 2n);
+  const fresh = entering(Turns.forGuard(guard, clock), 2n);
   await soon();
   expect([old.state, fresh.state]).toEqual(["in", "waiting"]);
   old.leave();

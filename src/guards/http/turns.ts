@@ -1,11 +1,13 @@
-// Makes the comparison and the handler one step within this process: a handler starts only when no handler with a lower
-// token is running, and no handler with a lower token starts after a higher token was admitted.
+// Makes the comparison and the handler one step within this process: a handler starts only when no
+// handler with a lower token is running, and no handler with a lower token starts after a higher
+// token was admitted.
 //
-// Requests in progress are counted by resource and token. A request is counted before the guard is asked, so a request with
-// a higher token that is admitted in the meantime sees it and waits for it. From that admission on, requests with a lower
-// token are rejected here without a call of the guard. The number of requests to wait for can therefore only fall:
-// a holder waits for what was in progress when it was admitted, and for nothing that arrives later. Requests of one token
-// run side by side, so only the first requests of a new holder wait at all.
+// Requests in progress are counted by resource and token. A request is counted before the guard is
+// asked, so a request with a higher token that is admitted in the meantime sees it and waits for
+// it. From that admission on, requests with a lower token are rejected here without a call of the
+// guard. The number of requests to wait for can therefore only fall: a holder waits for what was in
+// progress when it was admitted, and for nothing that arrives later. Requests of one token run side
+// by side, so only the first requests of a new holder wait at all.
 
 import type { Clock } from "../../async/clock.ts";
 import { StaleTokenError } from "../../core/errors.ts";
@@ -23,13 +25,19 @@ export class NoTurnError extends Error {
 
 export interface Patience {
   readonly waitMs: number;
-  /** Registers what to call when the client has closed its connection. Called only for a request that has to wait. */
+  /**
+   * Registers a callback for when the client closes its connection. Called only for a request that
+   * has to wait.
+   */
   onGone(leave: () => void): void;
 }
 
-/** Limits the memory that waiting requests take while a handler does not end. */
+/** Limits the memory of waiting requests if a handler does not end. */
 const WAITING_MAX = 1_000;
-/** Idle resources whose highest token is remembered. To forget one is safe: the guard is asked again. */
+/**
+ * The number of idle resources whose highest token is cached. Dropping one is safe, because the
+ * guard is asked again.
+ */
 const IDLE_MAX = 1_000;
 
 interface Waiter {
@@ -39,9 +47,9 @@ interface Waiter {
 
 /** A resource with requests in progress. */
 interface Busy {
-  /** The highest token that was admitted in this process; 0 when there was none. */
+  /** The highest token that was admitted in this process, or 0. */
   highest: bigint;
-  /** Requests by token: those that run, those that wait and those that the guard is being asked about. */
+  /** The number of requests by token: running, waiting, or being compared by the guard. */
   readonly counts: Map<bigint, number>;
   readonly waiters: Set<Waiter>;
 }
@@ -58,14 +66,20 @@ export class Turns {
     this.#clock = clock;
   }
 
-  /** The same object for the same guard, so that several httpGuard() with one guard share their turns. */
-  static of(guard: Guard, clock: Clock): Turns {
+  /**
+   * The same object for the same guard, so that several httpGuard() with one guard share their
+   * turns.
+   */
+  static forGuard(guard: Guard, clock: Clock): Turns {
     const turns = Turns.#byGuard.get(guard) ?? new Turns(guard, clock);
     Turns.#byGuard.set(guard, turns);
     return turns;
   }
 
-  /** Resolves with the function that ends the turn. Rejects with NoTurnError, or with the error of the guard. */
+  /**
+   * Resolves with the function that ends the turn. Rejects with NoTurnError, or with the error of
+   * the guard.
+   */
   async enter(source: TokenSource, patience: Patience): Promise<() => void> {
     const { resource, token } = source;
     // Before it is counted: no request may wait for one that cannot be admitted.
@@ -91,7 +105,7 @@ export class Turns {
     }
   }
 
-  /** Only the comparison. */
+  /** Compares without waiting for a turn. */
   async compare(source: TokenSource): Promise<void> {
     this.#rejectStale(source);
     await this.#advance(source);
@@ -116,7 +130,7 @@ export class Turns {
 
   #rejectStale({ resource, token }: TokenSource): void {
     const highest = this.#highest(resource);
-    if (token < highest) throw new StaleTokenError({ resource, offered: token, highest });
+    if (token < highest) throw StaleTokenError.from({ resource, offered: token, highest });
   }
 
   #count(resource: string, token: bigint): Busy {

@@ -1,5 +1,6 @@
-// The guard for a resource inside this process: a map of highest tokens, and a synchronous function as the atomic
-// step. For tests and for single processes; it is also the shortest statement of the rule. It forgets with the process.
+// The guard for a resource inside this process: a map of highest tokens, with a synchronous
+// function as the atomic step. It is for tests and single processes, and it is the shortest
+// implementation of the rule. Its tokens are lost when the process ends.
 
 import {
   admit,
@@ -9,7 +10,7 @@ import {
   type GuardOptions,
   refuseAsync,
   refusePromise,
-  sourceOf,
+  resolveSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
@@ -18,13 +19,14 @@ export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
 
 export interface MemoryGuard extends Guard {
   /**
-   * Runs the write when the token is not stale, and returns what it returns. The function must be synchronous. Without a
-   * source: under the lease of the `lease.run()` around the call.
+   * Runs the write if the token is not stale, and returns its result. The function must be
+   * synchronous. Without a source, it uses the lease of the `lease.run()` around the call.
    */
   write<T>(write: () => T): T;
   write<T>(source: TokenSource, write: () => T): T;
   advance(source?: TokenSource): void;
   highest(resource: string): bigint | undefined;
+  readonly writeMethods: readonly "write"[];
 }
 
 export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
@@ -32,17 +34,19 @@ export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
   const highest = new Map<string, bigint>();
 
   function advance(given?: TokenSource): void {
-    const source = sourceOf(given, bound);
+    const source = resolveSource(given, bound);
     highest.set(source.resource, admit(source, highest.get(source.resource)));
   }
 
   return {
+    writeMethods: ["write"],
     advance,
     highest: (resource) => highest.get(resource),
     write<T>(...args: [TokenSource, () => T] | [() => T]): T {
       const [source, write] = splitArguments(args);
       refuseAsync(write);
-      // Advanced before the write and kept when it throws: memory has no rollback, so a part of it may have happened.
+      // The highest is raised before the write and stays if the write throws. Memory has no
+      // rollback, so the write may have happened in part.
       advance(source);
       const result = write();
       refusePromise(result);

@@ -1,12 +1,13 @@
-// A transaction of postgres.js whose connection has been closed, by the server's idle limit for instance. The library (3.4)
-// writes to the missing socket when anything more is asked of it, its own commit and rollback included, and that ends the
-// process with an uncaught TypeError. So nothing more is asked: our wrapper refuses the user's statements and never
-// returns to the library. The caller has long been told by then.
+// Works around a defect of postgres.js (3.4): after the connection of a transaction was closed, for
+// example by the server's idle limit, the library writes to the missing socket on every further
+// statement, including its own commit and rollback, and that ends the process with an uncaught
+// TypeError. Our wrapper therefore rejects further statements of the user and never returns to the
+// library. The caller has already received the error by then.
 
 type Work = (transaction: unknown) => unknown;
 type Callable = ((...args: unknown[]) => unknown) & Record<PropertyKey, unknown>;
 
-/** Like `sql.begin(options, work)`, and safe against what happens after the connection is closed. */
+/** Like `sql.begin(options, work)`, but safe after the connection was closed. */
 export function beginSafely(
   sql: { begin(...args: never[]): Promise<unknown> },
   options: string,
@@ -14,8 +15,8 @@ export function beginSafely(
 ): Promise<unknown> {
   const link = { isClosed: false };
   const begin = sql.begin.bind(sql) as (options: string, work: Work) => Promise<unknown>;
-  // It rejects when the connection closes, whatever the work is doing.
-  return begin(options, (transaction) => settled(link, work, transaction)).catch(
+  // begin() rejects as soon as the connection closes, even while the work is running.
+  return begin(options, (transaction) => runUntilClosed(link, work, transaction)).catch(
     (error: unknown) => {
       link.isClosed = true;
       throw error;
@@ -27,39 +28,41 @@ interface LinkState {
   isClosed: boolean;
 }
 
-/** What the work comes to, unless the connection was closed meanwhile: then nothing, ever. */
-async function settled(link: LinkState, work: Work, transaction: unknown): Promise<unknown> {
+/** Settles like the work. If the connection was closed in the meantime, it never settles. */
+async function runUntilClosed(link: LinkState, work: Work, transaction: unknown): Promise<unknown> {
   try {
-    return await work(refusing(link, transaction as Callable));
+    return await work(rejectAfterClose(link, transaction as Callable));
   } finally {
     if (link.isClosed) await new Promise(() => undefined);
   }
 }
 
-/** The same transaction, which refuses once the connection is closed. */
-function refusing(link: LinkState, transaction: Callable): unknown {
-  const refuse = (): void => {
+/** The same transaction, but its methods throw after the connection was closed. */
+function rejectAfterClose(link: LinkState, transaction: Callable): unknown {
+  const throwIfClosed = (): void => {
     if (link.isClosed) throw new Error("The connection of this transaction was closed.");
   };
   return new Proxy(transaction, {
     apply: (target, self, args) => {
-      refuse();
+      throwIfClosed();
       return Reflect.apply(target, self, args);
     },
     get: (target, key) => {
       const value = target[key];
       if (typeof value !== "function") return value;
       return (...args: unknown[]) => {
-        refuse();
-        const passed = key === "savepoint" ? args.map((arg) => inside(link, arg)) : args;
+        throwIfClosed();
+        const passed = key === "savepoint" ? args.map((arg) => wrapSavepoint(link, arg)) : args;
         return Reflect.apply(value, target, passed);
       };
     },
   });
 }
 
-/** A savepoint has a transaction object and a rollback of its own. */
-function inside(link: LinkState, arg: unknown): unknown {
+/**
+ * A savepoint has its own transaction object and its own rollback, so its callback is wrapped, too.
+ */
+function wrapSavepoint(link: LinkState, arg: unknown): unknown {
   if (typeof arg !== "function") return arg;
-  return (transaction: unknown) => settled(link, arg as Work, transaction);
+  return (transaction: unknown) => runUntilClosed(link, arg as Work, transaction);
 }

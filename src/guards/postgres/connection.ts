@@ -1,5 +1,6 @@
-// The two client libraries behind one seam: a statement by itself, and a transaction that opens with the comparison. The
-// opening is one message with several statements, so that with pg a guarded transaction has as many round trips as a bare one.
+// One interface to both client libraries, pg and postgres.js: run a statement, or a transaction
+// that begins with the comparison. With pg, BEGIN and the comparison are sent in one message, so a
+// guarded transaction needs no more round trips than an ordinary one.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { beginSafely } from "./after-close.ts";
@@ -7,9 +8,9 @@ import type { Step } from "./failures.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** A connection of pg, as far as the guard needs it: a Client, or what a Pool hands out. */
+/** The part of a pg connection that the guard uses: a Client, or a client of a Pool. */
 export interface PgClient {
-  // biome-ignore lint/suspicious/noExplicitAny: the many forms of pg's query() have no type of their own in common.
+  // biome-ignore lint/suspicious/noExplicitAny: the overloads of pg's query() have no common type.
   query(...args: any[]): any;
   on(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
@@ -17,22 +18,22 @@ export interface PgClient {
 
 /** A Pool of pg. */
 export interface PgPool {
-  // biome-ignore lint/suspicious/noExplicitAny: its forms with and without a callback are overloads.
+  // biome-ignore lint/suspicious/noExplicitAny: it has overloads with and without a callback.
   connect(...args: any[]): any;
   readonly totalCount: number;
 }
 
 /** An instance (`sql`) of postgres.js. */
 export interface PostgresJs {
-  // biome-ignore lint/suspicious/noExplicitAny: its forms with and without options are overloads.
+  // biome-ignore lint/suspicious/noExplicitAny: it has overloads with and without options.
   begin(...args: any[]): Promise<any>;
-  // biome-ignore lint/suspicious/noExplicitAny: what it returns is a promise with more to it.
+  // biome-ignore lint/suspicious/noExplicitAny: it returns an extended promise.
   unsafe(text: string, ...args: any[]): PromiseLike<any>;
 }
 
 export type PostgresTarget = PgPool | PgClient | PostgresJs;
 
-/** What the user's function gets: the transaction of postgres.js, or the client of pg. */
+/** The argument of the user's function: the transaction of postgres.js, or the client of pg. */
 export type TransactionOf<Target> = Target extends { begin: infer Begin }
   ? Begin extends (options: string, work: (sql: infer Sql) => unknown) => unknown
     ? Sql
@@ -45,16 +46,23 @@ export type TransactionOf<Target> = Target extends { begin: infer Begin }
 
 interface Opening {
   readonly isolation: string | undefined;
-  /** The comparison. Follows the BEGIN in the same message; `fresh` in its answer is "true" in a new transaction. */
+  /**
+   * The comparison, sent together with BEGIN. `fresh` in its row is "true" if the transaction is
+   * new.
+   */
   readonly statement: string;
 }
 
 export interface Connection {
-  /** One or more statements without parameters, outside of any transaction. Answers the rows of the last. */
+  /**
+   * Runs statements without parameters, outside any transaction. Resolves with the rows of the last
+   * one.
+   */
   run(text: string): Promise<readonly Row[]>;
   /**
-   * BEGIN, the opening, the work, COMMIT; a rollback when anything throws. Tells each step when it begins, and calls
-   * `beforeCommit` at the last moment: when that throws, nothing is committed.
+   * Runs BEGIN, the opening, the work and COMMIT, and rolls back if anything throws. Reports each
+   * step when it begins. Calls `beforeCommit` right before COMMIT; if it throws, nothing is
+   * committed.
    */
   transaction<T>(
     opening: Opening,
@@ -63,14 +71,14 @@ export interface Connection {
   ): Promise<T>;
 }
 
-export function connectionOf(target: PostgresTarget): Connection {
+export function toConnection(target: PostgresTarget): Connection {
   const parts = (target ?? {}) as Partial<PgPool & PgClient & PostgresJs>;
   if (typeof parts.begin === "function" && typeof parts.unsafe === "function")
-    return ofPostgresJs(target as PostgresJs);
+    return fromPostgresJs(target as PostgresJs);
   if (typeof parts.connect === "function" && typeof parts.totalCount === "number")
-    return ofPool(target as PgPool);
+    return fromPool(target as PgPool);
   if (typeof parts.query === "function" && typeof parts.on === "function")
-    return ofClient(target as PgClient);
+    return fromClient(target as PgClient);
   throw new InvalidArgumentError(
     "postgresGuard() needs a Pool or a connected Client of pg, or an instance (`sql`) of postgres.js.",
   );
@@ -80,19 +88,20 @@ interface PooledClient extends PgClient {
   release(broken?: boolean): void;
 }
 
-function ofPool(pool: PgPool): Connection {
+function fromPool(pool: PgPool): Connection {
   return {
-    run: (text) => borrowed(pool, (client) => runOn(client, text)),
+    run: (text) => withClient(pool, (client) => runOn(client, text)),
     transaction: (opening, work, hooks) =>
-      borrowed(pool, (client) => transactionOn(client, opening, work, hooks)),
+      withClient(pool, (client) => transactionOn(client, opening, work, hooks)),
   };
 }
 
-/** A connection that could not be brought back into order is closed, not given back. */
-async function borrowed<T>(pool: PgPool, use: (client: PgClient) => Promise<T>): Promise<T> {
+/** Lends a client of the pool. A client in an unknown state is closed instead of being returned. */
+async function withClient<T>(pool: PgPool, use: (client: PgClient) => Promise<T>): Promise<T> {
   const client = (await pool.connect()) as PooledClient;
   let broken = false;
-  // The server may end a connection between two statements; the next statement tells. Without a listener the process ends.
+  // The server may close a connection between two statements, and the next statement then fails.
+  // Without this listener, the error event would end the process.
   const onError = (): void => {
     broken = true;
   };
@@ -108,12 +117,15 @@ async function borrowed<T>(pool: PgPool, use: (client: PgClient) => Promise<T>):
   }
 }
 
-/** Connections whose rollback failed, or that were in a transaction which is not ours. */
+/** Connections whose rollback failed, or that were in a transaction of the user. */
 const unusable = new WeakSet<PgClient>();
 const busy = new WeakSet<PgClient>();
 
-/** One connection of the user's can do one transaction at a time, and waiting for a turn inside one would never end. */
-function ofClient(client: PgClient): Connection {
+/**
+ * One connection can run one transaction at a time. A nested call is rejected, because it would
+ * wait for itself.
+ */
+function fromClient(client: PgClient): Connection {
   return {
     run: (text) => runOn(client, text),
     transaction: async (opening, work, hooks) => {
@@ -133,7 +145,7 @@ function ofClient(client: PgClient): Connection {
 }
 
 async function runOn(client: PgClient, text: string): Promise<readonly Row[]> {
-  return rowsOf(await client.query(text));
+  return readRows(await client.query(text));
 }
 
 async function transactionOn<T>(
@@ -145,7 +157,7 @@ async function transactionOn<T>(
   const begin = isolation === undefined ? "BEGIN" : `BEGIN ISOLATION LEVEL ${isolation}`;
   let isOurs = true;
   try {
-    const [row] = rowsOf(await client.query(`${begin}; ${statement}`));
+    const [row] = readRows(await client.query(`${begin}; ${statement}`));
     if (row?.fresh !== "true") {
       isOurs = false;
       throw inTransactionAlready();
@@ -155,8 +167,8 @@ async function transactionOn<T>(
     hooks.beforeCommit();
     hooks.step("commit");
     const { command } = (await client.query("COMMIT")) as { command: string };
-    // The server answers so when a statement had failed and the function went on as if nothing had happened.
-    if (command === "ROLLBACK") throw swallowed();
+    // The server replies with ROLLBACK if a statement failed and the function ignored its error.
+    if (command === "ROLLBACK") throw ignoredError();
     return result;
   } catch (error) {
     if (!isOurs) unusable.add(client);
@@ -169,14 +181,15 @@ async function rollBack(client: PgClient): Promise<void> {
   try {
     await client.query("ROLLBACK");
   } catch {
-    // The connection is gone, and the server rolls back by itself. The caller gets the error that led here.
+    // The connection is closed, and the server rolls back by itself. The caller gets the original
+    // error.
     unusable.add(client);
   }
 }
 
-function ofPostgresJs(sql: PostgresJs): Connection {
+function fromPostgresJs(sql: PostgresJs): Connection {
   return {
-    run: async (text) => rowsOf(await sql.unsafe(text)),
+    run: async (text) => readRows(await sql.unsafe(text)),
     transaction: async <T>(
       { isolation, statement }: Opening,
       work: (transaction: unknown) => T | Promise<T>,
@@ -189,7 +202,7 @@ function ofPostgresJs(sql: PostgresJs): Connection {
         hooks.step("work");
         result = { value: await work(transaction) };
         hooks.beforeCommit();
-        // The library commits when this function has returned.
+        // The library commits after this function has returned.
         hooks.step("commit");
       });
       return (result as unknown as { value: T }).value;
@@ -197,12 +210,15 @@ function ofPostgresJs(sql: PostgresJs): Connection {
   };
 }
 
-function rowsOf(answer: unknown): readonly Row[] {
+function readRows(answer: unknown): readonly Row[] {
   const last = Array.isArray(answer) && isResult(answer.at(-1)) ? answer.at(-1) : answer;
   return Array.isArray(last) ? (last as Row[]) : (last as { rows: Row[] }).rows;
 }
 
-/** Several statements are answered by an array: of results with rows (pg), or of arrays of rows (postgres.js). */
+/**
+ * Several statements return an array: of results with rows (pg), or of arrays of rows
+ * (postgres.js).
+ */
 function isResult(value: unknown): boolean {
   return Array.isArray(value) || Array.isArray((value as { rows?: unknown } | undefined)?.rows);
 }
@@ -213,9 +229,9 @@ function inTransactionAlready(): InvalidArgumentError {
   );
 }
 
-function swallowed(): InvalidArgumentError {
+function ignoredError(): InvalidArgumentError {
   return new InvalidArgumentError(
     "A statement of the guarded transaction had failed, so PostgreSQL rolled all of it back. Nothing was written. " +
-      "Let the error out of the function, or put what may fail behind a savepoint.",
+      "Let the function throw the error, or use a savepoint around the statement that may fail.",
   );
 }

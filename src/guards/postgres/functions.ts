@@ -1,17 +1,21 @@
-// What the guard keeps in the database: the highest tokens, a secret, and the functions that compare. psql, another language or
-// an ORM uses the same functions as we do (ADR 014). {schema} stands for the schema of the guard.
+// The definitions of the guard in the database: the table of highest tokens, a secret, and the
+// functions that compare tokens. psql, other languages and ORMs use the same functions as Tenure
+// (ADR 014). {schema} is a placeholder for the schema of the guard.
 
 import { TOKEN_LIMIT } from "../../core/token.ts";
 
-/** SQLSTATEs of our own, which every client shows. */
+/** The SQLSTATEs that the functions raise. Every client library reports them. */
 export const STALE_STATE = "TN001";
 export const NOT_ADMITTED_STATE = "TN002";
 
-/** What admit() allows a transaction of the user's own; `idleLimitMs` of a guard replaces it. */
+/**
+ * How long a transaction that calls admit() itself may be idle. A guard uses its `idleLimitMs`
+ * instead.
+ */
 const IDLE_LIMIT_MS = 5_000;
-/** How long admit() waits if neither its caller nor `lock_timeout` says so. */
+/** How long admit() waits if neither its caller nor `lock_timeout` sets a limit. */
 const WAIT_LIMIT_MS = 10_000;
-/** How often a row is tried that is locked by a transaction which does not hold the gate. */
+/** How often admit() retries a row that a transaction without the gate has locked. */
 const POLL_SECONDS = 0.01;
 
 const KEEP = (name: string, when: string): string => `
@@ -23,13 +27,13 @@ const KEEP = (name: string, when: string): string => `
 export const TABLES: string = `
 CREATE SCHEMA IF NOT EXISTS "{schema}";
 
--- The highest token that was admitted or advanced to, by resource. It never falls, and only its owner can reset it.
+-- The highest token that was admitted or advanced to, by resource. It never falls. Only the owner of the guard can reset it.
 CREATE TABLE IF NOT EXISTS "{schema}".highest (
   resource text COLLATE "C" PRIMARY KEY,
   token numeric(39) NOT NULL CHECK (token > 0 AND token < ${TOKEN_LIMIT})
 ) WITH (fillfactor = 50);
 
--- Signs the admissions, so that nobody can set one by hand. Only the functions below read it.
+-- The key that signs admissions, so that no session can forge one. Only the functions below read it.
 CREATE TABLE IF NOT EXISTS "{schema}".secret (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   value bytea NOT NULL CHECK (length(value) >= 32)
@@ -59,45 +63,50 @@ const STALE = (offered: string): string => `
     RAISE EXCEPTION 'Token % for "%" is stale: % has been seen. Nothing was written.', ${offered}, p_resource, seen
       USING ERRCODE = '${STALE_STATE}', DETAIL = format('offered %s highest %s', ${offered}, seen);`;
 
-/** 64 hexadecimal digits. The secret is hashed twice, so that a signed text cannot be extended. */
+/** 64 hexadecimal digits. The nested hash prevents length extension of a signed text. */
 const SIGNATURE = (text: string): string =>
   `encode(sha256(secret || sha256(secret || convert_to(${text}, getdatabaseencoding()))), 'hex')`;
 
-/** Whether `admission` was signed by admit() in this very transaction, whose number begins `mine`. */
+/** Whether admit() signed `admission` in this transaction, whose id is at the start of `mine`. */
 const IS_OURS = (admission: string): string =>
   `starts_with(${admission}, mine) AND right(${admission}, 64) = ${SIGNATURE(`left(${admission}, -65)`)}`;
 
 const ADMITTED = (admission: string): string =>
   `substr(left(${admission}, -65), length(mine) + 1)::jsonb`;
 
-// Who holds the gate. pg_stat_activity hides the state of other users' sessions from a role without pg_read_all_stats.
+// Finds the backends that hold the gate. pg_stat_activity hides the state of other users' sessions
+// from a role without pg_read_all_stats.
 const IN_THE_WAY = `
-      SELECT string_agg(one.told, ', ') INTO others FROM (
+      SELECT string_agg(one.description, ', ') INTO others FROM (
         SELECT CASE WHEN l.pid IS NULL THEN 'a prepared transaction (see pg_prepared_xacts)'
           WHEN a.state IS NULL THEN format('backend pid %s', l.pid)
           ELSE format('backend pid %s (%s for %s s)', l.pid, a.state,
-            round(extract(epoch FROM clock_timestamp() - a.state_change)::numeric, 1)) END AS told
+            round(extract(epoch FROM clock_timestamp() - a.state_change)::numeric, 1)) END AS description
         FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
         WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND ((l.classid::bigint << 32) | l.objid::bigint) = gate
           AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
           AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
         ORDER BY a.state_change LIMIT 5) one;`;
 
-/** The advisory lock that writers of a resource share and that an advance or a reset takes alone. `resource` is an expression. */
+/**
+ * The advisory lock that the writers of a resource share, and that an advance or a reset takes
+ * exclusively. `resource` is an SQL expression.
+ */
 export const GATE = (resource: string): string =>
   `hashtextextended('tenure guard {schema} ' || ${resource}, 0)`;
 
-// Runs with its owner's rights, so that those who write need none on the tables and cannot lower a highest by hand.
+// Runs with its owner's rights, so that writers need no rights on the tables and cannot lower a
+// highest token by hand.
 export const ADMIT: string = `
 -- The comparison (S2). Call it in the transaction that writes, before the first write: select {schema}.admit('settlement', 4720)
--- Until the end of that transaction nobody can advance the highest above this token. Stale: SQLSTATE ${STALE_STATE}.
--- It waits for p_wait_ms in total; without it, for lock_timeout; without either, for ${WAIT_LIMIT_MS} ms.
--- The transaction is ended if it stays idle for ${IDLE_LIMIT_MS} ms; to change that, set idle_in_transaction_session_timeout after the call.
+-- Until that transaction ends, no other one can raise the highest above this token. A stale token raises SQLSTATE ${STALE_STATE}.
+-- It waits for p_wait_ms at most; without that, for lock_timeout; without either, for ${WAIT_LIMIT_MS} ms.
+-- The server ends the transaction if it is idle for ${IDLE_LIMIT_MS} ms. To change that, set idle_in_transaction_session_timeout after the call.
 CREATE OR REPLACE FUNCTION "{schema}".admit(p_resource text, p_token numeric, p_wait_ms integer DEFAULT NULL)
 RETURNS numeric LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  -- Writers pass the gate together, whoever advances passes it alone, and all in the order in which they came. So an advance waits
-  -- for the writers before it, once, and not for those after it. Row locks have no such order.
+  -- Writers share this lock, and an advance takes it exclusively. PostgreSQL grants it in the order of arrival, so an advance waits
+  -- once for the writers before it, and not for later ones. Row locks have no such order.
   gate bigint := ${GATE("p_resource")};
   secret bytea;
   seen numeric;
@@ -110,7 +119,7 @@ DECLARE
   admission text;
 BEGIN
   -- The usual case in one step: the same term again. The row lock sees the newest row, also in a repeatable read, where an older
-  -- snapshot fails with 40001. The CASE leaves the gate alone if the token differs: it may have to be passed alone then.
+  -- snapshot fails with 40001. The CASE does not lock the gate if the token differs, because it may then be needed exclusively.
   SELECT (SELECT s.value FROM "{schema}".secret s) INTO secret FROM "{schema}".highest h WHERE h.resource = p_resource
     AND CASE WHEN h.resource = p_resource AND h.token = p_token THEN pg_try_advisory_xact_lock_shared(gate) END
     FOR SHARE SKIP LOCKED;
@@ -135,22 +144,22 @@ BEGIN
           greatest(1, ceil(extract(epoch FROM deadline - clock_timestamp())::numeric * 1000))::text, true);
         IF seen = p_token THEN
           PERFORM pg_advisory_xact_lock_shared(gate);
-          -- What was read may be old by now.
+          -- The token that was read may be outdated by now.
           PERFORM FROM "{schema}".highest h WHERE h.resource = p_resource AND h.token = p_token FOR SHARE SKIP LOCKED;
           EXIT WHEN FOUND;
         ELSE
-          -- A new term: waits for every writer of the older one to commit or roll back.
+          -- A new term: wait for every writer of the older one to commit or roll back.
           PERFORM pg_advisory_xact_lock(gate);
           SELECT h.token INTO newest FROM "{schema}".highest h WHERE h.resource = p_resource FOR NO KEY UPDATE SKIP LOCKED;
           EXIT WHEN newest = p_token;
           IF newest < p_token OR seen IS NULL THEN
-            -- The WHERE repeats the rule.
+            -- The WHERE clause repeats the rule.
             INSERT INTO "{schema}".highest AS h (resource, token) VALUES (p_resource, p_token)
             ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE h.token < excluded.token;
             EXIT WHEN FOUND;
           END IF;
         END IF;
-        -- Either the row has changed, or it is locked past the gate: by hand, or under an earlier version of this function.
+        -- The row has changed, or it is locked without the gate: by hand, or by an earlier version of this function.
         IF clock_timestamp() >= deadline THEN RAISE lock_not_available; END IF;
         PERFORM pg_sleep(${POLL_SECONDS});
       END LOOP;
@@ -163,18 +172,18 @@ BEGIN
     setting := set_config('lock_timeout', setting, true);
     SELECT s.value INTO secret FROM "{schema}".secret s;
   END IF;
-  -- A process that is stopped in its transaction must not keep its successor out. A stricter limit of the user's stays.
+  -- A process that is stopped in its transaction must not block its successor. A stricter limit of the user stays.
   setting := current_setting('idle_in_transaction_session_timeout');
   IF setting = '0' OR (setting <> '${IDLE_LIMIT_MS / 1_000}s' AND setting::interval > interval '${IDLE_LIMIT_MS} milliseconds') THEN
     setting := set_config('idle_in_transaction_session_timeout', '${IDLE_LIMIT_MS}', true);
   END IF;
-  -- For the triggers of protected tables. With the transaction's number, so that no later transaction can inherit it.
+  -- For the triggers of protected tables. It includes the transaction id, so that no later transaction can use it.
   mine := pg_current_xact_id()::text || ' ';
   admission := current_setting('tenure.admitted_{schema}', true);
   IF ${IS_OURS("admission")} THEN
     admission := mine || (${ADMITTED("admission")} || jsonb_build_object(p_resource, trunc(p_token)::text))::text;
   ELSE
-    -- The first of a transaction, nearly always the only one: written by hand, at half the cost.
+    -- The first admission of a transaction, and nearly always the only one. Concatenation costs half as much as jsonb.
     admission := concat(mine, '{', to_json(p_resource), ':"', trunc(p_token), '"}');
   END IF;
   setting := set_config('tenure.admitted_{schema}', concat(admission, ' ', ${SIGNATURE("admission")}), true);
@@ -183,7 +192,7 @@ END $$;
 `;
 
 export const PROTECT: string = `
--- The trigger of protected tables: refuses every write in a transaction that was not admitted, or not any more.
+-- The trigger of protected tables: rejects every write of a transaction that was not admitted, or whose admission was rolled back.
 CREATE OR REPLACE FUNCTION "{schema}".refuse_unadmitted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -195,7 +204,7 @@ DECLARE
   seen numeric;
 BEGIN
   SELECT s.value INTO secret FROM "{schema}".secret s;
-  -- Everybody may set this setting, so nothing of it is read before its signature.
+  -- Any session may change this setting, so its signature is verified first.
   IF ${IS_OURS("admission")} THEN
     offered := (${ADMITTED("admission")} ->> p_resource)::numeric;
   END IF;
@@ -204,14 +213,14 @@ BEGIN
       USING ERRCODE = '${NOT_ADMITTED_STATE}',
         HINT = format('Call {schema}.admit(%L, token) first, in the same transaction.', p_resource);
   END IF;
-  -- A signed admission may be put back after its row lock was released, by a rollback to a savepoint.
+  -- After a rollback to a savepoint has released the row lock, a session could set the signed admission again.
   SELECT h.token INTO seen FROM "{schema}".highest h WHERE h.resource = p_resource FOR SHARE;
   IF seen IS DISTINCT FROM offered THEN ${STALE("offered")}
   END IF;
   RETURN NULL;
 END $$;
 
--- Protects a table and its partitions: select {schema}.protect('public.settlement', 'settlement'). For the table's owner.
+-- Protects a table and its partitions: select {schema}.protect('public.settlement', 'settlement'). Only for the table's owner.
 CREATE OR REPLACE FUNCTION "{schema}".protect(p_table regclass, p_resource text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -220,7 +229,7 @@ BEGIN
   IF p_resource IS NULL OR p_resource = '' OR octet_length(p_resource) > 512 THEN
     RAISE EXCEPTION 'Expected a resource name of 1 to 512 bytes.' USING ERRCODE = '22023';
   END IF;
-  -- Children of plain inheritance too: a statement's triggers are those of the table it names.
+  -- Children of plain inheritance, too: a statement fires only the triggers of the table that it names.
   FOR part IN
     WITH RECURSIVE family AS (
       SELECT p_table::oid AS id UNION SELECT i.inhrelid FROM pg_inherits i JOIN family f ON i.inhparent = f.id)
@@ -264,7 +273,7 @@ export const CLOSED_TO_ALL = `
 REVOKE ALL ON "{schema}".highest FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA "{schema}" FROM PUBLIC;
 
--- The secret is for the owner of admit() alone: also after an upgrade by a superuser, and whatever the default privileges are.
+-- Only the owner of admit() may read the secret, also after an upgrade by a superuser and with any default privileges.
 DO $$
 DECLARE
   owner oid := (SELECT proowner FROM pg_catalog.pg_proc WHERE oid = '"{schema}".admit(text, numeric, integer)'::regprocedure);
@@ -282,15 +291,15 @@ BEGIN
 END $$;
 `;
 
-/** What the triggers of protected tables call. */
+/** The function that the triggers of protected tables call. */
 export const PROTECTION_FUNCTION = "refuse_unadmitted";
 
-/** The text of that function as PostgreSQL keeps it. */
+/** The body of that function as PostgreSQL stores it. */
 export const protectionSource = (schema: string): string => firstBody(PROTECT, schema);
 
 export const admitSource = (schema: string): string => firstBody(ADMIT, schema);
 
-/** Of the first function in there: it stands between two $$. */
+/** The body of the first function in the text, between its two $$. */
 function firstBody(text: string, schema: string): string {
   return text.replaceAll("{schema}", schema).split("$$")[1] ?? "";
 }

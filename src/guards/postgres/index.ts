@@ -1,6 +1,7 @@
-// The guard for data in PostgreSQL: the highest tokens live in a table of that same database, so that the comparison, the
-// advanced highest and the user's writes are one transaction, committed or rolled back together. It works on the user's
-// own pool, client or instance. The rule itself is in the database (postgres/sql.ts), where every language finds it.
+// The guard for data in PostgreSQL. The highest tokens are in a table of the same database, so the
+// comparison, the new highest and the user's writes are one transaction. The guard works on the
+// user's own pool, client or postgres.js instance. The rule itself is a function in the database
+// (functions.ts), so that programs in other languages can use it.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
@@ -14,19 +15,19 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
 import {
   type Connection,
-  connectionOf,
   type PostgresTarget,
   type TransactionOf,
+  toConnection,
 } from "./connection.ts";
-import { failure, type Step } from "./failures.ts";
-import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
-import { makeReady } from "./tables.ts";
+import { explainFailure, type Step } from "./failures.ts";
+import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
+import { ensureSchema } from "./tables.ts";
 
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type {
@@ -36,6 +37,7 @@ export type {
   PostgresTarget,
   TransactionOf,
 } from "./connection.ts";
+export { toTenureError } from "./failures.ts";
 export { type ProtectedTable, protectedTables } from "./inspect.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 export {
@@ -49,25 +51,33 @@ export { protectTable, unprotectTable } from "./tables.ts";
 
 export interface PostgresGuardOptions extends GuardOptions {
   /**
-   * Where the highest tokens are kept. All who write to the same data must name the same, or they do not see each other's
-   * tokens. @default "tenure_guard"
+   * The schema of the highest tokens. All writers of the same data must use the same schema;
+   * otherwise they do not see each other's tokens. @default "tenure_guard"
    */
   readonly schema?: string | undefined;
-  /** Whether a missing schema is made at the first use; needs the right to create. Off: run guardSql(). @default true */
+  /**
+   * Creates a missing schema on first use, which needs the right to create one. If false, run
+   * guardSql() yourself. @default true
+   */
   readonly createSchema?: boolean | undefined;
-  /** The isolation of guarded transactions. @default the database's own, usually read committed */
+  /**
+   * The isolation level of guarded transactions. @default that of the database, usually read
+   * committed
+   */
   readonly isolation?: "read committed" | "repeatable read" | "serializable" | undefined;
   /**
-   * How long a guarded transaction may be idle between two statements, in milliseconds; then the server ends its connection.
-   * This bounds how long a stopped holder keeps its successor waiting. Too small: slow work between two statements is rolled
-   * back. Too large (above `waitLimitMs` or the ttl): a successor fails while it waits. It replaces the session's own
+   * How long a guarded transaction may be idle between two statements, in milliseconds. After that
+   * the server closes its connection. This bounds how long a stopped holder delays its successor.
+   * Too small: slow work between two statements is rolled back. Too large (above `waitLimitMs` or
+   * the ttl): a successor times out. It replaces the session's
    * `idle_in_transaction_session_timeout`. @default 5000
    */
   readonly idleLimitMs?: number | undefined;
   /**
-   * How long to wait for open transactions of earlier terms, in milliseconds and in total. `acquire(..., { guards })` also stops
-   * waiting shortly before the lease's first deadline. Too small (below `idleLimitMs`): a stopped holder makes its successor fail
-   * and try again. Too large: a failure is reported late. @default 10000
+   * How long to wait for all open transactions of earlier terms together, in milliseconds.
+   * `acquire(..., { guards })` also stops waiting shortly before the lease's first deadline. Too
+   * small (below `idleLimitMs`): a stopped holder makes its successor fail and retry. Too large: a
+   * failure is reported late. @default 10000
    */
   readonly waitLimitMs?: number | undefined;
 }
@@ -83,19 +93,21 @@ const POSTGRES_GUARD_OPTIONS: OptionNames<PostgresGuardOptions> = {
 
 export interface PostgresGuard<Transaction> extends Guard {
   /**
-   * Runs the write in one transaction, behind the comparison, and resolves with what it returns. A stale token or a lost
-   * lease rejects before the function is called; when the function throws, or the lease is lost before the commit, all is
-   * rolled back, also the highest. The function must not begin or end a transaction of its own. Without a source: under the
-   * lease of the `lease.run()` around the call.
+   * Compares the token and runs the write in one transaction, and resolves with the result of the
+   * write. A stale token or a lost lease rejects before the function is called. If the function
+   * throws, or the lease is lost before the commit, everything is rolled back, including the
+   * highest token. The function must not begin or end a transaction itself. Without a source, it
+   * uses the lease of the `lease.run()` around the call.
    */
   transaction<T>(write: (transaction: Transaction) => T | Promise<T>): Promise<T>;
   transaction<T>(
     source: TokenSource,
     write: (transaction: Transaction) => T | Promise<T>,
   ): Promise<T>;
-  /** Waits for open transactions of earlier terms, for `waitLimitMs` at most. */
+  /** Waits for open transactions of earlier terms, at most `waitLimitMs`. */
   advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
+  readonly writeMethods: readonly "transaction"[];
 }
 
 export function postgresGuard<Target extends PostgresTarget>(
@@ -112,6 +124,7 @@ const WAIT_LIMIT_MS = 10_000;
 class GuardOnPostgres<Target extends PostgresTarget>
   implements PostgresGuard<TransactionOf<Target>>
 {
+  readonly writeMethods = ["transaction"] as const;
   readonly #connection: Connection;
   readonly #bound: string | undefined;
   readonly #schema: string;
@@ -122,7 +135,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
   #ready: Promise<void> | undefined;
 
   constructor(target: Target, options: PostgresGuardOptions) {
-    this.#connection = connectionOf(target);
+    this.#connection = toConnection(target);
     this.#bound = checkBound("postgresGuard()", options, POSTGRES_GUARD_OPTIONS);
     this.#schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
     this.#createSchema = options.createSchema ?? true;
@@ -142,61 +155,66 @@ class GuardOnPostgres<Target extends PostgresTarget>
         `A guard needs a function that does the write, got ${typeof write}.`,
       );
     }
-    const source = lastingSourceOf(given, this.#bound);
+    const source = resolveLastingSource(given, this.#bound);
     const opening = {
       isolation: this.#isolation,
-      // One statement with one column, because each costs server and client a little. The clock of a transaction stands
-      // still: where it shows another time than the message that began it, the transaction is older and not ours.
+      // One statement with one column, because each more costs server and client some time. now()
+      // is the start of the transaction: if it differs from the time of this statement, the
+      // connection was already in a transaction.
       statement: `SELECT CASE WHEN ${this.#admit(source)} IS NOT NULL
         AND set_config('idle_in_transaction_session_timeout', '${this.#idleLimitMs}', true) IS NOT NULL
         THEN (now() = statement_timestamp())::text END AS fresh`,
     };
     const work = (transaction: unknown): T | Promise<T> => {
-      // Waiting for the comparison may have outlasted the lease.
+      // The lease may have ended while the comparison waited.
       source.check?.();
       return write(transaction as TransactionOf<Target>);
     };
-    return this.#inWords(source.resource, (step) =>
-      // And so may the work: what a lease allowed at its start is not committed after its end.
+    return this.#explainErrors(source.resource, (step) =>
+      // The work may have taken long, and its result must not be committed after the lease has
+      // ended.
       this.#connection.transaction(opening, work, { step, beforeCommit: () => source.check?.() }),
     );
   }
 
   async advance(given?: TokenSource, { limitMs }: AdvanceOptions = {}): Promise<void> {
-    const source = lastingSourceOf(given, this.#bound);
-    const admit = this.#admit(source, patienceWithin(limitMs));
-    await this.#inWords(source.resource, () => this.#connection.run(`SELECT ${admit}`));
+    const source = resolveLastingSource(given, this.#bound);
+    const admit = this.#admit(source, waitWithin(limitMs));
+    await this.#explainErrors(source.resource, () => this.#connection.run(`SELECT ${admit}`));
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
-    const where = `WHERE resource = ${textOf(checkResource(resource))}`;
-    const [row] = await this.#inWords(resource, () =>
+    const where = `WHERE resource = ${toSqlText(checkResource(resource))}`;
+    const [row] = await this.#explainErrors(resource, () =>
       this.#connection.run(`SELECT token::text AS token FROM "${this.#schema}".highest ${where}`),
     );
     return row === undefined ? undefined : decodeToken(String(row.token));
   }
 
-  #admit({ resource, token }: TokenSource, patienceMs = Number.POSITIVE_INFINITY): string {
-    const waitMs = Math.min(this.#waitLimitMs, patienceMs);
-    return `"${this.#schema}".admit(${textOf(resource)}, ${formatToken(token)}, ${waitMs})`;
+  #admit({ resource, token }: TokenSource, waitAtMostMs = Number.POSITIVE_INFINITY): string {
+    const waitMs = Math.min(this.#waitLimitMs, waitAtMostMs);
+    return `"${this.#schema}".admit(${toSqlText(resource)}, ${formatToken(token)}, ${waitMs})`;
   }
 
-  async #inWords<T>(resource: string, act: (step: (step: Step) => void) => Promise<T>): Promise<T> {
+  async #explainErrors<T>(
+    resource: string,
+    act: (step: (step: Step) => void) => Promise<T>,
+  ): Promise<T> {
     let step: Step = "opening";
     try {
-      await this.#becomeReady();
+      await this.#ensureSchema();
       return await act((begun) => {
         step = begun;
       });
     } catch (error) {
-      throw failure(error, { resource, schema: this.#schema, step });
+      throw explainFailure(error, { resource, schema: this.#schema, step });
     }
   }
 
-  /** Once for each guard; tried again after a failure. */
-  #becomeReady(): Promise<void> {
+  /** Once per guard. Repeated after a failure. */
+  #ensureSchema(): Promise<void> {
     if (!this.#createSchema) return Promise.resolve();
-    this.#ready ??= makeReady(this.#connection, this.#schema).catch((error: unknown) => {
+    this.#ready ??= ensureSchema(this.#connection, this.#schema).catch((error: unknown) => {
       this.#ready = undefined;
       throw error;
     });
@@ -204,8 +222,8 @@ class GuardOnPostgres<Target extends PostgresTarget>
   }
 }
 
-/** How long to wait for others, so that the answer is still in time. */
-function patienceWithin(limitMs: number | undefined): number | undefined {
+/** How long admit() may wait for other transactions, so that its answer is still in time. */
+function waitWithin(limitMs: number | undefined): number | undefined {
   return limitMs === undefined ? undefined : Math.max(1, Math.floor(limitMs * 0.9));
 }
 

@@ -1,20 +1,20 @@
-// Which tables are protected, and whether the protection still does what it was installed for: a trigger can be disabled,
-// changed or replaced by the table's owner, and a new partition has none.
+// Lists the protected tables and checks that their protection is intact. The owner of a table can
+// disable, change or replace the trigger, and a new partition has none.
 
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
-import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
+import { type Connection, type PostgresTarget, toConnection } from "./connection.ts";
 import { admitSource, PROTECTION_FUNCTION, protectionSource } from "./functions.ts";
 import { checkTable, literal } from "./sql.ts";
-import { inWords } from "./tables.ts";
+import { explainErrors } from "./tables.ts";
 
 export interface ProtectedTable {
-  /** With its schema, in quotes where it needs them. */
+  /** With its schema, quoted where necessary. */
   readonly table: string;
-  /** Whose holder may write to it. */
+  /** The resource whose holder may write to the table. */
   readonly resource: string;
-  /** The schema of the guard that keeps the highest tokens. */
+  /** The schema of the highest tokens. */
   readonly guard: string;
-  /** What is wrong, with what mends it; undefined: it is intact. */
+  /** What is wrong and how to fix it. Undefined if the protection is intact. */
   readonly fault: string | undefined;
 }
 
@@ -25,20 +25,25 @@ export interface InspectOptions {
 
 const INSPECT_OPTIONS: OptionNames<InspectOptions> = { table: true };
 
-/** All protected tables of the database, or the one that is named, where it is. For whoever may read the catalogs: everyone. */
+/**
+ * All protected tables of the database. With `table`, only that one, or none if it is not
+ * protected. Any role may call it.
+ */
 export async function protectedTables(
   target: PostgresTarget,
   options: InspectOptions = {},
 ): Promise<ProtectedTable[]> {
   checkOptionNames("protectedTables()", options, INSPECT_OPTIONS);
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   const { table } = options;
-  if (table === undefined) return tablesOf(await connection.run(triggersWhere("true")));
+  if (table === undefined) return toProtectedTables(await connection.run(triggersWhere("true")));
   const named = `t.tgrelid = ${literal(checkTable(table))}::pg_catalog.regclass`;
-  return inWords(table, async () => tablesOf(await connection.run(triggersWhere(named))));
+  return explainErrors(table, async () =>
+    toProtectedTables(await connection.run(triggersWhere(named))),
+  );
 }
 
-/** Statement-level, before insert, update, delete and truncate. */
+/** The tgtype of our trigger: statement-level, before insert, update, delete and truncate. */
 const EVERY_WRITE = "62";
 
 const triggersWhere = (condition: string): string => `
@@ -70,10 +75,10 @@ ORDER BY n.nspname, c.relname`;
 
 type Row = Awaited<ReturnType<Connection["run"]>>[number];
 
-function tablesOf(rows: readonly Row[]): ProtectedTable[] {
+function toProtectedTables(rows: readonly Row[]): ProtectedTable[] {
   return rows.map((row) => ({
     table: String(row.name),
-    // The arguments of a trigger end with a zero byte each.
+    // PostgreSQL ends each argument of a trigger with a zero byte.
     resource: Buffer.from(String(row.args), "hex").toString("utf8").split("\0", 1)[0] ?? "",
     guard: String(row.guard),
     fault: findFault(row),

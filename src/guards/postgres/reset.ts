@@ -1,25 +1,27 @@
-// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The trigger that forbids deleting
-// is disabled, used and enabled again in one transaction. ALTER TABLE needs the owner of the table, and its lock keeps every
-// other writer out until the transaction ends, so no other session ever sees the table without its trigger.
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The
+// trigger that forbids deletion is disabled and enabled again in the same transaction. ALTER TABLE
+// needs the owner of the table, and its lock blocks every other writer until the transaction ends,
+// so no other session ever writes to the table without its trigger.
 
 import { GuardUnavailableError, InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { checkToken, formatToken } from "../../core/token.ts";
 import { checkLimit } from "../guard.ts";
-import { connectionOf, type PostgresTarget } from "./connection.ts";
-import { failure } from "./failures.ts";
+import { type PostgresTarget, toConnection } from "./connection.ts";
+import { explainFailure } from "./failures.ts";
 import { GATE } from "./functions.ts";
-import { checkSchema, DEFAULT_SCHEMA, textOf } from "./sql.ts";
+import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
 
 export interface ResetOptions {
-  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
   /** The schema of the guard. @default "tenure_guard" */
   readonly schema?: string | undefined;
   /**
-   * How long to wait for open transactions that use the guard, in milliseconds. Too small: a short transaction makes the reset
-   * fail. Too large: new terms of all resources of this guard wait that long. @default 10000
+   * How long to wait for open transactions that use the guard, in milliseconds. Too small: a short
+   * transaction makes the reset fail. Too large: new terms of all resources of this guard may wait
+   * that long. @default 10000
    */
   readonly waitLimitMs?: number | undefined;
 }
@@ -28,40 +30,41 @@ const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, schema: true, 
 const WAIT_LIMIT_MS = 10_000;
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store. For
- * the owner of the guard. Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Only the owner of the guard may call it.
+ * Resolves with false if the highest is another token, and with true if none is left.
  */
 export async function resetHighest(
   target: PostgresTarget,
   resource: string,
   options: ResetOptions,
 ): Promise<boolean> {
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   checkOptionNames("resetHighest()", options, RESET_OPTIONS);
   const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
   const highest = checkToken(options?.highest);
   const waitMs = checkLimit("waitLimitMs", options.waitLimitMs ?? WAIT_LIMIT_MS);
-  const text = resetSql({ schema, resource: textOf(checkResource(resource)), highest, waitMs });
+  const text = resetSql({ schema, resource: toSqlText(checkResource(resource)), highest, waitMs });
   try {
     const [row] = await connection.run(text);
     return row?.gone === "true";
   } catch (error) {
-    throw explained(error, { resource, schema, waitMs });
+    throw explain(error, { resource, schema, waitMs });
   }
 }
 
 interface Reset {
   readonly schema: string;
-  /** An expression without a dollar sign: it stands between two $$. */
+  /** An SQL expression without a dollar sign, because it is used inside $$ quotes. */
   readonly resource: string;
   readonly highest: bigint;
   readonly waitMs: number;
 }
 
 /**
- * One message, and so one transaction. The gate is passed first, as admit() does: locks taken in another order than an advance
- * takes them would end in a deadlock.
+ * One message, which the server runs as one transaction. The gate is locked first, as in admit().
+ * Another order of locks could deadlock with an advance.
  */
 function resetSql({ schema, resource, highest, waitMs }: Reset): string {
   return `
@@ -94,7 +97,7 @@ const REASONS: Readonly<Record<string, string>> = {
   "3F000": "the guard is not in this database. Check the schema",
 };
 
-function explained(
+function explain(
   error: unknown,
   { resource, schema, waitMs }: { resource: string; schema: string; waitMs: number },
 ): unknown {
@@ -108,7 +111,7 @@ function explained(
   }
   if (code === "55P03" || code === "40P01") {
     const detail = `transactions that use it stayed open for ${waitMs} ms. Nothing was reset. Stop the processes that write, and try again`;
-    return new GuardUnavailableError({ resource, applied: "no", detail, cause: error });
+    return GuardUnavailableError.from({ resource, applied: "no", detail, cause: error });
   }
-  return failure(error, { resource, schema, step: "commit" });
+  return explainFailure(error, { resource, schema, step: "commit" });
 }

@@ -1,5 +1,5 @@
-// The SQL that creates, upgrades and removes the guard in a database, and that protects a table. What it creates is in
-// functions.ts (ADR 014). Every text may be run again.
+// The SQL that creates, upgrades and removes the guard in a database, and that protects a table.
+// The definitions are in functions.ts (ADR 014). All of it can be run repeatedly.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
@@ -8,7 +8,7 @@ import { ADMIT, CLOSED_TO_ALL, PROTECT, TABLES } from "./functions.ts";
 
 export const DEFAULT_SCHEMA = "tenure_guard";
 
-/** Names are put into statements as they are, so only those pass that need no quoting. */
+/** The name is put into statements without quotes, so only names that need none are accepted. */
 export function checkSchema(schema: unknown): string {
   if (typeof schema === "string" && /^[a-z_][a-z0-9_]{0,62}$/.test(schema)) return schema;
   throw new InvalidArgumentError(
@@ -19,20 +19,23 @@ export function checkSchema(schema: unknown): string {
 export interface GuardSqlOptions {
   /** @default "tenure_guard" */
   readonly schema?: string | undefined;
-  /** A role that writes under the guard: gets the right to call `admit` and to read the highest tokens, and no more. */
+  /**
+   * A role that writes under the guard. It gets the rights to call admit() and to read the highest
+   * tokens.
+   */
   readonly role?: string | undefined;
 }
 
 /**
- * The SQL that creates the guard in a database, or upgrades one that an earlier version of Tenure created, for people who keep
- * such things in their own migrations. Run it in one transaction, as the owner of the guard or as a role that may create a
- * schema. It may be run again.
+ * The SQL that creates the guard in a database, or upgrades one of an earlier version of Tenure,
+ * for use in migrations. Run it in one transaction, as the owner of the guard or as a role that may
+ * create a schema. It can be run repeatedly.
  */
 export function guardSql(options: GuardSqlOptions = {}): string {
   checkOptionNames("guardSql()", options, GUARD_SQL_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   const parts = [
-    "-- The guard of Tenure: creates it, or upgrades one of an earlier version. Processes that start together take turns.",
+    "-- Creates the guard of Tenure, or upgrades one of an earlier version. The lock serialises processes that start together.",
     `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('tenure guard ${schema}'));`,
     TABLES,
     ADMIT,
@@ -49,7 +52,7 @@ interface SchemaOptions {
 }
 
 interface ProtectSqlOptions extends SchemaOptions {
-  /** Whose holder may write. */
+  /** The resource whose holder may write. */
   readonly resource: string;
 }
 
@@ -57,18 +60,21 @@ export const SCHEMA_OPTIONS: OptionNames<SchemaOptions> = { schema: true };
 export const PROTECT_OPTIONS: OptionNames<ProtectSqlOptions> = { schema: true, resource: true };
 const GUARD_SQL_OPTIONS: OptionNames<GuardSqlOptions> = { schema: true, role: true };
 
-/** Removes the guard and the protection of every table. From then on nothing refuses a former holder. */
+/**
+ * The SQL that removes the guard and the protection of every table. From then on, nothing rejects a
+ * former holder.
+ */
 export function removeGuardSql(options: SchemaOptions = {}): string {
   checkOptionNames("removeGuardSql()", options, SCHEMA_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   return [
-    "-- The triggers of protected tables go with the function that they call.",
+    "-- CASCADE drops the triggers of protected tables together with their function.",
     `DROP FUNCTION IF EXISTS "${schema}".refuse_unadmitted() CASCADE;`,
     `DROP SCHEMA IF EXISTS "${schema}" CASCADE;\n`,
   ].join("\n");
 }
 
-/** One statement that protects a table, for psql and migrations. Needs guardSql() before it. */
+/** The SQL that protects a table, for psql and migrations. Run guardSql() first. */
 export function protectSql(table: string, options: ProtectSqlOptions): string {
   checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
@@ -76,13 +82,14 @@ export function protectSql(table: string, options: ProtectSqlOptions): string {
   return `SELECT "${schema}".protect(${literal(checkTable(table))}, ${literal(resource)});\n`;
 }
 
+/** The SQL that removes the protection of a table. */
 export function unprotectSql(table: string, options: SchemaOptions = {}): string {
   checkOptionNames("unprotectSql()", options, SCHEMA_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   return `SELECT "${schema}".unprotect(${literal(checkTable(table))});\n`;
 }
 
-/** The server itself reads the name, by its own rules for quotes; here it must only be a text. */
+/** The server parses the name by its own rules for quotes, so any text is accepted here. */
 export function checkTable(table: unknown): string {
   if (typeof table === "string" && table !== "" && !table.includes("\0")) return table;
   throw new InvalidArgumentError(
@@ -90,17 +97,20 @@ export function checkTable(table: unknown): string {
   );
 }
 
-/** Right with either setting of standard_conforming_strings: a text with a backslash gets the E. */
+/**
+ * A text with a backslash gets the prefix E, so that it is correct with either setting of
+ * standard_conforming_strings.
+ */
 export function literal(text: string): string {
   const quoted = `'${text.replaceAll("'", "''").replaceAll("\\", "\\\\")}'`;
   return text.includes("\\") ? `E${quoted}` : quoted;
 }
 
 /**
- * A text inside a statement, in a form in which no character of it can end the literal: as it is where it has only plain
- * letters, which is cheaper to read; else as digits 0 to f.
+ * A text as an SQL expression that cannot be escaped from. A text of plain characters is quoted,
+ * which the server parses faster. Any other text is encoded as hexadecimal digits.
  */
-export function textOf(text: string): string {
+export function toSqlText(text: string): string {
   if (/^[\w./:-]+$/.test(text)) return `'${text}'`;
   return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
 }

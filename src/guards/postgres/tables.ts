@@ -1,10 +1,10 @@
-// The calls that change the database's own definitions: the guard's schema where it is missing, and the protection of
-// tables. Each is one message and so one transaction: all of it happens, or nothing.
+// The functions that change definitions in the database: they create the guard's schema if it is
+// missing, and protect tables. Each sends one message, which the server runs as one transaction.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
-import { type Connection, connectionOf, type PostgresTarget } from "./connection.ts";
+import { type Connection, type PostgresTarget, toConnection } from "./connection.ts";
 import {
   checkSchema,
   checkTable,
@@ -17,10 +17,10 @@ import {
 } from "./sql.ts";
 
 /**
- * Creates the schema if it is missing, and upgrades one of an earlier version (which has no secret) if this role owns it. A role
- * without these rights uses what is there.
+ * Creates the schema if it is missing, and upgrades one of an earlier version (which has no secret)
+ * if this role owns it. A role without these rights uses the schema as it is.
  */
-export async function makeReady(connection: Connection, schema: string): Promise<void> {
+export async function ensureSchema(connection: Connection, schema: string): Promise<void> {
   const [row] = await connection.run(`
     SELECT (bool_or(c.relname = 'highest') IS NOT TRUE
       OR bool_or(c.relname = 'secret') IS NOT TRUE AND has_schema_privilege('${schema}', 'CREATE')
@@ -35,38 +35,39 @@ export interface TableOptions {
 }
 
 /**
- * Installs a trigger on a table (`"public.settlement"`) and its partitions: from then on every insert, update, delete and
- * truncate is refused unless its transaction was admitted with a current token of the resource. Also from psql, an ORM or
- * a forgotten code path. For the owner of the table.
+ * Installs a trigger on a table (`"public.settlement"`) and its partitions. It rejects every
+ * insert, update, delete and truncate of a transaction that was not admitted with a current token
+ * of the resource, including those of psql, an ORM or a forgotten code path. Only the owner of the
+ * table may call it.
  */
 export async function protectTable(
   target: PostgresTarget,
   table: string,
   options: TableOptions & { readonly resource: string },
 ): Promise<void> {
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
   const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
   checkResource(options?.resource);
   const text = protectSql(table, { ...options, schema });
-  await makeReady(connection, schema);
-  await inWords(table, () => connection.run(text));
+  await ensureSchema(connection, schema);
+  await explainErrors(table, () => connection.run(text));
 }
 
-/** Takes the trigger away again: from then on nothing refuses a former holder's writes to this table. */
+/** Removes the trigger. From then on, nothing rejects a former holder's writes to this table. */
 export async function unprotectTable(
   target: PostgresTarget,
   table: string,
   options: TableOptions = {},
 ): Promise<void> {
-  const connection = connectionOf(target);
+  const connection = toConnection(target);
   checkOptionNames("unprotectTable()", options, SCHEMA_OPTIONS);
-  await inWords(table, () => connection.run(unprotectSql(table, options)));
+  await explainErrors(table, () => connection.run(unprotectSql(table, options)));
 }
 
 const REASONS: Readonly<Record<string, string>> = {
   "42P01": "there is no such table. Check the spelling, and name its schema",
-  // Up to release 16; later ones say the above of a missing schema as well.
+  // Up to PostgreSQL 16. Later versions report 42P01 for a missing schema, too.
   "3F000": "there is no such table, nor its schema. Check the spelling",
   "42602": "this is not a name",
   "42809":
@@ -78,7 +79,10 @@ const REASONS: Readonly<Record<string, string>> = {
   "42883": "the guard is not in this database. Run guardSql() first",
 };
 
-export async function inWords<T>(table: string, act: () => Promise<T>): Promise<T> {
+/**
+ * Runs the change, and turns known errors of PostgreSQL into InvalidArgumentError with a reason.
+ */
+export async function explainErrors<T>(table: string, act: () => Promise<T>): Promise<T> {
   checkTable(table);
   try {
     return await act();

@@ -1,7 +1,7 @@
-// A bound without keys: a guard that asks the store before it believes a token higher than any it has seen. So a client that
-// shows 2^127 - 1 is refused, instead of shutting out every holder for good. It asks once per term, by one linearizable
-// read; every further write of the term costs a comparison in this process. What is in the store by then is the truth: a
-// token was granted before anybody could show it.
+// boundedBy(): wraps a guard so that it queries the store before it admits a token higher than any
+// it has seen. A client that presents 2^127 - 1 is then rejected, instead of locking out every
+// holder for good. One linearizable read per term is enough, because a store records a token before
+// any client can present it. Every further write of the term costs a comparison in this process.
 
 import { currentHeld } from "../../async/context.ts";
 import {
@@ -16,11 +16,11 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  sourceOf,
+  resolveSource,
   type TokenSource,
 } from "../guard.ts";
 
-/** What is asked of whoever grants the leases; a Tenure has it. */
+/** The store that grants the leases. A Tenure implements this. */
 export interface TokenIssuer {
   read(
     resource: string,
@@ -28,18 +28,30 @@ export interface TokenIssuer {
   ): Promise<{ readonly holder?: { readonly token: bigint } | undefined }>;
 }
 
-/** The same guard; only its advance() always has to be awaited, because it may ask the store. */
-export type Bounded<G extends Guard> = Omit<G, "advance"> & {
+/** What a bounded guard shares with the guard that it wraps, besides the methods that write. */
+type SharedKeys = "highest" | "close" | "writeMethods" | typeof Symbol.asyncDispose;
+
+type WriteMethods<G extends Guard> = G["writeMethods"] extends readonly (infer Name)[]
+  ? Name
+  : never;
+
+/**
+ * The guard with the same methods to write. advance() always returns a promise, because it may
+ * query the store.
+ */
+export type Bounded<G extends Guard> = Pick<G, (WriteMethods<G> | SharedKeys) & keyof G> & {
   advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
 };
 
 /**
- * `boundedBy(guard, tenure)`: a token above those seen so far is admitted only when the store shows that the resource is held
- * with it or with a larger one. Otherwise UntrustedTokenError (`notHeld`); when the store cannot be asked,
- * GuardUnavailableError (`applied: "no"`). Nothing is written or advanced in either case.
+ * `boundedBy(guard, tenure)` admits a token above those seen so far only if the store shows that
+ * the resource is held with this token or a higher one. Otherwise it throws UntrustedTokenError
+ * (`notHeld`), or GuardUnavailableError (`applied: "no"`) if the store does not answer. Nothing is
+ * written or advanced in either case.
  *
- * A guard whose writes do not wait (memory, SQLite) cannot ask in the middle of one: advance it first, as
- * `acquire(..., { guards })` does. With `resource`, give it here too.
+ * A guard whose writes are synchronous (memory, SQLite) cannot query the store during a write.
+ * Advance it first, as `acquire(..., { guards })` does. If the guard has the option `resource`,
+ * pass it here, too.
  */
 export function boundedBy<G extends Guard>(
   guard: G,
@@ -53,65 +65,77 @@ export function boundedBy<G extends Guard>(
   }
   if (typeof issuer?.read !== "function") {
     throw new InvalidArgumentError(
-      "boundedBy(guard, tenure) needs whoever grants the leases: what connect() resolves with.",
+      "boundedBy(guard, tenure) needs the Tenure that grants the leases, as connect() returns it.",
     );
   }
-  const bound = new Bound(issuer);
   const resource = checkBound("boundedBy()", options, GUARD_OPTIONS);
-  return new Proxy(guard, {
-    get: (target, name) => {
-      const value = Reflect.get(target, name, target) as unknown;
-      if (typeof value !== "function") return value;
-      const method = value as (...args: unknown[]) => unknown;
-      if (name === "advance") {
-        return (given?: TokenSource, settings?: AdvanceOptions) => advance(target, given, settings);
-      }
-      // Everything else that a guard can do is a write, whatever it is called.
-      if (UNGUARDED.has(name) || typeof name === "symbol") return method.bind(target);
-      return (...args: unknown[]) => write((own) => method.apply(target, own), args);
-    },
-  }) as unknown as Bounded<G>;
+  const calls = new BoundedCalls(new Bound(issuer), resource);
+  const methods = guard as unknown as Readonly<Record<PropertyKey, Method | undefined>>;
+  const bounded: Record<PropertyKey, unknown> = {
+    writeMethods: guard.writeMethods,
+    highest: (name: string) => guard.highest(name),
+    advance: (source?: TokenSource, settings?: AdvanceOptions) =>
+      calls.advance(guard, source, settings),
+  };
+  for (const name of guard.writeMethods ?? []) {
+    bounded[name] = (...args: unknown[]) => calls.write((own) => methods[name]?.(...own), args);
+  }
+  for (const name of ["close", Symbol.asyncDispose]) {
+    if (typeof methods[name] === "function") bounded[name] = () => methods[name]?.();
+  }
+  return bounded as Bounded<G>;
+}
 
-  async function advance(
-    target: Guard,
+type Method = (...args: unknown[]) => unknown;
+
+/** The two ways in which a call reaches the wrapped guard. */
+class BoundedCalls {
+  readonly #bound: Bound;
+  readonly #resource: string | undefined;
+
+  constructor(bound: Bound, resource: string | undefined) {
+    this.#bound = bound;
+    this.#resource = resource;
+  }
+
+  async advance(
+    guard: Guard,
     given: TokenSource | undefined,
     settings: AdvanceOptions | undefined,
   ): Promise<void> {
-    const source = sourceOf(given, resource);
-    await bound.ask(source);
-    await target.advance(source, settings);
+    const source = resolveSource(given, this.#resource);
+    await this.#bound.verify(source);
+    await guard.advance(source, settings);
   }
 
-  function write(act: (args: unknown[]) => unknown, args: unknown[]): unknown {
+  write(act: (args: unknown[]) => unknown, args: unknown[]): unknown {
     const isGiven = isSource(args[0]);
-    const source = isGiven ? args[0] : (currentHeld(resource) ?? currentHeld());
-    // Without a lease there is nothing to bound; the guard refuses by itself.
+    const source = isGiven ? args[0] : (currentHeld(this.#resource) ?? currentHeld());
+    // Without a lease there is no token to verify, and the guard rejects the call itself.
     if (source === undefined) return act(args);
-    const checked = bound.checked(source as TokenSource);
-    const own = [checked, ...(isGiven ? args.slice(1) : args)];
-    const result = act(own);
+    const checked = this.#bound.checked(source as TokenSource);
+    const ownArgs = [checked, ...(isGiven ? args.slice(1) : args)];
+    const result = act(ownArgs);
     if (!(result instanceof Promise)) return result;
     return result.catch(async (error: unknown) => {
       if (error !== checked.refusal) throw error;
-      // Refused by the check, before anything was sent: this is the first try, not a second one.
-      await bound.ask(checked);
-      return act(own);
+      // The check threw before anything was sent, so this does not repeat a write.
+      await this.#bound.verify(checked);
+      return act(ownArgs);
     });
   }
 }
-
-const UNGUARDED: ReadonlySet<PropertyKey> = new Set(["highest", "close"]);
 
 function isSource(given: unknown): given is TokenSource {
   return typeof given === "object" && given !== null && "token" in given;
 }
 
 interface Checked extends TokenSource {
-  /** What check() threw last, when it was for the bound. */
+  /** The error that check() threw, if it was because of the bound. */
   refusal?: UntrustedTokenError;
 }
 
-/** The largest tokens, by resource, that the store is known to have granted. */
+/** Remembers, by resource, the largest token that the store is known to have granted. */
 class Bound {
   readonly #issuer: TokenIssuer;
   readonly #granted = new Map<string, bigint>();
@@ -120,7 +144,10 @@ class Bound {
     this.#issuer = issuer;
   }
 
-  /** The same source, whose check() refuses what has not been asked for yet. Guards call it before anything is sent. */
+  /**
+   * A copy of the source whose check() throws for a token that has not been verified. Guards call
+   * check() before they send anything.
+   */
   checked(source: TokenSource): Checked {
     const checked: Checked = {
       resource: source.resource,
@@ -130,10 +157,9 @@ class Bound {
         const token = source.check === undefined ? source.token : source.check();
         if (this.#covers(source.resource, token)) return token;
         checked.refusal = new UntrustedTokenError(
-          "notHeld",
-          `Token ${token} for "${source.resource}" is above all that this guard has asked the store about. Nothing was written. ` +
+          `Token ${token} for "${source.resource}" is above every token that this guard has verified with the store. Nothing was written. ` +
             "Advance the guard first: await guard.advance(lease), or acquire with { guards: [guard] }.",
-          { resource: source.resource },
+          { reason: "notHeld", resource: source.resource },
         );
         throw checked.refusal;
       },
@@ -141,15 +167,15 @@ class Bound {
     return checked;
   }
 
-  async ask({ resource, token }: TokenSource): Promise<void> {
+  /** Queries the store, unless it has already confirmed this token or a higher one. */
+  async verify({ resource, token }: TokenSource): Promise<void> {
     if (this.#covers(resource, token)) return;
     const granted = await this.#grantedFor(resource, token);
     if (granted === undefined || granted < token) {
-      const found = granted === undefined ? "nobody holds it" : `it is held with token ${granted}`;
+      const found = granted === undefined ? "it is not held" : `it is held with token ${granted}`;
       throw new UntrustedTokenError(
-        "notHeld",
         `The store has no lease on "${resource}" that reaches token ${token}: ${found}. Nothing was written.`,
-        { resource },
+        { reason: "notHeld", resource },
       );
     }
     if (!this.#covers(resource, granted)) this.#granted.set(resource, granted);
@@ -167,7 +193,7 @@ class Bound {
       if (isTenureError(cause, "INVALID_ARGUMENT")) throw cause;
       const said = cause instanceof Error ? cause.message : String(cause);
       const detail = `the store could not be asked about token ${token} (${said}). Nothing was written`;
-      throw new GuardUnavailableError({ resource, detail, applied: "no", cause });
+      throw GuardUnavailableError.from({ resource, detail, applied: "no", cause });
     }
   }
 }

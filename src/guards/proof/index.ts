@@ -1,5 +1,6 @@
-// Proofs that a token was really granted, for guards whose clients are not trusted: a signature made by the holder's side, or
-// a query to the store. Without a proof, a client could present a huge token and lock every real holder out.
+// Proofs that a token was really granted, for guards with untrusted clients: a signature of the
+// issuer, or a query to the store. Without a proof, a client could present a huge token and lock
+// out every real holder.
 
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export { type Bounded, boundedBy, type TokenIssuer } from "./bounded.ts";

@@ -1,32 +1,34 @@
-// Signed tokens, for guards that are fed by clients they do not trust: a bare token of 2^127 - 1 would shut out every
-// holder for good. Whoever issues tokens signs resource, token and expiry with an Ed25519 key; the guard's side verifies
-// offline and refuses the rest. A signature says who issued a token, not that it is the newest: the guard still compares.
+// Signed tokens, for guards with untrusted clients. An untrusted client could present a bare token
+// of 2^127 - 1 and lock out every holder for good. The issuer signs resource, token and expiry with
+// an Ed25519 key, and the guard verifies the signature offline. A signature proves who issued a
+// token, not that it is the newest, so the guard still compares.
 //
-// The text is `tenure1.<key id>.<payload>.<signature>`; payload (JSON) and signature are base64url. The signature covers
-// all that stands before it. The expiry is in wall-clock time, since two hosts share no other clock; it bounds how long a
-// stolen token can be shown and nothing else: S2 rests on the comparison alone.
+// The format is `tenure1.<key id>.<payload>.<signature>`. Payload (JSON) and signature are
+// base64url, and the signature covers everything before it. The expiry is a wall-clock time,
+// because two hosts share no other clock. It only limits how long a stolen token can be used; S2
+// relies on the comparison alone.
 
-// biome-ignore lint/style/noRestrictedImports: Ed25519 signatures; nothing is drawn here
+// biome-ignore lint/style/noRestrictedImports: Ed25519 signatures; not random
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import type { Clock } from "../../async/clock.ts";
 import { InvalidArgumentError, UntrustedTokenError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
-// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+// biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
-import { sourceOf, type TokenSource } from "../guard.ts";
+import { resolveSource, type TokenSource } from "../guard.ts";
 
 /** An Ed25519 key: a KeyObject of node:crypto, or its PEM text. */
 export type Key = KeyObject | string;
 
 export interface SignerOptions {
-  /** Names the key, so that verifiers can hold several: 1 to 64 letters, digits, - and _. */
+  /** Identifies the key, so that a verifier can trust several: 1 to 64 letters, digits, - and _. */
   readonly keyId: string;
   readonly privateKey: Key;
   /**
-   * The service that the texts are for, as 1 to 200 printable ASCII characters, such as its URL. Only a verifier with the
-   * same `audience` accepts them; one without `audience` rejects them.
+   * The service that the tokens are for, such as its URL: 1 to 200 printable ASCII characters. Only
+   * a verifier with the same `audience` accepts them.
    * @default none: only verifiers without `audience` accept them
    */
   readonly audience?: string | undefined;
@@ -36,15 +38,19 @@ export interface SignerOptions {
 
 export interface SignOptions {
   /**
-   * How long the text may be shown. Too small: clocks that disagree, and slow clients, are refused. Too large: a stolen
-   * one stays good for longer, though never against a newer token.
+   * How long the signed token is valid. Too small: slow clients, and clients whose clock differs,
+   * are rejected. Too large: a stolen token is valid for longer, though never after a newer token
+   * was seen.
    */
   readonly expiresInMs: number;
 }
 
 export interface Signer {
   readonly keyId: string;
-  /** Asks the lease's check(), then signs. Without a source: the lease of the `lease.run()` around the call. */
+  /**
+   * Calls the lease's check(), then signs. Without a source, it uses the lease of the `lease.run()`
+   * around the call.
+   */
   sign(source: TokenSource, options: SignOptions): string;
   sign(options: SignOptions): string;
 }
@@ -53,13 +59,14 @@ export interface VerifierOptions {
   /** The trusted public keys by their ids. */
   readonly keys: Readonly<Record<string, Key>>;
   /**
-   * How far the clocks of signer and verifier may disagree. Too small: fresh tokens are refused. Too large: a stolen one is
-   * good for that much longer. @default 5,000
+   * How far the clocks of signer and verifier may differ, in milliseconds. Too small: valid tokens
+   * are rejected. Too large: a stolen token is valid for that much longer. @default 5,000
    */
   readonly toleranceMs?: number | undefined;
   /**
-   * The name of this service. Texts of signers with another `audience`, or without one, are rejected, so a text that another
-   * service has received cannot be used here. @default none: texts with any `audience` are rejected
+   * The name of this service. Tokens with another `audience`, or without one, are rejected, so a
+   * token that another service has received cannot be used here. @default none: tokens with an
+   * `audience` are rejected
    */
   readonly audience?: string | undefined;
   /** For tests. @default the system's */
@@ -73,11 +80,11 @@ export interface VerifiedToken extends TokenSource {
 }
 
 export interface Verifier {
-  /** The facts of a text that is to be believed; throws UntrustedTokenError otherwise. */
+  /** Returns the content of a trusted token, or throws UntrustedTokenError. */
   verify(text: string): VerifiedToken;
-  /** Takes one more key, as the first step of a rotation. An id once revoked stays so. */
+  /** Adds a key, as the first step of a rotation. A revoked id cannot be added again. */
   trust(keyId: string, publicKey: Key): void;
-  /** From now on nothing signed with this key is believed, whatever its expiry says. */
+  /** Rejects all tokens signed with this key from now on, whatever their expiry. */
   revoke(keyId: string): void;
 }
 
@@ -96,9 +103,9 @@ const VERIFIER_OPTIONS: OptionNames<VerifierOptions> = {
 };
 
 const VERSION = "tenure1";
-/** Fits a header of 1 kB with some room. */
+/** Fits into a header of 1 kB. */
 const TEXT_MAX = 1_000;
-/** Texts whose signature was found good are remembered, so many at a time. */
+/** The size of the cache of verified texts. */
 const SEEN_MAX = 1_000;
 const TOLERANCE_MAX_MS = 3_600_000;
 const EXPIRY_MAX_MS = 366 * 24 * 3_600_000;
@@ -118,7 +125,7 @@ export function signer(options: SignerOptions): Signer {
       }
       checkOptionNames("sign()", signOptions, SIGN_OPTIONS);
       const expiresInMs = checkExpiry(signOptions?.expiresInMs);
-      const { resource, token } = sourceOf(given);
+      const { resource, token } = resolveSource(given);
       const expiresAt = Math.ceil(clock.wallNow() + expiresInMs);
       const facts = [resource, formatToken(token), expiresAt];
       const payload = JSON.stringify(audience === undefined ? facts : [...facts, audience]);
@@ -144,8 +151,8 @@ export function verifier(options: VerifierOptions): Verifier {
   const clock = options.clock ?? systemParts().clock;
   const keys = new Map<string, KeyObject>();
   const revoked = new Set<string>();
-  // A holder shows the same text many times, and the arithmetic of a signature is what costs. Trust in the key and the
-  // expiry are looked at each time.
+  // Caches verified texts, because a holder presents the same one many times and verification is
+  // expensive. The key and the expiry are checked each time.
   const seen = new Map<string, { key: KeyObject; facts: Facts }>();
   const trust = (keyId: string, key: Key): void => {
     if (!revoked.has(checkKeyId(keyId))) keys.set(keyId, toKey(key, "public"));
@@ -163,35 +170,37 @@ export function verifier(options: VerifierOptions): Verifier {
       keys.delete(keyId);
     },
     verify: (text) => {
-      const { keyId, payload, signed, signature } = takeApart(text);
+      const { keyId, payload, signed, signature } = splitText(text);
       if (revoked.has(keyId)) {
-        throw new UntrustedTokenError("revokedKey", `The key "${keyId}" has been revoked.`);
+        throw new UntrustedTokenError(`The key "${keyId}" has been revoked.`, {
+          reason: "revokedKey",
+        });
       }
       const key = keys.get(keyId);
       if (key === undefined) {
-        throw new UntrustedTokenError("unknownKey", `The key "${keyId}" is not trusted here.`);
+        throw new UntrustedTokenError(`The key "${keyId}" is not trusted here.`, {
+          reason: "unknownKey",
+        });
       }
       const known = seen.get(text);
       let facts = known?.key === key ? known.facts : undefined;
       if (facts === undefined) {
         if (!isSignature(signed, key, signature)) {
-          throw new UntrustedTokenError(
-            "signature",
-            `The signature of key "${keyId}" does not fit.`,
-          );
+          throw new UntrustedTokenError(`The signature of key "${keyId}" does not fit.`, {
+            reason: "signature",
+          });
         }
-        // Only now is it worth reading: until here anyone may have written it.
-        facts = read(payload);
+        // The payload is parsed only after its signature was verified.
+        facts = readPayload(payload);
         if (facts.audience !== audience) throw otherAudience(facts.audience, audience);
         if (seen.size >= SEEN_MAX) seen.clear();
         seen.set(text, { key, facts });
       }
       if (clock.wallNow() > facts.expiresAt + toleranceMs) {
         const at = new Date(facts.expiresAt).toISOString();
-        throw new UntrustedTokenError(
-          "expired",
-          `The signed token expired at ${at}. Sign it again.`,
-        );
+        throw new UntrustedTokenError(`The signed token expired at ${at}. Sign it again.`, {
+          reason: "expired",
+        });
       }
       return { resource: facts.resource, token: facts.token, expiresAt: facts.expiresAt, keyId };
     },
@@ -207,21 +216,20 @@ interface Parts {
 
 const SHAPE = /^(tenure1\.([\w-]{1,64})\.([\w-]{1,900}))\.([\w-]{86})$/;
 
-function takeApart(text: unknown): Parts {
+function splitText(text: unknown): Parts {
   const shape = typeof text === "string" && text.length <= TEXT_MAX ? SHAPE.exec(text) : null;
   if (shape === null) {
-    throw new UntrustedTokenError(
-      "malformed",
-      "Expected a signed token, as made by signer().sign().",
-    );
+    throw new UntrustedTokenError("Expected a signed token, as made by signer().sign().", {
+      reason: "malformed",
+    });
   }
   const [, signed = "", keyId = "", payload = "", signature = ""] = shape;
   return { signed, keyId, payload, signature };
 }
 
 /**
- * One signature has one text. Base64 leaves four bits of its last letter unused, so 16 letters would decode to the same
- * signature, and a list of used texts would not recognize the other 15.
+ * Accepts only one text per signature. Base64 leaves four bits of the last letter unused, so 16
+ * letters decode to the same signature, and a list of used texts would not recognise the other 15.
  */
 function isSignature(signed: string, key: KeyObject, text: string): boolean {
   const signature = Buffer.from(text, "base64url");
@@ -233,7 +241,7 @@ interface Facts extends Omit<VerifiedToken, "keyId"> {
   readonly audience: string | undefined;
 }
 
-function read(payload: string): Facts {
+function readPayload(payload: string): Facts {
   try {
     const facts: unknown = JSON.parse(Buffer.from(payload, "base64url").toString());
     const [resource, token, expiresAt, audience] = facts as unknown[];
@@ -246,11 +254,8 @@ function read(payload: string): Facts {
     };
   } catch (cause) {
     throw new UntrustedTokenError(
-      "malformed",
-      "It is signed, and is no token: the key is used for other things too.",
-      {
-        cause,
-      },
+      "The signed text is not a token: its key is also used for other purposes.",
+      { reason: "malformed", cause },
     );
   }
 }
@@ -270,8 +275,8 @@ function otherAudience(found: string | undefined, wanted: string | undefined): U
   const shown = (audience: string | undefined): string =>
     audience === undefined ? "no audience" : `the audience "${audience}"`;
   return new UntrustedTokenError(
-    "audience",
     `The token was signed for ${shown(found)}, and this service accepts ${shown(wanted)}. Give signer() and verifier() the same \`audience\`.`,
+    { reason: "audience" },
   );
 }
 
@@ -284,7 +289,7 @@ function checkExpiry(expiresInMs: unknown): number {
   );
 }
 
-/** The message names the kind of key that is missing, and never shows what was given. */
+/** The error names the expected kind of key and never contains the given value. */
 function toKey(key: Key, kind: "private" | "public"): KeyObject {
   let made: KeyObject | undefined;
   try {

@@ -1,7 +1,8 @@
-// The narrow seam to Redis: a script call, by its name where the server knows it, else with its text. ioredis and
-// node-redis spell it differently; the rest of their clients is not needed here. A guard sends on the user's own client,
-// so its timeouts and its queue while offline are the client's: a write that leaves late is compared when it arrives. Errors keep
-// their class and message, and lose the arguments of the command: of a failed AUTH they are user and password.
+// One interface to ioredis and node-redis: run a script, by its SHA-1 if the server knows it and
+// else by its text, and read a key. The guard uses the user's own client, with its timeouts and its
+// offline queue. A write that the client sends late is still safe, because the server compares the
+// token when it arrives. Errors keep their class and message but lose the arguments of the command,
+// because those of a failed AUTH are user and password.
 
 import { findFault } from "../../clients/shared/libraries.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
@@ -10,16 +11,19 @@ import type { Script } from "./script.ts";
 
 export type RedisValue = string | Buffer;
 
-/** What the guard uses of an ioredis client (5 and up): Redis or Cluster. */
+/** The part of an ioredis client (5 and up) that the guard uses: Redis or Cluster. */
 export interface IoredisScripting {
   evalsha(sha: string, keys: number, ...words: RedisValue[]): Promise<unknown>;
   eval(text: string, keys: number, ...words: RedisValue[]): Promise<unknown>;
   get(key: string): Promise<unknown>;
 }
 
-/** What the guard uses of a node-redis client (4.6 and up): createClient, createClientPool or createCluster. */
+/**
+ * The part of a node-redis client (4.6 and up) that the guard uses: createClient, createClientPool
+ * or createCluster.
+ */
 export interface NodeRedisScripting {
-  // biome-ignore lint/suspicious/noExplicitAny: the library's own option types differ from version to version
+  // biome-ignore lint/suspicious/noExplicitAny: its type differs between versions
   evalSha(sha: string, options: any): Promise<unknown>;
   // biome-ignore lint/suspicious/noExplicitAny: the same
   eval(text: string, options: any): Promise<unknown>;
@@ -31,7 +35,7 @@ export type RedisGuardClient = IoredisScripting | NodeRedisScripting;
 interface ScriptCall {
   readonly script: Script;
   readonly keys: readonly string[];
-  /** Asked once per sending, because the lease is checked each time. */
+  /** Called before each attempt to send, because the lease is checked each time. */
   words(): readonly RedisValue[];
 }
 
@@ -40,22 +44,22 @@ export interface Scripting {
   get(key: string): Promise<unknown>;
 }
 
-export function scriptingOf(client: RedisGuardClient): Scripting {
+export function toScripting(client: RedisGuardClient): Scripting {
   if (typeof client === "object" && client !== null && typeof client.eval === "function") {
     if ("evalsha" in client && typeof client.evalsha === "function") {
-      // Also redis 3 has it, with callbacks. Neither it nor ioredis 4 says whether a client is a cluster.
-      if (!("isCluster" in client)) refuseUnsupported();
+      // redis 3 has evalsha(), too, with callbacks. Neither it nor ioredis 4 has `isCluster`.
+      if (!("isCluster" in client)) rejectUnsupported();
       return overIoredis(client);
     }
     if ("evalSha" in client && typeof client.evalSha === "function") return overNodeRedis(client);
   }
-  refuseUnsupported();
+  rejectUnsupported();
   throw new InvalidArgumentError(
     "redisGuard(client) takes a client of ioredis (5 and up) or of redis, known as node-redis (4.6 and up).",
   );
 }
 
-function refuseUnsupported(): void {
+function rejectUnsupported(): void {
   const fault = findFault("ioredis", "redis");
   if (fault !== undefined) throw new InvalidArgumentError(fault);
 }
@@ -64,7 +68,7 @@ function overIoredis(client: IoredisScripting): Scripting {
   return {
     get: (key) => client.get(key).catch(fail),
     run: ({ script, keys, words }) =>
-      byNameFirst(
+      bySha(
         () => client.evalsha(script.sha, keys.length, ...keys, ...words()),
         () => client.eval(script.text, keys.length, ...keys, ...words()),
       ),
@@ -79,21 +83,21 @@ function overNodeRedis(client: NodeRedisScripting): Scripting {
   return {
     get: (key) => client.get(key).catch(fail),
     run: (call) =>
-      byNameFirst(
+      bySha(
         () => client.evalSha(call.script.sha, options(call)),
         () => client.eval(call.script.text, options(call)),
       ),
   };
 }
 
-/** A server that does not know the name has not run anything, so sending the text is not a second write. */
-function byNameFirst(
-  byName: () => Promise<unknown>,
-  byText: () => Promise<unknown>,
-): Promise<unknown> {
-  return byName().catch((error: unknown) => {
+/**
+ * A server that does not know the SHA-1 has not run anything, so sending the text does not repeat a
+ * write.
+ */
+function bySha(runSha: () => Promise<unknown>, runText: () => Promise<unknown>): Promise<unknown> {
+  return runSha().catch((error: unknown) => {
     if (/^NOSCRIPT\b/.test(error instanceof Error ? error.message : ""))
-      return byText().catch(fail);
+      return runText().catch(fail);
     return fail(error);
   });
 }

@@ -1,6 +1,7 @@
-// The guard for data in Redis: the highest tokens are keys beside the user's, without a ttl, and each guarded write is one
-// script call that compares, advances and writes. It works on the user's own client (ioredis or node-redis). Errors of
-// Redis and of the client keep class and message (redis/client.ts); what a failover can lose of the highest is what it can lose of any key.
+// The guard for data in Redis. The highest tokens are keys without a ttl next to the user's keys,
+// and each guarded write is one script call that compares the token, raises the highest and writes.
+// The guard works on the user's own client (ioredis or node-redis). A failover can lose the highest
+// token as it can lose any key.
 
 import { InvalidArgumentError, StaleTokenError, StoreUnusableError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
@@ -12,11 +13,11 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
-import { type RedisGuardClient, type RedisValue, type Scripting, scriptingOf } from "./client.ts";
+import { type RedisGuardClient, type RedisValue, type Scripting, toScripting } from "./client.ts";
 import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
 import { CORRUPT, fenced, type Script, STALE, scripts } from "./script.ts";
 
@@ -33,14 +34,15 @@ import { paddedToken } from "../shared/stored.ts";
 
 export interface RedisGuardOptions extends GuardOptions {
   /**
-   * Names of the highest tokens begin with it. All who write to the same data must use the same one, or they do not see
-   * each other's tokens. On a cluster give it the hash tag of your keys: "{billing}:guard". @default "tenure:guard"
+   * The prefix of the keys of the highest tokens. All writers of the same data must use the same
+   * prefix; otherwise they do not see each other's tokens. On a cluster, include the hash tag of
+   * your keys: "{billing}:guard". @default "tenure:guard"
    */
   readonly prefix?: string | undefined;
 }
 
 export interface SetOptions {
-  /** The key goes away after this long. @default never */
+  /** The key expires after this time. @default never */
   readonly ttlMs?: number | undefined;
 }
 
@@ -53,43 +55,48 @@ const REDIS_GUARD_OPTIONS: OptionNames<RedisGuardOptions> = { ...GUARD_OPTIONS, 
 const SET_OPTIONS: OptionNames<SetOptions> = { ttlMs: true };
 const SCRIPT_INPUT: OptionNames<ScriptInput> = { keys: true, args: true };
 
-/** Every write takes the lease first, or leaves it out inside `lease.run()`. Stale: StaleTokenError, nothing written. */
+/**
+ * Every write takes the lease as its first argument, which may be omitted inside `lease.run()`. A
+ * stale token rejects with StaleTokenError, and nothing is written.
+ */
 export interface RedisGuard extends Guard {
   set(source: TokenSource, key: string, value: RedisValue, options?: SetOptions): Promise<void>;
   set(key: string, value: RedisValue, options?: SetOptions): Promise<void>;
-  /** How many of the keys there were. */
+  /** Resolves with the number of keys that existed. */
   del(source: TokenSource, ...keys: string[]): Promise<number>;
   del(...keys: string[]): Promise<number>;
-  /** How many fields are new. */
+  /** Resolves with the number of new fields. */
   hset(
     source: TokenSource,
     key: string,
     fields: Readonly<Record<string, RedisValue>>,
   ): Promise<number>;
   hset(key: string, fields: Readonly<Record<string, RedisValue>>): Promise<number>;
-  /** The number it has become, exact up to Redis' own limit of 2^63. */
+  /** Resolves with the new value, which is exact up to Redis' own limit of 2^63. */
   incr(source: TokenSource, key: string, by?: number | bigint): Promise<bigint>;
   incr(key: string, by?: number | bigint): Promise<bigint>;
-  /** How many heard it. */
+  /** Resolves with the number of subscribers that received the message. */
   publish(source: TokenSource, channel: string, message: RedisValue): Promise<number>;
   publish(channel: string, message: RedisValue): Promise<number>;
   /**
-   * Your own Lua script behind the comparison. It sees its own KEYS and ARGV, and its answer or error comes back as from
-   * EVAL. A script that fails halfway keeps what it did, as always in Redis; the highest is advanced by then.
+   * Runs your own Lua script after the comparison. It sees its own KEYS and ARGV, and its result or
+   * error is returned as from EVAL. If the script fails halfway, Redis keeps what it did so far,
+   * and the highest token stays raised.
    */
   script(source: TokenSource, lua: string, input?: ScriptInput): Promise<unknown>;
   script(lua: string, input?: ScriptInput): Promise<unknown>;
   advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
+  readonly writeMethods: readonly ("set" | "del" | "hset" | "incr" | "publish" | "script")[];
 }
 
-/** More would not fit Lua's stack. */
+/** More would not fit onto Lua's stack. */
 const WORDS_MAX = 4_000;
-/** The user's scripts by their text: hashing one takes longer than sending it. */
+/** The size of the cache of user scripts. Hashing a script takes longer than sending it. */
 const SCRIPTS_KEPT_MAX = 1_000;
 
 export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions = {}): RedisGuard {
-  const steps = new Steps(scriptingOf(client), options);
+  const steps = new Steps(toScripting(client), options);
   const fencedScripts = new Map<string, Script>();
 
   function fencedOnce(lua: string): Script {
@@ -142,6 +149,7 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
       const keys = input.keys === undefined ? [] : checkKeys(input.keys, 0);
       return steps.run(source, { script: fencedOnce(lua as string), keys, words });
     }),
+    writeMethods: ["set", "del", "hset", "incr", "publish", "script"],
     advance: async (source) => {
       await steps.run(source, { script: scripts.advance, keys: [], words: [] });
     },
@@ -149,9 +157,12 @@ export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions 
   } as RedisGuard;
 }
 
-/** The first argument of every write may be left out inside `lease.run()`; a key, a channel or a script is always text. */
+/**
+ * Adds the optional first argument. A key, a channel or a script is always a string, and a source
+ * never is.
+ */
 function withSource<T>(
-  // biome-ignore lint/suspicious/noExplicitAny: the interface above states the types; here they are checked at run time
+  // biome-ignore lint/suspicious/noExplicitAny: checked at run time
   write: (source: TokenSource | undefined, ...rest: any[]) => Promise<T>,
 ): (...given: unknown[]) => Promise<T> {
   return async (...given) => {
@@ -167,59 +178,62 @@ interface Step {
   readonly words: readonly RedisValue[];
 }
 
-interface Known {
+interface LeaseTexts {
   readonly resource: string;
   readonly token: bigint;
   readonly key: string;
   readonly padded: string;
 }
 
-/** One script call per step, and its refusals in our words. */
+/** Runs the guarded scripts and translates their errors. */
 class Steps {
   readonly #scripting: Scripting;
-  readonly #keyOf: (resource: string) => string;
+  readonly #toKey: (resource: string) => string;
   readonly #resource: string | undefined;
-  #latest: Known | undefined;
+  #latest: LeaseTexts | undefined;
 
   constructor(scripting: Scripting, options: RedisGuardOptions) {
     this.#scripting = scripting;
-    this.#keyOf = keysUnder(options.prefix ?? DEFAULT_PREFIX);
+    this.#toKey = keysUnder(options.prefix ?? DEFAULT_PREFIX);
     this.#resource = checkBound("redisGuard()", options, REDIS_GUARD_OPTIONS);
   }
 
-  /** Throws what can be told before anything is sent. */
+  /** Throws InvalidArgumentError synchronously, before anything is sent. */
   run(given: TokenSource | undefined, { script, keys, words }: Step): Promise<unknown> {
-    const source = lastingSourceOf(given, this.#resource);
+    const source = resolveLastingSource(given, this.#resource);
     if (keys.length + words.length > WORDS_MAX) {
       throw new InvalidArgumentError(
         `A guarded step takes at most ${WORDS_MAX} keys and values, got ${keys.length + words.length}. Split it.`,
       );
     }
-    const { key, padded } = this.#known(source);
+    const { key, padded } = this.#texts(source);
     const answer = this.#scripting.run({
       script,
       keys: [key, ...keys],
       words: () => {
-        // The holder's own check, at the last moment before the words leave.
+        // Calls the lease's check() right before the command is sent.
         const token = admit(source, undefined);
         return [token === source.token ? padded : padToken(token), ...words];
       },
     });
     return answer.catch((error: unknown) => {
-      throw explained(error, { resource: source.resource, token: source.token, key });
+      throw explain(error, { resource: source.resource, token: source.token, key });
     });
   }
 
-  /** The texts of the latest lease: a holder writes with the same one again and again. */
-  #known({ resource, token }: TokenSource): Known {
+  /**
+   * Caches the key and token text of the latest lease, because a holder writes repeatedly with the
+   * same one.
+   */
+  #texts({ resource, token }: TokenSource): LeaseTexts {
     if (this.#latest?.resource !== resource || this.#latest.token !== token) {
-      this.#latest = { resource, token, key: this.#keyOf(resource), padded: padToken(token) };
+      this.#latest = { resource, token, key: this.#toKey(resource), padded: padToken(token) };
     }
     return this.#latest;
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
-    const key = this.#keyOf(checkResource(resource));
+    const key = this.#toKey(checkResource(resource));
     const text = await this.#scripting.get(key);
     if (text === null || text === undefined) return undefined;
     const token = paddedToken(String(text));
@@ -228,17 +242,14 @@ class Steps {
   }
 }
 
-function explained(
-  error: unknown,
-  step: { resource: string; token: bigint; key: string },
-): unknown {
+function explain(error: unknown, step: { resource: string; token: bigint; key: string }): unknown {
   const message = error instanceof Error ? error.message : "";
   const { resource, token: offered, key } = step;
   const stale = new RegExp(`\\b${STALE} (\\d{39})`).exec(message);
   if (stale !== null) {
     const highest = paddedToken(stale[1] ?? "");
     if (highest === undefined) return corrupt(key, stale[1] ?? "");
-    return new StaleTokenError({ resource, offered, highest });
+    return StaleTokenError.from({ resource, offered, highest });
   }
   const damaged = new RegExp(`\\b${CORRUPT} ([^]*)`).exec(message);
   if (damaged !== null) return corrupt(key, damaged[1] ?? "");
@@ -255,7 +266,7 @@ function explained(
 function corrupt(key: string, found: string): StoreUnusableError {
   return new StoreUnusableError(
     `The key "${key}" should hold a token of 39 digits, and holds ${JSON.stringify(found.slice(0, 60))}. Nothing was written. ` +
-      "Something else uses this name: give the guard another prefix, or set the key to the highest token, padded.",
+      "Another program uses this key: give the guard another prefix, or set the key to the highest token, padded.",
   );
 }
 

@@ -1,24 +1,27 @@
-// Where the highest token of a resource is kept. A script may only touch keys of one cluster slot, so the key carries a
-// hash tag that the user's own keys can carry too: that of the prefix, else that of the resource, else the resource.
+// The key of a resource's highest token. A script may only use keys of one cluster slot, so the key
+// contains a hash tag that the user's own keys can contain, too: that of the prefix, else that of
+// the resource, else the resource itself.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkPrefix } from "../../core/resource.ts";
 
 export const DEFAULT_PREFIX = "tenure:guard";
 
-export type KeyOf = (resource: string) => string;
-
-export function keysUnder(prefix: string): KeyOf {
+/** Returns the function from a resource to its key. */
+export function keysUnder(prefix: string): (resource: string) => string {
   if (checkPrefix(prefix) === "") {
     throw new InvalidArgumentError(
       '`prefix` must not be empty: leave it out, or name e.g. "{billing}:guard".',
     );
   }
-  if (tagOf(prefix) !== undefined) return (resource) => `${prefix}:${resource}`;
-  return (resource) => `${prefix}:{${tagOf(resource) ?? resource}}:${resource}`;
+  if (findHashTag(prefix) !== undefined) return (resource) => `${prefix}:${resource}`;
+  return (resource) => `${prefix}:{${findHashTag(resource) ?? resource}}:${resource}`;
 }
 
-/** What Redis hashes instead of the whole name: the text between the first { and the next }, unless that is empty. */
-function tagOf(name: string): string | undefined {
+/**
+ * The part of a key that Redis hashes: the text between the first { and the next }, unless that is
+ * empty.
+ */
+function findHashTag(name: string): string | undefined {
   return /^[^{]*\{([^}]+)\}/.exec(name)?.[1];
 }

@@ -1,15 +1,15 @@
-// Deletes the highest token of one resource, for a move to a store whose tokens are lower. One script call, which deletes
-// only the token that the caller has seen.
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. One
+// script call compares the token with the one that the caller has read, and deletes it.
 
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { checkToken, padToken } from "../../core/token.ts";
-import { type RedisGuardClient, scriptingOf } from "./client.ts";
+import { type RedisGuardClient, toScripting } from "./client.ts";
 import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
 import { scripts } from "./script.ts";
 
 export interface ResetOptions {
-  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
   /** As given to redisGuard(). @default "tenure:guard" */
   readonly prefix?: string | undefined;
@@ -18,9 +18,10 @@ export interface ResetOptions {
 const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, prefix: true };
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
- * Resolves with true if no token is recorded any more, and with false if the highest is another one.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Resolves with false if the highest is another
+ * token, and with true if none is left.
  */
 export async function resetHighest(
   client: RedisGuardClient,
@@ -31,5 +32,5 @@ export async function resetHighest(
   const word = padToken(checkToken(options?.highest));
   const key = keysUnder(options.prefix ?? DEFAULT_PREFIX)(checkResource(resource));
   const call = { script: scripts.reset, keys: [key], words: () => [word] };
-  return Number(await scriptingOf(client).run(call)) === 0;
+  return Number(await toScripting(client).run(call)) === 0;
 }

@@ -1,12 +1,8 @@
-// A connection that a guard makes for itself, when it is first needed. One that could not be made is tried again by the
-// next call. What a store would call unavailable is here the guard that cannot be used.
+// The connection of a guard that has its own client (etcd, ZooKeeper). It is opened on first use,
+// and a failed attempt is repeated by the next call. Errors of the client, which speak of a store,
+// are translated into GuardUnavailableError.
 
-import {
-  ClosedError,
-  GuardUnavailableError,
-  isTenureError,
-  type StoreUnavailableError,
-} from "../../core/errors.ts";
+import { ClosedError, GuardUnavailableError, isTenureError } from "../../core/errors.ts";
 
 export class LazyConnection<T> {
   readonly #open: () => Promise<T>;
@@ -15,7 +11,7 @@ export class LazyConnection<T> {
   #opened: Promise<T> | undefined;
   #isClosed = false;
 
-  /** `name` is for people: "The etcd guard". */
+  /** `name` starts the message of ClosedError: "The etcd guard". */
   constructor(name: string, open: () => Promise<T>, end: (opened: T) => void) {
     this.#name = name;
     this.#open = open;
@@ -23,17 +19,17 @@ export class LazyConnection<T> {
   }
 
   async get(): Promise<T> {
-    if (this.#isClosed) throw new ClosedError(this.#name);
+    if (this.#isClosed) throw ClosedError.from({ what: this.#name });
     this.#opened ??= this.#open().catch((error: unknown) => {
       this.#opened = undefined;
       throw error;
     });
     const opened = await this.#opened;
-    if (this.#isClosed) throw new ClosedError(this.#name);
+    if (this.#isClosed) throw ClosedError.from({ what: this.#name });
     return opened;
   }
 
-  /** Also ends one that is still being made. */
+  /** Also closes a connection that is still being opened. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const opened = await this.#opened?.catch(() => undefined);
@@ -42,11 +38,14 @@ export class LazyConnection<T> {
   }
 }
 
-/** Whether the request that failed could have written something. */
+/** Whether a request only reads or may write. */
 export type Reach = "reads" | "writes";
 
-/** A request of a guard: a failure of the connection says whether something may have been written. */
-export async function asked<T>(
+/**
+ * Runs a request. If the client fails, GuardUnavailableError says whether something may have been
+ * written.
+ */
+export async function runRequest<T>(
   resource: string,
   reach: Reach,
   request: () => Promise<T>,
@@ -55,9 +54,9 @@ export async function asked<T>(
     return await request();
   } catch (cause) {
     if (!isTenureError(cause, "STORE_UNAVAILABLE")) throw cause;
-    // A write whose answer never came may have been done: that is "unknown", never "no".
-    const applied = reach === "reads" ? "no" : (cause as StoreUnavailableError).applied;
+    // A write without a reply may have been done, so its outcome is "unknown" and never "no".
+    const applied = reach === "reads" ? "no" : cause.applied;
     const detail = cause.message.replace(/\.$/, "");
-    throw new GuardUnavailableError({ resource, detail, applied, cause });
+    throw GuardUnavailableError.from({ resource, detail, applied, cause });
   }
 }

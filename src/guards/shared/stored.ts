@@ -1,4 +1,5 @@
-// A highest token as it is kept outside of databases: 39 digits of text. What was read may have been written by anyone.
+// Reads a highest token that etcd or ZooKeeper stores as 39 digits. The value is untrusted, because
+// any client of the server may have written it.
 
 import { StoreUnusableError } from "../../core/errors.ts";
 import { isToken } from "../../core/token.ts";
@@ -9,8 +10,8 @@ export function paddedToken(text: string): bigint | undefined {
   return isToken(token) ? token : undefined;
 }
 
-/** `where` is for people: the key or path that it was read from. */
-export function storedToken(text: string, where: string): bigint {
+/** `where` is the key or path that the text was read from, for the message. */
+export function parseStoredToken(text: string, where: string): bigint {
   const token = paddedToken(text);
   if (token !== undefined) return token;
   throw new StoreUnusableError(

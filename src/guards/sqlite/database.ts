@@ -1,8 +1,9 @@
-// What the SQLite guard needs of a connection, and the names it puts into statements.
+// The part of a SQLite connection that the guard uses, and the checks of names that it puts into
+// statements.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 
-/** better-sqlite3's Database and node:sqlite's DatabaseSync both have it. */
+/** Implemented by Database of better-sqlite3 and DatabaseSync of node:sqlite. */
 export interface SqliteDatabase {
   exec(sql: string): unknown;
   prepare(sql: string): SqliteStatement;
@@ -23,7 +24,7 @@ export function checkDatabase<Database extends SqliteDatabase>(database: Databas
   );
 }
 
-/** Put into statements as it is, so only a name passes that needs no quoting. */
+/** The name is put into statements without quotes, so only names that need none are accepted. */
 export function checkTable(table: string): string {
   if (typeof table === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,62}$/.test(table)) return table;
   throw new InvalidArgumentError(
@@ -31,8 +32,11 @@ export function checkTable(table: string): string {
   );
 }
 
-/** The first value of a row. By position: a connection may be set to give rows as arrays. */
-export function firstOf(row: unknown): unknown {
+/**
+ * The first value of a row. Read by position, because a connection may be configured to return
+ * arrays.
+ */
+export function readFirst(row: unknown): unknown {
   return Object.values((row ?? {}) as object)[0];
 }
 

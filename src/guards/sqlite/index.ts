@@ -1,7 +1,7 @@
-// The guard for data in a SQLite database: the highest tokens live in a table of that same database, so that the
-// comparison, the advanced highest and the user's writes are one transaction, committed or rolled back together.
-// It works on the user's own open connection (better-sqlite3 or node:sqlite). SQLite's own errors, such as busy or
-// disk full, come out unchanged, as from any transaction of the user; nothing is written then.
+// The guard for data in a SQLite database. The highest tokens are in a table of the same database,
+// so the comparison, the new highest and the user's writes are one transaction. The guard works on
+// the user's own open connection (better-sqlite3 or node:sqlite). SQLite's own errors, such as busy
+// or disk full, are thrown unchanged, and nothing is written then.
 
 import { checkPlace } from "../../clients/sqlite/file-identity.ts";
 import type { OptionNames } from "../../core/options.ts";
@@ -12,10 +12,10 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
   refuseAsync,
   refusePromise,
-  sourceOf,
+  resolveLastingSource,
+  resolveSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
@@ -23,7 +23,7 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
-  firstOf,
+  readFirst,
   type SqliteDatabase,
 } from "./database.ts";
 import { openAdmission } from "./protection.ts";
@@ -37,13 +37,15 @@ export { type ResetOptions, resetHighest } from "./reset.ts";
 
 export interface SqliteGuardOptions extends GuardOptions {
   /**
-   * The table that keeps the highest tokens; made when it does not exist. All who write to the same data must name the
-   * same table, or they do not see each other's tokens. @default "tenure_guard"
+   * The table of the highest tokens. It is created if it does not exist. All writers of the same
+   * data must use the same table; otherwise they do not see each other's tokens. @default
+   * "tenure_guard"
    */
   readonly table?: string | undefined;
   /**
-   * True permits a database on a network file system (NFS, SMB, FUSE and others). Set it only if no other host can reach the
-   * file: locks may not reach other hosts, and then a stale token can be admitted. @default false
+   * Allows a database on a network file system (NFS, SMB, FUSE and others). Set it only if no other
+   * host can reach the file. Locks may not work across hosts, and then a stale token can be
+   * admitted. @default false
    */
   readonly allowNetworkFileSystem?: boolean | undefined;
 }
@@ -56,15 +58,17 @@ const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = {
 
 export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
   /**
-   * Runs the write in one immediate transaction, behind the comparison, and returns what it returns. A stale token or
-   * a lost lease throws before the function is called; when the function throws, all is rolled back, also the highest.
-   * The function must be synchronous and must not begin or end a transaction of its own. Without a source: under the
-   * lease of the `lease.run()` around the call.
+   * Compares the token and runs the write in one immediate transaction, and returns the result of
+   * the write. A stale token or a lost lease throws before the function is called. If the function
+   * throws, everything is rolled back, including the highest token. The function must be
+   * synchronous and must not begin or end a transaction itself. Without a source, it uses the lease
+   * of the `lease.run()` around the call.
    */
   transaction<T>(write: (database: Database) => T): T;
   transaction<T>(source: TokenSource, write: (database: Database) => T): T;
   advance(source?: TokenSource): void;
   highest(resource: string): bigint | undefined;
+  readonly writeMethods: readonly "transaction"[];
 }
 
 export function sqliteGuard<Database extends SqliteDatabase>(
@@ -76,17 +80,18 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   refuseSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
   const tokens = openTokens(database, table);
   const admission = openAdmission(database, table);
-  // A database in memory has no file, and ends with the process.
+  // A database in memory has no file, and its tokens end with the process.
   const file = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
-  const isOnDisk = Boolean(firstOf(file));
+  const isOnDisk = Boolean(readFirst(file));
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
 
   function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
     refuseAsync(write);
-    const source = isOnDisk ? lastingSourceOf(given, bound) : sourceOf(given, bound);
+    const source = isOnDisk ? resolveLastingSource(given, bound) : resolveSource(given, bound);
     const { resource } = source;
-    // Outside of the try: where this fails (busy, or inside another transaction) there is nothing of ours to roll back.
+    // Outside the try block: if this fails (busy, or inside another transaction), there is nothing
+    // to roll back.
     begin.run();
     try {
       const highest = tokens.read(resource);
@@ -96,7 +101,8 @@ export function sqliteGuard<Database extends SqliteDatabase>(
       const result = write(database);
       refusePromise(result);
       withdraw?.();
-      // The write may have taken long. What a lease allowed at its start is not committed after its end.
+      // The write may have taken long, and its result must not be committed after the lease has
+      // ended.
       source.check?.();
       commit.run();
       return result;
@@ -111,15 +117,19 @@ export function sqliteGuard<Database extends SqliteDatabase>(
       const [source, write] = splitArguments(args);
       return guarded(source, write);
     },
+    writeMethods: ["transaction"],
     advance: (source) => guarded(source, () => undefined),
     highest: (resource) => tokens.read(checkResource(resource)),
   };
 }
 
-/** A database in memory or in a temporary file has no path, and no other process can open it. */
+/**
+ * Rejects a file that another path also reaches. A database in memory or a temporary one has no
+ * path and needs no check.
+ */
 function refuseSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
   const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
-  const file = firstOf(row);
+  const file = readFirst(row);
   if (typeof file === "string" && file !== "") checkPlace(file, { allowNetworkFileSystem });
 }
 
@@ -127,6 +137,7 @@ function rollBack(database: SqliteDatabase): void {
   try {
     database.exec("ROLLBACK");
   } catch {
-    // SQLite has rolled back by itself, as it does when the disk is full. The caller gets the error that led here.
+    // SQLite has already rolled back, as it does when the disk is full. The caller gets the
+    // original error.
   }
 }

@@ -1,18 +1,18 @@
-// Which tables are protected, and whether the protection still does what it was installed for: triggers can be dropped one by
-// one, and an admission that somebody left behind opens every table of its resource.
+// Lists the protected tables and checks that their protection is intact. Triggers can be dropped
+// one by one, and a row left in the admission table allows writes to every table of its resource.
 
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
-import { checkDatabase, firstOf, type SqliteDatabase } from "./database.ts";
+import { checkDatabase, readFirst, type SqliteDatabase } from "./database.ts";
 import { admittedRows, checkName, EVENTS } from "./protection.ts";
 import { missingKeepers } from "./tokens.ts";
 
 export interface ProtectedTable {
   readonly table: string;
-  /** Whose holder may write to it. */
+  /** The resource whose holder may write to the table. */
   readonly resource: string;
-  /** The table of the guard that keeps the highest tokens. */
+  /** The table of the highest tokens. */
   readonly guard: string;
-  /** What is wrong, with what mends it; undefined: it is intact. */
+  /** What is wrong and how to fix it. Undefined if the protection is intact. */
   readonly fault: string | undefined;
 }
 
@@ -23,7 +23,10 @@ export interface InspectOptions {
 
 const INSPECT_OPTIONS: OptionNames<InspectOptions> = { table: true };
 
-/** All protected tables of the database, or the one that is named, where it is. */
+/**
+ * All protected tables of the database. With `table`, only that one, or none if it is not
+ * protected.
+ */
 export function protectedTables(
   database: SqliteDatabase,
   options: InspectOptions = {},
@@ -39,16 +42,16 @@ export function protectedTables(
     )
     .get();
   const triggers = new Map<string, string[]>();
-  for (const [name, sql] of JSON.parse(String(firstOf(found))) as [string, string][]) {
+  for (const [name, sql] of JSON.parse(String(readFirst(found))) as [string, string][]) {
     if (wanted === undefined || name.toLowerCase() === wanted)
       triggers.set(name, [...(triggers.get(name) ?? []), sql]);
   }
-  return [...triggers].map(([name, texts]) => lookAt(database, name, texts));
+  return [...triggers].map(([name, texts]) => inspectTable(database, name, texts));
 }
 
 const CONDITION = /FROM (\w+)_admitted a JOIN[\s\S]*?WHERE a\.resource = '((?:[^']|'')*)' AND/;
 
-function lookAt(
+function inspectTable(
   database: SqliteDatabase,
   table: string,
   triggers: readonly string[],
@@ -75,10 +78,10 @@ function lookAt(
       fault: `nothing refuses ${events}. Remove the protection and install it again`,
     };
   }
-  return { ...known, fault: faultOfGuard(database, guard, resource) };
+  return { ...known, fault: findGuardFault(database, guard, resource) };
 }
 
-function faultOfGuard(
+function findGuardFault(
   database: SqliteDatabase,
   guard: string,
   resource: string,
@@ -86,7 +89,7 @@ function faultOfGuard(
   const parts = database
     .prepare("SELECT count(*) FROM sqlite_schema WHERE name IN (?, ?, ?)")
     .get(guard, `${guard}_admitted`, `${guard}_admit`);
-  if (Number(firstOf(parts)) !== 3) {
+  if (Number(readFirst(parts)) !== 3) {
     return `parts of the guard are missing: the tables ${guard} and ${guard}_admitted, or the trigger ${guard}_admit. Remove the protection and install it again`;
   }
   const missing = missingKeepers(database, guard);
@@ -95,5 +98,5 @@ function faultOfGuard(
   }
   const left = database.prepare(`SELECT 1 FROM ${guard}_admitted WHERE resource = ?`).get(resource);
   if (left === undefined) return undefined;
-  return `an admission was left behind, and every write passes. Run DELETE FROM ${guard}_admitted`;
+  return `a row is left in the admission table, and every write is admitted. Run DELETE FROM ${guard}_admitted`;
 }

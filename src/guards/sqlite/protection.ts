@@ -1,6 +1,8 @@
-// Protected tables: triggers that refuse every insert, update and delete unless the running transaction was admitted. SQLite
-// has no variables and no number of a transaction, so the admission is a row that exists only inside of it: put in behind
-// the comparison, taken out before the commit. There is one writer at a time, so nobody else can ever see that row.
+// Protected tables: triggers that reject every insert, update and delete unless the transaction was
+// admitted by a guard. SQLite has neither session variables nor transaction ids, so the admission
+// is a row that exists only during the transaction. The guard inserts it after the comparison and
+// deletes it before the commit. SQLite has one writer at a time, so no other connection ever sees
+// the row.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
@@ -10,7 +12,7 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
-  firstOf,
+  readFirst,
   type SqliteDatabase,
   type SqliteStatement,
   TOKEN_CHECK,
@@ -18,7 +20,7 @@ import {
 import { createTable, keepSql } from "./tokens.ts";
 
 interface ProtectOptions {
-  /** Whose holder may write. */
+  /** The resource whose holder may write. */
   readonly resource: string;
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
   readonly table?: string | undefined;
@@ -27,8 +29,9 @@ interface ProtectOptions {
 const PROTECT_OPTIONS: OptionNames<ProtectOptions> = { table: true, resource: true };
 
 /**
- * From now on the table takes writes only in a transaction of a guard that was admitted under this resource: also from
- * other connections, other programs and forgotten code paths. Tables can still be dropped and altered.
+ * Makes the table reject all writes outside a guarded transaction of this resource, including
+ * writes of other connections, other programs and forgotten code paths. The table can still be
+ * dropped and altered.
  */
 export function protectTable(
   database: SqliteDatabase,
@@ -39,7 +42,7 @@ export function protectTable(
   const text = protectSql(name, options);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
   checkDatabase(database);
-  const kind = firstOf(
+  const kind = readFirst(
     database
       .prepare(
         "SELECT type FROM sqlite_schema WHERE lower(name) = lower(?) AND type IN ('table', 'view')",
@@ -47,31 +50,31 @@ export function protectTable(
       .get(name),
   );
   if (kind === undefined) throw unchanged(name, "there is no such table. Check the spelling");
-  if (kind !== "table") throw unchanged(name, "it is a view; protect the tables behind it");
-  if (firstOf(database.prepare(TRIGGERS_OF).get(name)) !== undefined) {
+  if (kind !== "table") throw unchanged(name, "it is a view; protect the tables that it reads");
+  if (readFirst(database.prepare(TRIGGERS_OF).get(name)) !== undefined) {
     throw unchanged(
       name,
       "it is protected already. Call unprotectTable() first to change its resource",
     );
   }
   createTable(database, table);
-  inOneStep(database, () => database.exec(text));
+  inTransaction(database, () => database.exec(text));
 }
 
-/** Takes the triggers away again: from then on nothing refuses a former holder's writes to this table. */
+/** Removes the triggers. From then on, nothing rejects a former holder's writes to this table. */
 export function unprotectTable(database: SqliteDatabase, name: string): void {
   checkDatabase(database);
   const first = database.prepare(TRIGGERS_OF);
-  let trigger = firstOf(first.get(checkName(name)));
+  let trigger = readFirst(first.get(checkName(name)));
   if (trigger === undefined) throw unchanged(name, "it is not protected");
-  inOneStep(database, () => {
-    // By the names that are there: the table may have been renamed since.
-    for (; trigger !== undefined; trigger = firstOf(first.get(name)))
+  inTransaction(database, () => {
+    // Uses the names found in the schema, because the table may have been renamed.
+    for (; trigger !== undefined; trigger = readFirst(first.get(name)))
       database.exec(`DROP TRIGGER ${quoted(String(trigger))}`);
   });
 }
 
-/** The SQL of protectTable(), for migrations. The guard's own table has to exist. */
+/** The SQL of protectTable(), for migrations. The table of the guard must exist. */
 export function protectSql(name: string, options: ProtectOptions): string {
   checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
   const table = checkTable(options?.table ?? DEFAULT_TABLE);
@@ -86,7 +89,7 @@ export function protectSql(name: string, options: ProtectOptions): string {
     `${name} takes writes only from the holder of ${literal(resource)}: use a guard. Nothing was written.`,
   );
   const triggers = EVENTS.map(
-    (event) => `CREATE TRIGGER ${triggerOf(name, event)} BEFORE ${event} ON ${quoted(name)}
+    (event) => `CREATE TRIGGER ${triggerName(name, event)} BEFORE ${event} ON ${quoted(name)}
   WHEN NOT EXISTS (${admittedRows(table, resource)})
   BEGIN SELECT RAISE(ABORT, ${refusal}); END;`,
   );
@@ -95,15 +98,16 @@ export function protectSql(name: string, options: ProtectOptions): string {
 
 export const EVENTS = ["INSERT", "UPDATE", "DELETE"] as const;
 
-/** The admission of the running transaction, where there is one. */
+/** A query for the admission of the current transaction. */
 export function admittedRows(table: string, resource: string): string {
   return `SELECT 1 FROM ${table}_admitted a JOIN ${table} g ON g.resource = a.resource
     WHERE a.resource = ${literal(resource)} AND a.token = g.token`;
 }
 
 /**
- * The column \`open\` refers to a row that cannot be, and is looked at when a transaction commits: where foreign keys are on,
- * as both libraries have them, no commit passes while an admission is left. The trigger is the comparison for other languages.
+ * The column \`open\` references a row that cannot exist, and SQLite checks that at commit. If
+ * foreign keys are enabled, as they are by default in both libraries, a transaction that left its
+ * admission cannot commit. The trigger makes the comparison for programs in other languages.
  */
 function admissionSql(table: string): string {
   return `CREATE TABLE IF NOT EXISTS ${table}_admitted (
@@ -121,32 +125,39 @@ END;
 }
 
 export interface Admission {
-  /** Opens the protected tables to this transaction; the answer closes them and must be called before the commit. */
+  /**
+   * Allows this transaction to write to protected tables. The returned function ends that and must
+   * be called before the commit.
+   */
   grant(resource: string, token: bigint): (() => void) | undefined;
 }
 
-/** While no table is protected there is nothing to open, and a guarded write costs nothing more. */
+/** While no table is protected, an admission costs only one read of the schema version. */
 export function openAdmission(database: SqliteDatabase, table: string): Admission {
-  const look = database.prepare(`SELECT 1 FROM pragma_table_info('${table}_admitted') LIMIT 1`);
-  // SQLite counts the changes of its tables, and a number is read faster than a table is looked for.
+  const findTable = database.prepare(
+    `SELECT 1 FROM pragma_table_info('${table}_admitted') LIMIT 1`,
+  );
+  // SQLite counts the changes of its schema. Reading that number is faster than searching for the
+  // table.
   const version = database.prepare("PRAGMA schema_version");
-  let lookedAt: unknown;
+  let checkedVersion: unknown;
   let statements: { readonly put: SqliteStatement; readonly take: SqliteStatement } | undefined;
   return {
     grant: (resource, token) => {
       if (statements === undefined) {
-        // Another process may have protected a table since the guard was opened.
-        const now = firstOf(version.get());
-        if (now === lookedAt) return undefined;
-        lookedAt = now;
-        if (look.get() === undefined) return undefined;
+        // Another process may have protected a table after this guard was opened.
+        const now = readFirst(version.get());
+        if (now === checkedVersion) return undefined;
+        checkedVersion = now;
+        if (findTable.get() === undefined) return undefined;
       }
       statements ??= {
         put: database.prepare(`INSERT INTO ${table}_admitted (resource, token) VALUES (?, ?)`),
         take: database.prepare(`DELETE FROM ${table}_admitted WHERE resource = ?`),
       };
       const { put, take } = statements;
-      // One that somebody left behind must not lock out the holder. Nobody else can be using it: this is under the write lock.
+      // A row that was left over must not lock out the holder. No other transaction can be using
+      // it, because we have the write lock.
       take.run(resource);
       put.run(resource, padToken(token));
       return () => void take.run(resource);
@@ -157,7 +168,7 @@ export function openAdmission(database: SqliteDatabase, table: string): Admissio
 const TRIGGERS_OF = `SELECT name FROM sqlite_schema
   WHERE type = 'trigger' AND lower(tbl_name) = lower(?) AND name LIKE 'tenure_guard:%' LIMIT 1`;
 
-export function inOneStep<T>(database: SqliteDatabase, change: () => T): T {
+export function inTransaction<T>(database: SqliteDatabase, change: () => T): T {
   database.exec("BEGIN IMMEDIATE");
   try {
     const result = change();
@@ -169,7 +180,7 @@ export function inOneStep<T>(database: SqliteDatabase, change: () => T): T {
   }
 }
 
-function triggerOf(name: string, event: string): string {
+function triggerName(name: string, event: string): string {
   return quoted(`tenure_guard:${name.toLowerCase()}:${event.toLowerCase()}`);
 }
 

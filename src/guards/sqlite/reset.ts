@@ -1,5 +1,6 @@
-// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The trigger that forbids deleting
-// is dropped and created again in the same transaction, so no other connection ever sees the table without it.
+// Deletes the highest token of one resource, for a move to a store whose tokens are lower. The
+// trigger that forbids deletion is dropped and created again in the same transaction, so no other
+// connection ever sees the table without it.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
@@ -9,14 +10,14 @@ import {
   checkDatabase,
   checkTable,
   DEFAULT_TABLE,
-  firstOf,
+  readFirst,
   type SqliteDatabase,
 } from "./database.ts";
-import { inOneStep } from "./protection.ts";
+import { inTransaction } from "./protection.ts";
 import { keepSql } from "./tokens.ts";
 
 export interface ResetOptions {
-  /** The highest token, as highest() returned it. If the guard has seen another one since, nothing is reset. */
+  /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
   readonly table?: string | undefined;
@@ -25,9 +26,10 @@ export interface ResetOptions {
 const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, table: true };
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
- * Returns true if no token is recorded any more, and false if the highest is another one.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Returns false if the highest is another
+ * token, and true if none is left.
  */
 export function resetHighest(
   database: SqliteDatabase,
@@ -38,7 +40,7 @@ export function resetHighest(
   checkResource(resource);
   const highest = checkToken(options?.highest);
   const table = checkGuardTable(database, options.table);
-  return inOneStep(database, () => {
+  return inTransaction(database, () => {
     database.exec(`DROP TRIGGER IF EXISTS ${table}_keep_delete`);
     const remove = database.prepare(`DELETE FROM ${table} WHERE resource = ? AND token = ?`);
     remove.run(resource, padToken(highest));
@@ -47,7 +49,7 @@ export function resetHighest(
   });
 }
 
-/** The highest token, read without opening a guard: that would create its table. */
+/** Reads the highest token without opening a guard, which would create its table. */
 export function readHighest(
   database: SqliteDatabase,
   resource: string,
@@ -57,7 +59,7 @@ export function readHighest(
   const row = database
     .prepare(`SELECT token FROM ${name} WHERE resource = ?`)
     .get(checkResource(resource));
-  return row === undefined ? undefined : parseToken(String(firstOf(row)));
+  return row === undefined ? undefined : parseToken(String(readFirst(row)));
 }
 
 function checkGuardTable(database: SqliteDatabase, given: string | undefined): string {
@@ -65,7 +67,7 @@ function checkGuardTable(database: SqliteDatabase, given: string | undefined): s
   const columns = checkDatabase(database)
     .prepare(`SELECT group_concat(name) FROM pragma_table_info('${table}')`)
     .get();
-  if (firstOf(columns) === "resource,token") return table;
+  if (readFirst(columns) === "resource,token") return table;
   throw new InvalidArgumentError(
     `This database has no guard with the table ${table}. Nothing was changed. Check the file and the name of the table.`,
   );

@@ -1,6 +1,6 @@
-// The guard for data in ZooKeeper: the highest token of a resource is a node of its own, and each guarded write is one multi
-// that checks that node's version (or advances it) together with the user's writes. It speaks the protocol itself, with the
-// same code as the store, and is told where as the store is.
+// The guard for data in ZooKeeper. Each resource has a node with its highest token, and each
+// guarded write is one multi that checks the version of that node (or sets its data) together with
+// the user's writes. The guard uses the same client as the store and takes the same address.
 
 import type { Call } from "../../clients/zookeeper/call.ts";
 import { refusalOf } from "../../clients/zookeeper/failures.ts";
@@ -30,7 +30,7 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { padToken } from "../../core/token.ts";
-// biome-ignore lint/style/noRestrictedImports: made by the user without connect(), which hands out the clock elsewhere
+// biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import {
   checkBound,
@@ -38,15 +38,20 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  lastingSourceOf,
+  resolveLastingSource,
   splitArguments,
   type TokenSource,
 } from "../guard.ts";
 import { type Conditional, ConditionalWrites, type Seen } from "../shared/conditional.ts";
-import { asked, LazyConnection, type Reach } from "../shared/connection.ts";
-import { type ResetOptions, resetTokenOf } from "../shared/reset.ts";
-import { storedToken } from "../shared/stored.ts";
-import { messagesOf, refusedWrite, type ZooKeeperWrite, type ZooKeeperWritten } from "./writes.ts";
+import { LazyConnection, type Reach, runRequest } from "../shared/connection.ts";
+import { checkResetToken, type ResetOptions } from "../shared/reset.ts";
+import { parseStoredToken } from "../shared/stored.ts";
+import {
+  explainRejection,
+  toMessages,
+  type ZooKeeperWrite,
+  type ZooKeeperWritten,
+} from "./writes.ts";
 
 export type { ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
 export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
@@ -55,8 +60,8 @@ export type { ZooKeeperData, ZooKeeperWrite, ZooKeeperWritten } from "./writes.t
 
 export interface ZooKeeperGuardOptions extends GuardOptions {
   /**
-   * A request that has no answer after this long has failed, in milliseconds. Too small: a slow ensemble looks like an
-   * outage. Too large: a holder waits that long to learn of one. @default 5,000
+   * The time limit of a request, in milliseconds. Too small: a slow ensemble looks like an outage.
+   * Too large: a holder detects an outage late. @default 5,000
    */
   readonly limitMs?: number | undefined;
 }
@@ -68,18 +73,22 @@ const ZOOKEEPER_GUARD_OPTIONS: OptionNames<ZooKeeperGuardOptions> = {
 
 export interface ZooKeeperGuard extends Guard, AsyncDisposable {
   /**
-   * All of the writes in one multi behind the comparison, or none. Answers one entry for each. Without a source: under the
-   * lease of the `lease.run()` around the call.
+   * Compares the token and does all of the writes in one multi, or none. Resolves with one entry
+   * per write. Without a source, it uses the lease of the `lease.run()` around the call.
    */
   write(source: TokenSource, writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
   write(writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
   advance(source?: TokenSource): Promise<void>;
   highest(resource: string): Promise<bigint | undefined>;
-  /** Ends the connection; calls after it are refused. */
+  /** Closes the connection. Later calls reject with ClosedError. */
   close(): Promise<void>;
+  readonly writeMethods: readonly "write"[];
 }
 
-/** Where: a zookeeper: URL, or what zookeeperStore() takes. All who write to the same data must name the same prefix. */
+/**
+ * Takes a zookeeper: URL, or the options of zookeeperStore(). All writers of the same data must use
+ * the same prefix.
+ */
 export function zookeeperGuard(
   target: string | ZooKeeperOptions,
   options: ZooKeeperGuardOptions = {},
@@ -88,10 +97,10 @@ export function zookeeperGuard(
 }
 
 /**
- * Forgets the highest token of a resource, so that the guard admits the next token, whatever its number. It also admits late
- * writes of every former holder: call it only when no process is left that holds, or held, a lease of the old store.
- * Resolves with true if no token is recorded any more, and with false if the highest is another one. Guard objects that are
- * open remember the old token: restart their processes.
+ * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
+ * value. It then also admits late writes of every former holder. Call it only when no process is
+ * left that holds, or held, a lease of the old store. Resolves with false if the highest is another
+ * token, and with true if none is left. Open guards cache the old token: restart their processes.
  */
 export async function resetHighest(
   target: string | ZooKeeperOptions,
@@ -100,22 +109,23 @@ export async function resetHighest(
 ): Promise<boolean> {
   const guard = new GuardOnZooKeeper(target, {});
   try {
-    return await guard.reset(checkResource(resource), resetTokenOf(options));
+    return await guard.reset(checkResource(resource), checkResetToken(options));
   } finally {
     await guard.close();
   }
 }
 
 /**
- * What the node holds after a reset. The node is not deleted: a new one would count its versions from 0, and a guard that
- * remembers the old node could take it for unchanged.
+ * The data of the node after a reset. The node is not deleted, because a new one would count its
+ * versions from 0, and a guard that has cached the old version could take it for unchanged.
  */
 const NONE = "0".repeat(39);
 
-/** How often the node's data have been written; undefined where there is no node. */
+/** The version of the node, or undefined if there is no node. */
 type Version = number | undefined;
 
 class GuardOnZooKeeper implements ZooKeeperGuard {
+  readonly writeMethods = ["write"] as const;
   readonly #settings: Settings;
   readonly #reader: LazyConnection<Reader>;
   readonly #writes = new ConditionalWrites<Version>();
@@ -144,24 +154,27 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     ...args: [TokenSource, readonly ZooKeeperWrite[]] | [readonly ZooKeeperWrite[]]
   ): Promise<ZooKeeperWritten[]> {
     const [given, writes] = splitArguments(args);
-    const messages = messagesOf(writes, this.#settings);
-    return this.#step(lastingSourceOf(given, this.#bound), messages);
+    const messages = toMessages(writes, this.#settings);
+    return this.#step(resolveLastingSource(given, this.#bound), messages);
   }
 
   async advance(given?: TokenSource): Promise<void> {
-    await this.#step(lastingSourceOf(given, this.#bound), []);
+    await this.#step(resolveLastingSource(given, this.#bound), []);
   }
 
   async highest(resource: string): Promise<bigint | undefined> {
-    return (await this.#look(checkResource(resource))).highest;
+    return (await this.#read(checkResource(resource))).highest;
   }
 
-  /** Clears the node if it still holds this token. Not part of the interface: holders never call it. */
+  /**
+   * Clears the node if it still has this token. Not part of the interface, because holders never
+   * call it.
+   */
   async reset(resource: string, highest: bigint): Promise<boolean> {
-    const { highest: found, mark } = await this.#look(resource);
+    const { highest: found, mark } = await this.#read(resource);
     if (found === undefined || mark === undefined) return true;
     if (found !== highest) return false;
-    return this.#ask(resource, "writes", async (call) => {
+    return this.#send(resource, "writes", async (call) => {
       const reply = await call.send(setData(this.#settings.names.highest(resource), NONE, mark));
       if (reply.error === ERROR.badVersion) return false;
       expectOk(reply, call);
@@ -179,21 +192,21 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
 
   #step(source: TokenSource, messages: readonly Message[]): Promise<ZooKeeperWritten[]> {
     const step: Conditional<Version, ZooKeeperWritten[]> = {
-      look: () => this.#look(source.resource),
+      read: () => this.#read(source.resource),
       write: (token, seen) => this.#write(source.resource, { token, seen, messages }),
     };
     return this.#writes.run(source, step);
   }
 
-  #look(resource: string): Promise<Seen<Version>> {
+  #read(resource: string): Promise<Seen<Version>> {
     const path = this.#settings.names.highest(resource);
-    return this.#ask(resource, "reads", async (call) => {
-      // Both travel together: what is read is at least as new as this question.
+    return this.#send(resource, "reads", async (call) => {
+      // Sent together: sync() makes the read at least as new as this request.
       const [, reply] = await Promise.all([call.send(sync(path)), call.send(getData(path))]);
       if (reply.error === ERROR.noNode) return { highest: undefined, mark: undefined };
       expectOk(reply, call);
       const { data, stat } = readDataAndStat(reply.body);
-      const highest = data === NONE ? undefined : storedToken(data, path);
+      const highest = data === NONE ? undefined : parseStoredToken(data, path);
       return { highest, mark: stat.version };
     });
   }
@@ -205,7 +218,7 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     const { token, seen, messages } = work;
     const path = this.#settings.names.highest(resource);
     const comparison = this.#comparison(path, token, seen);
-    return this.#ask(resource, "writes", async (call) => {
+    return this.#send(resource, "writes", async (call) => {
       const reply = await call.send(multi([comparison, ...messages]));
       const answer: MultiAnswer =
         reply.error === 0 ? readMulti(reply.body) : { error: reply.error, failedAt: -1, parts: [] };
@@ -217,15 +230,19 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
           .map((part) => ({ path: part.path, version: part.stat?.version }));
         return { answer: written, seen: { highest: token, mark: version } };
       }
-      if (failedAt > 0) throw refusedWrite(error, failedAt - 1, { place: call.place, resource });
-      // The highest has been advanced or made by somebody else since it was looked at.
+      if (failedAt > 0)
+        throw explainRejection(error, failedAt - 1, { place: call.place, resource });
+      // Another writer has created or raised the highest since we read it.
       const isMoved = error === (seen.mark === undefined ? ERROR.nodeExists : ERROR.badVersion);
       if (isMoved) return undefined;
       throw refusalOf(error, call.place);
     });
   }
 
-  /** The first part of every multi: it fails when the highest is not as it was seen, and everything with it. */
+  /**
+   * The first part of every multi. It fails, and the whole multi with it, if the highest has
+   * changed since we read it.
+   */
   #comparison(path: string, token: bigint, { highest, mark }: Seen<Version>): Message {
     const { acl } = this.#settings;
     const data = padToken(token);
@@ -233,9 +250,9 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     return token === highest ? check(path, mark) : setData(path, data, mark);
   }
 
-  #ask<T>(resource: string, reach: Reach, work: (call: Call) => Promise<T>): Promise<T> {
-    return asked(resource, reach, async () => {
-      const reader = await asked(resource, "reads", () => this.#reader.get());
+  #send<T>(resource: string, reach: Reach, work: (call: Call) => Promise<T>): Promise<T> {
+    return runRequest(resource, reach, async () => {
+      const reader = await runRequest(resource, "reads", () => this.#reader.get());
       return reader.run(this.#limitMs, work);
     });
   }

@@ -1,4 +1,4 @@
-// What a user may write to ZooKeeper behind the comparison, checked and brought into the form of the wire.
+// Checks the writes of a guarded multi and converts them to ZooKeeper requests.
 
 import { refusalOf } from "../../clients/zookeeper/failures.ts";
 import {
@@ -17,29 +17,36 @@ export type ZooKeeperData = string | Uint8Array;
 
 export type ZooKeeperWrite =
   | {
-      /** A node that stays. Ephemeral ones are not offered: they would go away with the guard's own session. */
+      /**
+       * Creates a persistent node. Ephemeral nodes are not supported, because they would end with
+       * the guard's own session.
+       */
       readonly create: string;
       readonly data?: ZooKeeperData | undefined;
-      /** The server appends a number to the name, and the answer has the whole. @default false */
+      /**
+       * The server appends a number to the name, and the result has the full path. @default false
+       */
       readonly sequential?: boolean | undefined;
     }
-  /** `version`: only if its data have been written exactly so often. @default whatever it is */
+  /** `version`: write only if the node has this version. @default any version */
   | { readonly set: string; readonly data: ZooKeeperData; readonly version?: number | undefined }
   | { readonly delete: string; readonly version?: number | undefined }
-  /** Writes nothing: the others happen only if this node is there, and at this version. */
+  /** Writes nothing. The other writes happen only if this node exists and has this version. */
   | { readonly check: string; readonly version?: number | undefined };
 
-/** One for each write: the path of a created node, the new version of one that was set. */
+/**
+ * The result of one write: the path of a created node, or the new version of a node that was set.
+ */
 export interface ZooKeeperWritten {
   readonly path?: string | undefined;
   readonly version?: number | undefined;
 }
 
-/** What a server takes in one request unless it was told otherwise (jute.maxbuffer), with room for the comparison. */
+/** The default limit of a request (jute.maxbuffer), less some space for the comparison. */
 const BYTES_MAX = 1_000_000;
 const KINDS = ["create", "set", "delete", "check"] as const;
 
-export function messagesOf(writes: unknown, settings: Settings): Message[] {
+export function toMessages(writes: unknown, settings: Settings): Message[] {
   if (!Array.isArray(writes) || writes.length === 0) {
     throw new InvalidArgumentError(
       'A guarded write needs a list with at least one of { create }, { set, data }, { delete } and { check }, e.g. [{ set: "/app/limit", data: "10" }].',
@@ -114,16 +121,16 @@ function checkVersion(version: unknown, index: number): number {
 }
 
 const REASONS: Readonly<Record<number, string>> = {
-  [ERROR.noNode]: "there is no such node, or none above it",
-  [ERROR.nodeExists]: "the node is there already",
-  [ERROR.badVersion]: "its data have another version",
-  [ERROR.notEmpty]: "there are nodes below it",
-  [ERROR.noChildrenForEphemerals]: "the node above it is ephemeral",
+  [ERROR.noNode]: "the node or its parent does not exist",
+  [ERROR.nodeExists]: "the node already exists",
+  [ERROR.badVersion]: "the node has another version",
+  [ERROR.notEmpty]: "the node has children",
+  [ERROR.noChildrenForEphemerals]: "its parent is ephemeral",
   [ERROR.noAuth]: "the guard's user may not do this there",
 };
 
-/** Why one of the user's writes, and with it all of them, did not happen. `index` counts from 0. */
-export function refusedWrite(
+/** The error for a multi that ZooKeeper rejected because of one write. `index` counts from 0. */
+export function explainRejection(
   error: number,
   index: number,
   at: { readonly place: string; readonly resource: string },
@@ -131,7 +138,7 @@ export function refusedWrite(
   const reason = REASONS[error];
   if (reason === undefined) return refusalOf(error, at.place);
   return new InvalidArgumentError(
-    `ZooKeeper refused write ${index + 1}: ${reason} (error ${error}). Nothing was written, none of the others either.`,
+    `ZooKeeper refused write ${index + 1}: ${reason} (error ${error}). None of the writes was done.`,
     { resource: at.resource },
   );
 }

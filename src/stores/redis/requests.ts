@@ -3,7 +3,7 @@
 // `replicas`, what grants or prolongs is confirmed by WAIT behind it on the same connection: sent together, one trip.
 
 import type { Clock } from "../../async/clock.ts";
-import { type Limits, limitsOf } from "../../async/limits.ts";
+import { getSharedLimits, type Limits } from "../../async/limits.ts";
 import { scriptDigest } from "../../clients/redis/digest.ts";
 import { failure, replyCode } from "../../clients/redis/failures.ts";
 import type { Wire } from "../../clients/redis/wire.ts";
@@ -56,7 +56,7 @@ export class Requests {
 
   private constructor(parts: RequestParts, grants: Wire, loaded: ReadonlyMap<Script, Loaded>) {
     this.#parts = parts;
-    this.#limits = limitsOf(parts.clock);
+    this.#limits = getSharedLimits(parts.clock);
     this.#loaded = loaded;
     this.#main = { wire: parts.wire, heard: 0 };
     this.#grants = grants === parts.wire ? this.#main : { wire: grants, heard: 0 };

@@ -20,7 +20,7 @@ function lease(token: bigint, options: { resource?: string; failure?: Error } = 
 type Held = TokenSource & { check(): bigint };
 
 function lost(reason: LossReason): Error {
-  return new LeaseLostError({ resource: RESOURCE, reason, token: 9n, confirmedAt: EPOCH });
+  return LeaseLostError.from({ resource: RESOURCE, reason, token: 9n, confirmedAt: EPOCH });
 }
 
 const EPOCH = new Date(0);
@@ -42,7 +42,7 @@ export const sources: GuardTopic = {
   "S6: a lease that is expired, revoked, released or in doubt is rejected with its own error":
     async (bench) => {
       const guard = await bench.open();
-      const inDoubt = new LeaseInDoubtError({ resource: RESOURCE });
+      const inDoubt = LeaseInDoubtError.from({ resource: RESOURCE });
       for (const failure of [lost("expired"), lost("revoked"), lost("released"), inDoubt]) {
         const source = lease(9n, { failure });
         for (const act of [() => guard.write(source, "late"), () => guard.advance(source)]) {

@@ -1,5 +1,6 @@
-// Goal: a reset of the guards on Redis, etcd and ZooKeeper lets lower tokens in and deletes only the token that its caller has
-// seen; a guard object that remembers the time before the reset never admits more than a new one. Method: real servers.
+// Goal: after a reset, the guards on Redis, etcd and ZooKeeper admit lower tokens; a reset deletes
+// only the token that its caller has read; and a guard opened before the reset never admits more
+// than a new one. Method: real servers.
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, test } from "vitest";
@@ -20,7 +21,7 @@ const servers = {
   zookeeper: useServer(startZooKeeper),
 };
 
-/** A token of a store that counts from the wall clock, and one of a consensus log. */
+/** A token of a store that starts at the wall clock, and one of a store with a consensus log. */
 const LARGE = 1_794_945_356_059_000n;
 const SMALL = 42n;
 const source = (token: bigint, resource = "ledger") => ({ resource, token });
@@ -61,7 +62,7 @@ const subjects: Record<keyof typeof servers, Subject> = {
 describe.each(Object.entries(subjects))("the guard on %s", (name, { open, reset }) => {
   const place = `reset-${name}`;
 
-  test("S2: refuses a lower token, admits it after a reset, and then refuses what is below that", async () => {
+  test("S2: rejects a lower token, admits it after a reset, and then rejects tokens below that one", async () => {
     const before = open(place);
     await before.advance(source(LARGE));
     await before.advance(source(LARGE, "other"));
@@ -80,9 +81,10 @@ describe.each(Object.entries(subjects))("the guard on %s", (name, { open, reset 
     await Promise.all([before.close?.(), after.close?.()]);
   });
 
-  test("S2: a guard object from before a reset does not take a new highest for the one it remembers", async () => {
+  test("S2: a guard from before a reset does not confuse a new highest token with the cached one", async () => {
     const old = open(`${place}-remembered`);
-    // As often as the highest is written after the reset: a count that started again would come to the same number.
+    // As many writes as after the reset: a version counter that restarted would reach the same
+    // number.
     await old.advance(source(5n));
     expect(await reset(`${place}-remembered`, "ledger", 5n)).toBe(true);
     const next = open(`${place}-remembered`);
@@ -93,8 +95,8 @@ describe.each(Object.entries(subjects))("the guard on %s", (name, { open, reset 
 });
 
 /**
- * Stands between a client and a server. When the client sends the marker, `before` runs to its end first; then the request is
- * passed on. With `losing`, the connection breaks when the server answers it.
+ * A proxy between client and server. When the client sends the marker, it waits for `before`, then
+ * forwards the request. With `losing`, the connection breaks when the server replies.
  */
 async function relay(
   server: Address,
@@ -143,28 +145,28 @@ describe.each([
   ["etcd", etcd.resetHighest, padded(LARGE)],
   ["zookeeper", zookeeper.resetHighest, padded(0n)],
 ] as const)("a reset on %s", (name, reset, marker) => {
-  const urlOf = ({ host, port }: Address, place: string) => `${name}://${host}:${port}/${place}`;
+  const toUrl = ({ host, port }: Address, place: string) => `${name}://${host}:${port}/${place}`;
 
-  test("S2: resets nothing when a holder advances the guard right before it", async () => {
+  test("S2: does nothing if a holder advances the guard right before it", async () => {
     const place = `reset-raced-${name}`;
     const guard = subjects[name].open(place);
     await guard.advance(source(LARGE));
     const before = async (): Promise<void> => void (await guard.advance(source(LARGE + 1n)));
     await using between = await relay(servers[name](), { marker, before });
-    expect(await reset(urlOf(between, place), "ledger", { highest: LARGE })).toBe(false);
+    expect(await reset(toUrl(between, place), "ledger", { highest: LARGE })).toBe(false);
     expect(await guard.highest("ledger")).toBe(LARGE + 1n);
     await guard.close?.();
   });
 
-  test("is reported as unknown when its answer is lost, and can be repeated", async () => {
+  test("is reported as unknown if its reply is lost, and can be repeated", async () => {
     const place = `reset-lost-${name}`;
     const guard = subjects[name].open(place);
     await guard.advance(source(LARGE));
     await using between = await relay(servers[name](), { marker, losing: true });
-    const lost = await reasonOf(reset(urlOf(between, place), "ledger", { highest: LARGE }));
+    const lost = await reasonOf(reset(toUrl(between, place), "ledger", { highest: LARGE }));
     expect(lost).toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "unknown" });
     expect(await guard.highest("ledger")).toBeUndefined();
-    expect(await reset(urlOf(servers[name](), place), "ledger", { highest: LARGE })).toBe(true);
+    expect(await reset(toUrl(servers[name](), place), "ledger", { highest: LARGE })).toBe(true);
     await guard.close?.();
   });
 });

@@ -1,6 +1,7 @@
-// Goal: the etcd guard keeps the rule of all guards, and its own promises: all of the writes or none, one request each once
-// it has looked, sent once and never twice, and errors that say what to change. Method: the conformance suite and real
-// servers, with a proxy that loses answers; what was written is read back past the guard.
+// Goal: the etcd guard follows the rule of all guards, does all of the writes or none, sends one
+// request per write once it has read the highest, never sends a write twice, and reports errors
+// that say what to change. Method: the conformance suite and real servers, with a proxy that drops
+// replies; the data is read back without the guard.
 
 import { describe, expect, test } from "vitest";
 import { type EtcdGuard, etcdGuard } from "../../../src/guards/etcd/index.ts";
@@ -23,16 +24,20 @@ interface Kv {
   readonly key: string;
   readonly value: string;
   readonly modRevision: bigint;
-  /** How often it was put. */
+  /** How often the key was written. */
   readonly version: string;
 }
 
-/** Everything below a beginning, in the order in which etcd took it; asked of the server, not of a guard. */
+/**
+ * All keys with a prefix, in the order of their last write, read from the server without a guard.
+ */
 async function below(start: string): Promise<Kv[]> {
   const end = start.slice(0, -1) + String.fromCharCode(start.charCodeAt(start.length - 1) + 1);
   const answer = await server().call("/v3/kv/range", {
-    ...{ key: inBase64(start), range_end: inBase64(end) },
-    ...{ sort_order: "ASCEND", sort_target: "MOD" },
+    key: inBase64(start),
+    range_end: inBase64(end),
+    sort_order: "ASCEND",
+    sort_target: "MOD",
   });
   return ((answer.kvs ?? []) as Record<string, unknown>[]).map((kv) => ({
     key: fromBase64(kv.key),
@@ -47,7 +52,10 @@ const put = (key: string, value: string): Promise<unknown> =>
 
 const source = (token: bigint, resource = "ledger") => ({ resource, token });
 const stale = (offered: bigint, highest: bigint) => ({
-  ...{ code: "STALE_TOKEN", resource: "ledger", offered, highest },
+  code: "STALE_TOKEN",
+  resource: "ledger",
+  offered,
+  highest,
 });
 
 let lines = 0;
@@ -60,7 +68,7 @@ guardSuite(
     write: (guard, given, { place, resource, text, fail }) => {
       lines += 1;
       const key = `data-${place}/${resource.length}:${resource}/${lines}`;
-      // A lease of etcd that is none: refused when it is applied, with everything else of the transaction.
+      // The etcd lease does not exist, so etcd rejects the whole transaction.
       const leaseId = fail ? 12_345n : undefined;
       const writes = [
         { put: key, value: text },
@@ -109,7 +117,7 @@ describe("the etcd guard", () => {
     await guard.close();
   });
 
-  test("a prefix of bytes that cannot grow reaches to the end of all keys, and no further down", async () => {
+  test("a prefix of 0xff bytes covers all keys to the end, and no lower ones", async () => {
     const { guard } = fresh();
     const [last, before] = [new Uint8Array([255, 255, 1]), new Uint8Array([255, 254])];
     await guard.write(source(1n), [
@@ -123,7 +131,7 @@ describe("the etcd guard", () => {
     await guard.close();
   });
 
-  test("S2: a guard that has looked long ago is refused by the transaction itself", async () => {
+  test("S2: the transaction itself rejects a guard with an outdated highest token", async () => {
     const { guard, url } = fresh();
     const other = etcdGuard(url);
     await guard.write(source(1n), [{ put: "seen", value: "1" }]);
@@ -135,7 +143,7 @@ describe("the etcd guard", () => {
     await Promise.all([guard.close(), other.close()]);
   });
 
-  test("a guarded write is one request once the guard has looked", async () => {
+  test("a guarded write is one request once the guard has read the highest token", async () => {
     const { guard } = fresh();
     await guard.write(source(1n), [{ put: "trips", value: "0" }]);
     const revisions: bigint[] = [];
@@ -143,14 +151,14 @@ describe("the etcd guard", () => {
       const { revision } = await guard.write(source(1n), [{ put: "trips", value: String(index) }]);
       revisions.push(revision);
     }
-    // No revision in between: the highest is not written again.
+    // No revision in between: the highest token is not written again.
     expect(revisions.map((revision) => revision - (revisions[0] ?? 0n))).toEqual(
       Array.from({ length: 10 }, (_, index) => BigInt(index)),
     );
     await guard.close();
   });
 
-  test("S2: a highest that is no token is reported, and nothing is written", async () => {
+  test("S2: a malformed highest token is reported, and nothing is written", async () => {
     for (const junk of ["", "7", "x".repeat(39)]) {
       const { guard, prefix } = fresh();
       await put(`${prefix}g/ledger`, junk);
@@ -165,7 +173,7 @@ describe("the etcd guard", () => {
     }
   });
 
-  test("a highest that somebody damages behind the guard's back is seen by the next write", async () => {
+  test("the next write detects a highest token that was damaged in the meantime", async () => {
     const { guard, prefix } = fresh();
     await guard.write(source(1n), [{ put: "damaged", value: "1" }]);
     await put(`${prefix}g/ledger`, "junk");
@@ -176,12 +184,21 @@ describe("the etcd guard", () => {
     await guard.close();
   });
 
-  test("bad writes are refused before anything is sent, and Tenure's own keys are out of reach", async () => {
+  test("invalid writes, and writes to Tenure's own keys, are rejected before anything is sent", async () => {
     const { guard, prefix } = fresh();
     const bad: unknown[] = [
-      ...[undefined, [], {}, "put", [undefined], [{}], [{ put: "", value: "1" }]],
-      ...[[{ put: "k" }], [{ put: "k", value: 7 }], [{ put: "k", value: "1", delete: "k" }]],
-      ...[[{ put: "k", value: "1", leaseId: 7 }], [{ put: "k", value: "1", leaseId: -1n }]],
+      undefined,
+      [],
+      {},
+      "put",
+      [undefined],
+      [{}],
+      [{ put: "", value: "1" }],
+      [{ put: "k" }],
+      [{ put: "k", value: 7 }],
+      [{ put: "k", value: "1", delete: "k" }],
+      [{ put: "k", value: "1", leaseId: 7 }],
+      [{ put: "k", value: "1", leaseId: -1n }],
       [{ put: `${prefix}g/ledger`, value: "1" }],
       [{ delete: `${prefix}l/ledger` }],
       [{ deletePrefix: prefix }],
@@ -197,7 +214,7 @@ describe("the etcd guard", () => {
     await guard.close();
   });
 
-  test("what etcd refuses of the writes comes out as bad input, and advances nothing", async () => {
+  test("writes that etcd rejects are reported as invalid input, and nothing is advanced", async () => {
     const { guard } = fresh();
     const many = Array.from({ length: 200 }, (_, index) => ({ put: `many/${index}`, value: "" }));
     const refused: [string, Parameters<EtcdGuard["write"]>[0]][] = [
@@ -223,7 +240,7 @@ describe("the etcd guard", () => {
     await guard.close();
   });
 
-  test("a target and options that are none are refused", () => {
+  test("invalid targets and options are rejected", () => {
     for (const target of [undefined, 7, {}, "etcd:", { url: "etcd://" }])
       expect(() => etcdGuard(target as never)).toThrow(/etcd/);
     const target = { url: "etcd://127.0.0.1:1" };
@@ -231,7 +248,7 @@ describe("the etcd guard", () => {
     expect(() => etcdGuard(target, { resource: "" })).toThrow("resource name");
   });
 
-  test("a guard that is closed says so, and closing twice is no harm", async () => {
+  test("a closed guard rejects calls, and close() can be called twice", async () => {
     const { guard } = fresh();
     await guard.advance(source(1n));
     await guard.close();
@@ -241,7 +258,7 @@ describe("the etcd guard", () => {
 });
 
 describe("with the leases in the same etcd", () => {
-  test("S2: a write is refused once the lease is gone, though nobody has taken over", async () => {
+  test("S2: a write is rejected once its lease has ended, even without a successor", async () => {
     const { guard, url } = fresh();
     await guard.close();
     const here = etcdGuard(url, { leasesHere: true });
@@ -269,8 +286,8 @@ describe("with the leases in the same etcd", () => {
   });
 });
 
-describe("when answers are lost", () => {
-  test('a write whose answer never comes is "unknown", and what it did is there', async () => {
+describe("when replies are lost", () => {
+  test('a write without a reply is reported as "unknown", and its effect exists', async () => {
     const { guard: direct, prefix } = fresh();
     await using proxy = await startProxy(server());
     const guard = etcdGuard(`etcd://127.0.0.1:${proxy.port}/${prefix}`, { limitMs: 2_500 });
@@ -282,7 +299,7 @@ describe("when answers are lost", () => {
     );
     expect((await below("lost")).map(({ value }) => value)).toEqual(["2"]);
     await proxy.heal();
-    // It is no reason to refuse the same holder, or to let a former one in.
+    // The same holder is still admitted, and a former one is still rejected.
     await guard.write(source(1n), [{ put: "lost", value: "3" }]);
     await direct.advance(source(2n));
     await expect(guard.write(source(1n), [{ put: "lost", value: "late" }])).rejects.toMatchObject(
@@ -291,7 +308,7 @@ describe("when answers are lost", () => {
     await Promise.all([guard.close(), direct.close()]);
   });
 
-  test("a write is not sent again when its connection breaks: it is done once, or not at all", async () => {
+  test("a write is not sent again when its connection breaks, so it is done at most once", async () => {
     const { guard: direct, prefix } = fresh();
     await using proxy = await startProxy(server());
     const guard = etcdGuard(`etcd://127.0.0.1:${proxy.port}/${prefix}`);
@@ -301,14 +318,14 @@ describe("when answers are lost", () => {
     await until("etcd has taken it", async () => (await below("once"))[0]?.value === "2", 5_000);
     const isLost = async (): Promise<boolean> => proxy.counts().replies.droppedBytes > 0;
     await until("its answer is lost", isLost, 5_000);
-    // Heals and resets what has lost something: from here on a second copy would be answered.
+    // Restores the connections. From here on, a second copy would be answered.
     await proxy.heal();
     expect(await writing).toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "unknown" });
     expect(await below("once")).toMatchObject([{ value: "2", version: "2" }]);
     await Promise.all([guard.close(), direct.close()]);
   });
 
-  test('a server that cannot be reached is "no", and the guard works when it is back', async () => {
+  test('an unreachable server is reported as "no", and the guard works when it is back', async () => {
     const { guard: direct, prefix } = fresh();
     await using proxy = await startProxy(server());
     const guard = etcdGuard(
@@ -330,7 +347,7 @@ describe("when answers are lost", () => {
 describe("on a cluster", () => {
   const cluster = useServer(startEtcdCluster, { fastElections: true });
 
-  test("a write that one member keeps is not sent to another: no copy undoes what came after it", async () => {
+  test("a write that one member delays is not sent to another, so no late copy undoes later writes", async () => {
     const [first, ...others] = cluster().members;
     if (first === undefined) throw new Error("There is no member.");
     await using proxy = await startProxy(first);
@@ -338,7 +355,7 @@ describe("on a cluster", () => {
     const guard = etcdGuard({ url: `etcd://${endpoints}` }, { limitMs: 3_000 });
     const direct = etcdGuard(cluster().url);
     await guard.write(source(1n), [{ put: "copy", value: "1" }]);
-    // What it sends now stays in the socket's buffers, and arrives much later.
+    // The request now stays in the socket's buffers and arrives much later.
     proxy.hold("requests");
     const kept = reasonOf(guard.write(source(1n), [{ put: "copy", value: "kept back" }]));
     expect(await kept).toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "unknown" });

@@ -1,5 +1,6 @@
-// Goal: the file guard keeps the rule of all guards, replaces whole, appends whole, and leaves nothing behind but the file
-// and its ledger. Method: the conformance suite and real files. What kill -9 does to it is in test/process.
+// Goal: the file guard follows the rule of all guards, replaces and appends completely or not at
+// all, and leaves only the file and its ledger. Method: the conformance suite and real files.
+// test/process tests it with kill -9.
 
 import {
   chmodSync,
@@ -52,7 +53,7 @@ guardSuite(sideBySide, {
         };
       },
       written: (resource) =>
-        linesOf(file)
+        readLines(file)
           .map((line) => JSON.parse(line) as [string, string])
           .filter(([under]) => under === resource)
           .map(([, text]) => text),
@@ -65,7 +66,7 @@ guardSuite(sideBySide, {
   },
 });
 
-function linesOf(file: string): string[] {
+function readLines(file: string): string[] {
   return existsSync(file) ? readFileSync(file, "utf8").split("\n").slice(0, -1) : [];
 }
 
@@ -87,7 +88,7 @@ function open(file: string, options = {}): FileGuard {
 }
 
 describe("the file guard", () => {
-  test("S2: replaces whole for the current token, refuses a stale one, and keeps the mode", async () => {
+  test("S2: replaces the file for the current token, rejects a stale one, and keeps the mode", async () => {
     const { folder, file } = place();
     writeFileSync(file, "by hand");
     chmodSync(file, 0o640);
@@ -106,7 +107,7 @@ describe("the file guard", () => {
     expect(readdirSync(folder).sort()).toEqual(["data.json", "data.json.tenure"]);
   });
 
-  test("replace and append take turns, and neither mistakes the other's data for its own", async () => {
+  test("replace and append alternate without damaging each other's data", async () => {
     const { file } = place();
     const guard = open(file);
     let expected = "";
@@ -123,12 +124,12 @@ describe("the file guard", () => {
     }
   });
 
-  test("an append that its writer left torn is cut off by the next write; a whole one stays", async () => {
+  test("the next write removes an incomplete append and keeps a complete one", async () => {
     const { file } = place();
     await open(file).append(source(1n), "first\n");
     const ledger = driver.open(`${file}.tenure`);
     endings.push(() => ledger.close());
-    // What is left when a writer is killed in the middle of an append of 100 bytes.
+    // The state after a writer was killed in the middle of an append of 100 bytes.
     ledger.exec("INSERT OR REPLACE INTO append (id, offset, length) VALUES (1, 6, 100)");
     writeFileSync(file, "first\ntorn");
     await open(file).append(source(1n), "second\n");
@@ -137,14 +138,14 @@ describe("the file guard", () => {
     writeFileSync(file, "first\nsecond\nwhole\n");
     await open(file).append(source(1n), "third\n");
     expect(readFileSync(file, "utf8")).toBe("first\nsecond\nwhole\nthird\n");
-    // And before a replace it is not mended into what replaces it.
+    // A replace is not damaged by the repair of an earlier append.
     ledger.exec("INSERT OR REPLACE INTO append (id, offset, length) VALUES (1, 2, 100)");
     await open(file).replace(source(1n), "replaced");
     await open(file).append(source(1n), "!");
     expect(readFileSync(file, "utf8")).toBe("replaced!");
   });
 
-  test("what a killed writer left half written is cleared up", async () => {
+  test("the temporary file of a killed writer is removed", async () => {
     const { folder, file } = place();
     writeFileSync(`${file}.tenure-new`, "half");
     const guard = open(file);
@@ -156,7 +157,7 @@ describe("the file guard", () => {
     expect(readFileSync(file, "utf8")).toBe("b");
   });
 
-  test("S6: a lease that ends while the data is written does not have it put in place", async () => {
+  test("S6: the file is not replaced if the lease ends while the data is being written", async () => {
     const { folder, file } = place();
     const guard = open(file);
     await guard.replace(source(1n), "before");
@@ -175,7 +176,7 @@ describe("the file guard", () => {
     expect(readdirSync(folder).filter((name) => name.endsWith("-new"))).toEqual([]);
   });
 
-  test("two guards reach the same ledger through a link", async () => {
+  test("a guard opened through a link uses the same ledger", async () => {
     const { folder, file } = place();
     await open(file).replace(source(2n), "two");
     symlinkSync(file, join(folder, "link"));
@@ -187,14 +188,14 @@ describe("the file guard", () => {
 });
 
 describe("one file under two names", () => {
-  test("S2: a data file with a second name (hard link) is refused", () => {
+  test("S2: a data file with a second name (hard link) is rejected", () => {
     const { folder, file } = place();
     writeFileSync(file, "data");
     linkSync(file, join(folder, "other"));
     expect(() => fileGuard(file)).toThrow(/data\.json has 2 names.*write at the same time/s);
   });
 
-  test("S2: a ledger with a second name (hard link) is refused, and nothing is written", async () => {
+  test("S2: a ledger with a second name (hard link) is rejected, and nothing is written", async () => {
     const { folder, file } = place();
     await open(file).append(source(2n), "two");
     linkSync(`${file}.tenure`, join(folder, "other.tenure"));
@@ -206,7 +207,7 @@ describe("one file under two names", () => {
     expect(existsSync(join(folder, "other"))).toBe(false);
   });
 
-  test("S2: a ledger behind a symbolic link is the ledger that the link leads to", async () => {
+  test("S2: a ledger path that is a symbolic link refers to the target of the link", async () => {
     const [one, other] = [place(), place()];
     await open(one.file).append(source(2n), "two");
     const ledger = join(other.folder, "ledger");
@@ -215,7 +216,7 @@ describe("one file under two names", () => {
     await expect(guard.append(source(1n), "one")).rejects.toMatchObject({ code: "STALE_TOKEN" });
   });
 
-  test("a symbolic link to a file that does not exist is refused and kept", () => {
+  test("a symbolic link to a file that does not exist is rejected and kept", () => {
     const { folder } = place();
     const link = join(folder, "link");
     symlinkSync(join(folder, "missing"), link);
@@ -229,16 +230,16 @@ test("replace() keeps the owner and the group of the file", async (context) => {
   const { file } = place();
   writeFileSync(file, "before");
   chownSync(file, 65_534, 65_533);
-  // Again, since the change of the owner has cleared the set-user-id bit.
+  // Set again, because the change of owner has cleared the set-user-id bit.
   chmodSync(file, 0o4600);
   await open(file).replace(source(1n), "after");
   const { uid, gid, mode } = statSync(file);
   expect({ uid, gid, mode: mode & 0o7777 }).toEqual({ uid: 65_534, gid: 65_533, mode: 0o4600 });
 });
 
-describe("bad input to the file guard", () => {
+describe("invalid input to the file guard", () => {
   test.each([
-    "no database at all, just a text that is long enough to look at",
+    "not a database, but a text that is long enough to be read",
     "SQLite format 3\0 and then junk",
   ])("S2: a damaged ledger is reported, and nothing is written: %s", async (junk) => {
     const { file } = place();
@@ -259,7 +260,7 @@ describe("bad input to the file guard", () => {
     expect(readFileSync(file, "utf8")).toBe("kept");
   });
 
-  test("a ledger of another program, or one that is taken away, is refused", async () => {
+  test("a ledger of another program, or one that was deleted, is rejected", async () => {
     const { file } = place();
     const foreign = driver.open(`${file}.tenure`);
     foreign.exec("CREATE TABLE x (y)");
@@ -273,7 +274,8 @@ describe("bad input to the file guard", () => {
     expect(readFileSync(file, "utf8")).toBe("x");
   });
 
-  // A process that opens the ledger afterwards does not see what this guard writes to the old files.
+  // A process that opens the ledger afterwards would not see what this guard writes to the old
+  // files.
   test.each(["-wal", "-shm"])(
     "S2: a guard refuses to write when the %s file of its ledger was deleted",
     async (suffix) => {
@@ -288,7 +290,7 @@ describe("bad input to the file guard", () => {
     },
   );
 
-  test("a lock that stays taken ends the wait with an error, and nothing is written", async () => {
+  test("a write that cannot get the lock in time is rejected, and nothing is written", async () => {
     const { file } = place();
     const guard = open(file, { waitMs: 50 });
     await guard.append(source(1n), "x");
@@ -305,7 +307,7 @@ describe("bad input to the file guard", () => {
     expect(readFileSync(file, "utf8")).toBe("xz");
   });
 
-  test("paths, data, waits and calls after close() that cannot work are refused", async () => {
+  test("invalid paths, data and waits, and calls after close(), are rejected", async () => {
     const { folder, file } = place();
     mkdirSync(join(folder, "sub"));
     expect(() => fileGuard("")).toThrow("path of a file");

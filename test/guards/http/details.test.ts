@@ -1,5 +1,6 @@
-// Goal: what the HTTP guard does on every framework alike: slow guards, clients that hang up, names from paths, signed
-// tokens, and the client's side. Method: real servers of node:http on loopback.
+// Goal: behaviour of the HTTP guard that is the same on every framework: slow guards, clients that
+// disconnect, resources from paths, signed tokens, and fencedFetch(). Method: real servers of
+// node:http on loopback.
 
 import { generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
@@ -13,8 +14,8 @@ import { listen, plain, put, services, waitFor } from "../../support/guards/http
 const node = services["node:http"] as (typeof services)[string];
 
 describe("the HTTP guard", () => {
-  test("S2: a slow guard lets no older handler start behind a newer one", async () => {
-    // Every advance takes a while, some longer than others: the comparisons overlap.
+  test("S2: with a slow guard, no handler starts after one with a newer token", async () => {
+    // Every advance takes a different time, so that the comparisons overlap.
     const inner = memoryGuard();
     let turn = 0;
     const slow = {
@@ -72,7 +73,7 @@ describe("the HTTP guard", () => {
     expect(done).toEqual(["new", "old"]);
   });
 
-  test("a handler that fails gives its turn back", async () => {
+  test("a handler that fails ends its turn", async () => {
     const fence = httpGuard({ guard: memoryGuard(), resource: "r" });
     const failing = fence.guarded(async () => {
       throw new Error("on purpose");
@@ -88,7 +89,7 @@ describe("the HTTP guard", () => {
     expect((await put(url, plain(2, "r"))).status).toBe(200);
   });
 
-  test("S2: a client that goes away does not let the next holder in beside its handler", async () => {
+  test("S2: after its client has disconnected, a running handler still blocks the next holder", async () => {
     const story: string[] = [];
     let finish = (): void => undefined;
     const url = await node({ guard: memoryGuard(), resource: "r" }, async (body) => {
@@ -111,7 +112,7 @@ describe("the HTTP guard", () => {
     expect(story.slice(-3)).toEqual(["end old", "begin new", "end new"]);
   });
 
-  test("the resource may depend on the request; a name that cannot be had is the request's fault", async () => {
+  test("the resource may depend on the request, and an invalid name is answered with 400", async () => {
     const guard = memoryGuard();
     const resourceOf = (req: IncomingMessage): string =>
       decodeURIComponent((req.url ?? "").slice(1));
@@ -129,7 +130,7 @@ describe("the HTTP guard", () => {
     expect(guard.highest(name)).toBe(3n);
   });
 
-  test("a guard that cannot answer is 503 without details, told to onError", async () => {
+  test("an unavailable guard is answered with 503 without details, and onError gets the error", async () => {
     const errors: unknown[] = [];
     const failure = new Error("password in the message");
     const guard = { advance: () => Promise.reject(failure), highest: () => undefined };
@@ -142,7 +143,7 @@ describe("the HTTP guard", () => {
     expect(errors).toEqual([failure]);
   });
 
-  test("two headers, and one of ten megabytes, are refused", async () => {
+  test("two headers, and one of ten megabytes, are rejected", async () => {
     const done: string[] = [];
     const url = new URL(
       await node({ guard: memoryGuard(), resource: "settlement" }, () => done.push("x")),
@@ -161,7 +162,7 @@ describe("the HTTP guard", () => {
     expect(done).toEqual([]);
   });
 
-  test("tokenOf() answers for the request that was admitted", async () => {
+  test("tokenOf() returns the token of an admitted request", async () => {
     const fence = httpGuard({ guard: memoryGuard(), resource: "r" });
     let seen: unknown;
     const handler = fence.guarded((req: IncomingMessage, res: ServerResponse) => {
@@ -173,7 +174,7 @@ describe("the HTTP guard", () => {
     expect(fence.tokenOf({})).toBeUndefined();
   });
 
-  test("options that cannot work are refused", () => {
+  test("invalid options are rejected", () => {
     const guard = memoryGuard();
     for (const options of [
       {},
@@ -191,7 +192,7 @@ describe("the HTTP guard", () => {
 });
 
 describe("signed tokens over HTTP", () => {
-  test("only signed ones are believed: a forged maximum poisons nothing", async () => {
+  test("only signed tokens are accepted, and a forged maximum has no effect", async () => {
     const [pair, other] = [generateKeyPairSync("ed25519"), generateKeyPairSync("ed25519")];
     const trusted = verifier({ keys: { k1: pair.publicKey } });
     const guard = memoryGuard();
@@ -217,7 +218,7 @@ describe("signed tokens over HTTP", () => {
 });
 
 describe("fencedFetch", () => {
-  test("S6: takes the lease of lease.run(), asks it right before sending, and needs one outside", async () => {
+  test("S6: uses the lease of lease.run(), checks it right before sending, and needs one outside", async () => {
     const done: string[] = [];
     const guard = memoryGuard();
     const url = await node({ guard, resource: "settlement" }, (body) => done.push(body));
@@ -234,7 +235,7 @@ describe("fencedFetch", () => {
     expect(done).toEqual(["in time"]);
   });
 
-  test("a stale token is a StaleTokenError, another 409 an answer", async () => {
+  test("a stale token rejects with StaleTokenError, and any other 409 is returned", async () => {
     const guard = memoryGuard();
     guard.advance({ resource: "settlement", token: 9n });
     const url = await node({ guard, resource: "settlement" }, () => undefined);
@@ -251,7 +252,7 @@ describe("fencedFetch", () => {
     expect(() => fencedFetch("x" as never)).toThrow("function");
   });
 
-  test("does not follow a redirect, which would send the token to another origin, unless asked to", async () => {
+  test("follows a redirect, which may send the token to another origin, only if configured", async () => {
     const received: unknown[] = [];
     const elsewhere = await listen(
       createServer((req, res) => {
@@ -279,7 +280,7 @@ describe("fencedFetch", () => {
     expect(received).toEqual([plain(3)]);
   });
 
-  test("S8: returns a 409 that only looks like ours as an answer", async () => {
+  test("S8: returns a 409 that only resembles ours", async () => {
     const lease = { resource: "settlement", token: 3n };
     for (const body of [
       "null",
@@ -299,7 +300,7 @@ describe("fencedFetch", () => {
     }
   });
 
-  test("signs where the service asks for it", async () => {
+  test("signs the token if `sign` is given", async () => {
     const pair = generateKeyPairSync("ed25519");
     const signedBy = verifier({ keys: { k: pair.publicKey } });
     const guard = memoryGuard();

@@ -1,5 +1,6 @@
-// Goal: on every framework a handler runs only for a token that is not stale, and never beside or behind one of a newer
-// token in the same process. Method: real servers on loopback, asked with the real fetch; what the handlers did counts.
+// Goal: on every framework, a handler runs only for a token that is not stale, and neither during
+// nor after a handler with a newer token in the same process. Method: real servers on loopback and
+// the real fetch; the effects of the handlers are compared.
 
 import { describe, expect, test } from "vitest";
 import { memoryGuard } from "../../../src/guards/memory/index.ts";
@@ -7,7 +8,7 @@ import { currentLease } from "../../../src/index.ts";
 import { plain, put, services, waitFor } from "../../support/guards/http-services.ts";
 
 describe.each(Object.entries(services))("the HTTP guard on %s", (_name, start) => {
-  test("S2: admits equal and newer tokens, answers a stale one with 409 and both numbers", async () => {
+  test("S2: admits equal and newer tokens, and answers a stale one with 409 and both tokens", async () => {
     const done: string[] = [];
     const url = await start({ guard: memoryGuard(), resource: "settlement" }, (body) =>
       done.push(body),
@@ -29,7 +30,7 @@ describe.each(Object.entries(services))("the HTTP guard on %s", (_name, start) =
     expect(done).toEqual(["five", "five again", "large"]);
   });
 
-  test("a request without a token gets 428, one for another resource 403, an unreadable one 400", async () => {
+  test("a missing token is answered with 428, one for another resource with 403, a malformed one with 400", async () => {
     const done: string[] = [];
     const guard = memoryGuard();
     const url = await start({ guard, resource: "settlement" }, (body) => done.push(body));
@@ -61,7 +62,7 @@ describe.each(Object.entries(services))("the HTTP guard on %s", (_name, start) =
     expect(guard.highest("settlement")).toBeUndefined();
   });
 
-  test("guards inside the handler find the token, and currentLease() stays empty there", async () => {
+  test("guards inside the handler find the token, and currentLease() is undefined there", async () => {
     const inner = memoryGuard();
     let lease: unknown = "not asked";
     const url = await start({ guard: memoryGuard(), resource: "settlement" }, async () => {
@@ -74,7 +75,7 @@ describe.each(Object.entries(services))("the HTTP guard on %s", (_name, start) =
     expect(lease).toBeUndefined();
   });
 
-  test("S2: a newer token waits for the handlers of older ones, and these start no more", async () => {
+  test("S2: a newer token waits for the handlers of older ones, and no new one of these starts", async () => {
     const story: string[] = [];
     let finish = (): void => undefined;
     const url = await start({ guard: memoryGuard(), resource: "settlement" }, async (body) => {
@@ -88,10 +89,10 @@ describe.each(Object.entries(services))("the HTTP guard on %s", (_name, start) =
     });
     const old = put(url, plain(1), "old");
     await waitFor(() => story.length === 1);
-    // Of the same term: side by side.
+    // Requests of the same term run concurrently.
     expect((await put(url, plain(1), "twin")).status).toBe(200);
     const newer = put(url, plain(2), "new");
-    // Refused from the moment the newer one has come, although that has not begun.
+    // Rejected as soon as the newer request was admitted, although its handler has not started.
     await waitFor(async () => (await put(url, plain(1), "late")).status === 409);
     const begun = story.filter((line) => line === "begin new");
     finish();
@@ -100,7 +101,7 @@ describe.each(Object.entries(services))("the HTTP guard on %s", (_name, start) =
     expect(begun).toEqual([]);
     const order = story.filter((line) => !line.endsWith("twin") && !line.endsWith("late"));
     expect(order).toEqual(["begin old", "end old", "begin new", "end new"]);
-    // A "late" that came before the newer one was admitted rightly; none is behind it.
+    // A "late" before the newer one was admitted correctly. None comes after it.
     expect(story.indexOf("begin new")).toBeGreaterThan(story.lastIndexOf("end late"));
   });
 });

@@ -1,9 +1,9 @@
-// Goal: a guarded service and fencedFetch together keep the rule of all guards, on every framework. Method: the conformance
-// suite, where each guard of a test is a client of one service on loopback. The service keeps its highest tokens in a
-// SQLite file; a restart is a new service on the same file. What its handlers did is what was written.
+// Goal: a guarded service and fencedFetch() together follow the rule of all guards, on every
+// framework. Method: the conformance suite; each guard of a test is a client of one service on
+// loopback. The service stores its highest tokens in a SQLite file, and a restart is a new service
+// on the same file. The effects of its handlers are what was written.
 //
-// One test cannot be met and is skipped by the suite: a handler that fails cannot take back what it did.
-
+// The suite skips one test, because a handler that fails cannot undo its effects.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,13 +17,16 @@ import { oneByOne } from "../../support/stores/store-runner.ts";
 
 const driver = await loadDriver();
 
-/** Express and Fastify have the path and the query as `url`, Hono the whole. */
-function resourceOf(request: { url?: string; req?: { url: string } }): string {
+/** In Express and Fastify, `url` is the path and query; in Hono, it is the whole URL. */
+function findResource(request: { url?: string; req?: { url: string } }): string {
   const url = new URL(request.req?.url ?? request.url ?? "", "http://service");
   return url.searchParams.get("resource") ?? "";
 }
 
-/** A refusal of the service that is none of fencedFetch's own, as an error of the suite's form. */
+/**
+ * Converts a rejection that fencedFetch() returns as a response into an error that the suite
+ * expects.
+ */
 async function expectDone(answer: Response): Promise<void> {
   const text = await answer.text();
   if (!answer.ok) throw Object.assign(new Error(text), { code: `HTTP_${answer.status}` });
@@ -44,7 +47,7 @@ for (const [name, start] of Object.entries(services)) {
         database.exec("PRAGMA journal_mode = WAL");
         opened.push(database);
         const guard = sqliteGuard(database);
-        const url = await start({ guard, resourceOf }, (body) => {
+        const url = await start({ guard, resourceOf: findResource }, (body) => {
           const { resource, text } = JSON.parse(body) as { resource: string; text?: string };
           if (text !== undefined) kept.push([resource, text]);
         });
@@ -55,11 +58,12 @@ for (const [name, start] of Object.entries(services)) {
       const client = (options: GuardOptions = {}): GuardInSuite => {
         const send = fencedFetch(fetch, options);
         const { url, guard } = service;
-        // A request without a text writes nothing: what is left of it is the advance.
+        // A request without a text writes nothing and only advances.
         const ask = async (source: TokenSource | undefined, text?: string): Promise<void> => {
           const resource = source?.resource ?? "ledger";
           const answer = await send(`${url}?${new URLSearchParams({ resource })}`, {
-            ...{ method: "PUT", body: JSON.stringify({ resource, text }) },
+            method: "PUT",
+            body: JSON.stringify({ resource, text }),
             headers: { "content-type": "text/plain" },
             ...(source === undefined ? {} : { lease: source }),
           });

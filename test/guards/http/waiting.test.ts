@@ -1,6 +1,7 @@
-// Goal: a request waits only for handlers of earlier holders that are running, only as long as its client waits, and at most
-// for waitMs; and no failure of user code leaves a client without an answer. Method: real servers on loopback, on every
-// framework, with clients that stop reading or hang up.
+// Goal: a request waits only for running handlers of earlier holders, only while its client is
+// connected, and at most waitMs; and no failure of user code leaves a client without a response.
+// Method: real servers on loopback, on every framework, with clients that stop reading or
+// disconnect.
 
 import { channel } from "node:diagnostics_channel";
 import { once } from "node:events";
@@ -13,7 +14,7 @@ import { httpGuard } from "../../../src/guards/http/index.ts";
 import { memoryGuard } from "../../../src/guards/memory/index.ts";
 import { listen, plain, put, services, waitFor } from "../../support/guards/http-services.ts";
 
-/** More than the buffers of a connection on loopback hold. */
+/** More than the buffers of a loopback connection can hold. */
 const LARGE = "x".repeat(20_000_000);
 
 /** The responses of all servers of this process, in the order in which the requests arrived. */
@@ -28,7 +29,7 @@ afterEach(() => {
   responses.length = 0;
 });
 
-/** Sends a request with this token over a connection of its own, and never reads the answer. */
+/** Sends a request with this token on its own connection, and never reads the response. */
 async function sendAndStopReading(url: string, token: number, body: string): Promise<void> {
   const { hostname, port } = new URL(url);
   const socket = connectSocket(Number(port), hostname);
@@ -86,7 +87,7 @@ describe.each(Object.entries(services))("a waiting request on %s", (_name, start
     expect(begun).toEqual(["old", "new"]);
   });
 
-  test("gives up its place when its client hangs up", async () => {
+  test("stops waiting when its client disconnects", async () => {
     const inner = memoryGuard();
     const asked: bigint[] = [];
     const guard = {
@@ -109,13 +110,13 @@ describe.each(Object.entries(services))("a waiting request on %s", (_name, start
     await waitFor(() => responses.at(-1)?.closed === true);
     finish();
     expect((await old).status).toBe(200);
-    // A request that kept its place would now be compared a second time.
+    // A request that was still waiting would now be compared a second time.
     expect((await put(url, plain(3), "newest")).status).toBe(200);
     expect(asked).toEqual([1n, 2n, 3n]);
     expect(begun).toEqual(["old", "newest"]);
   });
 
-  test("S8: gets its 503 also when onError throws or rejects, and the process is warned", async () => {
+  test("S8: gets 503 even if onError throws or rejects, and a process warning is emitted", async () => {
     const warnings: string[] = [];
     const spy = vi.spyOn(process, "emitWarning");
     spy.mockImplementation((warning) => void warnings.push(String(warning)));
@@ -134,12 +135,12 @@ describe.each(Object.entries(services))("a waiting request on %s", (_name, start
     }
     await waitFor(() => warnings.length >= 4);
     expect(warnings.filter((text) => text.includes("onError"))).toHaveLength(2);
-    expect(warnings.filter((text) => text.includes("The guard behind"))).toHaveLength(2);
+    expect(warnings.filter((text) => text.includes("The guard of httpGuard()"))).toHaveLength(2);
   });
 });
 
 describe("the HTTP guard of node:http", () => {
-  test("a handler without a promise ends with its response, not when the client has read it", async () => {
+  test("a handler without a promise ends when its response is written, not when the client has read it", async () => {
     let answered = false;
     const fence = httpGuard({ guard: memoryGuard(), resource: "settlement" });
     const url = await listen(
@@ -157,7 +158,7 @@ describe("the HTTP guard of node:http", () => {
     expect((await put(url, plain(2))).status).toBe(200);
   });
 
-  test("a handler with a promise ends with it, also while something else still writes the response", async () => {
+  test("a handler with a promise ends with the promise, even if the response is still being written", async () => {
     const fence = httpGuard({ guard: memoryGuard(), resource: "settlement" });
     const handler = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
       if (req.method === "PUT") res.end("done");
@@ -169,7 +170,7 @@ describe("the HTTP guard of node:http", () => {
     await open.body?.cancel();
   });
 
-  test("S2: two httpGuard() with the same guard share their turns", async () => {
+  test("S2: two HTTP guards with the same inner guard share their turns", async () => {
     const { work, begun, finish } = stuckHandler();
     const guard = memoryGuard();
     const start = services["node:http"] as (typeof services)[string];
@@ -187,7 +188,7 @@ describe("the HTTP guard of node:http", () => {
   });
 });
 
-describe("a response that something else has begun or ended", () => {
+describe("a response that other code has begun or ended", () => {
   const guard = memoryGuard();
   guard.advance({ resource: "settlement", token: 9n });
   const fence = httpGuard({ guard, resource: "settlement" });
@@ -215,13 +216,13 @@ describe("a response that something else has begun or ended", () => {
         return createServer(app);
       },
     ],
-  ])("S8: is cut off when its head was sent and the token is stale (%s)", async (_name, start) => {
+  ])("S8: is aborted if its head was sent and the token is stale (%s)", async (_name, start) => {
     const answer = await put(await listen(start()), plain(8));
     expect(answer.status).toBe(200);
     await expect(answer.text()).rejects.toThrow("terminated");
   });
 
-  test("is left alone when it was ended while the request waited, and the handler does not start", async () => {
+  test("is left as it is if it ended while the request waited, and the handler does not start", async () => {
     const { work, begun, finish } = stuckHandler();
     const own = httpGuard({ guard: memoryGuard(), resource: "settlement" });
     const handler = own.guarded(async (req: IncomingMessage, res: ServerResponse) => {

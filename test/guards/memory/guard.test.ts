@@ -1,5 +1,5 @@
-// Goal: the rule that all guards share (S2), in its shortest form. Method: offer tokens to a memory guard in every
-// order that matters and look at what was written; a real lease on the memory store stands for the holder.
+// Goal: the rule that all guards share (S2), in its shortest form. Method: tokens in every relevant
+// order, with a check of what was written; a real lease on the memory store is the holder.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { connect } from "../../../src/connect.ts";
@@ -10,7 +10,7 @@ const LIMIT = 2n ** 127n;
 const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
 
 describe("the memory guard", () => {
-  test("S2: admits the first token, equal ones and larger ones, and refuses lower ones", () => {
+  test("S2: admits the first token and equal or larger ones, and rejects lower ones", () => {
     const guard = memoryGuard();
     const written: bigint[] = [];
     const write = (token: bigint): number => guard.write(source(token), () => written.push(token));
@@ -21,14 +21,14 @@ describe("the memory guard", () => {
     expect(written).toEqual([5n, 5n, 7n]);
   });
 
-  test("S2: a refusal reports both numbers, the resource and a code", async () => {
+  test("S2: the error has both tokens, the resource and a code", async () => {
     const guard: Guard = memoryGuard();
     await guard.advance(source(9n));
     const facts = { code: "STALE_TOKEN", offered: 8n, highest: 9n, resource: "ledger" };
     expect(() => guard.advance(source(8n))).toThrow(expect.objectContaining(facts));
   });
 
-  test("S2: after an advance the former holder is refused before the new one has written", () => {
+  test("S2: after an advance the former holder is rejected before the new one has written", () => {
     const guard = memoryGuard();
     guard.write(source(1n), () => undefined);
     guard.advance(source(2n));
@@ -38,7 +38,7 @@ describe("the memory guard", () => {
     expect(guard.highest("ledger")).toBe(2n);
   });
 
-  test("S2: a write that throws keeps the highest, because memory cannot undo it", () => {
+  test("S2: a write that throws keeps the highest token, because memory has no rollback", () => {
     const guard = memoryGuard();
     const failing = (): never => {
       throw new Error("half done");
@@ -47,13 +47,13 @@ describe("the memory guard", () => {
     expect(guard.highest("ledger")).toBe(3n);
   });
 
-  test("S2: a write inside a write cannot make the highest fall", () => {
+  test("S2: a nested write cannot lower the highest token", () => {
     const guard = memoryGuard();
     guard.write(source(3n), () => guard.write(source(4n), () => undefined));
     expect(guard.highest("ledger")).toBe(4n);
   });
 
-  test("S2: two resources in one guard do not know each other's tokens", () => {
+  test("S2: two resources in one guard have independent tokens", () => {
     const guard = memoryGuard();
     guard.advance(source(9n, "left"));
     guard.advance(source(1n, "right"));
@@ -61,7 +61,7 @@ describe("the memory guard", () => {
     expect(guard.highest("neither")).toBeUndefined();
   });
 
-  test("S2: over any sequence of tokens, what is admitted never decreases", () => {
+  test("S2: over any sequence of tokens, the admitted ones never decrease", () => {
     const tokens = fc.array(fc.bigInt({ min: 1n, max: LIMIT - 1n }), { maxLength: 50 });
     fc.assert(
       fc.property(tokens, (offered) => {
@@ -77,7 +77,7 @@ describe("the memory guard", () => {
   });
 });
 
-describe("bad input to a guard", () => {
+describe("invalid input to a guard", () => {
   const refused = (bad: unknown): void => {
     const guard = memoryGuard();
     expect(() => guard.advance(bad as TokenSource)).toThrow(
@@ -86,18 +86,21 @@ describe("bad input to a guard", () => {
     expect(guard.highest("ledger")).toBeUndefined();
   };
 
-  test.each([1.5, 1, -1n, 0n, LIMIT, "1", undefined, null])("a token of %s is refused", (token) => {
-    refused({ resource: "ledger", token });
-  });
+  test.each([1.5, 1, -1n, 0n, LIMIT, "1", undefined, null])(
+    "a token of %s is rejected",
+    (token) => {
+      refused({ resource: "ledger", token });
+    },
+  );
 
-  test("a missing source and a bad resource name are refused", () => {
+  test("a missing source and a bad resource name are rejected", () => {
     refused(undefined);
     refused("ledger");
     refused({ resource: "", token: 1n });
     refused({ resource: "a\0b", token: 1n });
   });
 
-  test("an async function is refused before any of it has run", () => {
+  test("an async function is rejected before it is called", () => {
     const guard = memoryGuard();
     let ran = false;
     const write = async (): Promise<void> => {
@@ -108,7 +111,7 @@ describe("bad input to a guard", () => {
     expect(guard.highest("ledger")).toBeUndefined();
   });
 
-  test("a promise from a plain function is refused, and its failure is nobody's unhandled rejection", () => {
+  test("a plain function that returns a promise is rejected, and its rejection is handled", () => {
     const guard = memoryGuard();
     const write = (): Promise<never> => Promise.reject(new Error("late"));
     expect(() => guard.write(source(1n), write)).toThrow("must be synchronous");
@@ -117,7 +120,7 @@ describe("bad input to a guard", () => {
 });
 
 describe("a lease as the source", () => {
-  test("S6: a lost lease is refused by its own check, although its token is the highest", async () => {
+  test("S6: the check of a lost lease rejects the write, although its token is the highest", async () => {
     await using tenure = await connect("memory:");
     const guard = memoryGuard();
     const lease = await tenure.acquire("ledger");
@@ -130,7 +133,7 @@ describe("a lease as the source", () => {
     expect(guard.highest("ledger")).toBe(lease.token);
   });
 
-  test("S2: the bare facts of a lost lease pass while no newer token was seen, and not after", async () => {
+  test("S2: the bare token of a lost lease is admitted until a newer token was seen", async () => {
     await using tenure = await connect("memory:");
     const guard = memoryGuard();
     const first = await tenure.acquire("ledger");

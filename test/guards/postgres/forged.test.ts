@@ -1,5 +1,6 @@
-// Goal: only admit() opens a protected table; a role that may write to it cannot admit itself. Method: a real server; an attacker
-// with its own login and nothing but INSERT on the table tries what any role can do: set the setting that carries admissions.
+// Goal: only admit() allows writes to a protected table, and a role that may write to it cannot
+// admit itself. Method: a real server; an attacker with its own login and only INSERT on the table
+// tries to forge the setting that carries admissions.
 import type pg from "pg";
 import { describe, expect, test } from "vitest";
 import { guardSql, protectTable, type TokenSource } from "../../../src/guards/postgres/index.ts";
@@ -15,11 +16,13 @@ const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource,
 interface Attacker {
   readonly ledger: Ledger;
   readonly role: string;
-  /** Runs statements in one transaction of that role. */
+  /** Runs statements in one transaction of the attacker. */
   run(...statements: string[]): Promise<pg.QueryResult>;
 }
 
-/** A table protected for "ledger", whose highest token is 4720, and a role that may insert into it. */
+/**
+ * A table protected for "ledger", whose highest token is 4720, and a role that may insert into it.
+ */
 async function newAttacker(): Promise<Attacker> {
   const ledger = await newLedger();
   const { schema, table } = ledger;
@@ -51,7 +54,7 @@ async function newAttacker(): Promise<Attacker> {
 const insert = ({ table }: Ledger): string => `INSERT INTO ${table} (text) VALUES ('forged')`;
 const set = (name: string, value: string): string => `SELECT set_config('${name}', ${value}, true)`;
 
-describe("a role with nothing but INSERT on a protected table", () => {
+describe("a role with only INSERT on a protected table", () => {
   test.each([
     ["the right token without a signature", `'{"ledger": "4720"}'`],
     ["the right token and an empty signature", `'{"ledger":"4720"} '`],
@@ -103,7 +106,7 @@ describe("a role with nothing but INSERT on a protected table", () => {
 });
 
 describe("a role that may only connect", () => {
-  test("can delay an advance with an advisory lock, and is named", async () => {
+  test("can delay an advance with an advisory lock, and is named in the error", async () => {
     const { ledger, run } = await newAttacker();
     const { guard } = ledger.guard("pg", { waitLimitMs: 300 });
     const lock = "SELECT pg_advisory_lock(hashtextextended($$tenure guard {schema} ledger$$, 0))";
@@ -119,7 +122,7 @@ describe("a role that may only connect", () => {
 });
 
 describe("a role that may call admit()", () => {
-  test("S2: does not get a forged admission signed along with its own", async () => {
+  test("S2: cannot have a forged admission signed together with its own", async () => {
     const { ledger, role, run } = await newAttacker();
     const { schema } = ledger;
     await postgres().sql(guardSql({ schema, role }));
@@ -134,7 +137,7 @@ describe("a role that may call admit()", () => {
     expect(await ledger.written()).toEqual(["forged"]);
   });
 
-  test("S2: cannot put an admission back whose transaction was rolled back to a savepoint", async () => {
+  test("S2: cannot restore an admission that was rolled back to a savepoint", async () => {
     const { ledger } = await newAttacker();
     const { schema } = ledger;
     const name = `tenure.admitted_${schema}`;
@@ -152,7 +155,7 @@ describe("a role that may call admit()", () => {
 });
 
 describe("the secret", () => {
-  test("is closed to roles that may read every new table by default", async () => {
+  test("cannot be read by roles with default privileges on new tables", async () => {
     const { ledger, role, run } = await newAttacker();
     const schema = `${ledger.schema}_more`;
     await postgres().sql(
@@ -162,13 +165,13 @@ describe("the secret", () => {
     await expect(run(`SELECT * FROM ${schema}.secret`)).rejects.toThrow("permission denied");
   });
 
-  test("differs between guards, and an admission of one does not open the tables of another", async () => {
+  test("differs between guards, and an admission of one is invalid for the tables of another", async () => {
     const { ledger } = await newAttacker();
     const other = await newLedger();
     await other.guard().guard.advance(source(1n));
     const { sql } = postgres();
-    const secretOf = ({ schema }: Ledger) => sql(`SELECT value FROM ${schema}.secret`);
-    expect(await secretOf(ledger)).not.toBe(await secretOf(other));
+    const readSecret = ({ schema }: Ledger) => sql(`SELECT value FROM ${schema}.secret`);
+    expect(await readSecret(ledger)).not.toBe(await readSecret(other));
     const admitted = `BEGIN; SELECT ${other.schema}.admit('ledger', 4720);`;
     await expect(sql(`${admitted} ${insert(ledger)}; COMMIT`)).rejects.toThrow("takes writes only");
     // Both in one transaction.

@@ -1,4 +1,5 @@
-// The PostgreSQL guard against the conformance suite, on a real server, through both client libraries.
+// The PostgreSQL guard against the conformance suite, on a real server, through both client
+// libraries.
 
 import { guardSuite } from "../../../src/testing/index.ts";
 import { startPostgres } from "../../servers/postgres.ts";

@@ -1,5 +1,6 @@
-// Goal: the PostgreSQL guard works behind a pooler in transaction mode, where transactions of one client run on different
-// connections of the server. Method: a real PgBouncer; what one transaction was given must not reach the next one.
+// Goal: the PostgreSQL guard works with a pooler in transaction mode, where the transactions of one
+// client run on different server connections. Method: a real PgBouncer; the settings of one
+// transaction must not reach the next one.
 import { expect, test } from "vitest";
 import { protectTable, type TokenSource } from "../../../src/guards/postgres/index.ts";
 import { startPgBouncer } from "../../servers/pgbouncer.ts";
@@ -13,7 +14,7 @@ const newLedger = useLedgers(postgres);
 
 const source = (token: bigint): TokenSource => ({ resource: "ledger", token });
 
-test("S2: behind a pooler, admissions, idle limits and locks end with their transaction", async () => {
+test("S2: with a pooler, admissions, idle limits and locks end with their transaction", async () => {
   const ledger = await newLedger();
   const { schema, table } = ledger;
   await protectTable(ledger.pool(), table, { resource: "ledger", schema });

@@ -1,5 +1,6 @@
-// Goal: the owner of a PostgreSQL guard can reset the highest token of one resource, nobody else can, and the triggers that
-// forbid lowering it stay in force. Method: a real server, both client libraries, and psql for what is done past the guard.
+// Goal: only the owner of a PostgreSQL guard can reset the highest token of one resource, and the
+// triggers that forbid lowering it stay in force. Method: a real server, both client libraries, and
+// psql for changes without the guard.
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import {
@@ -16,14 +17,14 @@ import { type Library, useLedgers } from "../../support/guards/postgres-guard-ha
 const postgres = useServer(startPostgres);
 const newLedger = useLedgers(postgres);
 
-/** A token of a store that counts from the wall clock, and one of a consensus log. */
+/** A token of a store that starts at the wall clock, and one of a store with a consensus log. */
 const LARGE = 1_794_945_356_059_000n;
 const SMALL = 42n;
 const source = (token: bigint, resource = "ledger") => ({ resource, token });
 const REFUSED = "never fall and are never deleted";
 
 describe.each(["pg", "postgres"] as const satisfies Library[])("through %s", (library) => {
-  test("S2: refuses a lower token, admits it after a reset, and then refuses what is below that", async () => {
+  test("S2: rejects a lower token, admits it after a reset, and then rejects tokens below that one", async () => {
     const ledger = await newLedger();
     const { schema, table } = ledger;
     const { guard, append } = ledger.guard(library);
@@ -64,7 +65,7 @@ test("S2: after a reset the highest tokens still cannot be lowered, deleted or t
   }
 });
 
-test("a token that is not the highest any more resets nothing", async () => {
+test("a reset with an outdated token does nothing", async () => {
   const ledger = await newLedger();
   const { schema } = ledger;
   const { guard } = ledger.guard();
@@ -78,7 +79,7 @@ test("a role that may call admit(), even with all rights on the rows, cannot res
   const ledger = await newLedger();
   const { schema } = ledger;
   const { sql, url } = postgres();
-  // Roles belong to the whole server, which other files share.
+  // Roles belong to the whole server, which other test files use, too.
   const role = `reset_writer_${schema}`;
   await sql(`CREATE ROLE ${role} LOGIN`);
   await sql(guardSql({ schema, role }));
@@ -95,7 +96,7 @@ test("a role that may call admit(), even with all rights on the rows, cannot res
   expect(await ledger.guard().guard.highest("ledger")).toBe(LARGE);
 });
 
-test("S2: a reset waits for the open transactions of the resource, and gives up with nothing done", async () => {
+test("S2: a reset waits for the open transactions of the resource, and changes nothing when it gives up", async () => {
   const ledger = await newLedger();
   const { schema } = ledger;
   const { guard, append } = ledger.guard();
@@ -114,12 +115,13 @@ test("S2: a reset waits for the open transactions of the resource, and gives up 
   expect(await ledger.written()).toEqual(["in time"]);
 });
 
-test("an advance that meets a reset ends in no deadlock", async () => {
+test("an advance and a concurrent reset do not deadlock", async () => {
   const ledger = await newLedger();
   const { schema } = ledger;
   const { guard } = ledger.guard();
   await guard.advance(source(LARGE));
-  // Holds the table, so that the reset has its gate and waits for the table, while the advance arrives.
+  // Locks the table, so that the reset has locked the gate and waits for the table when the advance
+  // arrives.
   const blocker = new pg.Client({ connectionString: postgres().url });
   await blocker.connect();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.highest IN ROW EXCLUSIVE MODE`);
@@ -134,13 +136,13 @@ test("an advance that meets a reset ends in no deadlock", async () => {
   expect(await guard.highest("ledger")).toBe(LARGE + 1n);
 });
 
-test("a schema without a guard is refused in words", async () => {
+test("a schema without a guard is rejected with a reason", async () => {
   const pool = (await newLedger()).pool();
   const reset = resetHighest(pool, "ledger", { highest: 1n, schema: "no_guard_here" });
   await expect(reset).rejects.toThrow("not in this database");
 });
 
-/** Until a session of this database waits for a lock of this kind. */
+/** Resolves when a session of this database waits for a lock of this kind. */
 async function waiting(kind: "advisory" | "relation"): Promise<void> {
   const count = `SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = '${kind}'`;

@@ -1,5 +1,6 @@
-// Goal: what the PostgreSQL guard does beyond the suite: races of two sessions, isolation levels, holders that stand still,
-// connections that break. Method: a real server; rows are read back through psql.
+// Goal: behaviour of the PostgreSQL guard beyond the suite: races of two sessions, isolation
+// levels, stopped holders, broken connections. Method: a real server; rows are read back through
+// psql.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import postgresjs from "postgres";
@@ -27,7 +28,7 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await sleep(20);
 }
 
-/** How many sessions wait for a lock on this ledger's highest tokens. */
+/** The number of sessions that wait for a lock on this ledger's highest tokens. */
 async function waiting({ schema }: Ledger): Promise<number> {
   const text = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
   return Number(await postgres().sql(text));
@@ -37,7 +38,7 @@ const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource,
 const code = (name: string): unknown => expect.objectContaining({ code: name });
 
 describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
-  test("S6: a lease that is lost during the work is not committed", async () => {
+  test("S6: the work is not committed if the lease is lost during it", async () => {
     await using tenure = await connect("memory:");
     const ledger = await newLedger();
     const { guard, append } = ledger.guard(library);
@@ -51,7 +52,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await guard.highest("ledger")).toBeUndefined();
   });
 
-  test("inside withLease() the guard finds the lease, and returns what the function returns", async () => {
+  test("inside withLease() the guard finds the lease and returns the result of the function", async () => {
     await using tenure = await connect("memory:");
     const ledger = await newLedger();
     const { guard, append } = ledger.guard(library);
@@ -66,7 +67,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await ledger.written()).toEqual(["found"]);
   });
 
-  test("S2: an advance waits for the transaction that was admitted before it; then that term is over", async () => {
+  test("S2: an advance waits for the transaction admitted before it, and ends that term", async () => {
     const ledger = await newLedger();
     const [older, newer] = [ledger.guard(library), ledger.guard(library)];
     const [begun, go] = [new Gate(), new Gate()];
@@ -90,7 +91,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await ledger.written()).toEqual(["in time"]);
   });
 
-  test("S2: a writer that waited for an advance which was undone keeps the next advance out", async () => {
+  test("S2: a writer that waited for an advance that was rolled back blocks the next advance", async () => {
     const ledger = await newLedger();
     const [writer, successor] = [ledger.guard(library), ledger.guard(library)];
     await writer.guard.advance(source(1n));
@@ -119,12 +120,12 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await ledger.written()).toEqual(["of the old term"]);
   });
 
-  test("writers of one term go side by side", async () => {
+  test("writers of one term run concurrently", async () => {
     const ledger = await newLedger();
     const { guard, append } = ledger.guard(library);
     await guard.advance(source(1n));
     const [one, two] = [new Gate(), new Gate()];
-    // Each waits for the other to be inside: with one at a time neither would end.
+    // Each waits until the other has started, so they can only finish if they run concurrently.
     await Promise.all([
       guard.transaction(source(1n), async (tx) => {
         one.open();
@@ -140,7 +141,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect((await ledger.written()).sort()).toEqual(["a", "b"]);
   });
 
-  test("a holder that stands still in its transaction holds its successor up for `idleLimitMs`, no longer", async () => {
+  test("a holder that is idle in its transaction delays its successor by at most `idleLimitMs`", async () => {
     const ledger = await newLedger();
     const stopped = ledger.guard(library, { idleLimitMs: 300 });
     const successor = ledger.guard(library);
@@ -156,12 +157,12 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     go.open();
     await failed;
     expect(await ledger.written()).toEqual([]);
-    // The pool has got over it.
+    // The pool is usable again.
     await stopped.guard.transaction(source(2n), (tx) => stopped.append(tx, "ledger", "later"));
     expect(await ledger.written()).toEqual(["later"]);
   });
 
-  test("an advance that waits for longer than `waitLimitMs` fails, retryable, with nothing changed", async () => {
+  test("an advance that waits longer than `waitLimitMs` fails with a retryable error and changes nothing", async () => {
     const ledger = await newLedger();
     const [older, newer] = [ledger.guard(library), ledger.guard(library, { waitLimitMs: 200 })];
     const refused = older.guard.transaction(source(1n), async () => {
@@ -173,7 +174,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
   });
 
   test.each(["repeatable read", "serializable"] as const)(
-    "S2: in %s a snapshot from before an advance admits nobody",
+    "S2: in %s a snapshot from before an advance admits no token",
     async (isolation) => {
       const ledger = await newLedger();
       const { guard, append } = ledger.guard(library, { isolation });
@@ -196,7 +197,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     },
   );
 
-  test("a stream of writers of the old term does not keep an advance out", async () => {
+  test("a stream of writers of the old term does not starve an advance", async () => {
     const ledger = await newLedger();
     const { guard, append } = ledger.guard(library);
     await guard.advance(source(1n));
@@ -217,7 +218,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     isOver = true;
   });
 
-  test("a statement that fails inside and is swallowed is not reported as written", async () => {
+  test("a failed statement whose error is ignored is not reported as written", async () => {
     const ledger = await newLedger();
     const { guard, append } = ledger.guard(library);
     const swallowing = guard.transaction(source(1n), async (tx) => {
@@ -229,7 +230,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await guard.highest("ledger")).toBeUndefined();
   });
 
-  test("a commit whose answer is lost is reported as unknown, and may have happened", async () => {
+  test("a commit without a reply is reported as unknown, and may have happened", async () => {
     const ledger = await newLedger();
     await using proxy = await startProxy(postgres());
     const { guard, append } = ledger.guard(library, {}, proxy.url);
@@ -246,7 +247,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
 });
 
 describe("an instance of postgres.js", () => {
-  test("statements, savepoints and the end of a transaction whose connection was closed harm nobody", async () => {
+  test("statements, savepoints and the end of a transaction are safe after its connection was closed", async () => {
     const ledger = await newLedger();
     const guard = postgresGuard(ledger.sql(), { schema: ledger.schema, idleLimitMs: 100 });
     const told: string[] = [];
@@ -271,7 +272,7 @@ describe("an instance of postgres.js", () => {
 });
 
 describe("a connection of pg", () => {
-  test("S6: a lost lease is refused before the database is asked", async () => {
+  test("S6: a lost lease is rejected before anything is sent", async () => {
     await using tenure = await connect("memory:");
     const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
     const guard = postgresGuard(pool);
@@ -287,7 +288,7 @@ describe("a connection of pg", () => {
     await pool.end();
   });
 
-  test("a Client does one guarded transaction at a time, and none inside another", async () => {
+  test("a Client runs one guarded transaction at a time, and none inside another", async () => {
     const ledger = await newLedger();
     const client = new pg.Client(postgres().url);
     await client.connect();
@@ -309,7 +310,7 @@ describe("a connection of pg", () => {
     expect(await ledger.written()).toEqual(["outer"]);
   });
 
-  test("the function gets the library's own type", () => {
+  test("the function gets the type of the library", () => {
     const pool = new pg.Pool();
     const ofPool = postgresGuard(pool);
     expectTypeOf(ofPool).toEqualTypeOf<PostgresGuard<pg.PoolClient>>();

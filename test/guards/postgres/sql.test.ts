@@ -1,12 +1,16 @@
-// Goal: the PostgreSQL guard as SQL, for other languages and for people with a console: the function, the rights, the making
-// and removing; and bad input. Method: a real server, asked through psql.
+// Goal: the PostgreSQL guard can be used from SQL, by other languages and by people with a console:
+// admit(), rights, creation, removal, and errors that toTenureError() translates. Method: a real
+// server, mostly through psql.
 import pg from "pg";
 import { describe, expect, test } from "vitest";
+import { ClosedError, StaleTokenError } from "../../../src/core/errors.ts";
 import {
   guardSql,
   postgresGuard,
+  protectTable,
   removeGuardSql,
   type TokenSource,
+  toTenureError,
 } from "../../../src/guards/postgres/index.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
@@ -17,14 +21,14 @@ const newLedger = useLedgers(postgres);
 
 const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource, token });
 
-describe("the SQL for everyone else", () => {
+describe("the guard in SQL", () => {
   async function newSchema(): Promise<string> {
     const { schema } = await newLedger();
     await postgres().sql(guardSql({ schema }));
     return schema;
   }
 
-  test("S2: admit() admits, and refuses with a SQLSTATE of its own and both numbers", async () => {
+  test("S2: admit() admits a current token and rejects a stale one with its own SQLSTATE and both tokens", async () => {
     const schema = await newSchema();
     const { sql } = postgres();
     const large = 2n ** 127n - 1n;
@@ -41,7 +45,7 @@ describe("the SQL for everyone else", () => {
   });
 
   test.each(["1.5", "0", "-1", "'NaN'", `${2n ** 127n}`, "NULL", "1e-3", "'x'", "1::float8"])(
-    "a token of %s is refused, and nothing is kept",
+    "a token of %s is rejected, and nothing is stored",
     async (token) => {
       const schema = await newSchema();
       await expect(postgres().sql(`SELECT ${schema}.admit('ledger', ${token})`)).rejects.toThrow();
@@ -64,7 +68,7 @@ describe("the SQL for everyone else", () => {
     expect(await sql(`SELECT resource, token FROM ${schema}.highest`)).toBe("ledger|5");
   });
 
-  test("a role that may only call admit() writes under the guard and cannot touch its tokens", async () => {
+  test("a role that may only call admit() can write under the guard and cannot change its tokens", async () => {
     const ledger = await newLedger();
     const { sql, url } = postgres();
     const role = `writer "${ledger.schema}"`;
@@ -87,7 +91,7 @@ describe("the SQL for everyone else", () => {
     expect(await ledger.written()).toEqual(["allowed"]);
   });
 
-  test("S2: a search_path full of look-alikes does not lead the functions astray", async () => {
+  test("S2: objects of the same name in the search_path do not affect the functions", async () => {
     const schema = await newSchema();
     const { sql } = postgres();
     await sql(`SELECT ${schema}.admit('ledger', 5)`);
@@ -100,7 +104,7 @@ describe("the SQL for everyone else", () => {
     await expect(sql(astray)).rejects.toThrow("is stale: 5 has been seen");
   });
 
-  test("the SQL may be run twice, by several at once, and removed", async () => {
+  test("the SQL can be run repeatedly and concurrently, and the guard can be removed", async () => {
     const ledger = await newLedger();
     const { sql } = postgres();
     const [one, two] = [ledger.guard("pg"), ledger.guard("postgres")];
@@ -113,8 +117,90 @@ describe("the SQL for everyone else", () => {
   });
 });
 
-describe("bad input", () => {
-  test("is refused with what to change, before the database is asked", async () => {
+describe("toTenureError()", () => {
+  async function catchError(act: Promise<unknown>): Promise<unknown> {
+    return act.then(
+      () => expect.unreachable(),
+      (error: unknown) => error,
+    );
+  }
+
+  test.each(["pg", "postgres"] as const)(
+    "S2: translates the stale token of the user's own transaction, through %s",
+    async (library) => {
+      const ledger = await newLedger();
+      const { schema } = ledger;
+      await postgres().sql(guardSql({ schema }));
+      const [pool, sql] = [ledger.pool(), ledger.sql()];
+      const run = (text: string): Promise<unknown> =>
+        library === "pg" ? pool.query(text) : sql.begin((tx) => tx.unsafe(text));
+      const resource = `it's "odd" is stale: 1`;
+      const admit = (token: bigint): Promise<unknown> =>
+        run(`SELECT ${schema}.admit($$${resource}$$, ${token})`);
+      await admit(2n ** 100n);
+      const error = await catchError(admit(7n));
+      expect(error).toMatchObject({ code: "TN001" });
+      const translated = toTenureError(error);
+      expect(translated).toBeInstanceOf(StaleTokenError);
+      expect(translated).toMatchObject({ resource, offered: 7n, highest: 2n ** 100n });
+      // As an ORM wraps it.
+      const wrapped = new Error("Failed query", { cause: new Error("driver", { cause: error }) });
+      expect(toTenureError(wrapped)).toMatchObject({ code: "STALE_TOKEN", offered: 7n });
+    },
+  );
+
+  test("translates a write without admit() to a protected table", async () => {
+    const ledger = await newLedger();
+    const { schema, table } = ledger;
+    const pool = ledger.pool();
+    await protectTable(pool, table, { resource: "ledger", schema });
+    const error = await catchError(pool.query(`INSERT INTO ${table} (text) VALUES ('bare')`));
+    expect(toTenureError(error)).toMatchObject({
+      code: "INVALID_ARGUMENT",
+      message: expect.stringContaining('only from the holder of "ledger"'),
+      cause: { code: "TN002" },
+    });
+  });
+
+  test("translates an admit() that waited too long for an earlier term", async () => {
+    const ledger = await newLedger();
+    const { schema } = ledger;
+    await postgres().sql(guardSql({ schema }));
+    const pool = ledger.pool();
+    const client = await pool.connect();
+    await client.query(`BEGIN; SELECT ${schema}.admit('ledger', 1)`);
+    const error = await catchError(pool.query(`SELECT ${schema}.admit('ledger', 2, 50)`));
+    await client.query("ROLLBACK");
+    client.release();
+    expect(toTenureError(error)).toMatchObject({
+      code: "GUARD_UNAVAILABLE",
+      applied: "no",
+      resource: "ledger",
+      message: expect.stringContaining("pg_terminate_backend"),
+    });
+  });
+
+  test("returns every other error as it is", async () => {
+    const ledger = await newLedger();
+    const pool = ledger.pool();
+    const foreign = (state: string, text: string): Promise<unknown> =>
+      pool.query(`DO $$ BEGIN RAISE EXCEPTION '${text}' USING ERRCODE = '${state}'; END $$`);
+    for (const act of [
+      () => pool.query("SELECT 1/0"),
+      () => foreign("TN001", "Token of another program"),
+      () => foreign("55P03", "another lock"),
+    ]) {
+      const error = await catchError(act());
+      expect(toTenureError(error)).toBe(error);
+    }
+    const closed = ClosedError.from({ what: "The pool" });
+    for (const other of [undefined, null, "TN001", { code: "TN001" }, new Error("x"), closed])
+      expect(toTenureError(other)).toBe(other);
+  });
+});
+
+describe("invalid input", () => {
+  test("is rejected with advice before the database is used", async () => {
     const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
     expect(() => postgresGuard({} as pg.Pool)).toThrow("needs a Pool or a connected Client");
     expect(() => postgresGuard(undefined as unknown as pg.Pool)).toThrow("needs a Pool");

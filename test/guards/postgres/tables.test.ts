@@ -1,5 +1,6 @@
-// Goal: a protected table takes no write without a current token, by whatever path it comes. Method: a real server; psql,
-// a pool without a transaction and both libraries write; the rows are read back through psql.
+// Goal: a protected table rejects every write without a current token, whatever its path. Method: a
+// real server; psql, a pool without a transaction and both libraries write; the rows are read back
+// through psql.
 import { describe, expect, test } from "vitest";
 import {
   guardSql,
@@ -30,7 +31,7 @@ const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource,
 const REFUSED = 'takes writes only from the holder of "ledger"';
 
 describe("a protected table", () => {
-  test("S2: refuses every kind of write from psql, and reads as before", async () => {
+  test("S2: rejects every kind of write from psql, and can be read", async () => {
     const { schema, table } = await protectedLedger();
     const { sql } = postgres();
     for (const text of [
@@ -48,7 +49,7 @@ describe("a protected table", () => {
     expect(await sql(`SELECT text FROM ${table}`)).toBe("before");
   });
 
-  test("S2: takes writes behind admit() in the same transaction, from psql and from the guard", async () => {
+  test("S2: accepts writes after admit() in the same transaction, from psql and from the guard", async () => {
     const ledger = await protectedLedger();
     const { schema, table } = ledger;
     const { sql } = postgres();
@@ -67,7 +68,7 @@ describe("a protected table", () => {
     expect(await ledger.written()).toEqual(["before", "psql", "pg", "postgres"]);
   });
 
-  test("S2: what one transaction was admitted to, the next one on that connection is not", async () => {
+  test("S2: an admission does not apply to the next transaction of the same connection", async () => {
     const ledger = await protectedLedger();
     const { schema, table } = ledger;
     const client = await ledger.pool().connect();
@@ -76,7 +77,7 @@ describe("a protected table", () => {
     await expect(client.query(insert)).rejects.toThrow(REFUSED);
     await client.query(`SELECT ${schema}.admit('ledger', 1)`);
     await expect(client.query(insert)).rejects.toThrow(REFUSED);
-    // Kept for the whole session, as a careless hand might: the transaction's number does not fit.
+    // Kept for the whole session by mistake: the transaction id differs.
     const setting = `tenure.admitted_${schema}`;
     await client.query(`BEGIN; SELECT ${schema}.admit('ledger', 1);
       SELECT set_config('${setting}', current_setting('${setting}'), false); COMMIT`);
@@ -87,7 +88,7 @@ describe("a protected table", () => {
     expect(await ledger.written()).toEqual(["before"]);
   });
 
-  test("S2: an admission that was rolled back to a savepoint counts no more", async () => {
+  test("S2: an admission that was rolled back to a savepoint is invalid", async () => {
     const ledger = await protectedLedger();
     const { schema, table } = ledger;
     const client = await ledger.pool().connect();
@@ -99,7 +100,7 @@ describe("a protected table", () => {
     expect(await ledger.written()).toEqual(["before"]);
   });
 
-  test("S2: partitions are protected too, by the path over their parent and by their own name", async () => {
+  test("S2: partitions are protected, through their parent and by their own name", async () => {
     const ledger = await newLedger();
     const { schema } = ledger;
     const { sql } = postgres();
@@ -119,7 +120,7 @@ describe("a protected table", () => {
     await sql(`INSERT INTO ${parent}_1 VALUES (2)`);
   });
 
-  test("S2: a role without rights on the guard is refused without a token, and writes with one", async () => {
+  test("S2: a role without rights on the guard is rejected, and can write after admit()", async () => {
     const ledger = await protectedLedger();
     const { schema, table } = ledger;
     const { sql, url } = postgres();
@@ -137,8 +138,8 @@ describe("a protected table", () => {
   });
 });
 
-describe("protecting", () => {
-  test("can be undone, by call, by SQL, and with the guard as a whole", async () => {
+describe("protectTable()", () => {
+  test("can be undone by a call, by SQL, and by removing the guard", async () => {
     const ledger = await protectedLedger();
     const { schema, table } = ledger;
     const { sql } = postgres();
@@ -155,7 +156,7 @@ describe("protecting", () => {
     expect(await ledger.written()).toEqual(["before", "bare", "bare", "bare"]);
   });
 
-  test("a name with quotes and semicolons is a name", async () => {
+  test("accepts a name with quotes and semicolons", async () => {
     const ledger = await newLedger();
     const { schema } = ledger;
     const { sql } = postgres();
@@ -168,7 +169,7 @@ describe("protecting", () => {
     await sql(`DROP TABLE ${table}`);
   });
 
-  test("what cannot be protected is refused with the reason, and nothing is changed", async () => {
+  test("rejects what cannot be protected with the reason, and changes nothing", async () => {
     const ledger = await protectedLedger();
     const { schema, table } = ledger;
     const { sql } = postgres();

@@ -1,5 +1,5 @@
-// Goal: guardSql() upgrades a guard of version 0.1.0 in place and keeps its tokens, rights and protected tables. Method: a real
-// server; the old guard is created by the SQL of that version, word by word.
+// Goal: guardSql() upgrades a guard of version 0.1.0 in place and keeps its tokens, rights and
+// protected tables. Method: a real server; the original SQL of that version creates the old guard.
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import {
@@ -23,11 +23,11 @@ const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource,
 
 interface Old {
   readonly ledger: Ledger;
-  /** Owns the guard and the table. */
+  /** The owner of the guard and the table. */
   readonly owner: string;
-  /** May call admit() and insert into the table. */
+  /** A role that may call admit() and insert into the table. */
   readonly writer: string;
-  urlOf(role: string): string;
+  toUrl(role: string): string;
 }
 
 /** A guard of version 0.1.0 with a protected table and the highest token 5. */
@@ -44,8 +44,8 @@ async function newOld(): Promise<Old> {
     SELECT ${schema}.admit('ledger', 5);
     GRANT USAGE ON SCHEMA ${schema} TO ${writer}; GRANT SELECT ON ${schema}.highest TO ${writer};
     GRANT EXECUTE ON FUNCTION ${schema}.admit(text, numeric, integer) TO ${writer}`);
-  const urlOf = (role: string): string => Object.assign(new URL(url), { username: role }).href;
-  return { ledger, owner, writer, urlOf };
+  const toUrl = (role: string): string => Object.assign(new URL(url), { username: role }).href;
+  return { ledger, owner, writer, toUrl };
 }
 
 async function fault(ledger: Ledger): Promise<string | undefined> {
@@ -53,16 +53,16 @@ async function fault(ledger: Ledger): Promise<string | undefined> {
   return found?.fault;
 }
 
-/** Everything that the new version promises, for a role that had its rights before the upgrade. */
-async function expectUpgraded({ ledger, writer, urlOf }: Old): Promise<void> {
+/** Checks the guarantees of the new version for a role that got its rights before the upgrade. */
+async function expectUpgraded({ ledger, writer, toUrl }: Old): Promise<void> {
   const { schema, table } = ledger;
-  const { guard, append } = ledger.guard("pg", { createSchema: false }, urlOf(writer));
+  const { guard, append } = ledger.guard("pg", { createSchema: false }, toUrl(writer));
   await expect(guard.advance(source(4n))).rejects.toMatchObject({ offered: 4n, highest: 5n });
   await guard.transaction(source(5n), (tx) => append(tx, "ledger", "admitted"));
   await guard.transaction(source(6n), (tx) => append(tx, "ledger", "next term"));
   const forge = `BEGIN; SELECT set_config('tenure.admitted', pg_current_xact_id() || ' {"ledger": "6"}', true);
     INSERT INTO ${table} (text) VALUES ('forged'); COMMIT`;
-  await expect(ledger.pool(urlOf(writer)).query(forge)).rejects.toMatchObject({ code: "TN002" });
+  await expect(ledger.pool(toUrl(writer)).query(forge)).rejects.toMatchObject({ code: "TN002" });
   expect(await ledger.written()).toEqual(["admitted", "next term"]);
   expect(await postgres().sql(`SELECT token FROM ${schema}.highest`)).toBe("6");
 }
@@ -82,21 +82,21 @@ describe("a guard of version 0.1.0", () => {
 
   test("is upgraded by the first guard that is opened as its owner", async () => {
     const old = await newOld();
-    const { guard } = old.ledger.guard("postgres", {}, old.urlOf(old.owner));
+    const { guard } = old.ledger.guard("postgres", {}, old.toUrl(old.owner));
     expect(await guard.highest("ledger")).toBe(5n);
     await expectUpgraded(old);
   });
 
-  test("goes on working for a role that may not upgrade it", async () => {
+  test("still works for a role that may not upgrade it", async () => {
     const old = await newOld();
-    const { guard, append } = old.ledger.guard("pg", {}, old.urlOf(old.writer));
+    const { guard, append } = old.ledger.guard("pg", {}, old.toUrl(old.writer));
     await expect(guard.advance(source(4n))).rejects.toMatchObject({ code: "STALE_TOKEN" });
     await guard.transaction(source(6n), (tx) => append(tx, "ledger", "admitted"));
     expect(await old.ledger.written()).toEqual(["admitted"]);
     expect(await fault(old.ledger)).toContain("another version of Tenure");
   });
 
-  test("S2: a writer that was admitted before the upgrade still keeps an advance out after it", async () => {
+  test("S2: a writer that was admitted before the upgrade still blocks an advance after it", async () => {
     const { ledger } = await newOld();
     const { schema, table } = ledger;
     const client = await ledger.pool().connect();
@@ -104,7 +104,7 @@ describe("a guard of version 0.1.0", () => {
     await postgres().sql(guardSql({ schema }));
     const { guard } = ledger.guard("pg", { waitLimitMs: 300 });
     await expect(guard.advance(source(6n))).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE" });
-    // Its admission carries no signature. It has to be admitted again, as in any new transaction.
+    // Its admission has no signature, so it must be admitted again.
     const unsigned = client.query(`INSERT INTO ${table} (text) VALUES ('unsigned')`);
     await expect(unsigned).rejects.toMatchObject({ code: "TN002" });
     await client.query("ROLLBACK");

@@ -1,5 +1,6 @@
-// Goal: how long an advance of the PostgreSQL guard waits, whom it waits for, and what it says when it gives up. Method: a real
-// server; the writers of the previous term are plain SQL in transactions of their own.
+// Goal: how long an advance of the PostgreSQL guard waits, for which transactions, and what it
+// reports when it gives up. Method: a real server; the writers of the previous term are plain SQL
+// in their own transactions.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { afterEach, describe, expect, test } from "vitest";
@@ -23,7 +24,7 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await sleep(20);
 }
 
-/** How many sessions wait for a lock of this ledger's guard. */
+/** The number of sessions that wait for a lock of this ledger's guard. */
 async function waiting({ schema }: Ledger): Promise<number> {
   const text = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%${schema}%'`;
   return Number(await postgres().sql(text));
@@ -58,7 +59,7 @@ async function idleLimit(client: pg.Client): Promise<string> {
 }
 
 describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) => {
-  test("L1: comes before writers of the earlier term that arrive while it waits", async () => {
+  test("L1: is granted before writers of the earlier term that arrive later", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library);
     await guard.advance(source(1n));
@@ -78,7 +79,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
     expect(await guard.highest("ledger")).toBe(2n);
   });
 
-  test("waits for `waitLimitMs` in total, however many transactions it waits for in turn", async () => {
+  test("waits for `waitLimitMs` in total, however many transactions it waits for", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library, { waitLimitMs: 1_000 });
     await guard.advance(source(1n));
@@ -87,7 +88,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
     const advancing = guard.advance(source(2n));
     const facts = { code: "GUARD_UNAVAILABLE", applied: "no", retryable: true };
     const failed = expect(advancing).rejects.toMatchObject(facts);
-    // Each of these waits is shorter than the limit; together they are longer.
+    // Each of these waits is shorter than the limit. Together they are longer.
     for (const client of writers) {
       await sleep(200);
       await client.query("COMMIT");
@@ -97,7 +98,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
     await guard.advance(source(2n));
   });
 
-  test("is bounded also by row locks that were taken without admit() and keep joining", async () => {
+  test("is also limited when sessions keep taking row locks without admit()", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library, { waitLimitMs: 500 });
     await guard.advance(source(1n));
@@ -109,7 +110,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
       isOver = true;
     });
     const failed = expect(advancing).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE" });
-    // At every moment one of the two has the lock.
+    // One of the two has the lock at any time.
     while (!isOver) {
       await two.query(lock);
       await one.query("COMMIT");
@@ -121,7 +122,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
     await guard.advance(source(2n));
   });
 
-  test("names the backend that is in the way, and how long it has been idle", async () => {
+  test("names the blocking backend and how long it has been idle", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard(library, { waitLimitMs: 300 });
     await guard.advance(source(1n));
@@ -130,13 +131,15 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
       new RegExp(`backend pid ${idle.processID} \\(idle in transaction for \\d+\\.\\d s\\)`),
     );
     await expect(guard.advance(source(2n))).rejects.toMatchObject({
-      ...{ code: "GUARD_UNAVAILABLE", applied: "no", message },
+      code: "GUARD_UNAVAILABLE",
+      applied: "no",
+      message,
     });
     await expect(guard.advance(source(2n))).rejects.toThrow(`backend pid ${second.processID}`);
     await expect(guard.advance(source(2n))).rejects.toThrow("pg_terminate_backend");
   });
 
-  test("of acquire() gives up before the lease does, so that its reason is told", async () => {
+  test("of acquire() gives up before the lease expires, so that its reason is reported", async () => {
     await using tenure = await connect("memory:");
     const ledger = await newLedger();
     const { guard } = ledger.guard(library);
@@ -150,7 +153,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
   });
 });
 
-describe("admit() in a transaction of the user's own", () => {
+describe("admit() in the user's own transaction", () => {
   test("the first writers of a new term do not deadlock", async () => {
     const ledger = await newLedger();
     await ledger.guard().guard.advance(source(1n));
@@ -162,7 +165,7 @@ describe("admit() in a transaction of the user's own", () => {
     expect(await ledger.guard().guard.highest("ledger")).toBe(11n);
   });
 
-  test("L1: a transaction that stands still is ended by the server, and the advance goes on", async () => {
+  test("L1: the server ends an idle transaction, and the advance continues", async () => {
     const ledger = await newLedger();
     const { guard } = ledger.guard();
     await guard.advance(source(1n));
@@ -198,14 +201,15 @@ describe("admit() in a transaction of the user's own", () => {
     await ledger.guard().guard.advance(source(1n));
     const client = await newClient();
     await client.query(`SET ${LIMIT} = '${own}'`);
-    // In one message, because the limit of 700 ms may be over on a busy machine before a second one arrives.
+    // In one message, because on a busy machine the limit of 700 ms may pass before a second one
+    // arrives.
     const [, , shown] = (await client.query(
       `BEGIN; SELECT ${ledger.schema}.admit('ledger', 1); SHOW ${LIMIT}; COMMIT`,
     )) as unknown as pg.QueryResult[];
     expect(shown?.rows).toEqual([{ [LIMIT]: expected }]);
   });
 
-  test("without a limit of its own, admit() waits for 10 s at most", async () => {
+  test("without another limit, admit() waits for at most 10 s", async () => {
     const ledger = await newLedger();
     await ledger.guard().guard.advance(source(1n));
     const idle = await writer(ledger);

@@ -1,6 +1,7 @@
-// Goal: a bounded guard is not poisoned by a token that no store has granted, asks the store once per term, and admits
-// nothing when it cannot ask. Method: real leases on the memory store and on SQLite, guards in memory, in SQLite and behind
-// HTTP, and an issuer that counts its questions or fails; what was written and advanced is read past the bound.
+// Goal: a bounded guard rejects a token that no store has granted, queries the store once per term,
+// and admits nothing if the store does not answer. Method: real leases on the memory store and on
+// SQLite; guards in memory, in SQLite and for HTTP; an issuer that counts its queries or fails. The
+// data is read from the wrapped guard.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -9,10 +10,19 @@ import { join } from "node:path";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { loadDriver } from "../../../src/clients/sqlite/driver.ts";
 import { connect } from "../../../src/connect.ts";
+import type { EtcdGuard } from "../../../src/guards/etcd/index.ts";
+import { type FileGuard, fileGuard } from "../../../src/guards/file/index.ts";
 import { httpGuard } from "../../../src/guards/http/index.ts";
 import { type MemoryGuard, memoryGuard } from "../../../src/guards/memory/index.ts";
+import type { PostgresGuard } from "../../../src/guards/postgres/index.ts";
 import { boundedBy, type TokenIssuer } from "../../../src/guards/proof/bounded.ts";
-import { sqliteGuard } from "../../../src/guards/sqlite/index.ts";
+import { type RedisGuard, redisGuard } from "../../../src/guards/redis/index.ts";
+import {
+  type SqliteDatabase,
+  type SqliteGuard,
+  sqliteGuard,
+} from "../../../src/guards/sqlite/index.ts";
+import type { ZooKeeperGuard } from "../../../src/guards/zookeeper/index.ts";
 import { StoreUnavailableError, type Tenure } from "../../../src/index.ts";
 import { listen, plain, put } from "../../support/guards/http-services.ts";
 
@@ -20,7 +30,9 @@ const MAX = 2n ** 127n - 1n;
 const source = (token: bigint, resource = "ledger") => ({ resource, token });
 const notHeld = { code: "UNTRUSTED_TOKEN", reason: "notHeld", resource: "ledger" };
 
-/** The same Tenure, with its reads counted. */
+const hang = (): Promise<never> => new Promise(() => undefined);
+
+/** Wraps a Tenure and counts its reads. */
 function counting(tenure: Tenure): TokenIssuer & { asked: number } {
   const issuer = {
     asked: 0,
@@ -33,7 +45,7 @@ function counting(tenure: Tenure): TokenIssuer & { asked: number } {
 }
 
 describe("a bounded guard in memory", () => {
-  test("S2: a token that was never granted advances nothing, and holders go on", async () => {
+  test("S2: a token that was never granted has no effect, and the holder can write", async () => {
     await using tenure = await connect("memory:");
     const inner = memoryGuard();
     const guard = boundedBy(inner, tenure);
@@ -49,7 +61,7 @@ describe("a bounded guard in memory", () => {
     expect(written).toEqual(["kept"]);
   });
 
-  test("nobody holds it: no token passes, also none that was granted once", async () => {
+  test("no token is admitted while the resource is free, not even one that was granted before", async () => {
     await using tenure = await connect("memory:");
     const inner = memoryGuard();
     const guard = boundedBy(inner, tenure);
@@ -59,7 +71,7 @@ describe("a bounded guard in memory", () => {
     expect(inner.highest("ledger")).toBeUndefined();
   });
 
-  test("asks once per term, and lower tokens are stale as ever", async () => {
+  test("queries the store once per term, and lower tokens are stale", async () => {
     await using tenure = await connect("memory:");
     const issuer = counting(tenure);
     const guard = boundedBy(memoryGuard(), issuer);
@@ -78,20 +90,23 @@ describe("a bounded guard in memory", () => {
     expect(issuer.asked).toBe(2);
   });
 
-  test("S7: a store that cannot be asked admits nobody, and says that nothing was written", async () => {
+  test("S7: without an answer of the store, no token is admitted, and the error says that nothing was written", async () => {
     const inner = memoryGuard();
     const failing: TokenIssuer = {
       read: () => Promise.reject(new StoreUnavailableError("cut off", { applied: "unknown" })),
     };
     const guard = boundedBy(inner, failing);
     await expect(guard.advance(source(1n))).rejects.toMatchObject({
-      ...{ code: "GUARD_UNAVAILABLE", applied: "no", retryable: true, resource: "ledger" },
+      code: "GUARD_UNAVAILABLE",
+      applied: "no",
+      retryable: true,
+      resource: "ledger",
     });
     expect(() => guard.write(source(1n), () => undefined)).toThrow("Advance the guard first");
     expect(inner.highest("ledger")).toBeUndefined();
   });
 
-  test("inside lease.run() the lease is bounded too, and the right one of several is taken", async () => {
+  test("inside lease.run() the lease of the right resource is used and verified", async () => {
     await using tenure = await connect("memory:");
     const inner = memoryGuard({ resource: "ledger" });
     const guard = boundedBy(inner, tenure, { resource: "ledger" });
@@ -104,7 +119,7 @@ describe("a bounded guard in memory", () => {
     await expect(guard.advance(other)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 
-  test("without a lease, and with what is none, it refuses as the guard does", async () => {
+  test("a missing or invalid lease is rejected as by the wrapped guard", async () => {
     await using tenure = await connect("memory:");
     const guard = boundedBy(memoryGuard(), tenure);
     const bad = { code: "INVALID_ARGUMENT" };
@@ -114,13 +129,56 @@ describe("a bounded guard in memory", () => {
     );
     await expect(guard.advance()).rejects.toMatchObject(bad);
     expect(() => boundedBy({} as never, tenure)).toThrow("needs a guard first");
-    expect(() => boundedBy(memoryGuard(), {} as never)).toThrow("whoever grants the leases");
+    expect(() => boundedBy(memoryGuard(), {} as never)).toThrow(
+      "the Tenure that grants the leases",
+    );
     expectTypeOf(guard.write).toEqualTypeOf<MemoryGuard["write"]>();
     expectTypeOf(guard.advance).returns.resolves.toBeVoid();
   });
 });
 
-test("S2: in SQLite, a token that was never granted is refused with nothing written", async () => {
+describe("the methods of a bounded guard", () => {
+  type Writes<G> = Exclude<
+    keyof G,
+    "advance" | "highest" | "close" | "writeMethods" | typeof Symbol.asyncDispose
+  >;
+  type Listed<G extends { readonly writeMethods: readonly unknown[] }> = G["writeMethods"][number];
+
+  test("every guard lists all of its methods that write", () => {
+    expectTypeOf<Listed<MemoryGuard>>().toEqualTypeOf<Writes<MemoryGuard>>();
+    type Sqlite = SqliteGuard<SqliteDatabase>;
+    expectTypeOf<Listed<Sqlite>>().toEqualTypeOf<Writes<Sqlite>>();
+    expectTypeOf<Listed<PostgresGuard<unknown>>>().toEqualTypeOf<Writes<PostgresGuard<unknown>>>();
+    expectTypeOf<Listed<RedisGuard>>().toEqualTypeOf<Writes<RedisGuard>>();
+    expectTypeOf<Listed<EtcdGuard>>().toEqualTypeOf<Writes<EtcdGuard>>();
+    expectTypeOf<Listed<ZooKeeperGuard>>().toEqualTypeOf<Writes<ZooKeeperGuard>>();
+    expectTypeOf<Listed<FileGuard>>().toEqualTypeOf<Writes<FileGuard>>();
+    const client = { isCluster: false, evalsha: hang, eval: hang, get: hang };
+    const redis = redisGuard(client);
+    expect(new Set<unknown>(redis.writeMethods)).toEqual(
+      new Set(Object.keys(redis).filter((key) => !/^(advance|highest|writeMethods)$/.test(key))),
+    );
+  });
+
+  test("only listed methods are present, so none can write past the bound", () => {
+    const own = { ...memoryGuard(), writeMethods: ["write"] as const, unlisted: () => undefined };
+    const guard = boundedBy(own, { read: hang });
+    expect(Object.keys(guard).sort()).toEqual(["advance", "highest", "write", "writeMethods"]);
+    expectTypeOf(guard).not.toHaveProperty("unlisted");
+  });
+
+  test("close() and asyncDispose reach the wrapped guard", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "tenure-bounded-"));
+    const inner = fileGuard(join(folder, "state.json"));
+    const guard = boundedBy(inner, { read: hang });
+    await guard.close();
+    await guard[Symbol.asyncDispose]();
+    await expect(inner.highest("ledger")).rejects.toMatchObject({ code: "CLOSED" });
+    rmSync(folder, { recursive: true, force: true });
+  });
+});
+
+test("S2: in SQLite, a token that was never granted is rejected, and nothing is written", async () => {
   const folder = mkdtempSync(join(tmpdir(), "tenure-bounded-"));
   const tenure = await connect(`sqlite:${join(folder, "leases.db")}`);
   const database = (await loadDriver()).open(join(folder, "data.db"));
@@ -146,7 +204,7 @@ test("S2: in SQLite, a token that was never granted is refused with nothing writ
   }
 });
 
-test("S2: a service behind a bounded guard answers a token that was never granted with 401", async () => {
+test("S2: a service with a bounded guard answers a token that was never granted with 401", async () => {
   await using tenure = await connect("memory:");
   const inner = memoryGuard();
   let served = 0;

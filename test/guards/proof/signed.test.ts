@@ -1,5 +1,5 @@
-// Goal: only what a trusted key signed, unchanged and in time, is believed. Method: real keys; every other text is made
-// from a good one by one change.
+// Goal: only a text that a trusted key has signed, unchanged and not expired, is accepted. Method:
+// real keys; every other text is made from a valid one by one change.
 
 import { generateKeyPairSync, sign } from "node:crypto";
 import fc from "fast-check";
@@ -17,7 +17,7 @@ const trusting = (toleranceMs = 0) =>
 const untrusted = (reason: string) => expect.objectContaining({ code: "UNTRUSTED_TOKEN", reason });
 
 describe("a signed token", () => {
-  test("comes back with resource, token, key and expiry, also at the ends of their ranges", () => {
+  test("is verified with its resource, token, key and expiry, also at the limits of their ranges", () => {
     for (const [resource, token] of [
       ["settlement", 4_720n],
       ['账本/ü "x"', 2n ** 127n - 1n],
@@ -34,7 +34,7 @@ describe("a signed token", () => {
     }
   });
 
-  test("a text with any other character is rejected, also with one that decodes to the same bits", () => {
+  test("is rejected if any character was changed, even to one that decodes to the same bits", () => {
     const text = make().sign(source(7n), { expiresInMs: 60_000 });
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const alike = [...alphabet].map((letter) => text.slice(0, -1) + letter);
@@ -60,12 +60,12 @@ describe("a signed token", () => {
     );
   });
 
-  test("of another key under a trusted name is refused", () => {
+  test("of another key with a trusted id is rejected", () => {
     const forged = make("k1", other).sign(source(2n ** 127n - 1n), { expiresInMs: 1_000 });
     expect(() => trusting().verify(forged)).toThrow(untrusted("signature"));
   });
 
-  test("is accepted only where the audience is the same, also when one side names none", () => {
+  test("is accepted only by a verifier with the same audience, or if neither side has one", () => {
     const keys = { k1: pair.publicKey };
     const sides = [undefined, "payments", "https://ledger.internal"];
     for (const signedFor of sides) {
@@ -90,10 +90,10 @@ describe("a signed token", () => {
     }
   });
 
-  test("lives until its expiry and the tolerance are over", () => {
+  test("is valid until its expiry plus the tolerance", () => {
     const text = make().sign(source(7n), { expiresInMs: 100 });
     const verify = trusting(50).verify;
-    // Also one whose signature was found good before.
+    // Also a text whose signature was verified before.
     expect(verify(text).token).toBe(7n);
     clock.at += 150;
     expect(verify(text).token).toBe(7n);
@@ -101,7 +101,7 @@ describe("a signed token", () => {
     expect(() => verify(text)).toThrow(untrusted("expired"));
   });
 
-  test("keys rotate: two at a time, unknown ones refused, a revoked one for good", () => {
+  test("is accepted with any of several trusted keys, and rejected with an unknown or revoked one", () => {
     const both = verifier({ keys: { k1: pair.publicKey }, clock });
     const old = make().sign(source(1n), { expiresInMs: 60_000 });
     const fresh = make("k2", other).sign(source(2n), { expiresInMs: 60_000 });
@@ -109,7 +109,7 @@ describe("a signed token", () => {
     both.trust("k2", other.publicKey.export({ type: "spki", format: "pem" }).toString());
     expect(both.verify(fresh).token).toBe(2n);
     expect(both.verify(old).token).toBe(1n);
-    // The same id with another key: what the first one signed is good no more.
+    // The same id with another key: texts of the first key are rejected.
     const replaced = verifier({ keys: { k1: pair.publicKey }, clock });
     expect(replaced.verify(old).token).toBe(1n);
     replaced.trust("k1", other.publicKey);
@@ -121,7 +121,7 @@ describe("a signed token", () => {
     expect(both.verify(fresh).token).toBe(2n);
   });
 
-  test("what is no signed token is refused, also what the right key has signed otherwise", () => {
+  test("is rejected if it is malformed, even if a trusted key has signed it", () => {
     const verify = trusting().verify;
     const payloads = [
       "",
@@ -165,22 +165,24 @@ describe("S8: hostile input", () => {
     const fragments = fc
       .array(
         fc.constantFrom(
-          ...[
-            "tenure1.",
-            "tenure2.",
-            "k1",
-            ".",
-            "..",
-            "-",
-            "_",
-            "=",
-            "\0",
-            "\n",
-            "\uD800",
-            "ü",
-            "%",
-          ],
-          ...["__proto__", "a".repeat(64), "A".repeat(86), "a".repeat(900), ...good.split(".")],
+          "tenure1.",
+          "tenure2.",
+          "k1",
+          ".",
+          "..",
+          "-",
+          "_",
+          "=",
+          "\0",
+          "\n",
+          "\uD800",
+          "ü",
+          "%",
+          "__proto__",
+          "a".repeat(64),
+          "A".repeat(86),
+          "a".repeat(900),
+          ...good.split("."),
         ),
         { maxLength: 30 },
       )
@@ -203,7 +205,7 @@ describe("S8: hostile input", () => {
     );
   });
 
-  test("any payload that a trusted key has signed is a token or rejected as untrusted", () => {
+  test("any payload that a trusted key has signed is read as a token or rejected as untrusted", () => {
     const number = fc.oneof(
       fc.integer(),
       fc.double(),
@@ -226,7 +228,7 @@ describe("S8: hostile input", () => {
 });
 
 describe("signing", () => {
-  test("S6: asks the lease, and finds it in lease.run()", async () => {
+  test("S6: checks the lease, and finds it in lease.run()", async () => {
     await using tenure = await connect("memory:");
     const lease = await tenure.acquire("settlement");
     const text = await lease.run(() => make().sign({ expiresInMs: 1_000 }));
@@ -238,7 +240,7 @@ describe("signing", () => {
     expect(() => make().sign({ expiresInMs: 1_000 })).toThrow("inside lease.run()");
   });
 
-  test("bad input is refused, and no key is shown", () => {
+  test("invalid input is rejected, and no key appears in the error", () => {
     const bad = expect.objectContaining({ code: "INVALID_ARGUMENT" });
     const rsa = generateKeyPairSync("rsa", { modulusLength: 1024 });
     const pem = rsa.privateKey.export({ type: "pkcs8", format: "pem" }).toString();

@@ -1,5 +1,6 @@
-// Goal: on a cluster the guard works where the user's keys share its slot, and says what to change where they do not.
-// Method: a real cluster of two masters, through the cluster clients of both libraries; resources lie on both nodes.
+// Goal: on a cluster, the guard works if the user's keys share its slot, and otherwise says what to
+// change. Method: a real cluster of two masters, with the cluster clients of both libraries and
+// resources on both nodes.
 
 import { Cluster } from "ioredis";
 import { createCluster } from "redis";
@@ -24,7 +25,7 @@ const makers: Record<string, () => Promise<RedisGuardClient>> = {
 };
 
 describe.each(Object.entries(makers))("the cluster client of %s", (name, make) => {
-  test("S2: keys with the tag of the resource, or of the prefix, are guarded on every node", async () => {
+  test("S2: keys with the hash tag of the resource or of the prefix are guarded on every node", async () => {
     const client = await make();
     const places = new Set<boolean>();
     for (const resource of ["a", "b", "c", "d", "orders/{eu}", `{${name}}/x`]) {
@@ -42,7 +43,7 @@ describe.each(Object.entries(makers))("the cluster client of %s", (name, make) =
     expect(await billing.incr({ resource: "any", token: 1n }, `{billing-${name}}:n`)).toBe(1n);
   });
 
-  test("keys of another slot are refused with the way out, and nothing is written", async () => {
+  test("keys of another slot are rejected with advice, and nothing is written", async () => {
     const guard = redisGuard(await make(), { prefix: `cross-${name}` });
     const act = guard.set({ resource: "ledger", token: 1n }, "elsewhere", "v");
     await expect(act).rejects.toMatchObject({

@@ -1,6 +1,6 @@
-// Goal: the Redis guard keeps the rule of all guards, with both client libraries, and its own promises: one script call
-// per write, exact numbers, errors that say what to change. Method: the conformance suite and a real server; what was
-// written is read back past the guard.
+// Goal: the Redis guard follows the rule of all guards with both client libraries, uses one script
+// call per write, keeps numbers exact, and reports errors that say what to change. Method: the
+// conformance suite and a real server; the data is read back without the guard.
 
 import { Redis } from "ioredis";
 import { createClient } from "redis";
@@ -13,7 +13,7 @@ import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { onSharedServer } from "../../support/stores/store-runner.ts";
 
-// appendonly, because the highest has to survive a restart.
+// appendonly, because the highest token must survive a restart.
 const server = useServer(startRedis, { appendonly: true, appendfsync: "always" });
 
 const open: (() => void)[] = [];
@@ -51,12 +51,12 @@ for (const [name, make] of Object.entries(libraries)) {
     rollsBack: false,
     create: () => {
       const prefix = fresh();
-      const listOf = (resource: string): string => `${prefix}:list:${resource}`;
+      const listKey = (resource: string): string => `${prefix}:list:${resource}`;
       return {
         open: async (options) => {
           const guard = redisGuard(await make(), { prefix, ...options });
           const write: GuardInSuite["write"] = async (given, text) => {
-            const input = { keys: [listOf(given?.resource ?? "ledger")], args: [text] };
+            const input = { keys: [listKey(given?.resource ?? "ledger")], args: [text] };
             await (given === undefined
               ? guard.script(APPEND, input)
               : guard.script(given, APPEND, input));
@@ -64,7 +64,7 @@ for (const [name, make] of Object.entries(libraries)) {
           return { advance: guard.advance, highest: guard.highest, write };
         },
         written: async (resource) =>
-          (await server().command("LRANGE", listOf(resource), "0", "-1")) as string[],
+          (await server().command("LRANGE", listKey(resource), "0", "-1")) as string[],
         restart: async () => {
           await server().kill();
           await server().start();
@@ -80,7 +80,7 @@ for (const [name, make] of Object.entries(libraries)) {
       client = await make();
     });
 
-    test("S2: every kind of write is done for the current token and refused for a stale one", async () => {
+    test("S2: every kind of write is done for the current token and rejected for a stale one", async () => {
       const prefix = fresh();
       const guard = redisGuard(client, { prefix });
       const [key, hash, count] = ["a", "b", "c"].map((part) => `${prefix}:${part}`) as [
@@ -132,7 +132,7 @@ for (const [name, make] of Object.entries(libraries)) {
       expect(await guard.highest("r")).toBe(7n);
     });
 
-    test("a user's script sees its own KEYS and ARGV, and answers and fails as it would alone", async () => {
+    test("a user's script sees its own KEYS and ARGV, and returns and fails as it would alone", async () => {
       const guard = redisGuard(client, { prefix: fresh() });
       const run = (lua: string, input = {}) => guard.script(source(1n), lua, input);
       const echo = "return {#KEYS, #ARGV, KEYS[1] or false, ARGV[1] or false}";
@@ -145,7 +145,7 @@ for (const [name, make] of Object.entries(libraries)) {
       await expect(run("\n\nthis is no lua")).rejects.toThrow(/:3:/);
     });
 
-    test("a server that has forgotten the scripts gets them again, in the same call", async () => {
+    test("scripts are sent again, in the same call, to a server that has lost them", async () => {
       const prefix = fresh();
       const guard = redisGuard(client, { prefix });
       await guard.set(source(1n), `${prefix}:k`, "1");
@@ -169,7 +169,7 @@ for (const [name, make] of Object.entries(libraries)) {
       expect(await calls()).toBe(before + 10);
     });
 
-    test("S2: a highest that is no token is reported, and nothing is written", async () => {
+    test("S2: a malformed highest token is reported, and nothing is written", async () => {
       const prefix = fresh();
       const guard = redisGuard(client, { prefix });
       for (const junk of ["", "7", "x".repeat(39), "1e38".padEnd(39, "0")]) {
@@ -183,7 +183,7 @@ for (const [name, make] of Object.entries(libraries)) {
       }
     });
 
-    test("bad input is refused before anything is sent", async () => {
+    test("invalid input is rejected before anything is sent", async () => {
       const prefix = fresh();
       const guard = redisGuard(client, { prefix });
       const bad = { code: "INVALID_ARGUMENT" };
@@ -208,7 +208,7 @@ for (const [name, make] of Object.entries(libraries)) {
       expect(await guard.highest("ledger")).toBeUndefined();
     });
 
-    test("S2: bounded by the store, a write asks by itself, once, and a token never granted poisons nothing", async () => {
+    test("S2: a bounded guard queries the store once, and a token that was never granted has no effect", async () => {
       await using tenure = await connect(server().url);
       const prefix = fresh();
       const inner = redisGuard(client, { prefix });
@@ -248,7 +248,7 @@ for (const [name, make] of Object.entries(libraries)) {
   });
 }
 
-test("a client that is none is refused", () => {
+test("an object that is not a Redis client is rejected", () => {
   for (const client of [undefined, {}, "redis://localhost", { eval: () => undefined }]) {
     expect(() => redisGuard(client as never)).toThrow("ioredis");
   }

@@ -1,6 +1,6 @@
-// Goal: in a SQLite database the comparison, the highest token and the user's rows are one atomic step (S2). Method:
-// the library that this Node has, on real files; two connections stand for two processes; after every refusal or
-// failure both the rows and the highest are read back.
+// Goal: in a SQLite database, the comparison, the highest token and the user's rows are one atomic
+// step (S2). Method: the SQLite library of this Node on real files; two connections stand for two
+// processes; after every rejection or failure, both the rows and the highest token are read back.
 import { linkSync, symlinkSync } from "node:fs";
 import type BetterSqlite3 from "better-sqlite3";
 import fc from "fast-check";
@@ -31,7 +31,7 @@ function texts(database: Connection): unknown[] {
 }
 
 describe("one database under two names", () => {
-  test("S2: a database file with a second name (hard link) is refused, and gets no table", () => {
+  test("S2: a database file with a second name (hard link) is rejected, and gets no table", () => {
     const file = newFile();
     const database = open(file);
     const name = newFile();
@@ -46,7 +46,7 @@ describe("one database under two names", () => {
     expect(tables.all()).toEqual([]);
   });
 
-  test("a database behind a symbolic link, in memory or in a temporary file has a guard", async () => {
+  test("a database that is opened through a symbolic link, in memory or in a temporary file is accepted", async () => {
     const link = newFile();
     const file = newFile();
     open(file);
@@ -75,7 +75,7 @@ describe("the SQLite guard", () => {
     expect(guard.highest("ledger")).toBe(7n);
   });
 
-  test("S2: when the write throws, its rows and the advanced highest are rolled back together", () => {
+  test("S2: if the write throws, its rows and the new highest token are rolled back together", () => {
     const database = open();
     const guard = sqliteGuard(database);
     guard.transaction(source(5n), add("kept"));
@@ -90,7 +90,7 @@ describe("the SQLite guard", () => {
     expect(texts(database)).toEqual(["kept", "still admitted"]);
   });
 
-  test("S2: after an advance the former holder is refused before the new one has written", () => {
+  test("S2: after an advance the former holder is rejected before the new one has written", () => {
     const database = open();
     const guard = sqliteGuard(database);
     guard.transaction(source(1n), add("old"));
@@ -100,7 +100,7 @@ describe("the SQLite guard", () => {
     expect(texts(database)).toEqual(["old"]);
   });
 
-  test("S2: two resources in one database do not know each other's tokens", () => {
+  test("S2: two resources in one database have independent tokens", () => {
     const guard = sqliteGuard(open());
     guard.advance(source(9n, "left"));
     guard.advance(source(1n, `right'; DROP TABLE entry; --`));
@@ -109,7 +109,7 @@ describe("the SQLite guard", () => {
     expect(guard.highest("neither")).toBeUndefined();
   });
 
-  test("S2: tokens above 2^53 and up to 2^127 are told apart exactly", () => {
+  test("S2: tokens above 2^53 and up to 2^127 are compared exactly", () => {
     for (const token of [2n ** 53n, 2n ** 63n, 2n ** 64n, 10n ** 38n, 2n ** 127n - 2n]) {
       const guard = sqliteGuard(open());
       guard.advance(source(token));
@@ -150,7 +150,7 @@ describe("the SQLite guard", () => {
     expect(guard.highest("ledger")).toBe(92n);
   });
 
-  test("S2: a table of version 0.1.0 gets that protection when a guard is opened, and keeps its tokens", () => {
+  test("S2: opening a guard adds that protection to a table of version 0.1.0 and keeps its tokens", () => {
     const file = newFile();
     const database = open(file);
     database.exec(`CREATE TABLE tenure_guard (
@@ -158,7 +158,7 @@ describe("the SQLite guard", () => {
          token TEXT NOT NULL CHECK (length(token) = 39 AND token NOT GLOB '*[^0-9]*')
        ) WITHOUT ROWID; INSERT INTO tenure_guard VALUES ('ledger', '${padToken(7n)}')`);
     database.exec("BEGIN IMMEDIATE");
-    // While another connection writes, the guard opens as before.
+    // The guard can be opened while another connection writes.
     const busy = open(file);
     busy.exec("PRAGMA busy_timeout = 1");
     expect(sqliteGuard(busy).highest("ledger")).toBe(7n);
@@ -167,7 +167,7 @@ describe("the SQLite guard", () => {
     expect(() => busy.exec("DELETE FROM tenure_guard")).toThrow("never fall");
   });
 
-  test("returns what the write returns, and hands it the user's own connection", () => {
+  test("returns the result of the write, and passes it the user's own connection", () => {
     const database = open();
     const guard = sqliteGuard(database);
     expect(guard.transaction(source(1n), (db) => (db === database ? "same" : "other"))).toBe(
@@ -175,13 +175,13 @@ describe("the SQLite guard", () => {
     );
   });
 
-  test("takes a Database of better-sqlite3 by its own types", () => {
+  test("accepts the types of better-sqlite3", () => {
     expectTypeOf<BetterSqlite3.Database>().toExtend<SqliteDatabase>();
   });
 });
 
 describe("two connections to one file", () => {
-  test("S2: what one connection admits, the other compares with", () => {
+  test("S2: a token that one connection admits is compared by the other", () => {
     const file = newFile();
     const [first, second] = [open(file), open(file)];
     const [older, newer] = [sqliteGuard(first), sqliteGuard(second)];
@@ -195,7 +195,7 @@ describe("two connections to one file", () => {
     const file = newFile();
     const [first, second] = [open(file), open(file)];
     const [older, newer] = [sqliteGuard(first), sqliteGuard(second)];
-    // The token is known already, so that nothing but the guard's own lock stands in the way.
+    // The token is already the highest, so only the guard's own lock can block.
     older.advance(source(1n));
     older.transaction(source(1n), (db) => {
       expect(() => newer.advance(source(2n))).toThrow(/locked/);
@@ -237,7 +237,7 @@ describe("two connections to one file", () => {
 });
 
 describe("a lease as the source", () => {
-  test("S6: a lost lease is refused by its own check, and nothing is written", async () => {
+  test("S6: the check of a lost lease rejects the write, and nothing is written", async () => {
     await using tenure = await connect("memory:");
     const database = open();
     const guard = sqliteGuard(database);
@@ -253,8 +253,8 @@ describe("a lease as the source", () => {
   });
 });
 
-describe("a source that stops allowing", () => {
-  test("S6: what a lease allowed at the start of the write is not committed after its end", () => {
+describe("a lease that ends during a write", () => {
+  test("S6: a write is not committed after its lease has ended", () => {
     const database = open();
     const guard = sqliteGuard(database);
     let isOver = false;
@@ -271,7 +271,7 @@ describe("a source that stops allowing", () => {
     expect(guard.highest("ledger")).toBeUndefined();
   });
 
-  test("S6: a lease that is lost is refused before the file is locked", () => {
+  test("S6: a lost lease is rejected before the file is locked", () => {
     const file = newFile();
     const [locking, other] = [open(file), open(file)];
     const guard = sqliteGuard(other);
@@ -284,8 +284,8 @@ describe("a source that stops allowing", () => {
   });
 });
 
-describe("bad input to the SQLite guard", () => {
-  test.each([1.5, 1, -1n, 0n, 2n ** 127n, "1", undefined])("a token of %s is refused", (token) => {
+describe("invalid input to the SQLite guard", () => {
+  test.each([1.5, 1, -1n, 0n, 2n ** 127n, "1", undefined])("a token of %s is rejected", (token) => {
     const database = open();
     const guard = sqliteGuard(database);
     const bad = { resource: "ledger", token } as TokenSource;
@@ -296,7 +296,7 @@ describe("bad input to the SQLite guard", () => {
     expect(guard.highest("ledger")).toBeUndefined();
   });
 
-  test("an async function is refused before any of it has run", () => {
+  test("an async function is rejected before it is called", () => {
     const database = open();
     const guard = sqliteGuard(database);
     expect(() => guard.transaction(source(1n), async (db) => add("async")(db))).toThrow(
@@ -305,7 +305,7 @@ describe("bad input to the SQLite guard", () => {
     expect(texts(database)).toEqual([]);
   });
 
-  test("a promise from a plain function is refused, and what it wrote so far is rolled back", () => {
+  test("a plain function that returns a promise is rejected, and its writes are rolled back", () => {
     const database = open();
     const guard = sqliteGuard(database);
     const write = (db: Connection): Promise<void> => {
@@ -317,7 +317,7 @@ describe("bad input to the SQLite guard", () => {
     expect(guard.highest("ledger")).toBeUndefined();
   });
 
-  test("a guarded step inside another fails, and the outer one is rolled back with it", () => {
+  test("a nested guarded transaction fails, and the outer one is rolled back", () => {
     const database = open();
     const guard = sqliteGuard(database);
     const nested = (db: Connection): void => {
@@ -339,7 +339,7 @@ describe("bad input to the SQLite guard", () => {
     expect(guard.highest("ledger")).toBeUndefined();
   });
 
-  test("a table of somebody else and a name that is none are refused and left alone", () => {
+  test("a table of another program and an invalid name are rejected, and nothing is changed", () => {
     const database = open();
     expect(() => sqliteGuard(database, { table: "entry" })).toThrow("belongs to something else");
     expect(() => sqliteGuard(database, { table: `a"; DROP TABLE entry` })).toThrow("plain name");
@@ -355,7 +355,7 @@ function entry(token: bigint, fails: boolean): (database: Connection) => void {
   };
 }
 
-/** The code of what was thrown, "failed" for an error without one, "done" for none. */
+/** The code of the error, "failed" for an error without a code, or "done". */
 function attempt(work: () => void): string {
   try {
     work();

@@ -1,5 +1,6 @@
-// Goal: a protected table of a SQLite database takes no write without a current token, by whatever path it comes. Method: real
-// files; a second connection stands for another process, and plain SQL for another language. Rows are read back.
+// Goal: a protected table of a SQLite database rejects every write without a current token,
+// whatever its path. Method: real files; a second connection stands for another process, and plain
+// SQL for another language. Rows are read back.
 import { describe, expect, test } from "vitest";
 import type { Connection } from "../../../src/clients/sqlite/driver.ts";
 import {
@@ -14,7 +15,7 @@ import { userFiles } from "../../support/guards/sqlite-guard-files.ts";
 
 const { newFile, open } = await userFiles();
 
-/** With one row in it, protected for "ledger". */
+/** A database with one row, protected for "ledger". */
 function openProtected(file: string = newFile()): Connection {
   const database = open(file);
   database.exec("INSERT INTO entry (text) VALUES ('before')");
@@ -37,7 +38,7 @@ const left = (database: Connection): unknown =>
 const REFUSED = "takes writes only from the holder of 'ledger'";
 
 describe("a protected table", () => {
-  test("S2: refuses insert, replace, update and delete, on this connection and on others", () => {
+  test("S2: rejects insert, replace, update and delete on every connection", () => {
     const file = newFile();
     const database = openProtected(file);
     sqliteGuard(database).advance(source(1n));
@@ -58,7 +59,7 @@ describe("a protected table", () => {
     expect(texts(database)).toEqual(["before"]);
   });
 
-  test("S2: takes the writes of an admitted guard, also of one that was opened before the protection", () => {
+  test("S2: accepts the writes of an admitted guard, even one that was opened before the protection", () => {
     const file = newFile();
     const [first, second] = [open(file), open(file)];
     const [before, other] = [sqliteGuard(first), sqliteGuard(second)];
@@ -72,7 +73,7 @@ describe("a protected table", () => {
     expect(left(first)).toBe(0);
   });
 
-  test("S2: an admission under another resource does not open it", () => {
+  test("S2: an admission for another resource is not valid", () => {
     const database = openProtected();
     const guard = sqliteGuard(database);
     expect(() => guard.transaction(source(9n, "another"), add("wrong"))).toThrow(REFUSED);
@@ -80,7 +81,7 @@ describe("a protected table", () => {
     expect(left(database)).toBe(0);
   });
 
-  test("S2: after a write that throws nothing is left open", () => {
+  test("S2: a write that throws leaves no admission", () => {
     const database = openProtected();
     const guard = sqliteGuard(database);
     const failing = (db: Connection): never => {
@@ -93,7 +94,7 @@ describe("a protected table", () => {
     expect([left(database), guard.highest("ledger")]).toEqual([0, undefined]);
   });
 
-  test("S2: a write that commits by itself leaves nothing open", () => {
+  test("S2: a write that commits by itself leaves no admission", () => {
     const database = openProtected();
     const guard = sqliteGuard(database);
     const committing = (db: Connection): void => {
@@ -106,7 +107,7 @@ describe("a protected table", () => {
     expect(left(database)).toBe(0);
   });
 
-  test("an admission that was left behind does not lock out the holder, and is gone after its write", () => {
+  test("a leftover admission does not lock out the holder, and its next write removes it", () => {
     const database = openProtected();
     const guard = sqliteGuard(database);
     guard.advance(source(5n));
@@ -121,7 +122,7 @@ describe("a protected table", () => {
     expect(texts(database)).toEqual(["before", "through the hole", "the holder"]);
   });
 
-  test("S2: in plain SQL an admission is compared, opens the table, and must be gone before the commit", () => {
+  test("S2: an admission in plain SQL is compared, allows writes, and must be deleted before the commit", () => {
     const database = openProtected();
     sqliteGuard(database).advance(source(5n));
     const admit = (token: bigint): string =>
@@ -140,8 +141,8 @@ describe("a protected table", () => {
   });
 });
 
-describe("protecting", () => {
-  test("can be undone, also after the table was renamed, and done again for another resource", () => {
+describe("protectTable()", () => {
+  test("can be undone, even after the table was renamed, and repeated for another resource", () => {
     const database = openProtected();
     database.exec("ALTER TABLE entry RENAME TO renamed");
     expect(() => database.exec("DELETE FROM renamed")).toThrow(REFUSED);
@@ -153,7 +154,7 @@ describe("protecting", () => {
     expect(texts(database)).toEqual(["admitted"]);
   });
 
-  test("a name with quotes and semicolons is a name, and the guard's table may be another", () => {
+  test("accepts a name with quotes and semicolons, and another table for the guard", () => {
     const database = open();
     const name = `a"b; DROP TABLE entry; --'`;
     database.exec(`CREATE TABLE "${name.replaceAll('"', '""')}" (id)`);
@@ -164,7 +165,7 @@ describe("protecting", () => {
     expect(texts(database)).toEqual([]);
   });
 
-  test("what cannot be protected is refused with the reason, and nothing is changed", () => {
+  test("rejects what cannot be protected with the reason, and changes nothing", () => {
     const database = openProtected();
     database.exec("CREATE VIEW seen AS SELECT 1");
     const protect = (name: unknown, resource = "ledger") =>

@@ -1,6 +1,7 @@
-// Goal: the ZooKeeper guard keeps the rule of all guards, and its own promises: all of the writes or none, one request each
-// once it has looked, and errors that say which write and why. Method: the conformance suite and a real server, with a
-// proxy that loses answers; what was written is read back past the guard.
+// Goal: the ZooKeeper guard follows the rule of all guards, does all of the writes or none, sends
+// one request per write once it has read the highest, and names the write that failed. Method: the
+// conformance suite and a real server, with a proxy that drops replies; the data is read back
+// without the guard.
 
 import { describe, expect, test } from "vitest";
 import {
@@ -23,7 +24,7 @@ import { Console, deleteBelow } from "../../support/stores/zookeeper-nodes.ts";
 
 const server = useServer(startZooKeeper, { own: true });
 
-/** What a node holds, asked of the server, not of a guard; undefined where there is none. */
+/** The data of a node, read from the server without a guard. Undefined if there is no node. */
 async function dataAt(path: string): Promise<string | undefined> {
   await using console = await Console.open(server());
   const reply = await console.wire.send(getData(path));
@@ -38,9 +39,12 @@ async function put(path: string, data: string): Promise<void> {
 
 const source = (token: bigint, resource = "ledger") => ({ resource, token });
 const stale = (offered: bigint, highest: bigint) => ({
-  ...{ code: "STALE_TOKEN", resource: "ledger", offered, highest },
+  code: "STALE_TOKEN",
+  resource: "ledger",
+  offered,
+  highest,
 });
-const folderOf = (place: string, resource: string): string =>
+const folderPath = (place: string, resource: string): string =>
   `/data-${place}-${encodeName(resource)}`;
 
 guardSuite(
@@ -50,18 +54,18 @@ guardSuite(
     server,
     open: (place, options) => zookeeperGuard(`${server().url}/${place}`, options),
     write: async (guard, given, { place, resource, text, fail }) => {
-      const folder = folderOf(place, resource);
+      const folder = folderPath(place, resource);
       await using console = await Console.open(server());
       await console.create(folder).catch(() => undefined);
       const writes = [
         { create: `${folder}/e`, data: text, sequential: true },
-        // A node that is there already: refused with everything else of the multi.
+        // The node already exists, so ZooKeeper rejects the whole multi.
         ...(fail ? [{ create: folder }] : []),
       ];
       return given === undefined ? guard.write(writes) : guard.write(given, writes);
     },
     written: async (place, resource) => {
-      const folder = folderOf(place, resource);
+      const folder = folderPath(place, resource);
       await using console = await Console.open(server());
       const names = (await console.children(folder)).sort();
       const nodes = await Promise.all(names.map((name) => console.read(`${folder}/${name}`)));
@@ -112,7 +116,7 @@ describe("the ZooKeeper guard", () => {
     await guard.close();
   });
 
-  test("S2: a guard that has looked long ago is refused by the multi itself", async () => {
+  test("S2: the multi itself rejects a guard with an outdated highest token", async () => {
     const { guard, root, own } = fresh();
     const other = zookeeperGuard(`${server().url}${root}`);
     await put(own, "");
@@ -123,7 +127,7 @@ describe("the ZooKeeper guard", () => {
     await expect(guard.write(source(1n), [{ set: own, data: "late" }])).rejects.toMatchObject(
       stale(1n, 2n),
     );
-    // By its own view a new term: it must not put a lower token over the highest.
+    // A new term in its outdated view. It must not lower the highest token.
     await other.advance(source(9n));
     await expect(late.write(source(3n), [{ set: own, data: "late" }])).rejects.toMatchObject(
       stale(3n, 9n),
@@ -133,7 +137,7 @@ describe("the ZooKeeper guard", () => {
     await Promise.all([guard.close(), other.close(), late.close()]);
   });
 
-  test("a guarded write is one transaction, and does not write the highest again", async () => {
+  test("a guarded write is one transaction and does not write the highest token again", async () => {
     const { guard, root, own } = fresh();
     await put(own, "");
     for (let index = 0; index < 10; index += 1)
@@ -144,18 +148,18 @@ describe("the ZooKeeper guard", () => {
     await guard.close();
   });
 
-  test("a write that ZooKeeper refuses is named with its reason, and none of the others is done", async () => {
+  test("the error names the write that ZooKeeper rejected and the reason, and no other write is done", async () => {
     const { guard, own } = fresh();
     await put(own, "");
     await put(`${own}/child`, "");
     const first = { create: `${own}/first` };
     const refused: [RegExp, object][] = [
-      [/write 2: there is no such node/, { set: `${own}/none`, data: "" }],
-      [/write 2: there is no such node/, { create: `${own}/none/below` }],
-      [/write 2: the node is there already/, { create: `${own}/child` }],
-      [/write 2: its data have another version/, { set: own, data: "", version: 9 }],
-      [/write 2: its data have another version/, { check: own, version: 9 }],
-      [/write 2: there are nodes below it/, { delete: own }],
+      [/write 2: the node or its parent does not exist/, { set: `${own}/none`, data: "" }],
+      [/write 2: the node or its parent does not exist/, { create: `${own}/none/below` }],
+      [/write 2: the node already exists/, { create: `${own}/child` }],
+      [/write 2: the node has another version/, { set: own, data: "", version: 9 }],
+      [/write 2: the node has another version/, { check: own, version: 9 }],
+      [/write 2: the node has children/, { delete: own }],
     ];
     for (const [words, write] of refused) {
       const failure = await reasonOf(guard.write(source(3n), [first, write as never]));
@@ -167,7 +171,7 @@ describe("the ZooKeeper guard", () => {
     await guard.close();
   });
 
-  test("S2: a highest that is no token is reported, and nothing is written", async () => {
+  test("S2: a malformed highest token is reported, and nothing is written", async () => {
     for (const junk of ["", "7", "x".repeat(39)]) {
       const { guard, root, own } = fresh();
       await put(own, "");
@@ -184,7 +188,7 @@ describe("the ZooKeeper guard", () => {
     }
   });
 
-  test("a guard whose nodes somebody deletes says so, and writes nothing", async () => {
+  test("a guard whose nodes were deleted reports it and writes nothing", async () => {
     const { guard, root, own } = fresh();
     await put(own, "");
     await guard.write(source(1n), [{ set: own, data: "1" }]);
@@ -196,13 +200,26 @@ describe("the ZooKeeper guard", () => {
     await guard.close();
   });
 
-  test("bad writes are refused before anything is sent, and Tenure's own nodes are out of reach", async () => {
+  test("invalid writes, and writes to Tenure's own nodes, are rejected before anything is sent", async () => {
     const { guard, root } = fresh();
     const bad: unknown[] = [
-      ...[undefined, [], {}, "set", [undefined], [{}], [{ create: "" }], [{ create: "/" }]],
-      ...[[{ create: "a" }], [{ create: "/a/" }], [{ create: "/a//b" }], [{ create: "/a/../b" }]],
-      ...[[{ set: "/a" }], [{ set: "/a", data: 7 }], [{ set: "/a", data: "", delete: "/a" }]],
-      ...[[{ delete: "/a", version: -1 }], [{ delete: "/a", version: 1.5 }]],
+      undefined,
+      [],
+      {},
+      "set",
+      [undefined],
+      [{}],
+      [{ create: "" }],
+      [{ create: "/" }],
+      [{ create: "a" }],
+      [{ create: "/a/" }],
+      [{ create: "/a//b" }],
+      [{ create: "/a/../b" }],
+      [{ set: "/a" }],
+      [{ set: "/a", data: 7 }],
+      [{ set: "/a", data: "", delete: "/a" }],
+      [{ delete: "/a", version: -1 }],
+      [{ delete: "/a", version: 1.5 }],
       [{ set: `${root}/guards/ledger`, data: "1" }],
       [{ delete: root }],
       [{ create: "/a", data: "x".repeat(1_100_000) }],
@@ -215,7 +232,7 @@ describe("the ZooKeeper guard", () => {
     await guard.close();
   });
 
-  test("a target and options that are none are refused", () => {
+  test("invalid targets and options are rejected", () => {
     for (const target of [undefined, 7, {}, "zookeeper:", { url: "zookeeper://" }])
       expect(() => zookeeperGuard(target as never)).toThrow(/zookeeper|hosts/);
     expect(() => zookeeperGuard({ url: "zookeeper://h" }, { limitMs: 0 })).toThrow("limitMs");
@@ -224,7 +241,7 @@ describe("the ZooKeeper guard", () => {
     );
   });
 
-  test("leases of a store in the same root advance it, and a former holder is refused", async () => {
+  test("leases of a store in the same root advance the guard, and a former holder is rejected", async () => {
     const { guard, root, own } = fresh();
     await put(own, "");
     await using tenure = await connect(`${server().url}${root}`);
@@ -242,8 +259,8 @@ describe("the ZooKeeper guard", () => {
   });
 });
 
-describe("when answers are lost", () => {
-  test('a write whose answer never comes is "unknown", and what it did is there', async () => {
+describe("when replies are lost", () => {
+  test('a write without a reply is reported as "unknown", and its effect exists', async () => {
     const { guard: direct, root, own } = fresh();
     await using proxy = await startProxy(server());
     const guard = zookeeperGuard(
@@ -254,11 +271,13 @@ describe("when answers are lost", () => {
     await guard.write(source(1n), [{ set: own, data: "1" }]);
     proxy.cut("replies");
     expect(await reasonOf(guard.write(source(1n), [{ set: own, data: "2" }]))).toMatchObject({
-      ...{ code: "GUARD_UNAVAILABLE", applied: "unknown", resource: "ledger" },
+      code: "GUARD_UNAVAILABLE",
+      applied: "unknown",
+      resource: "ledger",
     });
     expect(await dataAt(own)).toBe("2");
     await proxy.heal();
-    // It is no reason to refuse the same holder, or to let a former one in.
+    // The same holder is still admitted, and a former one is still rejected.
     await guard.write(source(1n), [{ set: own, data: "3" }]);
     await direct.advance(source(2n));
     await expect(guard.write(source(1n), [{ set: own, data: "late" }])).rejects.toMatchObject(
@@ -268,7 +287,7 @@ describe("when answers are lost", () => {
     await Promise.all([guard.close(), direct.close()]);
   });
 
-  test('a server that cannot be reached is "no", and the guard works when it is back', async () => {
+  test('an unreachable server is reported as "no", and the guard works when it is back', async () => {
     const { guard: direct, root, own } = fresh();
     await direct.close();
     await put(own, "");
@@ -279,7 +298,9 @@ describe("when answers are lost", () => {
     );
     proxy.refuse();
     expect(await reasonOf(guard.write(source(1n), [{ set: own, data: "1" }]))).toMatchObject({
-      ...{ code: "GUARD_UNAVAILABLE", applied: "no", resource: "ledger" },
+      code: "GUARD_UNAVAILABLE",
+      applied: "no",
+      resource: "ledger",
     });
     await proxy.heal();
     await guard.write(source(1n), [{ set: own, data: "2" }]);

@@ -1,5 +1,5 @@
-// The guards that make their own connection, brought into the form of the guard suite: each guard of a test has a
-// connection of its own, as another process would.
+// Adapts the guards that open their own connection to the guard suite. Each guard of a test has its
+// own connection, as in another process.
 
 import type { Guard, GuardOptions, TokenSource } from "../../../src/guards/guard.ts";
 import type { GuardHarness, GuardUnderTest } from "../../../src/testing/index.ts";
@@ -12,11 +12,11 @@ interface Closable extends Guard {
 export interface OwnConnection<G extends Closable> {
   readonly name: string;
   server(): RunningServer;
-  /** `place` is the same for all guards of one test, and no other test's. */
+  /** `place` is the same for all guards of one test and differs between tests. */
   open(place: string, options: GuardOptions | undefined): G;
   write(guard: G, source: TokenSource | undefined, line: Line): Promise<unknown>;
   written(place: string, resource: string): Promise<string[]>;
-  /** Before the first write. */
+  /** Called before the first write. */
   prepare?(place: string): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ interface Line {
   readonly place: string;
   readonly resource: string;
   readonly text: string;
-  /** The write has to be refused by the resource itself. */
+  /** A write that the resource itself rejects. */
   readonly fail: boolean;
 }
 

@@ -1,4 +1,4 @@
-// Services on loopback with a guard in front, one for each framework, and small helpers to ask them.
+// Guarded services on loopback, one for each framework, and helpers to send requests to them.
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -15,15 +15,15 @@ afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
 });
 
-/** What a handler does with the body of a request. A text that it returns is the answer. */
+/** Handles the body of a request. A returned text is the response. */
 export type Work = (body: string) => unknown;
 
-async function answerOf(work: Work, body: string): Promise<string> {
+async function runWork(work: Work, body: string): Promise<string> {
   const result = await work(body);
   return typeof result === "string" ? result : "done";
 }
 
-/** A service on each framework that runs the work behind the guard; gives back its URL. */
+/** Starts a guarded service on each framework, and returns its URL. */
 export const services: Record<string, (options: HttpGuardOptions, work: Work) => Promise<string>> =
   {
     "node:http": (options, work) => {
@@ -31,7 +31,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const handler = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
         let body = "";
         for await (const chunk of req) body += chunk;
-        res.end(await answerOf(work, body));
+        res.end(await runWork(work, body));
       };
       return listen(createServer(fence.guarded(handler)));
     },
@@ -41,7 +41,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
         "/",
         express.text(),
         httpGuard(options).guarded(async (req: express.Request, res: express.Response) => {
-          res.send(await answerOf(work, String(req.body)));
+          res.send(await runWork(work, String(req.body)));
         }),
       );
       return listen(createServer(app));
@@ -50,7 +50,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const app = express();
       app.use(express.text(), httpGuard(options).express);
       app.put("/", async (req, res) => {
-        res.send(await answerOf(work, String(req.body)));
+        res.send(await runWork(work, String(req.body)));
       });
       return listen(createServer(app));
     },
@@ -58,7 +58,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const app = fastify();
       endings.push(() => app.close());
       app.put("/", { preHandler: httpGuard(options).fastify }, async (req) => {
-        return answerOf(work, String(req.body));
+        return runWork(work, String(req.body));
       });
       return app.listen({ port: 0, host: "127.0.0.1" });
     },
@@ -66,7 +66,7 @@ export const services: Record<string, (options: HttpGuardOptions, work: Work) =>
       const app = new Hono();
       app.use(httpGuard(options).hono);
       app.put("/", async (c) => {
-        return c.text(await answerOf(work, await c.req.text()));
+        return c.text(await runWork(work, await c.req.text()));
       });
       const server = serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" });
       await once(server, "listening");

@@ -1,4 +1,5 @@
-// One schema of a PostgreSQL server with a table of entries, behind guards: for the conformance suite and the guard's own tests.
+// A guard schema and a table of entries on a PostgreSQL server, for the conformance suite and the
+// guard's own tests.
 
 import pg from "pg";
 import postgres from "postgres";
@@ -13,7 +14,7 @@ import type { PostgresServer } from "../../servers/postgres.ts";
 
 export type Library = "pg" | "postgres";
 
-/** A guard through either library, with one way to append. */
+/** A guard of either library, with one function to append. */
 export interface LedgerGuard {
   readonly guard: PostgresGuard<unknown>;
   append(tx: unknown, resource: string, text: string): Promise<void>;
@@ -21,7 +22,7 @@ export interface LedgerGuard {
 
 let worlds = 0;
 
-/** A guard schema and a table of their own on a server that tests share. */
+/** A separate guard schema and table on a shared server. */
 export class Ledger {
   readonly schema: string;
   readonly table: string;
@@ -45,7 +46,7 @@ export class Ledger {
 
   pool(url: string = this.#server.url): pg.Pool {
     const pool = new pg.Pool({ connectionString: url, max: 4 });
-    // A server that restarts ends idle connections.
+    // A restart of the server closes idle connections.
     pool.on("error", () => undefined);
     this.#ends.push(() => pool.end());
     return pool;
@@ -75,7 +76,7 @@ export class Ledger {
     };
   }
 
-  /** Everything that was written, in the table's own order; read through psql. */
+  /** All rows in the order of the table, read through psql. */
   async written(resource?: string): Promise<string[]> {
     const where = resource === undefined ? "" : `WHERE resource = $q$${resource}$q$`;
     const text = await this.#server.sql(`SELECT text FROM ${this.table} ${where} ORDER BY seq`);
@@ -118,7 +119,7 @@ export async function ledgerHarness(
   };
 }
 
-/** At the top of a file: makes ledgers that are closed after each test. */
+/** Call it at the top of a test file. The ledgers are closed after each test. */
 export function useLedgers(server: () => PostgresServer): () => Promise<Ledger> {
   const opened: Ledger[] = [];
   afterEach(async () => {

@@ -1,4 +1,5 @@
-// Databases of a user for the tests of the SQLite guard: real files with one table, closed and removed after the file's tests.
+// Databases for the tests of the SQLite guard: real files with one table, closed and removed after
+// the tests of a file.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +8,9 @@ import { type Connection, loadDriver } from "../../../src/clients/sqlite/driver.
 
 export interface UserFiles {
   newFile(): string;
-  /** A connection in the user's own settings; a second one to the same file stands for another process. */
+  /**
+   * A connection with default settings. A second one to the same file stands for another process.
+   */
   open(file?: string): Connection;
 }
 
