@@ -19,7 +19,7 @@ const machine = "src/core/session-machine.ts";
 /** The conformance suite, on the models. */
 const modelsTest = "sim/test/models.test.ts";
 const machineTest = "src/core/session-machine.test.ts";
-const lease = "src/holder/lease.ts";
+const lease = "src/holder/held-lease.ts";
 const memory = "src/stores/memory/index.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -71,7 +71,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "doubt ignored by check",
     file: lease,
-    find: "this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil",
+    find: "this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.confirmedUntil",
     replace: "this.#session.safeUntil",
   },
   {
@@ -172,7 +172,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a grant of an ended session is taken",
     file: "src/holder/acquire.ts",
-    find: "if (!session.look(clock.now())) return undefined;",
+    find: "if (!session.checkDeadline(clock.now())) return undefined;",
     replace: "",
   },
   {
@@ -196,7 +196,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a leader is not told of its loss",
-    file: "src/election/reign.ts",
+    file: "src/election/term.ts",
     find: "this.#stopping.abort(signal.reason);",
     replace: "",
   },

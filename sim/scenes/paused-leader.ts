@@ -1,7 +1,7 @@
 // The paused leader, with and without a guard. The whole machine stands still for 12 seconds, its clocks with it: nothing
 // inside can know, and so no check inside can help. Only the resource can.
 
-import type { AcquireOptions } from "../../src/holder/leases.ts";
+import type { AcquireOptions } from "../../src/holder/options.ts";
 import { PlainLock } from "./plain-lock.ts";
 import type { Scene } from "./scene.ts";
 import type { Stage } from "./stage.ts";

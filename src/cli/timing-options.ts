@@ -86,11 +86,10 @@ function refusal(error: TimingError): CommandError {
       "they break the safety inequality margin >= clock-error + round-trip: two could hold at once",
     availability:
       "they break the availability inequality 2 * renew-every + round-trip <= ttl - margin: one lost renewal would lose the lease",
-    "explicit-bounds":
+    bounds:
       "a ttl below 3s needs --clock-error and --round-trip, from what you measured (tenure doctor)",
   } as const;
-  const short =
-    error.inequality === "explicit-bounds" ? "" : `, by ${formatDuration(error.shortByMs)}`;
+  const short = error.inequality === "bounds" ? "" : `, by ${formatDuration(error.shortByMs)}`;
   return new CommandError(
     `These durations cannot work: ${reasons[error.inequality]}${short}. Nearest: ${flags}.`,
     EXIT.timing,

@@ -54,7 +54,6 @@ export type SessionCommand =
   | { readonly do: "renewAfter"; readonly delayMs: number }
   /** Bring `looked` at this instant, in case nobody looks earlier. */
   | { readonly do: "lookAt"; readonly at: number }
-  | { readonly do: "enterDoubt" }
   | { readonly do: "leaveDoubt" }
   /** Tell every lease. `giveUp`: no lease needs the session, so the store may forget it at once. */
   | {
@@ -174,7 +173,7 @@ function distrust(state: Live, now: number): SessionStep {
   const failures = state.kind === "doubt" ? state.failures : 0;
   return {
     state: { ...state, kind: "doubt", sentAfter: now, failures },
-    commands: [...(state.kind === "doubt" ? [] : [{ do: "enterDoubt" } as const]), RENEW_SOON],
+    commands: [RENEW_SOON],
   };
 }
 
@@ -191,10 +190,7 @@ function doubt(
   const delayMs = Math.min(dueInMs, backoffMs(renewalBackoff(timing), failures, event.draw));
   return {
     state: { ...state, kind: "doubt", sentAfter: proofAfter(state), failures },
-    commands: [
-      ...(state.kind === "doubt" ? [] : [{ do: "enterDoubt" } as const]),
-      { do: "renewAfter", delayMs },
-    ],
+    commands: [{ do: "renewAfter", delayMs }],
   };
 }
 

@@ -155,7 +155,7 @@ describe("what a caller leaves out", () => {
     ]) {
       const fault = faultOf(() => planTiming(asked));
       expect(fault).toMatchObject({
-        inequality: "explicit-bounds",
+        inequality: "bounds",
         shortByMs: 3_000 - asked.ttlMs,
       });
       expect(fault?.message).toMatch(/give clockErrorMs and roundTripMs .* or raise ttlMs to 3000/);

@@ -49,7 +49,7 @@ export const TIMING_OPTIONS: OptionNames<TimingOptions> = {
   marginMs: true,
 };
 
-export type Inequality = "safety" | "availability" | "explicit-bounds";
+export type Inequality = "safety" | "availability" | "bounds";
 
 /** The numbers contradict each other. `mend` has the smallest change that makes them valid. */
 export class TimingError extends TenureError {
@@ -201,7 +201,7 @@ function needsBounds(ttlMs: number, asked: TimingOptions): TimingError {
   return new TimingError(
     `A ttlMs of ${ttlMs} is below ${EXPLICIT_BELOW_MS}: give clockErrorMs and roundTripMs yourself, from what you ` +
       `measured (for example ${describe(mend)}), or raise ttlMs to ${EXPLICIT_BELOW_MS}.`,
-    { inequality: "explicit-bounds", shortByMs: EXPLICIT_BELOW_MS - ttlMs, mend },
+    { inequality: "bounds", shortByMs: EXPLICIT_BELOW_MS - ttlMs, mend },
   );
 }
 

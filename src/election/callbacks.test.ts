@@ -3,8 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { candidate, untilAsked } from "../../test/support/holder/election-world.ts";
 import { flush, Gate, makeWorld } from "../../test/support/holder/holder-world.ts";
-import type { ElectionOptions } from "./election.ts";
-import type { Lead } from "./reign.ts";
+import type { ElectionOptions, Lead } from "./election.ts";
 
 describe("callbacks that fail", () => {
   test("a candidate that is not ready does not campaign; it is tried again, later and later", async () => {

@@ -13,8 +13,8 @@ import {
   TIMING,
 } from "../../test/support/holder/holder-world.ts";
 import { ClosedError } from "../core/errors.ts";
+import type { Lead } from "./election.ts";
 import type { ElectionEvent } from "./events.ts";
-import type { Lead } from "./reign.ts";
 
 describe("the walk", () => {
   test("prepares, campaigns, leads with the lease's token as term, and hands over", async () => {

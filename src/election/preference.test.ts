@@ -9,6 +9,7 @@ import {
   makeWorld,
   TIMING,
   type World,
+  writeRecord,
 } from "../../test/support/holder/holder-world.ts";
 import type { ElectionOptions } from "./election.ts";
 
@@ -178,7 +179,7 @@ describe("preference", () => {
     const world = makeWorld();
     const outsider = await world.join("outsider");
     const value = { preferred: "nobody", preferredMs: 1e12 };
-    await outsider.tenure.acquire("leader@next", { value });
+    await writeRecord(world, outsider, "leader@next", value);
     const one = await candidate(world, "one");
     one.election.start();
     await world.clock.advance(59_999);
@@ -190,7 +191,7 @@ describe("preference", () => {
   test("a note that names a negative time holds nobody back", async () => {
     const world = makeWorld();
     const outsider = await world.join("outsider");
-    await outsider.tenure.acquire("leader@next", { value: { preferred: "x", preferredMs: -1 } });
+    await writeRecord(world, outsider, "leader@next", { preferred: "x", preferredMs: -1 });
     const one = await candidate(world, "one");
     one.election.start();
     await world.clock.advance(1);

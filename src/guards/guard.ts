@@ -4,6 +4,7 @@
 // Each guard has its own form of that step (a transaction, a script, a request); what they share is here.
 
 import { currentHeld } from "../async/context.ts";
+import { enterLastingGuard } from "../async/lasting-guard.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
@@ -19,8 +20,6 @@ export interface TokenSource {
   readonly token: bigint;
   /** Throws when the holder may not act now; answers the token otherwise. */
   check?(): bigint;
-  /** @internal Called by a guard whose tokens outlive this process: a lease of a memory store warns. */
-  enterLastingGuard?(): void;
 }
 
 /** What every guard can be told. */
@@ -82,7 +81,7 @@ export function lastingSourceOf(
   bound?: string | undefined,
 ): TokenSource {
   const source = sourceOf(given, bound);
-  source.enterLastingGuard?.();
+  enterLastingGuard(source);
   return source;
 }
 

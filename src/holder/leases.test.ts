@@ -181,6 +181,7 @@ describe("handover", () => {
     await clock.advance(1_000);
     const handover = await lease.handover({ waitMs: 5_000 });
     expect(handover).toEqual({
+      handedOver: true,
       release: "released",
       successor: { holderId: "two", token: 2n },
       waitedMs: 0,
@@ -208,7 +209,11 @@ describe("handover", () => {
     await clock.advance(4_999);
     expect(await outcome(handing)).toBe("pending");
     await clock.advance(1);
-    expect(await handing).toEqual({ release: "released", waitedMs: 5_000 });
+    expect(await handing).toEqual({
+      handedOver: false,
+      release: "released",
+      waitedMs: 5_000,
+    });
     expect(clock.timers).toBe(0);
   });
 
@@ -219,7 +224,9 @@ describe("handover", () => {
     store.watch = deaf;
     const handing = lease.handover({ waitMs: 1_000 });
     await clock.advance(1_000);
-    expect(await outcome(handing)).toEqual({ value: { release: "released", waitedMs: 1_000 } });
+    expect(await outcome(handing)).toEqual({
+      value: { handedOver: false, release: "released", waitedMs: 1_000 },
+    });
   });
 
   test.each([-1, Number.NaN, "5", undefined])(

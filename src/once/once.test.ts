@@ -10,6 +10,7 @@ import {
   makeWorld,
   outcome,
   TIMING,
+  writeRecord,
 } from "../../test/support/holder/holder-world.ts";
 import { orAborted } from "../async/signals.ts";
 import type { OnceOptions } from "./once.ts";
@@ -147,17 +148,17 @@ describe("a fire", () => {
     const second = two.tenure.once("job", options, never);
     await world.clock.advance(60);
     // Another has made the mark and holds the key on.
-    const marked = await one.tenure.acquire("job@once", { value: { atMs: begin } });
+    const marker = await writeRecord(world, one, "job@once", { atMs: begin });
     await world.clock.advance(110);
     expect(await outcome(second)).toEqual({ value: { ran: false, reason: "taken", by: "one" } });
-    await marked.release();
+    await marker.end();
     // Behind the last look while it waited: it is looked once more when the time is over.
     const third = two.tenure.once("job", options, never);
     await world.clock.advance(900);
-    const late = await one.tenure.acquire("job@once", { value: { atMs: begin } });
+    const late = await writeRecord(world, one, "job@once", { atMs: begin });
     await world.clock.advance(110);
     expect(await outcome(third)).toEqual({ value: { ran: false, reason: "taken", by: "one" } });
-    await late.release();
+    await late.end();
     await held.release();
     expect(await two.tenure.tryAcquire("job")).toBeDefined();
   });
@@ -220,16 +221,19 @@ describe("a fire", () => {
   });
 });
 
-describe("a window without an instant", () => {
+describe("oncePer", () => {
   test("has one run; the next comes when nine tenths of it are over", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
-    const options = { windowMs: 10_000 };
-    expect(await one.tenure.once("job", options, () => 1)).toMatchObject({ ran: true });
+    const options = { everyMs: 10_000 };
+    expect(await one.tenure.oncePer("job", options, () => 1)).toMatchObject({ ran: true });
     await world.clock.advance(8_999);
-    expect(await two.tenure.once("job", options, () => 2)).toMatchObject({ reason: "taken" });
+    expect(await two.tenure.oncePer("job", options, () => 2)).toMatchObject({ reason: "taken" });
     await world.clock.advance(1);
-    expect(await two.tenure.once("job", options, () => 2)).toMatchObject({ ran: true, value: 2 });
+    expect(await two.tenure.oncePer("job", options, () => 2)).toMatchObject({
+      ran: true,
+      value: 2,
+    });
   });
 });
 

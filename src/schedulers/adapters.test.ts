@@ -6,9 +6,9 @@ import { describe, expect, test, vi } from "vitest";
 import { flush, makeWorld, outcome } from "../../test/support/holder/holder-world.ts";
 import type { Tenure } from "../tenure.ts";
 import { type CronerJob, oncePerFire } from "./croner/index.ts";
-import { lastFire as lastCronerFire } from "./croner/last-fire.ts";
+import { findLastFire as findLastCronerFire } from "./croner/last-fire.ts";
 import { OncePerFire } from "./nestjs/index.ts";
-import { type CronTimes, lastFire } from "./nestjs/last-fire.ts";
+import { type CronTimes, findLastFire } from "./nestjs/last-fire.ts";
 import { nodeCronCoordinator } from "./node-cron/index.ts";
 
 /** The library that @nestjs/schedule brings along. */
@@ -64,14 +64,14 @@ describe("croner", () => {
         reference.getTime() > atMs ? [new Date(atMs)] : [],
     });
     const skipped: unknown[] = [];
-    const run = oncePerFire(tenure, "job", () => 1, { onSkip: (skip) => skipped.push(skip) });
+    const run = oncePerFire(tenure, "job", { onSkip: (skip) => skipped.push(skip) }, () => 1);
     await run(job(atMs + 3));
     expect((await tenure.read("job@once")).holder?.value).toEqual({ atMs });
     await run(job(atMs + 400));
     expect(skipped).toEqual([{ ran: false, reason: "taken", by: "one", key: "job" }]);
-    await expect(run(job(null))).rejects.toThrow(/no fire/);
-    await expect(run(job(atMs - 5_000))).rejects.toThrow(/no fire/);
-    expect(() => oncePerFire(tenure, "job", 1 as never)).toThrow(/needs a function/);
+    await expect(run(job(null))).rejects.toThrow(/no scheduled time/);
+    await expect(run(job(atMs - 5_000))).rejects.toThrow(/no scheduled time/);
+    expect(() => oncePerFire(tenure, "job", {}, 1 as never)).toThrow(/needs a function/);
   });
 
   test("finds the fire of croner 9, which only computes the next one, however long ago it was", () => {
@@ -83,10 +83,10 @@ describe("croner", () => {
       options: { interval: 0 },
       runsLeft: () => undefined,
     };
-    expect(lastCronerFire(job, new Date(3 * dayMs))).toEqual(new Date(3 * dayMs));
-    expect(lastCronerFire(job, new Date(3 * dayMs + 7))).toEqual(new Date(3 * dayMs));
-    expect(lastCronerFire(job, new Date(4 * dayMs - 1))).toEqual(new Date(3 * dayMs));
-    expect(lastCronerFire({ ...job, nextRun: () => null }, new Date(dayMs))).toBeUndefined();
+    expect(findLastCronerFire(job, new Date(3 * dayMs))).toEqual(new Date(3 * dayMs));
+    expect(findLastCronerFire(job, new Date(3 * dayMs + 7))).toEqual(new Date(3 * dayMs));
+    expect(findLastCronerFire(job, new Date(4 * dayMs - 1))).toEqual(new Date(3 * dayMs));
+    expect(findLastCronerFire({ ...job, nextRun: () => null }, new Date(dayMs))).toBeUndefined();
   });
 
   test("what the work throws goes to the scheduler", async () => {
@@ -145,14 +145,14 @@ describe("an onSkip that fails", () => {
       const { tenure } = await world.join("one");
       const now = new Date(world.clock.wallNow());
       const job = { currentRun: () => now, previousRuns: () => [now], nextRun: () => null };
-      const run = oncePerFire(tenure, "job", () => 1, { onSkip });
+      const run = oncePerFire(tenure, "job", { onSkip }, () => 1);
       await run(job);
       expect(await warningsOf(() => run(job))).toEqual(['onSkip for "job" failed.']);
     });
 
     test("nestjs: the method resolves", async () => {
       const { tenure } = await makeWorld().join("one");
-      const jobs = host(tenure, { windowMs: 10_000, onSkip });
+      const jobs = host(tenure, { everyMs: 10_000, onSkip });
       await jobs.sweep();
       expect(await warningsOf(() => jobs.sweep())).toEqual(['onSkip for "sweep" failed.']);
     });
@@ -193,7 +193,7 @@ describe("nestjs", () => {
     const cronTime = new CronTime(pattern, "UTC");
     const getNextDateFrom = vi.spyOn(cronTime, "getNextDateFrom");
     const now = Date.parse("2026-11-16T12:34:56.010Z");
-    expect(lastFire(cronTime, now, 43_200_000)).toBe(Date.parse(`2026-11-16T${time}.000Z`));
+    expect(findLastFire(cronTime, now, 43_200_000)).toBe(Date.parse(`2026-11-16T${time}.000Z`));
     expect(getNextDateFrom.mock.calls.length).toBeLessThan(50);
   });
 
@@ -214,18 +214,18 @@ describe("nestjs", () => {
           const now = Date.parse(`${day}T01:00:00Z`) + minute * 60_000;
           let expected: number | undefined;
           for (let at = next(now - reachMs - 1); at <= now + 50; at = next(at)) expected = at;
-          expect(lastFire(cronTime, now, reachMs)).toBe(expected);
+          expect(findLastFire(cronTime, now, reachMs)).toBe(expected);
         }
       }
     },
   );
 
   test("the last fire is the newest up to now, or a moment later; none when it is too long ago", () => {
-    expect(lastFire(everyTen, 20_000, 15_000)).toBe(20_000);
-    expect(lastFire(everyTen, 19_960, 15_000)).toBe(20_000);
-    expect(lastFire(everyTen, 19_900, 15_000)).toBe(10_000);
-    expect(lastFire(everyTen, 29_900, 15_000)).toBe(20_000);
-    expect(lastFire(everyTen, 29_900, 5_000)).toBeUndefined();
+    expect(findLastFire(everyTen, 20_000, 15_000)).toBe(20_000);
+    expect(findLastFire(everyTen, 19_960, 15_000)).toBe(20_000);
+    expect(findLastFire(everyTen, 19_900, 15_000)).toBe(10_000);
+    expect(findLastFire(everyTen, 29_900, 15_000)).toBe(20_000);
+    expect(findLastFire(everyTen, 29_900, 5_000)).toBeUndefined();
   });
 
   test("a method without a cron job of its name needs a window, and then runs once in it", async () => {
@@ -234,7 +234,7 @@ describe("nestjs", () => {
     const skipped: string[] = [];
     const onSkip = ({ reason }: { reason: string }): void => void skipped.push(reason);
     await expect(host(tenure, {}).sweep()).rejects.toThrow(/no cron job of that name/);
-    const jobs = host(tenure, { windowMs: 10_000, onSkip });
+    const jobs = host(tenure, { everyMs: 10_000, onSkip });
     expect(await jobs.sweep()).toBe("swept");
     expect(await jobs.sweep()).toBeUndefined();
     expect(skipped).toEqual(["taken"]);

@@ -4,6 +4,7 @@
 // token was granted before anybody could show it.
 
 import { currentHeld } from "../../async/context.ts";
+import { enterLastingGuard, onLastingGuard } from "../../async/lasting-guard.ts";
 import {
   GuardUnavailableError,
   InvalidArgumentError,
@@ -125,7 +126,6 @@ class Bound {
     const checked: Checked = {
       resource: source.resource,
       token: source.token,
-      enterLastingGuard: () => source.enterLastingGuard?.(),
       check: () => {
         const token = source.check === undefined ? source.token : source.check();
         if (this.#covers(source.resource, token)) return token;
@@ -138,6 +138,7 @@ class Bound {
         throw checked.refusal;
       },
     };
+    onLastingGuard(checked, () => enterLastingGuard(source));
     return checked;
   }
 

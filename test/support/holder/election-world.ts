@@ -1,7 +1,6 @@
 // Candidates for the tests of elections: each a process of its own on one memory backend, with what it was told.
-import type { Election, ElectionOptions } from "../../../src/election/election.ts";
+import type { Election, ElectionOptions, Lead } from "../../../src/election/election.ts";
 import type { ElectionEvent } from "../../../src/election/events.ts";
-import type { Lead } from "../../../src/election/reign.ts";
 import type { Member, World } from "./holder-world.ts";
 
 /** Leads until it is asked to stop. */

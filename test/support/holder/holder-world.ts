@@ -1,12 +1,17 @@
 // What the holder's tests share: one manual clock, one memory backend, any number of processes on it, and a store
 // wrapper that can lose, delay and refuse what passes through. Nothing here sleeps.
 
+import type { Random } from "../../../src/async/clock.ts";
 import { orAborted } from "../../../src/async/signals.ts";
 import { StoreUnavailableError } from "../../../src/core/errors.ts";
-import type { AcquireOptions } from "../../../src/holder/leases.ts";
+import type { AcquireOptions } from "../../../src/holder/options.ts";
+import {
+  openUnrenewedSession,
+  type UnrenewedSession,
+} from "../../../src/holder/unrenewed-session.ts";
 import type { Store } from "../../../src/stores/contract.ts";
 import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";
-import { Tenure } from "../../../src/tenure.ts";
+import { createTenure, type Tenure } from "../../../src/tenure.ts";
 import { ManualClock, manualRandom } from "../../../src/testing/manual-clock.ts";
 
 /** Round numbers: renewed every 3,000, a healthy round trip below 900, safeUntil 8,000 after the sending. */
@@ -146,6 +151,7 @@ export async function outcome(promise: Promise<unknown>): Promise<unknown> {
 
 export interface World {
   readonly clock: ManualClock;
+  readonly random: Random;
   readonly backend: MemoryBackend;
   /** Another process on the same backend, with its own wrapped store. */
   join(holderId: string, defaults?: AcquireOptions): Promise<Member>;
@@ -158,11 +164,26 @@ export interface Member {
   readonly warnings: readonly string[];
 }
 
+/** Writes one of Tenure's own records, whose reserved names acquire() rejects. `end()` removes it. */
+export async function writeRecord(
+  { clock, random }: World,
+  { store, tenure }: Member,
+  resource: string,
+  value: unknown,
+): Promise<UnrenewedSession> {
+  const { holderId } = tenure;
+  const parts = { store, clock, random, holderId, limitMs: TIMING.roundTripMs };
+  const session = await openUnrenewedSession(parts, 600_000);
+  await session.grant(resource, value);
+  return session;
+}
+
 export function makeWorld(clock: ManualClock = new ManualClock()): World {
   const backend = new MemoryBackend({ firstToken: 1n });
   const random = manualRandom();
   return {
     clock,
+    random,
     backend,
     join: async (holderId, defaults = TIMING) => {
       const parts = { clock, hostClock: clock.hostClock, random };
@@ -170,7 +191,7 @@ export function makeWorld(clock: ManualClock = new ManualClock()): World {
       const warnings: string[] = [];
       const warn = (message: string): void => void warnings.push(message);
       const tenureParts = { store, clock, random, holderId, defaults, keepAlive: false, warn };
-      return { tenure: new Tenure(tenureParts), store, warnings };
+      return { tenure: createTenure(tenureParts), store, warnings };
     },
   };
 }
