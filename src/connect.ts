@@ -1,5 +1,5 @@
-// connect(): opens the store that a URL or a store function names, and builds a Tenure on it with the
-// real clock and real randomness. A store's code is loaded only when a URL asks for it.
+// connect(): opens the store that a URL or a store function names, and builds a Tenure on it with
+// the real clock and real randomness. A store's code is loaded only when a URL asks for it.
 
 import { mistakeIn } from "./clients/shared/url-mistakes.ts";
 import { InvalidArgumentError } from "./core/errors.ts";
@@ -12,7 +12,9 @@ import { createTenure, type Tenure } from "./tenure.ts";
 
 /** Options of connect(). */
 export interface ConnectOptions {
-  /** The name of this process in listings and messages. Need not be unique. @default hostname/pid */
+  /**
+   * The name of this process in listings and messages. Need not be unique. @default hostname/pid
+   */
   readonly holderId?: string | undefined;
   /** Defaults for the options of acquire(): ttlMs, waitMs, whileInDoubt and the others. */
   readonly defaults?: AcquireOptions | undefined;
@@ -33,12 +35,12 @@ export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = {
  * Connects to a store, given as a URL or as a store function such as `sqliteStore({ ... })`.
  *
  * - `sqlite:./tenure.db`: shared by all processes of this machine that use the file.
- * - `postgres://user@host/database`: of several hosts (`host1:5432,host2:5432`) the primary is used.
- *   `?schema=name`, `?create-schema=0` and `?listen=0` are for Tenure; other parameters are passed to
- *   the client library.
- * - `redis://user:password@host:6379` (or `rediss://`): one server. `redis://host1,host2?cluster=1`:
- *   a cluster. `redis+sentinel://host1,host2/name`: the master of that name. `?prefix=`, `?replicas=`
- *   and `?library=` as in redisStore().
+ * - `postgres://user@host/database`: of several hosts (`host1:5432,host2:5432`) the primary is
+ *   used. `?schema=name`, `?create-schema=0` and `?listen=0` are for Tenure; other parameters are
+ *   passed to the client library.
+ * - `redis://user:password@host:6379` (or `rediss://`): one server.
+ *   `redis://host1,host2?cluster=1`: a cluster. `redis+sentinel://host1,host2/name`: the master of
+ *   that name. `?prefix=`, `?replicas=` and `?library=` as in redisStore().
  * - `etcd://user:password@h1:2379,h2:2379/prefix` (or `etcds://`): `?connect-ms=` and, for TLS, the
  *   files `?ca=`, `?cert=` and `?key=`.
  * - `zookeeper://user:password@h1:2181,h2:2181/root`: `?tick-ms=` and `?connect-ms=` as in

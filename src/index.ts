@@ -2,7 +2,8 @@
 // subpath in package.json is internal.
 //
 // Results follow one rule. Expected outcomes are values; exceptions are for everything else.
-// - A call that has something to return or nothing returns it or `undefined`: tryAcquire(), revoke().
+// - A call that has something to return or nothing returns it or `undefined`: tryAcquire(),
+//   revoke().
 // - A call with several outcomes that carry no data returns one of several strings: release().
 // - A call with outcomes that carry data returns an object with a boolean field, named after what
 //   the call does, that narrows the type: `ran` of once() and oncePer(), `resigned` of resign() and

@@ -13,9 +13,9 @@ import type { Tenure } from "./tenure.ts";
 /** Options of onShutdown(). */
 export interface ShutdownOptions {
   /**
-   * The process ends at most this long after the signal. Keep it below the time that your supervisor
-   * waits before SIGKILL (Kubernetes: terminationGracePeriodSeconds minus the preStop hook). Too
-   * small: work is cut short, and a lease may be left to expire. @default 25000
+   * The process ends at most this long after the signal. Keep it below the time that your
+   * supervisor waits before SIGKILL (Kubernetes: terminationGracePeriodSeconds minus the preStop
+   * hook). Too small: work is cut short, and a lease may be left to expire. @default 25000
    */
   readonly graceMs?: number | undefined;
   /** The signals to handle. @default ["SIGTERM", "SIGINT"] */

@@ -33,10 +33,10 @@ export interface Tenure extends AsyncDisposable {
   readonly guarantees: Guarantees;
 
   /**
-   * Waits until the resource is free and acquires it. Rejects with AcquireTimeoutError when `waitMs`
-   * has passed. Waiting processes are served first come, first served. Each Tenure has one place in
-   * the queue per resource, which its own callers use in turn, so two processes with several
-   * waiting callers each alternate.
+   * Waits until the resource is free and acquires it. Rejects with AcquireTimeoutError when
+   * `waitMs` has passed. Waiting processes are served first come, first served. Each Tenure has one
+   * place in the queue per resource, which its own callers use in turn, so two processes with
+   * several waiting callers each alternate.
    */
   acquire(resource: string, options?: AcquireOptions): Promise<Lease>;
 
@@ -55,8 +55,8 @@ export interface Tenure extends AsyncDisposable {
   ): Promise<T>;
 
   /**
-   * A candidate for leadership under this name. It does nothing before `start()`. Its `leader()` and
-   * `observe()` also work without `start()`, for processes that only follow.
+   * A candidate for leadership under this name. It does nothing before `start()`. Its `leader()`
+   * and `observe()` also work without `start()`, for processes that only follow.
    */
   election(name: string, options: ElectionOptions): Election;
 
@@ -69,8 +69,8 @@ export interface Tenure extends AsyncDisposable {
   once<T>(key: string, options: OnceOptions, work: OnceWork<T>): Promise<OnceResult<T>>;
 
   /**
-   * Runs `work` at most once per period of `everyMs`, across all machines, on the first machine that
-   * calls. Otherwise as once(), which is better where the scheduled time is known.
+   * Runs `work` at most once per period of `everyMs`, across all machines, on the first machine
+   * that calls. Otherwise as once(), which is better where the scheduled time is known.
    */
   oncePer<T>(key: string, options: OncePerOptions, work: OnceWork<T>): Promise<OnceResult<T>>;
 
@@ -91,8 +91,8 @@ export interface Tenure extends AsyncDisposable {
 
   /**
    * Ends the lease of the current holder and returns that holder; undefined if the resource was
-   * free. The resource is free immediately. The former holder learns of the revocation with its next
-   * renewal; until then, only a guard prevents it from acting.
+   * free. The resource is free immediately. The former holder learns of the revocation with its
+   * next renewal; until then, only a guard prevents it from acting.
    */
   revoke(resource: string): Promise<HolderView | undefined>;
 

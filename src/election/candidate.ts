@@ -1,6 +1,7 @@
-// One candidate of an election: prepares, queues for the lease, leads, and campaigns again. #campaign
-// is one round of that; term.ts is the leading part. All safety comes from the lease. Errors thrown
-// by the callbacks are reported and retried after a pause, so no error ends the loop silently.
+// One candidate of an election: prepares, queues for the lease, leads, and campaigns again.
+// #campaign is one round of that; term.ts is the leading part. All safety comes from the lease.
+// Errors thrown by the callbacks are reported and retried after a pause, so no error ends the loop
+// silently.
 
 import type { Timer } from "../async/clock.ts";
 import { checkSignal, orAborted } from "../async/signals.ts";

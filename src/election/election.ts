@@ -18,8 +18,8 @@ export type Lead = (lease: Lease, stopping: AbortSignal) => unknown;
 /** Options of election(). */
 export interface ElectionOptions extends LeaseOptions {
   /**
-   * Prepares this candidate to lead: warms caches, opens files. Runs before each campaign, so that a
-   * takeover costs only the acquisition. The signal aborts when the candidacy it prepared for has
+   * Prepares this candidate to lead: warms caches, opens files. Runs before each campaign, so that
+   * a takeover costs only the acquisition. The signal aborts when the candidacy it prepared for has
    * ended; what `prepare` started may live until then.
    */
   readonly prepare?: ((signal: AbortSignal) => unknown) | undefined;
@@ -27,8 +27,8 @@ export interface ElectionOptions extends LeaseOptions {
   readonly lead: Lead;
   /**
    * Rank of this candidate, from 0 (first) to 20. When there is no leader, candidates of rank 0
-   * campaign immediately; each higher rank waits another 500 ms. This is only a preference: it never
-   * ends a term, and the store decides who leads. Too large: if no lower-ranked candidate is
+   * campaign immediately; each higher rank waits another 500 ms. This is only a preference: it
+   * never ends a term, and the store decides who leads. Too large: if no lower-ranked candidate is
    * running, there is no leader for that time. @default 0
    */
   readonly rank?: number | undefined;
@@ -56,9 +56,9 @@ export interface ResignOptions {
    */
   readonly drainMs?: number | undefined;
   /**
-   * The holderId of the candidate that should lead next. Each other candidate yields to it once, for
-   * `preferredMs`. This is only a preference: if that candidate does not come, another one leads.
-   * @default none: the first in the queue
+   * The holderId of the candidate that should lead next. Each other candidate yields to it once,
+   * for `preferredMs`. This is only a preference: if that candidate does not come, another one
+   * leads. @default none: the first in the queue
    */
   readonly preferred?: string | undefined;
   /**
@@ -93,8 +93,8 @@ export interface Election extends AsyncDisposable {
   start(): this;
   /**
    * Gives up leadership as planned: `stopping` aborts, `lead` finishes, the lease is released, and
-   * the call waits for a successor. It returns that successor and how long there was no leader. Then
-   * this candidate campaigns again, at the end of the queue.
+   * the call waits for a successor. It returns that successor and how long there was no leader.
+   * Then this candidate campaigns again, at the end of the queue.
    */
   resign(options?: ResignOptions): Promise<Resignation>;
   /** Stops campaigning for good. Resigns first if this candidate leads. */

@@ -10,8 +10,8 @@ import { checkPreference, type Preference } from "./preference.ts";
 const DRAIN_MS = 10_000;
 
 /**
- * The extra delay of each rank. It is twice the head start that a queue gives its first waiter, so a
- * waiter that is stuck at the head of the queue does not let the next rank come first.
+ * The extra delay of each rank. It is twice the head start that a queue gives its first waiter, so
+ * a waiter that is stuck at the head of the queue does not let the next rank come first.
  */
 export const RANK_STEP_MS = 500;
 export const RANK_MAX = 20;

@@ -1,5 +1,5 @@
-// The successor that a resigning leader prefers, stored as a record next to the election's lease.
-// A candidate that acquires the lease and finds the record yields to the preferred one, once and for
+// The successor that a resigning leader prefers, stored as a record next to the election's lease. A
+// candidate that acquires the lease and finds the record yields to the preferred one, once and for
 // a bounded time. The record has no influence on safety: the store decides who leads.
 
 import { isDelay, pause } from "../async/waits.ts";

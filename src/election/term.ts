@@ -1,6 +1,6 @@
-// One term of a leader: runs `lead` under the lease, asks it to stop on a resignation or a loss, and
-// reports it if it still runs when another candidate may lead. The lease itself is released only
-// after `lead` has settled (S6).
+// One term of a leader: runs `lead` under the lease, asks it to stop on a resignation or a loss,
+// and reports it if it still runs when another candidate may lead. The lease itself is released
+// only after `lead` has settled (S6).
 
 import type { Clock } from "../async/clock.ts";
 import { LeaseLostError } from "../core/errors.ts";

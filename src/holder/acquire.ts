@@ -45,7 +45,9 @@ export interface WaitPlan {
   /** Undefined: do not wait, and do not queue. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Called with each request for the grant, so that the caller can send another one in parallel. */
+  /**
+   * Called with each request for the grant, so that the caller can send another one in parallel.
+   */
   readonly onRequest?: (() => void) | undefined;
 }
 
@@ -118,8 +120,8 @@ class Acquisition {
   }
 
   /**
-   * Aborts every wait: on the caller's signal, on close(), or when `waitMs` has passed. Created when
-   * the first wait begins, so that a free resource costs neither a timer nor a signal.
+   * Aborts every wait: on the caller's signal, on close(), or when `waitMs` has passed. Created
+   * when the first wait begins, so that a free resource costs neither a timer nor a signal.
    */
   #ending(): AbortSignal {
     if (this.#waiting === undefined) {
@@ -290,7 +292,7 @@ class Acquisition {
     ).catch(() => session.withdrawOnRenewal(resource, attempt));
   }
 
-  /** Waits before the next try after a failure; throws if there is none. */
+  /** Waits before the next try after a failure; throws if no try is left. */
   async #backOff(error: unknown): Promise<void> {
     this.#throwIfOver();
     if (!isUnavailable(error)) throw error;

@@ -160,7 +160,9 @@ export class HeldLease implements Lease, SessionMember {
     this.#feed({ type: "lost", reason, detail });
   }
 
-  /** Either this lease's release took effect and its answer is still on the way, or it was revoked. */
+  /**
+   * Either this lease's release took effect and its answer is still on the way, or it was revoked.
+   */
   supersede(): void {
     if (this.#state.kind !== "releasing") {
       this.lose("revoked", "a third party revoked it");

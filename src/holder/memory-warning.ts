@@ -1,14 +1,14 @@
 // Warns about a memory store combined with a guard that several processes share. Each process has
-// its own memory store, so all of them can hold the same lease, and the guard cannot tell them
-// apart.
+// its own memory store, so all of them can hold the same lease, and the guard cannot distinguish
+// them.
 
 import type { Store } from "../stores/contract.ts";
 
 let hasWarned = false;
 
 /**
- * The listener for leases of this store that are used with a guard whose tokens outlive the process.
- * It warns once per process. Undefined for stores that processes share.
+ * The listener for leases of this store that are used with a guard whose tokens outlive the
+ * process. It warns once per process. Undefined for stores that processes share.
  */
 export function createMemoryWarning(
   store: Store,

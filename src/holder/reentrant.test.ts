@@ -1,6 +1,7 @@
-// Goal: code that already works under a lease on a resource is not made to wait for itself: acquiring
-// it again throws immediately, or returns the same lease with `reentrant: true`. Method: nested calls
-// on a memory backend with a manual clock, so that a wait would show as a pending promise.
+// Goal: code that already works under a lease on a resource is not made to wait for itself:
+// acquiring it again throws immediately, or returns the same lease with `reentrant: true`. Method:
+// nested calls on a memory backend with a manual clock, so that a wait would show as a pending
+// promise.
 import { describe, expect, test } from "vitest";
 import { Gate, makeWorld, outcome } from "../../test/support/holder/holder-world.ts";
 import { memoryGuard } from "../guards/memory/index.ts";

@@ -46,7 +46,10 @@ export interface OpenedSession {
   readonly grantedTtlMs: number;
 }
 
-/** A lost request may still reach the store for this many ttls, longer than any connection keeps one. */
+/**
+ * A lost request may still reach the store for this many ttls, longer than any connection keeps
+ * one.
+ */
 const LATE_TTLS = 10;
 
 const NEVER = Number.NEGATIVE_INFINITY;
@@ -72,7 +75,9 @@ export class Session {
    * lease object does not exist yet.
    */
   readonly #revoked = new Set<string>();
-  /** Revocations reported by the last answer. All are processed; the next renewal acknowledges them. */
+  /**
+   * Revocations reported by the last answer. All are processed; the next renewal acknowledges them.
+   */
   #reported: readonly LeaseRef[] = [];
   #users = 0;
   #attempts = 0;
@@ -109,7 +114,9 @@ export class Session {
     return this.#state.kind === "ended" ? this.#state : undefined;
   }
 
-  /** Aborts when the session ends. An acquisition that waits with this session must stop waiting. */
+  /**
+   * Aborts when the session ends. An acquisition that waits with this session must stop waiting.
+   */
   get endSignal(): AbortSignal {
     return this.#ended.signal;
   }
@@ -153,7 +160,9 @@ export class Session {
     return `${this.sessionId}.${this.#attempts}`;
   }
 
-  /** Whether a renewal has reported this grant as revoked, possibly before its lease object existed. */
+  /**
+   * Whether a renewal has reported this grant as revoked, possibly before its lease object existed.
+   */
   wasRevoked(ref: LeaseRef): boolean {
     return this.#revoked.has(toKey(ref));
   }
@@ -324,7 +333,9 @@ export class Session {
     if (command.giveUp) this.#endAtStore();
   }
 
-  /** Frees the session in the backend early. If the request fails, the session expires by itself. */
+  /**
+   * Frees the session in the backend early. If the request fails, the session expires by itself.
+   */
   #endAtStore(): void {
     const { store, clock, timing } = this.#parts;
     const limitMs = timing.roundTripMs;
@@ -334,7 +345,9 @@ export class Session {
     ).catch(() => undefined);
   }
 
-  /** Settles when the request that ends the session, if one was sent, is finished. Never rejects. */
+  /**
+   * Settles when the request that ends the session, if one was sent, is finished. Never rejects.
+   */
   ending: Promise<void> = Promise.resolve();
 }
 

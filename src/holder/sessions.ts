@@ -31,7 +31,9 @@ export class Sessions {
     return current?.checkDeadline(this.#parts.clock.now()) ? current : undefined;
   }
 
-  /** The live session with this timing. Opens one if needed; concurrent callers share the opening. */
+  /**
+   * The live session with this timing. Opens one if needed; concurrent callers share the opening.
+   */
   live(timing: Timing): Promise<Session> {
     const current = this.current(timing);
     if (current !== undefined) return Promise.resolve(current);
@@ -98,8 +100,8 @@ export class Sessions {
         { ...this.#parts, timing },
         { sessionId, sentAt, grantedTtlMs: opened.ttlMs },
       );
-      // A clock jump since `sentAt` makes the deadline wrong or doubtful. The session itself listens
-      // only from now on.
+      // A clock jump since `sentAt` makes the deadline wrong or doubtful. The session itself
+      // listens only from now on.
       if (jumps.has("certain")) session.close(false);
       else if (jumps.has("possible")) session.jumped("possible");
       if (session.end === undefined) return session;

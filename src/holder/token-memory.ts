@@ -10,7 +10,9 @@ const RESOURCES_MAX = 10_000;
 export class TokenMemory {
   readonly #highest = new Map<string, bigint>();
 
-  /** Throws TokenRegressionError unless the token is above all earlier ones of the resource (S1). */
+  /**
+   * Throws TokenRegressionError unless the token is above all earlier ones of the resource (S1).
+   */
   accept(resource: string, token: bigint): void {
     const highest = this.#highest.get(resource) ?? 0n;
     if (!isToken(token) || token <= highest) {

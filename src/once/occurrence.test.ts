@@ -1,10 +1,10 @@
-// Goal: a fire or an option that cannot be meant is rejected before the store is asked, and the message says what to change.
-// Method: bad values, each with what its message must contain.
+// Goal: an invalid time, period or option is rejected before any request, and the message says what
+// to change. Method: invalid values, each with what its message must contain.
 import { expect, test } from "vitest";
 import { makeWorld } from "../../test/support/holder/holder-world.ts";
 import type { OnceOptions, OncePerOptions } from "./once.ts";
 
-test("bad input says what to change", async () => {
+test("invalid input is rejected with what to change", async () => {
   const world = makeWorld();
   const { tenure, store } = await world.join("one");
   const work = (): void => undefined;

@@ -17,8 +17,9 @@ export interface ScheduledTime {
    * How long the store remembers that this time has been handled, counted by the store's clock from
    * the start of the run. One half covers machines that call late: by its own clock, a machine does
    * not start a run later than that. The other half covers the difference between the machines'
-   * clocks. Too small: machines whose clocks differ by more than half of it run the same time twice.
-   * Too large: costs only space in the store; a later time never waits for it. @default 30000
+   * clocks. Too small: machines whose clocks differ by more than half of it run the same time
+   * twice. Too large: costs only space in the store; a later time never waits for it. @default
+   * 30000
    */
   readonly windowMs?: number | undefined;
 }
@@ -26,9 +27,9 @@ export interface ScheduledTime {
 /** A period. */
 export interface Period {
   /**
-   * The period: at most one run in this time. Use the interval of the schedule. The run is remembered
-   * for nine tenths of it, so that the next regular call finds it expired. Too small: a late machine
-   * runs again. Too large: the next regular run is skipped.
+   * The period: at most one run in this time. Use the interval of the schedule. The run is
+   * remembered for nine tenths of it, so that the next regular call finds it expired. Too small: a
+   * late machine runs again. Too large: the next regular run is skipped.
    */
   readonly everyMs: number;
 }

@@ -1,6 +1,7 @@
-// Finds the scheduled time that a run of croner belongs to. croner reports when the run began, which
-// is a little later and differs between machines. Since croner 10, a job lists its previous times.
-// Older jobs only compute the next time, so this file counts forward from a time in the past.
+// Finds the scheduled time that a run of croner belongs to. croner reports when the run began,
+// which is a little later and differs between machines. Since croner 10, a job lists its previous
+// times. Older jobs only compute the next time, so this file counts forward from a time in the
+// past.
 
 /** A job of croner, as far as this adapter needs it. */
 export interface CronerJob {
@@ -41,8 +42,8 @@ export function findLastFire(job: CronerJob, began: Date): Date | undefined {
 }
 
 /**
- * A job with the same pattern but without `maxRuns`, after which nextRun() returns null, and without
- * `interval`, whose distance nextRun() keeps.
+ * A job with the same pattern but without `maxRuns`, after which nextRun() returns null, and
+ * without `interval`, whose distance nextRun() keeps.
  */
 function withoutLimits(job: OlderJob): CronerJob {
   if (!job.options.interval && job.runsLeft() === undefined) return job;

@@ -1,6 +1,6 @@
 // For NestJS 9 and later with @nestjs/schedule 3 and later: a module that connects, and a decorator
-// for methods with @Cron or @Interval. The decorator wraps the method, so that a scheduled call runs
-// it on one machine only.
+// for methods with @Cron or @Interval. The decorator wraps the method, so that a scheduled call
+// runs it on one machine only.
 
 import {
   type DynamicModule,
@@ -39,7 +39,7 @@ export interface TenureModuleOptions extends ConnectOptions {
 /** Options of TenureModule.forRootAsync(). */
 export interface TenureModuleAsyncOptions {
   readonly imports?: DynamicModule["imports"];
-  // biome-ignore lint/suspicious/noExplicitAny: Nest injects what `inject` names; a narrower type rejects every real factory
+  // biome-ignore lint/suspicious/noExplicitAny: a narrower type would reject real factories
   readonly useFactory: (...injected: any[]) => TenureModuleOptions | Promise<TenureModuleOptions>;
   readonly inject?: FactoryProvider["inject"];
 }
@@ -90,8 +90,8 @@ export class TenureModule implements OnApplicationShutdown {
   }
 }
 
-// What `constructor(@InjectTenure() tenure)` does. Written out because this package is built without
-// decorators.
+// What `constructor(@InjectTenure() tenure)` does. Written out because this package is built
+// without decorators.
 Inject(TENURE)(TenureModule, undefined, 0);
 
 /** Tenures of applications that are shutting down. A run that begins then is skipped silently. */

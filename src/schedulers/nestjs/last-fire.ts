@@ -12,7 +12,7 @@ const EARLY_MS = 50;
 /** The shortest interval of a schedule. */
 const STEP_MS = 1_000;
 
-/** The last scheduled time up to now; undefined if there is none within `reachMs`. */
+/** The last scheduled time up to now; undefined if it is more than `reachMs` ago. */
 export function findLastFire(times: CronTimes, now: number, reachMs: number): number | undefined {
   const next = (after: number): number => times.getNextDateFrom(new Date(after)).toMillis();
   const latest = now + EARLY_MS;
@@ -29,7 +29,7 @@ export function findLastFire(times: CronTimes, now: number, reachMs: number): nu
   return findNewest(next, { found, from, latest });
 }
 
-/** `found` is a scheduled time, and there is none after `from` up to `latest`. */
+/** `found` is a scheduled time. No other one lies between `from` and `latest`. */
 function findNewest(
   next: (after: number) => number,
   range: { readonly found: number; readonly from: number; readonly latest: number },

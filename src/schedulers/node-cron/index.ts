@@ -1,7 +1,7 @@
 // For node-cron 4.4 and later: a RunCoordinator, which node-cron consults for tasks with
-// `distributed: true`. node-cron calls shouldRun() with the name of the task and the scheduled time,
-// and onComplete() when the run has ended; the lease is held in between. Older versions ignore the
-// coordinator and run every task on every machine, so they are rejected.
+// `distributed: true`. node-cron calls shouldRun() with the name of the task and the scheduled
+// time, and onComplete() when the run has ended; the lease is held in between. Older versions
+// ignore the coordinator and run every task on every machine, so they are rejected.
 
 import { checkLibrary } from "../../clients/shared/libraries.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
@@ -43,8 +43,8 @@ interface Run {
 }
 
 /**
- * Pass the result to setRunCoordinator(), or to a task as `runCoordinator`. Tasks need a `name`, the
- * same on every machine.
+ * Pass the result to setRunCoordinator(), or to a task as `runCoordinator`. Tasks need a `name`,
+ * the same on every machine.
  */
 export function nodeCronCoordinator(
   tenure: Tenure,
