@@ -4,7 +4,7 @@
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkResource } from "../core/resource.ts";
 import { TTL_MAX_MS } from "../core/timing.ts";
-import { checkUnreserved, RESERVED_SUFFIXES } from "../holder/reserved-names.ts";
+import { RESERVED_SUFFIXES } from "../holder/reserved-names.ts";
 
 /** A scheduled time. */
 export interface ScheduledTime {
@@ -110,7 +110,7 @@ export function toMarkerResources(key: string): readonly [string, string] {
 }
 
 function checkKey(key: unknown): string {
-  const resource = checkUnreserved(key);
+  const resource = checkResource(key);
   for (const marker of toMarkerResources(resource)) checkResource(marker);
   return resource;
 }
