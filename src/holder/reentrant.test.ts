@@ -83,6 +83,20 @@ describe("without reentrant", () => {
   });
 });
 
+test("code that outlives its work waits for a lease that is still held elsewhere", async () => {
+  const { tenure } = await makeWorld().join("one");
+  const gate = new Gate();
+  const lease = await tenure.acquire("a");
+  let late: Promise<bigint> | undefined;
+  await lease.run(() => {
+    late = gate.opened.then(async () => (await tenure.acquire("a")).token);
+  });
+  gate.open();
+  expect(await outcome(late as Promise<bigint>)).toBe("pending");
+  await lease.release();
+  expect(await late).toBe(2n);
+});
+
 describe("with reentrant: true", () => {
   test("acquire and tryAcquire return the same lease, and its release changes nothing", async () => {
     const { tenure, store } = await makeWorld().join("one");
