@@ -28,7 +28,7 @@ const failed = (error) => say(`failed: ${error.message}`);
 const job = new Cron(
   SCHEDULE,
   { catch: failed },
-  oncePerFire(tenure, "settlement", settle, { onSkip }),
+  oncePerFire(tenure, "settlement", { onSkip }, settle),
 );
 
 // On SIGTERM: start no new run, let the current one finish, release, exit with 0.

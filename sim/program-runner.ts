@@ -4,9 +4,9 @@
 
 import { isTenureError } from "../src/core/errors.ts";
 import type { Lease } from "../src/holder/lease.ts";
-import type { AcquireOptions } from "../src/holder/leases.ts";
+import type { AcquireOptions } from "../src/holder/options.ts";
 import type { Store } from "../src/stores/contract.ts";
-import { Tenure } from "../src/tenure.ts";
+import { createTenure, type Tenure } from "../src/tenure.ts";
 import { type Plan, renewEveryMs } from "./faults/plan.ts";
 import type { StoreModel } from "./models/model.ts";
 import { watchedStore } from "./models/watched-store.ts";
@@ -110,7 +110,7 @@ export class ProgramRunner {
     const { clock } = program;
     const opened = await this.#open(program, chance, stopping);
     if (opened === undefined) return;
-    const tenure = new Tenure({
+    const tenure = createTenure({
       store: watchedStore(opened, program, trace),
       clock,
       random: chance,

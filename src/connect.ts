@@ -1,23 +1,26 @@
-// From a URL, or a store made by hand, to a Tenure. The only place of the library where the real clock and randomness
-// are handed in. Stores are loaded when they are asked for, so that nobody pays for one they do not use.
+// connect(): opens the store that a URL or a store function names, and builds a Tenure on it with
+// the real clock and real randomness. A store's code is loaded only when a URL asks for it.
 
 import { findUrlMistake } from "./clients/shared/url-mistakes.ts";
 import { InvalidArgumentError } from "./core/errors.ts";
 import { checkOptionNames, type OptionNames } from "./core/options.ts";
-import { type AcquireOptions, checkOptions } from "./holder/leases.ts";
+import { type AcquireOptions, checkDefaults } from "./holder/options.ts";
 import { defaultHolderId, systemParts, warn } from "./runtime/system.ts";
 import type { OpenStore } from "./stores/contract.ts";
 import type { MemoryBackend } from "./stores/memory/index.ts";
-import { Tenure } from "./tenure.ts";
+import { createTenure, type Tenure } from "./tenure.ts";
 
+/** Options of connect(). */
 export interface ConnectOptions {
-  /** Who this process is to a person who looks. Need not be unique. @default hostname/pid */
+  /**
+   * The name of this process in listings and messages. Need not be unique. @default hostname/pid
+   */
   readonly holderId?: string | undefined;
-  /** Used where a call does not say otherwise: ttlMs, waitMs, whileInDoubt and the other options of acquire(). */
+  /** Defaults for the options of acquire(): ttlMs, waitMs, whileInDoubt and the others. */
   readonly defaults?: AcquireOptions | undefined;
   /**
-   * Whether held leases keep the process from exiting by itself. Off: a process with nothing else to do exits, and its
-   * leases end with their ttl. @default false
+   * Whether held leases keep the process alive. If false, a process with nothing else to do exits,
+   * and its leases expire with their ttl. @default false
    */
   readonly keepProcessAlive?: boolean | undefined;
 }
@@ -53,12 +56,12 @@ export async function connect(
     defaults = {},
     keepProcessAlive: keepAlive = false,
   } = options;
-  // Before the store is opened: a bad number must not leave a file behind.
-  checkOptions({ holderId, defaults });
+  // Before the store is opened: an invalid number must not leave a new file behind.
+  checkDefaults(holderId, defaults);
   const open = typeof target === "function" ? target : await fromUrl(target);
   const parts = systemParts();
   const store = await open(parts);
-  return new Tenure({
+  return createTenure({
     store,
     clock: parts.clock,
     random: parts.random,
@@ -71,12 +74,12 @@ export async function connect(
 
 const sharedMemory = new Map<string, MemoryBackend>();
 
-/** What a store URL stands for, not opened yet. */
+/** The store that a URL names, not opened yet. */
 export async function fromUrl(url: unknown): Promise<OpenStore> {
   const mistake = findUrlMistake(url);
   const scheme =
     typeof url === "string" ? /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
-  // The text is not shown: it may contain a password.
+  // The message does not quote the URL, which may contain a password.
   if (typeof url !== "string" || scheme === undefined || mistake !== undefined) {
     throw new InvalidArgumentError(
       `Expected a store URL such as "sqlite:./tenure.db" or "redis://localhost:6379". ${mistake ?? "The text does not begin with a scheme."}`,

@@ -1,4 +1,14 @@
-// The front door: every public name, one by one. What is not listed here or in a subpath of package.json is internal.
+// Every public name of "tenure", one by one. Anything that is neither listed here nor exported by a
+// subpath in package.json is internal.
+//
+// Results follow one rule. Expected outcomes are values; exceptions are for everything else.
+// - A call that has something to return or nothing returns it or `undefined`: tryAcquire(),
+//   revoke().
+// - A call with several outcomes that carry no data returns one of several strings: release().
+// - A call with outcomes that carry data returns an object with a boolean field, named after what
+//   the call does, that narrows the type: `ran` of once() and oncePer(), `resigned` of resign() and
+//   stop(), `handedOver` of handover(). Where there are several reasons for `false`, `reason` has
+//   one of several strings.
 
 export type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions } from "./async/clock.ts";
 export { type ConnectOptions, connect } from "./connect.ts";
@@ -35,6 +45,7 @@ export type {
   Election,
   ElectionOptions,
   ElectionState,
+  Lead,
   LeaderAnswer,
   ObserveOptions,
   Resignation,
@@ -42,20 +53,25 @@ export type {
 } from "./election/election.ts";
 export type { ElectionEvent } from "./election/events.ts";
 export type { Leader } from "./election/observe.ts";
-export type { Lead } from "./election/reign.ts";
 export type { Advanceable } from "./holder/advance.ts";
 export { currentLease } from "./holder/context.ts";
-export type { Handover, HandoverOptions } from "./holder/handover.ts";
+export type { Handover, HandoverOptions, Successor } from "./holder/handover.ts";
 export type { Lease, ReleaseOptions, ReleaseResult } from "./holder/lease.ts";
 export type {
   AcquireOptions,
   CloseOptions,
   LeaseOptions,
   ReadOptions,
+  TryAcquireOptions,
   WatchOptions,
-} from "./holder/leases.ts";
-export type { Fire } from "./once/fire.ts";
-export type { OnceOptions, OnceResult, OnceWork, Skipped } from "./once/once.ts";
+} from "./holder/options.ts";
+export type {
+  OnceOptions,
+  OncePerOptions,
+  OnceResult,
+  OnceWork,
+  Skipped,
+} from "./once/once.ts";
 export { onShutdown, type ShutdownOptions } from "./shutdown.ts";
 export type {
   Consistency,

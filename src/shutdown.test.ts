@@ -1,10 +1,10 @@
-// Goal: onShutdown() refuses what cannot work before it touches a signal, and takes its handlers off again. What happens at a
-// signal is shown by real processes (test/process/election.test.ts).
+// Goal: onShutdown() rejects invalid options before it installs handlers, and removes its handlers.
+// Real processes test what happens on a signal (test/process/election.test.ts).
 import { expect, test } from "vitest";
 import { makeWorld } from "../test/support/holder/holder-world.ts";
 import { onShutdown, type ShutdownOptions } from "./shutdown.ts";
 
-test("bad options are named, and no handler is left behind", async () => {
+test("invalid options are rejected, and no handler remains", async () => {
   const { tenure } = await makeWorld().join("one");
   const before = process.listenerCount("SIGTERM");
   const bad: [ShutdownOptions, RegExp][] = [

@@ -1,5 +1,6 @@
-// A planned end for a whole process: at SIGTERM leaders resign, work in flight finishes, leases are released, and the exit
-// code tells whether that was done in time. Made for a rolling deploy: no successor has to wait for a ttl (L4).
+// Shuts a process down on SIGTERM or SIGINT: leaders resign, work in flight finishes, leases are
+// released. The exit code reports whether that was done in time. In a rolling deploy, no successor
+// then has to wait for a ttl (L4).
 
 import type { Clock } from "./async/clock.ts";
 import { badDelay, isDelay } from "./async/waits.ts";
@@ -9,16 +10,17 @@ import { endProcess, onSignals, signalNumber } from "./runtime/process-end.ts";
 import { systemParts, warn } from "./runtime/system.ts";
 import type { Tenure } from "./tenure.ts";
 
+/** Options of onShutdown(). */
 export interface ShutdownOptions {
   /**
-   * From the signal until the process ends, come what may. Keep it below what your supervisor waits before SIGKILL
-   * (Kubernetes: terminationGracePeriodSeconds, less its preStop). Too small: work is cut short, and a lease may be left to
-   * its ttl. @default 25000
+   * The process ends at most this long after the signal. Keep it below the time that your
+   * supervisor waits before SIGKILL (Kubernetes: terminationGracePeriodSeconds minus the preStop
+   * hook). Too small: work is cut short, and a lease may be left to expire. @default 25000
    */
   readonly graceMs?: number | undefined;
-  /** @default ["SIGTERM", "SIGINT"] */
+  /** The signals to handle. @default ["SIGTERM", "SIGINT"] */
   readonly signals?: readonly NodeJS.Signals[] | undefined;
-  /** Runs first: stop taking requests, close servers. What it throws is reported, and the shutdown goes on. */
+  /** Runs first: stop accepting requests, close servers. An error is reported, then ignored. */
   readonly before?: (() => unknown) | undefined;
 }
 
@@ -28,13 +30,14 @@ const SHUTDOWN_OPTIONS: OptionNames<ShutdownOptions> = {
   before: true,
 };
 
-/** The part of the time that work gets to end by itself; in the rest it is told that its lease is over. */
+/** The share of the time in which work may finish by itself. Then the signals of leases abort. */
 const DRAIN_SHARE = 0.8;
 const DEFAULT_GRACE_MS = 25_000;
 
 /**
- * On the first signal: `before`, then close() of each Tenure, then exit code 0; code 1 when that took longer than
- * `graceMs`. A second signal ends the process at once. Returns the function that takes the handlers off again.
+ * On the first signal: runs `before`, closes each Tenure and exits with code 0, or with code 1 if
+ * `before` failed or `graceMs` passed. A second signal ends the process immediately. Returns a
+ * function that removes the handlers.
  */
 export function onShutdown(
   tenures: Tenure | readonly Tenure[],
@@ -45,7 +48,7 @@ export function onShutdown(
   if (!isDelay(graceMs) || graceMs === Number.POSITIVE_INFINITY) throw badDelay("graceMs", graceMs);
   for (const signal of signals) {
     if (signalNumber(signal) !== undefined) continue;
-    throw new InvalidArgumentError(`\`signals\` has no such signal: ${String(signal)}.`);
+    throw new InvalidArgumentError(`\`signals\` has an unknown signal: ${String(signal)}.`);
   }
   const { clock } = systemParts();
   const all = [tenures].flat();

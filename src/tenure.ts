@@ -1,54 +1,201 @@
-// The object that `connect()` returns: leases from holder/, elections from election/, scheduled runs from once/, closed
-// together.
+// The object that connect() returns: leases (holder/), elections (election/) and scheduled runs
+// (once/) on one store, closed together.
 
 import { ClosedError } from "./core/errors.ts";
-import { Election, type ElectionOptions } from "./election/election.ts";
+import { Candidate } from "./election/candidate.ts";
+import type { Election, ElectionOptions } from "./election/election.ts";
 import { checkElection } from "./election/options.ts";
+import type { Lease } from "./holder/lease.ts";
 import { Leases, type LeasesParts } from "./holder/leases.ts";
-import { type OnceOptions, type OnceResult, type OnceWork, once } from "./once/once.ts";
+import type {
+  AcquireOptions,
+  CloseOptions,
+  ReadOptions,
+  TryAcquireOptions,
+  WatchOptions,
+} from "./holder/options.ts";
+import {
+  type OnceOptions,
+  type OncePerOptions,
+  type OnceResult,
+  type OnceWork,
+  once,
+  oncePer,
+} from "./once/once.ts";
+import type { Guarantees, HolderView, LeaseView, ReadAnswer } from "./stores/contract.ts";
 
-export class Tenure extends Leases {
+/** A connection to a store: acquire leases, run elections, run scheduled work once. */
+export interface Tenure extends AsyncDisposable {
+  /** The name of this process in the store, for people to read. */
+  readonly holderId: string;
+
+  /** What the store promises: where tokens come from, when they could fall, whose clock decides. */
+  readonly guarantees: Guarantees;
+
+  /**
+   * Waits until the resource is free and acquires it. Rejects with AcquireTimeoutError when
+   * `waitMs` has passed. Waiting processes are served first come, first served. Each Tenure has one
+   * place in the queue per resource, which its own callers use in turn, so two processes with
+   * several waiting callers each alternate.
+   */
+  acquire(resource: string, options?: AcquireOptions): Promise<Lease>;
+
+  /** Tries once, without waiting. Undefined if another holder has the resource. */
+  tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Lease | undefined>;
+
+  /**
+   * Acquires, runs `work` under the lease and releases. Returns or throws what the work does; the
+   * result of the release never hides it.
+   */
+  withLease<T>(resource: string, work: (lease: Lease) => T | Promise<T>): Promise<T>;
+  withLease<T>(
+    resource: string,
+    options: AcquireOptions,
+    work: (lease: Lease) => T | Promise<T>,
+  ): Promise<T>;
+
+  /**
+   * A candidate for leadership under this name. It does nothing before `start()`. Its `leader()`
+   * and `observe()` also work without `start()`, for processes that only follow.
+   */
+  election(name: string, options: ElectionOptions): Election;
+
+  /**
+   * Runs `work` at most once per scheduled time, across all machines: on the first machine that
+   * calls, under the lease on `key`. The other calls return `ran: false`. A marker in the store
+   * records that this time has been handled. It remains when `work` throws (its error is rethrown
+   * unchanged), when the process dies, and after close().
+   */
+  once<T>(key: string, options: OnceOptions, work: OnceWork<T>): Promise<OnceResult<T>>;
+
+  /**
+   * Runs `work` at most once per period of `everyMs`, across all machines, on the first machine
+   * that calls. Otherwise as once(), which is better where the scheduled time is known.
+   */
+  oncePer<T>(key: string, options: OncePerOptions, work: OnceWork<T>): Promise<OnceResult<T>>;
+
+  /** Reads the holder of a resource, with the evidence that the answer rests on. */
+  read(resource: string, options?: ReadOptions): Promise<ReadAnswer>;
+
+  /**
+   * Every held lease whose resource begins with the prefix, in order, fetched page by page. Omits
+   * the records that once() and elections keep for themselves.
+   */
+  list(prefix?: string): AsyncGenerator<LeaseView, void, undefined>;
+
+  /**
+   * First every held lease, then every change, until the signal aborts or the loop is left. Omits
+   * the same records as list().
+   */
+  watch(prefix?: string, options?: WatchOptions): AsyncGenerator<LeaseView, void, undefined>;
+
+  /**
+   * Ends the lease of the current holder and returns that holder; undefined if the resource was
+   * free. The resource is free immediately. The former holder learns of the revocation with its
+   * next renewal; until then, only a guard prevents it from acting.
+   */
+  revoke(resource: string): Promise<HolderView | undefined>;
+
+  /**
+   * Stops elections, lets work in flight finish, releases every lease and closes the store. Rejects
+   * only for an invalid option. Further calls return the same promise.
+   */
+  close(options?: CloseOptions): Promise<void>;
+}
+
+export function createTenure(parts: LeasesParts): Tenure {
+  return new StoreTenure(parts);
+}
+
+class StoreTenure implements Tenure {
   readonly #parts: LeasesParts;
-  /** Those that have been started and have not stopped. */
-  readonly #elections = new Set<Election>();
+  readonly #leases: Leases;
+  /** Candidates that have been started and have not stopped. */
+  readonly #candidates = new Set<Candidate>();
   #isClosing = false;
 
   constructor(parts: LeasesParts) {
-    super(parts);
     this.#parts = parts;
+    this.#leases = new Leases(parts);
   }
 
-  /**
-   * A candidate for leadership under this name. Nothing happens before `start()`; `leader()` and `observe()` work without
-   * it, for those who only follow.
-   */
+  get holderId(): string {
+    return this.#leases.holderId;
+  }
+
+  get guarantees(): Guarantees {
+    return this.#leases.guarantees;
+  }
+
+  acquire(resource: string, options?: AcquireOptions): Promise<Lease> {
+    return this.#leases.acquire(resource, options);
+  }
+
+  tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Lease | undefined> {
+    return this.#leases.tryAcquire(resource, options);
+  }
+
+  withLease<T>(
+    resource: string,
+    second: AcquireOptions | ((lease: Lease) => T | Promise<T>),
+    third?: (lease: Lease) => T | Promise<T>,
+  ): Promise<T> {
+    return this.#leases.withLease(resource, second, third);
+  }
+
   election(name: string, options: ElectionOptions): Election {
     checkElection(options);
-    const { marginMs, roundTripMs: limitMs } = this.plan(name, options).timing;
+    const { marginMs, roundTripMs: limitMs } = this.#leases.plan(name, options).timing;
     const parts = {
-      ...{ ...this.#parts, leases: this, marginMs, limitMs },
-      onStart: (election: Election) => this.#keep(election),
-      onStopped: (election: Election) => void this.#elections.delete(election),
+      ...this.#parts,
+      leases: this.#leases,
+      marginMs,
+      limitMs,
+      onStart: (candidate: Candidate) => this.#add(candidate),
+      onStopped: (candidate: Candidate) => void this.#candidates.delete(candidate),
     };
-    return new Election(parts, name, options);
+    return new Candidate(parts, name, options);
   }
 
-  /**
-   * One run per fire of a schedule, across all machines: `work` runs under the lease on `key` on the first that comes, and
-   * the others get `ran: false`. The claim is held until the fire's window is over, not until `work` returns; it stays when
-   * `work` throws (its error comes back unchanged), when the process dies and after close(): at most one run.
-   */
   once<T>(key: string, options: OnceOptions, work: OnceWork<T>): Promise<OnceResult<T>> {
-    return once({ ...this.#parts, leases: this }, key, options, work);
+    return once({ ...this.#parts, leases: this.#leases }, key, options, work);
   }
 
-  #keep(election: Election): void {
+  oncePer<T>(key: string, options: OncePerOptions, work: OnceWork<T>): Promise<OnceResult<T>> {
+    return oncePer({ ...this.#parts, leases: this.#leases }, key, options, work);
+  }
+
+  read(resource: string, options?: ReadOptions): Promise<ReadAnswer> {
+    return this.#leases.read(resource, options);
+  }
+
+  list(prefix?: string): AsyncGenerator<LeaseView, void, undefined> {
+    return this.#leases.list(prefix);
+  }
+
+  watch(prefix?: string, options?: WatchOptions): AsyncGenerator<LeaseView, void, undefined> {
+    return this.#leases.watch(prefix, options);
+  }
+
+  revoke(resource: string): Promise<HolderView | undefined> {
+    return this.#leases.revoke(resource);
+  }
+
+  close(options: CloseOptions = {}): Promise<void> {
+    return this.#leases.close(options, (drainMs) => this.#stopCandidates(drainMs));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #add(candidate: Candidate): void {
     if (this.#isClosing) throw ClosedError.from({ what: "This Tenure" });
-    this.#elections.add(election);
+    this.#candidates.add(candidate);
   }
 
-  protected override async stopUsers(drainMs: number): Promise<void> {
+  async #stopCandidates(drainMs: number): Promise<void> {
     this.#isClosing = true;
-    await Promise.all([...this.#elections].map((election) => election.stop({ drainMs })));
+    await Promise.all([...this.#candidates].map((candidate) => candidate.stop({ drainMs })));
   }
 }

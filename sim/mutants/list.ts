@@ -20,7 +20,7 @@ const machine = "src/core/session-machine.ts";
 /** The conformance suite, run on the models. */
 const modelsTest = "sim/test/models.test.ts";
 const machineTest = "src/core/session-machine.test.ts";
-const lease = "src/holder/lease.ts";
+const lease = "src/holder/held-lease.ts";
 const memory = "src/stores/memory/index.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -72,7 +72,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "check ignores doubt",
     file: lease,
-    find: "this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil",
+    find: "this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.confirmedUntil",
     replace: "this.#session.safeUntil",
   },
   {
@@ -173,7 +173,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a grant of an ended session is accepted",
     file: "src/holder/acquire.ts",
-    find: "if (!session.look(clock.now())) return undefined;",
+    find: "if (!session.checkDeadline(clock.now())) return undefined;",
     replace: "",
   },
   {
@@ -197,7 +197,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a leader is not notified of its loss",
-    file: "src/election/reign.ts",
+    file: "src/election/term.ts",
     find: "this.#stopping.abort(signal.reason);",
     replace: "",
   },

@@ -2,7 +2,7 @@
 // including its clocks. No program on it can know that, so no check on it can help. Only the
 // resource can.
 
-import type { AcquireOptions } from "../../src/holder/leases.ts";
+import type { AcquireOptions } from "../../src/holder/options.ts";
 import { PlainLock } from "./plain-lock.ts";
 import type { Scene } from "./scene.ts";
 import type { Stage } from "./stage.ts";

@@ -4,10 +4,10 @@
 
 import { isTenureError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/holder/lease.ts";
-import type { AcquireOptions } from "../../src/holder/leases.ts";
+import type { AcquireOptions } from "../../src/holder/options.ts";
 import type { Store } from "../../src/stores/contract.ts";
 import { MemoryBackend } from "../../src/stores/memory/index.ts";
-import { Tenure } from "../../src/tenure.ts";
+import { createTenure, type Tenure } from "../../src/tenure.ts";
 import { memoryModel } from "../models/memory/index.ts";
 import type { StoreModel } from "../models/model.ts";
 import { watchedStore } from "../models/watched-store.ts";
@@ -91,7 +91,7 @@ export class Stage {
     const { clock, name, chance: random } = program;
     const store = await this.store(program);
     const warn = (text: string): void => this.tale.record(name, { kind: "says", text });
-    return new Tenure({ store, clock, random, holderId: name, keepAlive: false, defaults, warn });
+    return createTenure({ store, clock, random, holderId: name, keepAlive: false, defaults, warn });
   }
 
   /**

@@ -37,13 +37,16 @@ export function currentHeld(resource?: string): Held | undefined {
   return undefined;
 }
 
-/**
- * Whether this code is part of running work under the lease. If it waited for that work, it would
- * wait for itself.
- */
-export function isInsideWork(held: Held): boolean {
+/** The innermost lease that satisfies `test` and has work in flight which this code is part of. */
+export function findRunning<H extends Held>(test: (held: Held) => held is H): H | undefined {
   for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer) {
-    if (frame.held === held && frame.running) return true;
+    const { held, running } = frame;
+    if (running && test(held)) return held;
   }
-  return false;
+  return undefined;
+}
+
+/** Whether this code is part of work in flight under `held`: waiting for that work would never end. */
+export function isInsideWork(held: Held): boolean {
+  return findRunning((other): other is Held => other === held) !== undefined;
 }

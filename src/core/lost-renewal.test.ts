@@ -38,11 +38,13 @@ function run(timing: Timing, network: Network): Run {
   let dueAt = Number.POSITIVE_INFINITY;
   let requests = 1;
   let doubts = 0;
+  let inDoubt = false;
   const inFlight: { readonly at: number; readonly event: SessionEvent }[] = [];
   const carryOut = (step: SessionStep): SessionState => {
+    if (step.state.kind === "doubt" && !inDoubt) doubts += 1;
+    inDoubt = step.state.kind === "doubt";
     for (const command of step.commands) {
       if (command.do === "renewAfter") dueAt = now + command.delayMs;
-      if (command.do === "enterDoubt") doubts += 1;
       if (command.do === "renew") inFlight.push(send(requests++, command.limitMs));
     }
     return step.state;

@@ -215,7 +215,6 @@ describe("the deadline and doubt", () => {
     check(({ before, event, step }) => {
       const was = before.kind === "doubt";
       const is = step.state.kind === "doubt";
-      expect(did(step, "enterDoubt")).toBe(!was && is ? 1 : 0);
       const causes = ["renewalFailed", "wallStepped"];
       if (!was && is) expect(causes).toContain(event.type);
       if (causes.includes(event.type)) expect(step.state.kind).not.toBe("confirmed");

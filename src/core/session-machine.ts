@@ -61,7 +61,6 @@ export type SessionCommand =
   | { readonly do: "renewAfter"; readonly delayMs: number }
   /** Deliver `deadlineCheck` at this instant. */
   | { readonly do: "checkAt"; readonly at: number }
-  | { readonly do: "enterDoubt" }
   | { readonly do: "leaveDoubt" }
   /** Notify every lease. `giveUp`: no lease needs the session, so the store may end it at once. */
   | {
@@ -187,7 +186,7 @@ function distrust(state: Live, now: number): SessionStep {
   const failures = state.kind === "doubt" ? state.failures : 0;
   return {
     state: { ...state, kind: "doubt", sentAfter: now, failures },
-    commands: [...(state.kind === "doubt" ? [] : [{ do: "enterDoubt" } as const]), RENEW_SOON],
+    commands: [RENEW_SOON],
   };
 }
 
@@ -205,10 +204,7 @@ function doubt(
   const delayMs = Math.min(dueInMs, backoffMs(renewalBackoff(timing), failures, event.draw));
   return {
     state: { ...state, kind: "doubt", sentAfter: proofAfter(state), failures },
-    commands: [
-      ...(state.kind === "doubt" ? [] : [{ do: "enterDoubt" } as const]),
-      { do: "renewAfter", delayMs },
-    ],
+    commands: [{ do: "renewAfter", delayMs }],
   };
 }
 

@@ -1,13 +1,12 @@
-// Goal: nothing that a callback does ends the race in silence; followers see every leader, and nobody. Method: as in
-// election.test.ts.
+// Goal: no failure of a callback ends a candidacy silently, and followers see every leader and
+// every vacancy. Method: as in election.test.ts.
 import { describe, expect, test } from "vitest";
-import { candidate, untilAsked } from "../../test/support/holder/election-world.ts";
+import { candidate, leadUntilStopped } from "../../test/support/holder/election-world.ts";
 import { flush, Gate, makeWorld } from "../../test/support/holder/holder-world.ts";
-import type { ElectionOptions } from "./election.ts";
-import type { Lead } from "./reign.ts";
+import type { ElectionOptions, Lead } from "./election.ts";
 
 describe("callbacks that fail", () => {
-  test("a candidate that is not ready does not campaign; it is tried again, later and later", async () => {
+  test("a candidate whose prepare fails does not campaign and retries with a growing pause", async () => {
     const world = makeWorld();
     let tries = 0;
     const prepare = (): void => {
@@ -20,7 +19,7 @@ describe("callbacks that fail", () => {
     expect(one.store.calls.grant).toBe(0);
     expect(one.election.state).toBe("preparing");
     await world.clock.advance(5_000);
-    expect(one.told()).toEqual([
+    expect(one.eventTypes()).toEqual([
       "prepareFailed",
       "prepareFailed",
       "prepareFailed",
@@ -31,7 +30,7 @@ describe("callbacks that fail", () => {
     expect(waits).toEqual([...waits].sort((a, b) => a - b));
   });
 
-  test("a prepare that hangs does not keep stop() from ending, and is told by its signal", async () => {
+  test("stop() ends during a prepare that hangs, whose signal aborts", async () => {
     const world = makeWorld();
     let given: AbortSignal | undefined;
     const prepare = (signal: AbortSignal): Promise<void> => {
@@ -45,7 +44,7 @@ describe("callbacks that fail", () => {
     expect(given?.aborted).toBe(true);
   });
 
-  test("what was prepared lives as long as the reign", async () => {
+  test("the signal of prepare aborts only after the term has ended", async () => {
     const world = makeWorld();
     let given: AbortSignal | undefined;
     const prepare = (signal: AbortSignal): void => {
@@ -53,7 +52,7 @@ describe("callbacks that fail", () => {
     };
     const gate = new Gate();
     const lead: Lead = async (lease, stopping) => {
-      await untilAsked(lease, stopping);
+      await leadUntilStopped(lease, stopping);
       await gate.opened;
     };
     const one = await candidate(world, "one", { prepare, lead });
@@ -67,7 +66,7 @@ describe("callbacks that fail", () => {
     expect(given?.aborted).toBe(true);
   });
 
-  test("a lead that throws gives up, lets another lead, and campaigns again later", async () => {
+  test("a candidate whose lead throws lets another lead and campaigns again later", async () => {
     const world = makeWorld();
     const error = new Error("cannot lead");
     const one = await candidate(world, "one", { lead: () => Promise.reject(error) });
@@ -82,7 +81,7 @@ describe("callbacks that fail", () => {
     expect(one.election.state).toBe("campaigning");
   });
 
-  test("without onEvent, and when it throws, failures become warnings", async () => {
+  test("failures become warnings without onEvent, and if it throws", async () => {
     const world = makeWorld();
     const quiet = await candidate(world, "quiet", {
       onEvent: undefined,
@@ -104,12 +103,12 @@ describe("callbacks that fail", () => {
     expect(loud.election.state).toBe("leading");
   });
 
-  test("a lead that returns at once again and again is warned about once, with what to do", async () => {
+  test("a lead that repeatedly returns at once causes one warning that says what to do", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one", { lead: () => undefined });
     one.election.start();
     await world.clock.advance(450);
-    expect(one.told().filter((type) => type === "resigned")).toHaveLength(3);
+    expect(one.eventTypes().filter((type) => type === "resigned")).toHaveLength(3);
     expect(one.warnings).toEqual([
       expect.stringMatching(
         /"leader": lead returned .* 3 times in a row.*`stopping`.*campaignAgain/,
@@ -119,23 +118,23 @@ describe("callbacks that fail", () => {
     expect(one.warnings).toHaveLength(1);
   });
 
-  test("a lead that works for a while, or leads only once, is not warned about", async () => {
+  test("a lead that works for a while, or leads only once, causes no warning", async () => {
     const world = makeWorld();
     const lead: Lead = () => new Promise<void>((end) => void world.clock.setTimer(end, 1_000));
     const one = await candidate(world, "one", { lead });
     one.election.start();
     await world.clock.advance(20_000);
-    expect(one.told().filter((type) => type === "resigned").length).toBeGreaterThan(5);
+    expect(one.eventTypes().filter((type) => type === "resigned").length).toBeGreaterThan(5);
     const two = await candidate(world, "two", { lead: () => undefined, campaignAgain: false });
     two.election.start();
     const stopped = one.election.stop();
     await world.clock.advance(20_000);
     await stopped;
-    expect(two.told()).toContain("resigned");
+    expect(two.eventTypes()).toContain("resigned");
     expect([...one.warnings, ...two.warnings]).toEqual([]);
   });
 
-  test("a store that cannot be used for now is told and tried again", async () => {
+  test("an unavailable store is reported and retried", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one");
     let refusals = 2;
@@ -145,12 +144,17 @@ describe("callbacks that fail", () => {
     };
     one.election.start();
     await world.clock.advance(2_000);
-    expect(one.told()).toEqual(["campaigning", "campaignFailed", "campaignFailed", "elected"]);
+    expect(one.eventTypes()).toEqual([
+      "campaigning",
+      "campaignFailed",
+      "campaignFailed",
+      "elected",
+    ]);
   });
 });
 
 describe("observing", () => {
-  test("begins with the present leader or with nobody, then tells every change", async () => {
+  test("begins with the present leader or undefined, then yields every change", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one", { value: "a" });
     const two = await candidate(world, "two", { value: "b" });
@@ -184,7 +188,7 @@ describe("observing", () => {
     await late.return();
   });
 
-  test("a late observer begins with who leads, not with nobody", async () => {
+  test("a late observer begins with the present leader", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one");
     one.election.start();
@@ -195,8 +199,8 @@ describe("observing", () => {
   });
 });
 
-describe("bad input", () => {
-  test("says what to change", async () => {
+describe("invalid input", () => {
+  test("is rejected with what to change", async () => {
     const world = makeWorld();
     const { tenure } = await world.join("one");
     const lead = (): void => undefined;

@@ -1,7 +1,11 @@
-// Goal: a candidate gets ready before it queues, leads under the lease, is told to stop, and comes back. Method: several
-// processes on one memory backend, on a manual clock.
+// Goal: a candidate prepares before it queues, leads under the lease, is asked to stop, and
+// campaigns again. Method: several processes on one memory backend, on a manual clock.
 import { describe, expect, test } from "vitest";
-import { type Candidate, candidate, untilAsked } from "../../test/support/holder/election-world.ts";
+import {
+  type Candidate,
+  candidate,
+  leadUntilStopped,
+} from "../../test/support/holder/election-world.ts";
 import {
   down,
   flush,
@@ -13,11 +17,11 @@ import {
   TIMING,
 } from "../../test/support/holder/holder-world.ts";
 import { ClosedError } from "../core/errors.ts";
+import type { Lead } from "./election.ts";
 import type { ElectionEvent } from "./events.ts";
-import type { Lead } from "./reign.ts";
 
-describe("the walk", () => {
-  test("prepares, campaigns, leads with the lease's token as term, and hands over", async () => {
+describe("the life of a candidate", () => {
+  test("it prepares, campaigns, leads with the lease's token as term, and hands over", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one", { value: { at: "10.0.0.1" } });
     const two = await candidate(world, "two", { value: { at: "10.0.0.2" } });
@@ -41,17 +45,17 @@ describe("the walk", () => {
     });
     await flush();
     expect([one.election.state, two.election.state]).toEqual(["campaigning", "leading"]);
-    expect(one.told()).toEqual(["campaigning", "elected", "resigned", "campaigning"]);
+    expect(one.eventTypes()).toEqual(["campaigning", "elected", "resigned", "campaigning"]);
   });
 
-  test("the gap of a takeover is the acquisition: every candidate is ready before", async () => {
+  test("a takeover costs only the acquisition, because every candidate has prepared before", async () => {
     const world = makeWorld();
     const order: string[] = [];
     const ready = (name: string) => ({
       prepare: () => void order.push(`${name} prepares`),
       lead: ((lease, stopping) => {
         order.push(`${name} leads`);
-        return untilAsked(lease, stopping);
+        return leadUntilStopped(lease, stopping);
       }) as Lead,
     });
     const one = await candidate(world, "one", ready("one"));
@@ -71,35 +75,35 @@ describe("the walk", () => {
     ]);
   });
 
-  test("what lead returns resigns, and with campaignAgain: false that is all", async () => {
+  test("the candidate resigns when `lead` returns, and stops if `campaignAgain` is false", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one", { lead: () => undefined, campaignAgain: false });
     one.election.start();
     await flush();
-    expect(one.told()).toEqual(["campaigning", "elected", "resigned", "stopped"]);
+    expect(one.eventTypes()).toEqual(["campaigning", "elected", "resigned", "stopped"]);
     expect(one.election.state).toBe("stopped");
     expect((await one.election.leader()).leader).toBeUndefined();
     expect(() => one.election.start()).toThrow(/is closed/);
   });
 
-  test("start() again changes nothing, and an election without a term cannot resign", async () => {
+  test("a second start() has no effect, and a candidate without a term cannot resign", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one");
     expect(await one.election.resign()).toEqual({ resigned: false });
     one.election.start().start();
     await flush();
-    expect(one.told()).toEqual(["campaigning", "elected"]);
+    expect(one.eventTypes()).toEqual(["campaigning", "elected"]);
   });
 });
 
 describe("loss", () => {
-  test("S6: lead is told by both signals before another can lead, and the candidate comes back", async () => {
+  test("S6: both signals of lead abort before another can lead, and the candidate campaigns again", async () => {
     const world = makeWorld();
-    const told: string[] = [];
+    const aborts: string[] = [];
     const lead: Lead = async (lease, stopping) => {
-      stopping.addEventListener("abort", () => told.push(`stopping at ${world.clock.now()}`));
-      lease.signal.addEventListener("abort", () => told.push(`lost at ${world.clock.now()}`));
-      await untilAsked(lease, stopping);
+      stopping.addEventListener("abort", () => aborts.push(`stopping at ${world.clock.now()}`));
+      lease.signal.addEventListener("abort", () => aborts.push(`lost at ${world.clock.now()}`));
+      await leadUntilStopped(lease, stopping);
     };
     const one = await candidate(world, "one", { lead });
     one.election.start();
@@ -107,10 +111,10 @@ describe("loss", () => {
     const begun = world.clock.now();
     one.store.hookAll(down);
     await world.clock.advance(SAFE_MS - 1);
-    expect(told).toEqual([]);
+    expect(aborts).toEqual([]);
     await world.clock.advance(1);
     const at = begun + SAFE_MS;
-    expect(told.sort()).toEqual([`lost at ${at}`, `stopping at ${at}`]);
+    expect(aborts.sort()).toEqual([`lost at ${at}`, `stopping at ${at}`]);
     expect(one.events.find(({ type }) => type === "lost")).toMatchObject({ reason: "expired" });
     one.store.unhook();
     await world.clock.advance(20_000);
@@ -118,7 +122,7 @@ describe("loss", () => {
     expect(one.election.term).toBe(2n);
   });
 
-  test("revoked: told as such", async () => {
+  test("a revocation is reported as such", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one", { campaignAgain: false });
     one.election.start();
@@ -130,7 +134,7 @@ describe("loss", () => {
     expect(one.election.state).toBe("stopped");
   });
 
-  test("a lead that outlives its lease is reported when another may lead, and keeps its candidate out of the race", async () => {
+  test("a lead that outlives its lease is reported when another may lead, and its candidate does not campaign", async () => {
     const world = makeWorld();
     const gate = new Gate();
     const one = await candidate(world, "one", { lead: () => gate.opened });
@@ -138,12 +142,12 @@ describe("loss", () => {
     await flush();
     one.store.hookAll(down);
     await world.clock.advance(SAFE_MS);
-    expect(one.told()).not.toContain("overran");
+    expect(one.eventTypes()).not.toContain("overran");
     await world.clock.advance(TIMING.ttlMs - SAFE_MS);
-    expect(one.told()).toContain("overran");
+    expect(one.eventTypes()).toContain("overran");
     one.store.unhook();
     await world.clock.advance(60_000);
-    expect(one.told().filter((type) => type === "elected")).toHaveLength(1);
+    expect(one.eventTypes().filter((type) => type === "elected")).toHaveLength(1);
     gate.open();
     await flush();
     expect(one.events.find(({ type }) => type === "settled")).toMatchObject({ lateMs: 60_000 });
@@ -152,12 +156,12 @@ describe("loss", () => {
 });
 
 describe("resigning", () => {
-  test("S6: the lease is held until lead has finished, and no new work begins meanwhile", async () => {
+  test("S6: the lease is held until lead has finished, and no new work begins until then", async () => {
     const world = makeWorld();
     const gate = new Gate();
     const refused: unknown[] = [];
     const lead: Lead = async (lease, stopping) => {
-      await untilAsked(lease, stopping);
+      await leadUntilStopped(lease, stopping);
       refused.push(await outcome(lease.run(() => "more")));
       lease.check();
       await gate.opened;
@@ -176,7 +180,7 @@ describe("resigning", () => {
     expect(await resigning).toMatchObject({ release: "released", successor: { holderId: "two" } });
   });
 
-  test("a lead that ignores the wish loses the lease at the limit; resign() and stop() do not hang", async () => {
+  test("a lead that ignores `stopping` loses the lease at the limit; resign() and stop() do not hang", async () => {
     const world = makeWorld();
     const gate = new Gate();
     const one = await candidate(world, "one", { lead: () => gate.opened });
@@ -184,19 +188,19 @@ describe("resigning", () => {
     await flush();
     const stopping = one.election.stop({ drainMs: 1_000 });
     await world.clock.advance(1_000 + TIMING.ttlMs - SAFE_MS);
-    // Told to stop, and the lease is still its own.
-    expect(one.told()).not.toContain("overran");
+    // Asked to stop, and still the holder.
+    expect(one.eventTypes()).not.toContain("overran");
     await world.clock.advance(SAFE_MS);
     expect(await outcome(stopping)).toMatchObject({
       value: { resigned: true, release: "overrun" },
     });
     expect(one.election.state).toBe("stopped");
     await world.clock.advance(TIMING.ttlMs);
-    expect(one.told()).toContain("overran");
+    expect(one.eventTypes()).toContain("overran");
     gate.open();
   });
 
-  test("tells when nobody took over in time, and then leads on by itself", async () => {
+  test("resign() reports that no successor came in time, and then the candidate leads again", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one");
     one.election.start();
@@ -211,7 +215,7 @@ describe("resigning", () => {
     expect(one.election.term).toBe(2n);
   });
 
-  test("close() resigns, and leaves nothing behind: the next one leads at once", async () => {
+  test("close() resigns, and the next candidate leads immediately", async () => {
     const world = makeWorld();
     const one = await candidate(world, "one");
     const two = await candidate(world, "two");
@@ -234,13 +238,13 @@ describe("resigning", () => {
     expect(() => one.election.start()).toThrow(ClosedError);
     const events: ElectionEvent[] = [];
     const onEvent = (event: ElectionEvent): void => void events.push(event);
-    const late = one.tenure.election("late", { lead: untilAsked, onEvent });
+    const late = one.tenure.election("late", { lead: leadUntilStopped, onEvent });
     expect(() => late.start()).toThrow("This Tenure is closed.");
     await flush();
     expect([late.state, events]).toEqual(["idle", []]);
   });
 
-  test("stop() at whatever moment of a grant leaves nobody leading and nothing held", async () => {
+  test("stop() at any step of a grant leaves no leader and no lease", async () => {
     let reigns = 0;
     for (let turns = 0; turns < 60; turns += 1) {
       const world = makeWorld();
@@ -259,14 +263,14 @@ describe("resigning", () => {
       expect(await outcome(stopping as Promise<unknown>)).toHaveProperty("value");
       expect(one.election.state).toBe("stopped");
       expect((await one.election.leader()).leader).toBeUndefined();
-      if (one.told().includes("elected")) reigns += 1;
+      if (one.eventTypes().includes("elected")) reigns += 1;
     }
-    // Some came before the reign, some after its beginning.
+    // Some stops came before the term began, some after.
     expect(reigns).toBeGreaterThan(0);
     expect(reigns).toBeLessThan(60);
   });
 
-  test("stop() in the queue leaves it, so that nobody waits for the dead", async () => {
+  test("stop() in the queue removes the entry, so that no one waits for it", async () => {
     const world = makeWorld();
     const [one, two, three] = [
       await candidate(world, "one"),
@@ -284,7 +288,7 @@ describe("resigning", () => {
   });
 });
 
-describe("what a Tenure keeps", () => {
+describe("started elections of a Tenure", () => {
   /** Counts how often close() stops an election. */
   function countStops(election: Candidate["election"]): () => number {
     const stop = election.stop.bind(election);
@@ -296,7 +300,7 @@ describe("what a Tenure keeps", () => {
     return () => stops;
   }
 
-  test("an election that was stopped, or ended by itself, is dropped", async () => {
+  test("an election that was stopped, or ended by itself, is not kept", async () => {
     const world = makeWorld();
     const stopped = await candidate(world, "stopped");
     stopped.election.start();

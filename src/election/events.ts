@@ -1,42 +1,43 @@
-// What happens to a candidate, told as it happens: for logs, metrics and alerts. Nothing here decides anything.
+// The events of a candidate, for logs, metrics and alerts. No decision depends on them.
 
 import type { LossReason } from "../core/errors.ts";
 import type { ReleaseResult } from "../holder/lease.ts";
 
+/** What happens to a candidate, as passed to `onEvent`. */
 export type ElectionEvent =
-  /** `prepare` threw: this candidate is not ready and does not campaign. It is tried again after `retryInMs`. */
+  /** `prepare` threw. This candidate does not campaign; `prepare` runs again after `retryInMs`. */
   | { readonly type: "prepareFailed"; readonly error: unknown; readonly retryInMs: number }
-  /** Ready, and in the queue. */
+  /** Prepared, and in the queue. */
   | { readonly type: "campaigning" }
-  /** The store or a guard refused or could not be used. It is tried again after `retryInMs`. */
+  /** The store or a guard rejected a request or is unavailable. Retried after `retryInMs`. */
   | { readonly type: "campaignFailed"; readonly error: unknown; readonly retryInMs: number }
-  /** Had the lease and gave it up before it led, because the leader before wished for another. Once for each wish. */
+  /** Acquired the lease and released it before leading, because `to` was preferred. */
   | { readonly type: "yielded"; readonly to: string }
   | { readonly type: "elected"; readonly term: bigint }
-  /** `lead` threw while it held the lease. The lease is given up, and the next campaign begins after `retryInMs`. */
+  /** `lead` threw while it held the lease. The lease is released; retried after `retryInMs`. */
   | {
       readonly type: "leadFailed";
       readonly term: bigint;
       readonly error: unknown;
       readonly retryInMs: number;
     }
-  /** Given up as planned: `lead` returned, or `resign()` or `stop()` was called. */
+  /** A planned end: `lead` returned, or `resign()` or `stop()` was called. */
   | { readonly type: "resigned"; readonly term: bigint; readonly release: ReleaseResult }
-  /** The store could not be told who is preferred: the first in the queue leads next. */
+  /** The preference could not be stored, so the first candidate in the queue leads next. */
   | { readonly type: "preferenceFailed"; readonly error: unknown }
-  /** Not leader any more, without having wished it. `lead` was told by the lease's signal. */
+  /** Leadership was lost. The signal of the lease has notified `lead`. */
   | { readonly type: "lost"; readonly term: bigint; readonly reason: LossReason }
   /**
-   * `lead` still runs although another may lead by now. What it writes through guards is refused; anything else it does
-   * is not. This candidate stays out of the race until `lead` has settled.
+   * `lead` still runs although another candidate may lead by now. Guards refuse its writes; its
+   * other actions are not prevented. This candidate does not campaign until `lead` has settled.
    */
   | { readonly type: "overran"; readonly term: bigint }
-  /** The `lead` that overran has settled, so long after it should have. */
+  /** The `lead` that overran has settled, `lateMs` after the `overran` event. */
   | { readonly type: "settled"; readonly term: bigint; readonly lateMs: number }
   | { readonly type: "stopped" };
 
-/** What somebody who does not listen should still see. */
-export function warningOf(event: ElectionEvent): string | undefined {
+/** The warning for a program without `onEvent`; undefined for events that are not failures. */
+export function toWarning(event: ElectionEvent): string | undefined {
   switch (event.type) {
     case "prepareFailed":
       return "prepare failed, so this candidate does not campaign for now";
@@ -45,7 +46,7 @@ export function warningOf(event: ElectionEvent): string | undefined {
     case "leadFailed":
       return `lead failed in term ${event.term}, and leadership was given up`;
     case "preferenceFailed":
-      return "the preferred successor could not be made known, so the first in the queue leads next";
+      return "the preferred successor could not be stored, so the first in the queue leads next";
     case "overran":
       return `lead still runs although term ${event.term} is over and another may lead`;
     default:
@@ -53,6 +54,6 @@ export function warningOf(event: ElectionEvent): string | undefined {
   }
 }
 
-export function errorOf(event: ElectionEvent): unknown {
+export function findError(event: ElectionEvent): unknown {
   return "error" in event ? event.error : undefined;
 }

@@ -1,26 +1,28 @@
-// Who leads, for those who follow: one read, or every change by push. Nobody leading is told as well, also at first.
+// Follows the leader of an election through a watch of its lease. Reports vacancies too, including
+// one at the start.
 
 import { linkSignals } from "../async/signals.ts";
 import type { Leases } from "../holder/leases.ts";
 import type { HolderView, LeaseView } from "../stores/contract.ts";
 
+/** The holder that leads, as other processes see it. */
 export interface Leader {
-  /** The number of this reign: the lease's token. Every later leader has a larger one. */
+  /** The term: the token of the leader's lease. Every later leader has a larger one. */
   readonly term: bigint;
   readonly holderId: string;
-  /** What it published with its candidacy. */
+  /** The `value` that it published with its candidacy. */
   readonly value: unknown;
-  /** For how long it has had the lease, as `HolderView` says it: for people to read, not to decide anything by. */
+  /** How long it has held the lease (see `HolderView`). For people to read, not for decisions. */
   readonly heldForMs?: number | undefined;
 }
 
-export function leaderOf(holder: HolderView | undefined): Leader | undefined {
+export function toLeader(holder: HolderView | undefined): Leader | undefined {
   if (holder === undefined) return undefined;
   const { token: term, holderId, value, heldForMs } = holder;
   return { term, holderId, value, heldForMs };
 }
 
-const NOBODY = Symbol("nobody holds it");
+const VACANT = Symbol("there is no leader");
 
 /** Begins with the present state; ends when the signal aborts or the loop is left. */
 export async function* observe(
@@ -28,34 +30,35 @@ export async function* observe(
   name: string,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Leader | undefined, void, undefined> {
-  // A watch is silent about what nobody holds; that it has told all there was is how we know.
+  // A watch does not report free resources. If it has caught up without reporting this one, there
+  // is no leader.
   let onCaughtUp = (): void => undefined;
-  const caughtUp = new Promise<typeof NOBODY>((resolve) => {
-    onCaughtUp = () => resolve(NOBODY);
+  const caughtUp = new Promise<typeof VACANT>((resolve) => {
+    onCaughtUp = () => resolve(VACANT);
   });
   const leaving = new AbortController();
   const ending = linkSignals(leaving.signal, signal);
   const options = { signal: ending.signal, onCaughtUp };
-  const views = onlyOf(name, leases.watch(name, options));
+  const views = filterResource(name, leases.watch(name, options));
   try {
     let next = views.next();
-    if ((await Promise.race([next, caughtUp])) === NOBODY) yield undefined;
+    if ((await Promise.race([next, caughtUp])) === VACANT) yield undefined;
     for (;;) {
       const { done, value } = await next;
       if (done) return;
-      yield leaderOf(value.holder);
+      yield toLeader(value.holder);
       next = views.next();
     }
   } finally {
-    // First the signal: a generator that waits for its next value cannot be returned from.
+    // The signal first: return() would wait for a generator that is waiting for its next value.
     leaving.abort();
     ending.unlink();
     await views.return();
   }
 }
 
-/** A prefix also covers longer names. */
-async function* onlyOf(
+/** A watch covers every name with the prefix; this keeps the exact name. */
+async function* filterResource(
   resource: string,
   views: AsyncIterable<LeaseView>,
 ): AsyncGenerator<LeaseView, void, undefined> {

@@ -1,15 +1,20 @@
-// Checks the options of elections and resignations, and fills in defaults.
+// Checks the options of elections and resignations, and fills in their defaults.
 
 import { badDelay, isDelay } from "../async/waits.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
-import type { HandoverOptions } from "../holder/handover.ts";
-import { LEASE_OPTIONS } from "../holder/option-names.ts";
+import { LEASE_OPTIONS } from "../holder/options.ts";
 import type { ElectionOptions, ObserveOptions, ResignOptions } from "./election.ts";
-import { RANK_MAX } from "./hold-back.ts";
 import { checkPreference, type Preference } from "./preference.ts";
 
 const DRAIN_MS = 10_000;
+
+/**
+ * The extra delay of each rank. It is twice the head start that a queue gives its first waiter, so
+ * a waiter that is stuck at the head of the queue does not let the next rank come first.
+ */
+export const RANK_STEP_MS = 500;
+export const RANK_MAX = 20;
 
 const ELECTION_OPTIONS: OptionNames<ElectionOptions> = {
   ...LEASE_OPTIONS,
@@ -29,12 +34,18 @@ const RESIGN_OPTIONS: OptionNames<ResignOptions> = {
 
 export const OBSERVE_OPTIONS: OptionNames<ObserveOptions> = { signal: true };
 
-export interface Limits extends HandoverOptions {
+/** The options of a resignation, checked and completed. */
+export interface ResignPlan {
+  readonly waitMs: number;
   readonly drainMs: number;
   readonly preference: Preference | undefined;
 }
 
-export function limitsOf(call: string, options: ResignOptions, defaultWaitMs: number): Limits {
+export function planResignation(
+  call: string,
+  options: ResignOptions,
+  defaultWaitMs: number,
+): ResignPlan {
   checkOptionNames(call, options, RESIGN_OPTIONS);
   const { waitMs = defaultWaitMs, drainMs = DRAIN_MS } = options;
   if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
@@ -56,6 +67,6 @@ export function checkElection(options: ElectionOptions): void {
   }
   if (Number.isInteger(rank) && rank >= 0 && rank <= RANK_MAX) return;
   throw new InvalidArgumentError(
-    `\`rank\` must be a whole number from 0, which asks first, to ${RANK_MAX}, got ${String(rank)}.`,
+    `\`rank\` must be a whole number from 0, which campaigns first, to ${RANK_MAX}, got ${String(rank)}.`,
   );
 }

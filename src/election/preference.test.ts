@@ -1,5 +1,5 @@
-// Goal: rank and preference change who asks when, cost a bounded time when nobody comes, and never who holds the lease.
-// Method: as in election.test.ts.
+// Goal: rank and preference influence when candidates request the lease, cost a bounded time if the
+// preferred candidate is absent, and never affect safety. Method: as in election.test.ts.
 import { describe, expect, test } from "vitest";
 import { type Candidate, candidate } from "../../test/support/holder/election-world.ts";
 import {
@@ -9,10 +9,11 @@ import {
   makeWorld,
   TIMING,
   type World,
+  writeRecord,
 } from "../../test/support/holder/holder-world.ts";
 import type { ElectionOptions } from "./election.ts";
 
-/** Starts them one after the other, so that they queue in this order. */
+/** Starts the candidates one after the other, so that they queue in this order. */
 async function line(world: World, ranks: Record<string, number>): Promise<Candidate[]> {
   const candidates: Candidate[] = [];
   for (const [name, rank] of Object.entries(ranks)) {
@@ -28,7 +29,7 @@ const states = (candidates: readonly Candidate[]): string[] =>
   candidates.map(({ election }) => election.state);
 
 describe("rank", () => {
-  test("a candidate of rank 0 leads at once, although others came before it; they have not even asked", async () => {
+  test("a candidate of rank 0 leads immediately, before earlier candidates of other ranks have sent a request", async () => {
     const world = makeWorld();
     const [leader, ...others] = await line(world, { leader: 0, backup: 2, main: 0 });
     await leader?.election.stop();
@@ -38,7 +39,7 @@ describe("rank", () => {
     expect(others[0]?.store.calls.grant).toBe(0);
   });
 
-  test("without one of a lower rank the next leads after 500 ms a step, in the order of ranks", async () => {
+  test("without a lower rank, candidates lead in the order of ranks, 500 ms per rank later", async () => {
     const world = makeWorld();
     const [leader, ...others] = await line(world, { leader: 0, third: 3, second: 2 });
     await leader?.election.stop();
@@ -53,7 +54,7 @@ describe("rank", () => {
     expect(others[0]?.election.state).toBe("leading");
   });
 
-  test("L1: after a crash the next rank leads within ttl and its hold-back", async () => {
+  test("L1: after a crash the next rank leads within the ttl plus its delay", async () => {
     const world = makeWorld();
     const [leader, ...others] = await line(world, { leader: 0, backup: 1 });
     leader?.store.hookAll(hang);
@@ -63,7 +64,7 @@ describe("rank", () => {
     expect(states(others)).toEqual(["leading"]);
   });
 
-  test("a leader is not replaced by a lower rank that comes later", async () => {
+  test("a leader is not replaced by a lower rank that appears later", async () => {
     const world = makeWorld();
     const candidates = await line(world, { backup: 1 });
     await world.clock.advance(500);
@@ -72,7 +73,7 @@ describe("rank", () => {
     expect(states([...candidates, main as Candidate])).toEqual(["leading", "campaigning"]);
   });
 
-  test("stop() ends a candidate that holds back, and what it watched with", async () => {
+  test("stop() ends a candidate that waits because of its rank, and its watch", async () => {
     const world = makeWorld();
     const [leader, backup] = await line(world, { leader: 0, backup: 1 });
     await leader?.election.stop();
@@ -80,13 +81,13 @@ describe("rank", () => {
     await leader?.tenure.close();
     await backup?.tenure.close();
     await world.clock.advance(60_000);
-    expect(backup?.told()).toEqual(["campaigning", "stopped"]);
+    expect(backup?.eventTypes()).toEqual(["campaigning", "stopped"]);
     expect(world.clock.timers).toBe(0);
   });
 });
 
 describe("preference", () => {
-  test("the preferred candidate leads, from wherever in the queue; the others let it pass and keep their candidacy", async () => {
+  test("the preferred candidate leads from anywhere in the queue; the others yield and keep campaigning", async () => {
     const world = makeWorld();
     const candidates = await line(world, { one: 0, two: 0, three: 0, four: 0 });
     const [one, two, three, four] = candidates as [Candidate, Candidate, Candidate, Candidate];
@@ -94,18 +95,18 @@ describe("preference", () => {
     expect(resigned).toMatchObject({ release: "released", successor: { holderId: "four" } });
     await flush();
     expect(states(candidates)).toEqual(["campaigning", "campaigning", "campaigning", "leading"]);
-    expect(two.told()).toEqual(["campaigning", "yielded"]);
+    expect(two.eventTypes()).toEqual(["campaigning", "yielded"]);
     expect(three.events.at(-1)).toEqual({ type: "yielded", to: "four" });
     expect(resigned).toMatchObject({ waitedMs: 0 });
-    // Fulfilled, so forgotten: nobody holds back for it when it is gone.
+    // The record was removed, so later candidates do not wait for it.
     expect((await two.tenure.read("leader@next")).holder).toBeUndefined();
     await four.election.stop();
     await flush();
     expect(states(candidates).filter((state) => state === "leading")).toHaveLength(1);
-    expect(two.told().filter((type) => type === "yielded")).toHaveLength(1);
+    expect(two.eventTypes().filter((type) => type === "yielded")).toHaveLength(1);
   });
 
-  test("also of a higher rank", async () => {
+  test("the preferred candidate may have a higher rank", async () => {
     const world = makeWorld();
     const candidates = await line(world, { one: 0, two: 0, backup: 5 });
     const resigned = await candidates[0]?.election.resign({ preferred: "backup" });
@@ -114,7 +115,7 @@ describe("preference", () => {
     expect(states(candidates)).toEqual(["campaigning", "campaigning", "leading"]);
   });
 
-  test("one that is gone costs its time once, and no more", async () => {
+  test("an absent preferred candidate delays the election only once", async () => {
     const world = makeWorld();
     const candidates = await line(world, { one: 0, two: 0, three: 0 });
     const [one] = candidates as [Candidate];
@@ -127,14 +128,14 @@ describe("preference", () => {
     expect(await resigning).toMatchObject({
       successor: { holderId: expect.stringMatching(/two|three/) },
     });
-    // The note still stands, and the one that yielded for it does not do so again.
+    // The record still exists, and the candidate that yielded once does not yield again.
     const next = candidates.find(({ election }) => election.state === "leading") as Candidate;
     await next.election.stop();
     await flush();
     expect(states(candidates.slice(1)).sort()).toEqual(["leading", "stopped"]);
   });
 
-  test("a leader that takes its time to end is waited for: the wish outlives its drain", async () => {
+  test("the preference outlives the drain of a leader that stops slowly", async () => {
     const world = makeWorld();
     let end = (): void => undefined;
     const slow = new Promise<void>((resolve) => {
@@ -152,7 +153,7 @@ describe("preference", () => {
     expect(states(others)).toEqual(["campaigning", "leading"]);
   });
 
-  test("a wish that cannot be left keeps nobody from resigning, and is told", async () => {
+  test("a preference that cannot be stored is reported and does not prevent the resignation", async () => {
     const world = makeWorld();
     const candidates = await line(world, { one: 0, two: 0, three: 0 });
     const [one] = candidates as [Candidate];
@@ -160,10 +161,10 @@ describe("preference", () => {
     await one.election.resign({ preferred: "three" });
     await flush();
     expect(candidates[1]?.election.state).toBe("leading");
-    expect(one.told()).toContain("preferenceFailed");
+    expect(one.eventTypes()).toContain("preferenceFailed");
   });
 
-  test("S7: a store that does not say what was wished keeps a candidate from leading for 250 ms at most", async () => {
+  test("S7: a preference that cannot be read delays a candidate by at most 250 ms", async () => {
     const world = makeWorld();
     const [one, two] = (await line(world, { one: 0, two: 0 })) as [Candidate, Candidate];
     two.store.hooks.read = hang;
@@ -174,11 +175,11 @@ describe("preference", () => {
     expect(two.election.state).toBe("leading");
   });
 
-  test("a note that names too long a time holds candidates back for 60 seconds at most", async () => {
+  test("a record with a longer time delays candidates by at most 60 seconds", async () => {
     const world = makeWorld();
     const outsider = await world.join("outsider");
     const value = { preferred: "nobody", preferredMs: 1e12 };
-    await outsider.tenure.acquire("leader@next", { value });
+    await writeRecord(world, outsider, "leader@next", value);
     const one = await candidate(world, "one");
     one.election.start();
     await world.clock.advance(59_999);
@@ -187,17 +188,17 @@ describe("preference", () => {
     expect(one.election.state).toBe("leading");
   });
 
-  test("a note that names a negative time holds nobody back", async () => {
+  test("a record with a negative time delays no candidate", async () => {
     const world = makeWorld();
     const outsider = await world.join("outsider");
-    await outsider.tenure.acquire("leader@next", { value: { preferred: "x", preferredMs: -1 } });
+    await writeRecord(world, outsider, "leader@next", { preferred: "x", preferredMs: -1 });
     const one = await candidate(world, "one");
     one.election.start();
     await world.clock.advance(1);
     expect(one.election.state).toBe("leading");
   });
 
-  test("the wish of an earlier leader gives way to that of a later one", async () => {
+  test("the preference of a later leader replaces that of an earlier one", async () => {
     const world = makeWorld();
     const candidates = await line(world, { one: 0, two: 0, three: 0 });
     const [one, two] = candidates as [Candidate, Candidate];
@@ -207,11 +208,11 @@ describe("preference", () => {
     const other = leader === two ? "three" : "two";
     const resigned = await leader.election.resign({ preferred: other });
     expect(resigned).toMatchObject({ successor: { holderId: other } });
-    expect(leader.told()).not.toContain("preferenceFailed");
+    expect(leader.eventTypes()).not.toContain("preferenceFailed");
   });
 });
 
-test("bad input says what to change", async () => {
+test("invalid input is rejected with what to change", async () => {
   const world = makeWorld();
   const { tenure } = await world.join("one");
   const lead = (): void => undefined;

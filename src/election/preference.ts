@@ -1,35 +1,40 @@
-// The wish of a leader who resigns: who shall lead next. A note that others find and hold back for, once and for a bounded
-// time. It decides nothing: who leads is whom the store granted the lease.
+// The successor that a resigning leader prefers, stored as a record next to the election's lease. A
+// candidate that acquires the lease and finds the record yields to the preferred one, once and for
+// a bounded time. The record has no influence on safety: the store decides who leads.
 
 import { isDelay, pause } from "../async/waits.ts";
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import { checkHolderId } from "../core/record.ts";
 import type { Leases } from "../holder/leases.ts";
-import { openUnrenewed, type UnrenewedParts } from "../holder/unrenewed.ts";
+import { RESERVED_SUFFIXES } from "../holder/reserved-names.ts";
+import { openUnrenewedSession, type UnrenewedSessionParts } from "../holder/unrenewed-session.ts";
 
 export interface Preference {
-  /** The holderId of the successor that is wished for. */
+  /** The holderId of the preferred successor. */
   readonly preferred: string;
-  /** How long others hold back for it. */
+  /** How long other candidates wait for it. */
   readonly preferredMs: number;
 }
 
-/** A note that was found; `token` tells it from others. */
-export interface Note extends Preference {
+/** A preference read from the store. Its token identifies it. */
+export interface StoredPreference extends Preference {
   readonly token: bigint;
 }
 
 const PREFERRED_MS = 2_000;
-/** The longest that candidates hold back, whatever a note says: anyone who can write to the store can leave one. */
+/**
+ * The longest time that a candidate waits, whatever the record says: any client with access to the
+ * store can write one.
+ */
 const PREFERRED_MAX_MS = 60_000;
-/** Finding out is part of every takeover, so it may not take long. */
-const LOOK_MAX_MS = 250;
+/** The record is read during every takeover, so the read must not take long. */
+const READ_LIMIT_MS = 250;
 
-export function noteOf(name: string): string {
-  return `${name}@next`;
+export function toPreferenceResource(name: string): string {
+  return name + RESERVED_SUFFIXES.preference;
 }
 
-/** Undefined when nobody is preferred. */
+/** Undefined if the options name no preferred successor. */
 export function checkPreference(given: {
   readonly preferred?: string | undefined;
   readonly preferredMs?: number | undefined;
@@ -44,49 +49,53 @@ export function checkPreference(given: {
 }
 
 /**
- * Left before the leader lets go, so that whoever is granted the lease next finds it. It lasts for as long as the leader
- * may take to end, and then as long as others hold back.
+ * Stores the preference. Must be called before the leader releases its lease, so that the next
+ * holder finds it. The record lasts as long as the leader may take to stop, plus `preferredMs`.
  */
-export async function leaveNote(
-  parts: UnrenewedParts & { readonly leases: Leases },
+export async function storePreference(
+  parts: UnrenewedSessionParts & { readonly leases: Leases },
   name: string,
   { preferred, preferredMs, drainMs }: Preference & { readonly drainMs: number },
 ): Promise<void> {
-  const resource = noteOf(name);
-  const left = await openUnrenewed(parts, Math.min(drainMs, PREFERRED_MAX_MS) + preferredMs);
+  const resource = toPreferenceResource(name);
+  const ttlMs = Math.min(drainMs, PREFERRED_MAX_MS) + preferredMs;
+  const session = await openUnrenewedSession(parts, ttlMs);
   const value = { preferred, preferredMs };
-  let isLeft = false;
+  let isStored = false;
   try {
-    let { kind } = await left.grant(resource, value);
+    let { kind } = await session.grant(resource, value);
     if (kind === "busy") {
-      // An older wish, of a leader before us.
+      // The record of an earlier leader.
       await parts.leases.revoke(resource);
-      ({ kind } = await left.grant(resource, value));
+      ({ kind } = await session.grant(resource, value));
     }
-    isLeft = kind === "granted";
+    isStored = kind === "granted";
   } finally {
-    if (!isLeft) await left.end();
+    if (!isStored) await session.end();
   }
-  if (isLeft) return;
-  throw new StoreUnavailableError(`The store would not keep "${resource}".`, {
+  if (isStored) return;
+  throw new StoreUnavailableError(`The store did not accept "${resource}".`, {
     applied: "no",
     resource,
   });
 }
 
-/** What a leader before wished, if that can be found out soon. A store that does not say is no reason not to lead. */
-export async function findNote(
-  parts: Pick<UnrenewedParts, "clock"> & { readonly leases: Leases },
+/**
+ * The preference of the former leader, if it can be read within the limit. A store that does not
+ * answer must not prevent a candidate from leading.
+ */
+export async function readPreference(
+  parts: Pick<UnrenewedSessionParts, "clock"> & { readonly leases: Leases },
   name: string,
-): Promise<Note | undefined> {
-  const enough = new AbortController();
-  const late = pause(parts.clock, LOOK_MAX_MS, enough.signal).catch(() => undefined);
-  const read = parts.leases.read(noteOf(name)).then(
+): Promise<StoredPreference | undefined> {
+  const finished = new AbortController();
+  const timeout = pause(parts.clock, READ_LIMIT_MS, finished.signal).catch(() => undefined);
+  const read = parts.leases.read(toPreferenceResource(name)).then(
     ({ holder }) => holder,
     () => undefined,
   );
-  const holder = await Promise.race([read, late]);
-  enough.abort();
+  const holder = await Promise.race([read, timeout]);
+  finished.abort();
   const value = holder?.value as Partial<Preference> | null | undefined;
   const { preferred, preferredMs } = value ?? {};
   if (holder === undefined || typeof preferred !== "string" || typeof preferredMs !== "number")

@@ -6,6 +6,7 @@
 // conditional request.
 
 import { currentHeld } from "../async/context.ts";
+import { enterLastingGuard } from "../async/lasting-guard.ts";
 import { InvalidArgumentError, StaleTokenError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { checkResource } from "../core/resource.ts";
@@ -21,11 +22,6 @@ export interface TokenSource {
   readonly token: bigint;
   /** Returns the token, or throws if the holder may not act now. */
   check?(): bigint;
-  /**
-   * @internal Called by guards whose tokens outlive this process. A lease of a memory store then
-   * emits a warning.
-   */
-  enterLastingGuard?(): void;
 }
 
 /** Options of every guard. */
@@ -102,7 +98,7 @@ export function resolveLastingSource(
   bound?: string | undefined,
 ): TokenSource {
   const source = resolveSource(given, bound);
-  source.enterLastingGuard?.();
+  enterLastingGuard(source);
   return source;
 }
 

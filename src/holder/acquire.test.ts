@@ -1,5 +1,6 @@
-// Goal: waiting: who gets the resource, when, in which order, and what is left behind by whoever gives up. Method: two
-// or more processes on one memory backend and one manual clock; requests are counted, the queue is looked into.
+// Goal: waiters get the resource in order and as soon as possible, and a waiter that gives up
+// leaves nothing at the store. Method: several processes on one memory backend and one manual
+// clock; requests are counted and the queue is inspected.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -16,7 +17,7 @@ import { AcquireTimeoutError, StoreUnavailableError, StoreUnusableError } from "
 import type { Tenure } from "../tenure.ts";
 import type { Lease } from "./lease.ts";
 
-test("order is between processes: four callers of one and two of another alternate, each with its own callers in order", async () => {
+test("processes alternate, and the callers of each process are served in order", async () => {
   const { join } = makeWorld();
   const [one, two] = [await join("one"), await join("two")];
   const held = await (await join("holder")).tenure.acquire("settlement");
@@ -34,7 +35,7 @@ test("order is between processes: four callers of one and two of another alterna
 });
 
 describe("waiting", () => {
-  test("L2: a waiter holds as soon as the resource is released, with no timer in between", async () => {
+  test("L2: a waiter acquires the resource as soon as it is released, without a timer", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const held = await one.tenure.acquire("settlement");
@@ -47,7 +48,7 @@ describe("waiting", () => {
     expect(clock.now()).toBe(releasedAt);
   });
 
-  test("L1: after a crash a waiter holds when the ttl is over, and the dead holder has stopped before", async () => {
+  test("L1: after a crash a waiter acquires when the ttl has passed, after the holder has stopped", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const crashedAt = clock.now();
@@ -62,7 +63,7 @@ describe("waiting", () => {
     expect(clock.now()).toBe(crashedAt + TIMING.ttlMs);
   });
 
-  test("waiters of several processes are served in the order in which they came", async () => {
+  test("waiters of several processes are served in the order of their requests", async () => {
     const { clock, join } = makeWorld();
     const held = await (await join("holder")).tenure.acquire("settlement");
     const order: string[] = [];
@@ -83,7 +84,7 @@ describe("waiting", () => {
     expect(order).toEqual(["first", "second", "third", "fourth"]);
   });
 
-  test("a waiter outlives the end of its session: it takes a new one and holds", async () => {
+  test("a waiter whose session ends opens a new one and acquires", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const held = await one.tenure.acquire("settlement", { ttlMs: 60_000 });
@@ -99,14 +100,14 @@ describe("waiting", () => {
     expect(lease.check()).toBe(2n);
   });
 
-  test("a store that is down when the wait begins is asked again until it answers", async () => {
+  test("a store that is down when the wait begins is retried until it answers", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hookAll(down);
     const waiting = tenure.acquire("settlement", { waitMs: 60_000 });
     await clock.advance(10_000);
     expect(await outcome(waiting)).toBe("pending");
-    // Bounded: the pauses double up to a second.
+    // The pauses double up to one second.
     expect(store.calls.openSession).toBeLessThan(25);
     store.unhook();
     await clock.advance(1_000);
@@ -115,7 +116,7 @@ describe("waiting", () => {
 });
 
 describe("giving up", () => {
-  test("when waitMs is over the error tells who held it, and no place in the queue is left", async () => {
+  test("after waitMs the error names the holder, and no queue entry remains", async () => {
     const { clock, backend, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("settlement");
@@ -130,7 +131,7 @@ describe("giving up", () => {
     expect(backend.entries.get("settlement")?.queue).toEqual([]);
   });
 
-  test("a waitMs of 0 asks once, does not queue, and tells who holds", async () => {
+  test("a waitMs of 0 tries once, does not queue, and names the holder", async () => {
     const { backend, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("settlement");
@@ -143,7 +144,7 @@ describe("giving up", () => {
     expect(two.store.calls.grant).toBe(1);
   });
 
-  test("an acquirer that holds the resource itself is told so, whether it waits at the store, in line, or not at all", async () => {
+  test("the timeout error says so if this process holds the resource, however it waited", async () => {
     const { clock, join } = makeWorld();
     const [one, namesake] = [await join("one"), await join("one")];
     const lease = await one.tenure.acquire("settlement");
@@ -163,12 +164,12 @@ describe("giving up", () => {
     }
     expect((await other).message).toMatch(/\(held by one, which is this Tenure's own holderId\)/);
     await lease.release();
-    // What was held before says nothing about who holds it now.
+    // A lease held in the past does not identify the present holder.
     await (await join("two")).tenure.acquire("settlement");
     expect((await refused(one.tenure, 0)).message).toMatch(/\(held by two\)\. Wait longer/);
   });
 
-  test("a signal that is not an AbortSignal is rejected before the store is asked", async () => {
+  test("a signal that is not an AbortSignal is rejected before any request", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const given: [unknown, string][] = [
@@ -186,7 +187,7 @@ describe("giving up", () => {
     expect(store.calls.grant).toBe(0);
   });
 
-  test("a wait that ends while the store is down tells that, not that somebody held it", async () => {
+  test("a wait that ends while the store is down rejects with StoreUnavailableError", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hookAll(down);
@@ -195,7 +196,7 @@ describe("giving up", () => {
     expect(await waiting).toBeInstanceOf(StoreUnavailableError);
   });
 
-  test("an abort while waiting rejects with its reason and leaves no place in the queue", async () => {
+  test("an abort while waiting rejects with its reason and leaves no queue entry", async () => {
     const { backend, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const held = await one.tenure.acquire("settlement");
@@ -211,7 +212,7 @@ describe("giving up", () => {
     expect((await one.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
-  test("an abort in the line of this process, or in a pause between tries, ends the wait as well", async () => {
+  test("an abort in the local queue, or in a pause between tries, also ends the wait", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("settlement");
@@ -228,7 +229,7 @@ describe("giving up", () => {
     await clock.advance(1_000);
   });
 
-  test("a signal that has already aborted asks the store nothing", async () => {
+  test("a signal that has already aborted causes no request", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const waiting = tenure.acquire("settlement", { signal: AbortSignal.abort("too late") });
@@ -236,7 +237,7 @@ describe("giving up", () => {
     expect(store.calls).toMatchObject({ openSession: 0, grant: 0 });
   });
 
-  test("an abort while the request is under way rejects with its reason, and the grant is given back", async () => {
+  test("an abort during the request rejects with its reason, and the grant is withdrawn", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const answered = new Gate();
@@ -252,7 +253,7 @@ describe("giving up", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test("a session that ended while the store said busy begins no wait with the store", async () => {
+  test("no wait begins with a session that ended while the store answered busy", async () => {
     const { clock, join } = makeWorld();
     await (await join("one")).tenure.acquire("settlement");
     const two = await join("two");
@@ -272,7 +273,7 @@ describe("giving up", () => {
     await waiting;
   });
 
-  test("whoever gives up leaves no listener on the signal and no timer", async () => {
+  test("an acquisition that gives up leaves no listener on the signal and no timer", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("settlement");
@@ -298,7 +299,7 @@ describe("giving up", () => {
 });
 
 describe("many waiters in one process", () => {
-  test("a hundred are served in order, and the store sees two requests for each at most", async () => {
+  test("a hundred are served in order, with at most two requests each", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const order: number[] = [];
@@ -307,7 +308,7 @@ describe("many waiters in one process", () => {
       tenure.withLease("settlement", { waitMs: 60_000 }, () => void order.push(place)),
     );
     await flush();
-    // One asks and waits at the store, the others stand in line here.
+    // One waits at the store, the others wait in the local queue.
     expect(store.calls).toMatchObject({ grant: 2, untilFree: 1 });
     await held.release();
     await Promise.all(waits);
@@ -316,7 +317,7 @@ describe("many waiters in one process", () => {
     expect(store.calls.openSession).toBe(1);
   });
 
-  test("a hundred waiters on a hundred resources make Node warn of no leak", async () => {
+  test("a hundred waiters on a hundred resources cause no leak warning of Node", async () => {
     const { join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const warnings: Error[] = [];
@@ -328,7 +329,7 @@ describe("many waiters in one process", () => {
     await flush();
     for (const lease of leases) await lease.release();
     await Promise.all(waits);
-    // Node reports a warning in the next turn of its loop.
+    // Node emits a warning in the next turn of its loop.
     await new Promise((resolve) => setImmediate(resolve));
     process.off("warning", listen);
     expect(warnings.map((warning) => warning.message)).toEqual([]);
@@ -336,7 +337,7 @@ describe("many waiters in one process", () => {
 });
 
 describe("tryAcquire", () => {
-  test("a busy resource is undefined, no error, and no place in the queue", async () => {
+  test("a busy resource gives undefined, without an error or a queue entry", async () => {
     const { backend, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const held = await one.tenure.acquire("settlement");
@@ -347,7 +348,7 @@ describe("tryAcquire", () => {
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
-  test("it does not overtake whoever in this process waits already", async () => {
+  test("it does not overtake a caller of this process that already waits", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const held = await tenure.acquire("settlement");
@@ -371,7 +372,7 @@ describe("tryAcquire", () => {
     },
   );
 
-  test("an error that no retry can mend comes back at once", async () => {
+  test("an error that is not retryable is thrown immediately", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const broken = new StoreUnusableError("the file is damaged");

@@ -1,6 +1,7 @@
-// One acquisition, from the first request to the lease: take a turn in this process, ask the store, wait for its
-// wake-up while busy, and resolve lost answers by asking again under the same attempt. Whatever it may have got at the
-// store when it gives up is given back.
+// One acquisition, from the first request to the lease. It waits for its turn among the callers of
+// this process, requests the grant, and waits for the store's wake-up while the resource is busy.
+// A lost answer is resolved by repeating the request as the same attempt. An acquisition that gives
+// up withdraws whatever the store may have granted or queued for it.
 
 import type { Clock, Random, Timer } from "../async/clock.ts";
 import type { InFlight } from "../async/counter.ts";
@@ -10,11 +11,11 @@ import { backoffMs } from "../core/backoff.ts";
 import { AcquireTimeoutError, isTenureError, type StoreUnavailableError } from "../core/errors.ts";
 import type { Timing } from "../core/timing.ts";
 import type { GrantOutcome, Store } from "../stores/contract.ts";
-import { Lease, type LeaseParts } from "./lease.ts";
+import { HeldLease, type HeldLeaseParts } from "./held-lease.ts";
+import type { LocalQueue } from "./local-queue.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenMemory } from "./token-memory.ts";
-import type { Turns } from "./turns.ts";
 
 export interface AcquireParts {
   readonly store: Store;
@@ -22,16 +23,16 @@ export interface AcquireParts {
   readonly random: Random;
   readonly holderId: string;
   readonly sessions: Sessions;
-  readonly turns: Turns;
+  readonly queue: LocalQueue;
   readonly tokens: TokenMemory;
-  /** Whoever acquires: closing waits for them. */
+  /** Acquisitions in progress. close() waits for them. */
   readonly acquiring: InFlight;
-  /** Aborts when the whole Tenure closes. */
+  /** Aborts when the Tenure closes. */
   readonly closing: AbortSignal;
   readonly onLastingGuard: (() => void) | undefined;
 }
 
-/** What the lease shall be like: the caller's options, checked and completed. */
+/** The lease to acquire: the caller's options, checked and completed. */
 export interface LeasePlan {
   readonly resource: string;
   readonly timing: Timing;
@@ -39,24 +40,26 @@ export interface LeasePlan {
   readonly actsInDoubt: boolean;
 }
 
-/** How far the caller goes to get it. */
-export interface AcquireWish {
-  /** Undefined: do not wait at all, and answer that it is busy. */
+/** How long the caller waits. */
+export interface WaitPlan {
+  /** Undefined: do not wait, and do not queue. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Called whenever the store is asked for the grant, so that something else can be asked at the same time. */
-  readonly onAsk?: (() => void) | undefined;
+  /**
+   * Called with each request for the grant, so that the caller can send another one in parallel.
+   */
+  readonly onRequest?: (() => void) | undefined;
 }
 
-/** A store that stays unreachable is asked this often by someone who does not wait. */
+/** How often a caller that does not wait tries to reach an unavailable store. */
 const TRIES_WITHOUT_WAIT = 2;
 const UNAVAILABLE_BACKOFF = { baseMs: 50, capMs: 1_000 };
-const WAIT_OVER = Symbol("the wait is over");
+const WAIT_OVER = Symbol("waitMs has passed");
 
-/** The session ended under the acquisition: take a new one and ask again. */
+/** The session ended during the acquisition: try again with a new one. */
 const SESSION_GONE = Symbol("the session is gone");
 
-/** Somebody else has it, as far as is known who. */
+/** Held by another holder; `heldBy` if the store has named it. */
 export interface Busy {
   readonly heldBy: string | undefined;
 }
@@ -64,44 +67,44 @@ export interface Busy {
 export function acquire(
   parts: AcquireParts,
   plan: LeasePlan,
-  wish: AcquireWish,
-): Promise<Lease | Busy> {
-  return new Acquisition(parts, plan, wish).run();
+  wait: WaitPlan,
+): Promise<HeldLease | Busy> {
+  return new Acquisition(parts, plan, wait).run();
 }
 
 class Acquisition {
   readonly #parts: AcquireParts;
   readonly #plan: LeasePlan;
-  readonly #wish: AcquireWish;
+  readonly #wait: WaitPlan;
   readonly #startedAt: number;
   #waiting: { readonly link: LinkedSignal; readonly timer: Timer | undefined } | undefined;
   #heldBy: string | undefined;
   #failures = 0;
   #unavailable: StoreUnavailableError | undefined;
 
-  constructor(parts: AcquireParts, plan: LeasePlan, wish: AcquireWish) {
+  constructor(parts: AcquireParts, plan: LeasePlan, wait: WaitPlan) {
     this.#parts = parts;
     this.#plan = plan;
-    this.#wish = wish;
+    this.#wait = wait;
     this.#startedAt = parts.clock.now();
   }
 
-  async run(): Promise<Lease | Busy> {
-    const { waitMs } = this.#wish;
+  async run(): Promise<HeldLease | Busy> {
+    const { waitMs } = this.#wait;
     const { resource, timing } = this.#plan;
-    const { turns, sessions, acquiring } = this.#parts;
+    const { queue, sessions, acquiring } = this.#parts;
     let hasTurn = false;
     acquiring.begin();
     try {
       this.#throwIfOver();
-      hasTurn = turns.tryTake(resource);
+      hasTurn = queue.tryEnter(resource);
       if (!hasTurn && waitMs !== undefined) {
-        await turns.take(resource, this.#ending());
+        await queue.enter(resource, this.#ending());
         hasTurn = true;
       }
       while (hasTurn) {
         const session = sessions.current(timing) ?? (await this.#liveSession());
-        const answer = await this.#ask(session);
+        const answer = await this.#attempt(session);
         if (answer === undefined) break;
         if (answer !== SESSION_GONE) return answer;
       }
@@ -109,7 +112,7 @@ class Acquisition {
     } catch (error) {
       throw error === WAIT_OVER ? this.#timedOut() : error;
     } finally {
-      if (hasTurn) turns.end(resource);
+      if (hasTurn) queue.leave(resource);
       this.#waiting?.timer?.cancel();
       this.#waiting?.link.unlink();
       acquiring.end();
@@ -117,13 +120,13 @@ class Acquisition {
   }
 
   /**
-   * Ends every wait: by the caller's signal, by close(), or because `waitMs` is over. Made when the first wait begins,
-   * so that a free resource costs neither timer nor signal.
+   * Aborts every wait: on the caller's signal, on close(), or when `waitMs` has passed. Created
+   * when the first wait begins, so that a free resource costs neither a timer nor a signal.
    */
   #ending(): AbortSignal {
     if (this.#waiting === undefined) {
       const { clock, closing } = this.#parts;
-      const { waitMs, signal } = this.#wish;
+      const { waitMs, signal } = this.#wait;
       const over = new AbortController();
       const link = linkSignals(closing, signal, over.signal);
       const leftMs = this.#startedAt + (waitMs ?? Number.POSITIVE_INFINITY) - clock.now();
@@ -139,7 +142,7 @@ class Acquisition {
 
   #throwIfOver(): void {
     this.#parts.closing.throwIfAborted();
-    this.#wish.signal?.throwIfAborted();
+    this.#wait.signal?.throwIfAborted();
     this.#waiting?.link.signal.throwIfAborted();
   }
 
@@ -153,14 +156,17 @@ class Acquisition {
     }
   }
 
-  /** Asks under one attempt until it is granted, or until there is a reason to stop. */
-  async #ask(session: Session): Promise<Lease | undefined | typeof SESSION_GONE> {
-    session.use();
+  /**
+   * Requests the grant as one attempt until it is granted or there is a reason to stop. Undefined:
+   * busy, and the caller does not wait.
+   */
+  async #attempt(session: Session): Promise<HeldLease | undefined | typeof SESSION_GONE> {
+    session.startUsing();
     const attempt = session.newAttempt();
-    // Whether the store may keep something for this attempt: a grant whose answer got lost, or a place in the queue.
+    // What the store may keep for this attempt: a grant whose answer was lost, or a queue entry.
     let atStore: "nothing" | "queued" | "unknown" = "nothing";
     let mayArriveAgain = false;
-    let lease: Lease | undefined;
+    let lease: HeldLease | undefined;
     try {
       for (;;) {
         let outcome: GrantOutcome;
@@ -180,14 +186,14 @@ class Acquisition {
           atStore = "unknown";
           this.#parts.tokens.accept(this.#plan.resource, outcome.token);
           this.#throwIfOver();
-          if (session.inDoubt) await this.#untilSettled(session);
+          if (session.inDoubt) await this.#untilConfirmed(session);
           lease = this.#accept(session, { attempt, mayArriveAgain, token: outcome.token });
           return lease ?? SESSION_GONE;
         }
-        if (outcome.kind === "gone") session.refuse();
+        if (outcome.kind === "gone") session.markGone();
         if (outcome.kind !== "busy") return SESSION_GONE;
         this.#heldBy = outcome.holderId;
-        if (this.#wish.waitMs === undefined) return undefined;
+        if (this.#wait.waitMs === undefined) return undefined;
         if (atStore === "nothing") atStore = "queued";
         if (!(await this.#untilFree(session, attempt, mayArriveAgain))) return SESSION_GONE;
       }
@@ -201,56 +207,56 @@ class Acquisition {
   #grant(session: Session, attempt: string): Promise<GrantOutcome> {
     const { store, clock, holderId } = this.#parts;
     const { resource, timing, value } = this.#plan;
-    const queue = this.#wish.waitMs !== undefined;
+    const queue = this.#wait.waitMs !== undefined;
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
-    this.#wish.onAsk?.();
+    this.#wait.onRequest?.();
     return withLimit(clock, limitMs, "request for a grant", () =>
-      store.grant({
-        sessionId,
-        resource,
-        attempt,
-        holderId,
-        value,
-        queue,
-        limitMs,
-      }),
+      store.grant({ sessionId, resource, attempt, holderId, value, queue, limitMs }),
     );
   }
 
-  #untilSettled(session: Session): Promise<void> {
+  #untilConfirmed(session: Session): Promise<void> {
     return orAborted(session.confirmed(), this.#ending()).catch(() => this.#throwIfOver());
   }
 
-  /** The store said yes, and the token is new. Whether the caller may have it depends on the clock. */
+  /** Turns a grant with a new token into a lease, unless session or grant ended in the meantime. */
   #accept(
     session: Session,
-    grant: Pick<LeaseParts, "attempt" | "mayArriveAgain" | "token">,
-  ): Lease | undefined {
+    grant: Pick<HeldLeaseParts, "attempt" | "mayArriveAgain" | "token">,
+  ): HeldLease | undefined {
     const { store, clock, onLastingGuard } = this.#parts;
     const { resource, actsInDoubt } = this.#plan;
-    // The answer may have come after the session's end, which no yes of the store can undo.
-    if (!session.look(clock.now())) return undefined;
+    // The answer may have come after the session's deadline. A late grant does not revive it.
+    if (!session.checkDeadline(clock.now())) return undefined;
     const { attempt, mayArriveAgain, token } = grant;
-    // While the end of doubt was waited for, the renewal that brought it may have brought this as well.
+    // The renewal that ended a doubt may also have reported that this grant was revoked.
     if (session.wasRevoked({ resource, token })) return undefined;
-    return new Lease({
-      ...{ store, clock, session, resource, token, attempt, mayArriveAgain, actsInDoubt },
+    return new HeldLease({
+      store,
+      clock,
+      session,
+      resource,
+      token,
+      attempt,
+      mayArriveAgain,
+      actsInDoubt,
       onLastingGuard,
     });
   }
 
   /**
-   * False when the session ended meanwhile. Where an earlier request may still arrive it is not waited for ever: it may be
-   * granted while the store is waited for, and the store need not know that the one who waits is the one who holds.
+   * Waits until the store reports that the resource may be free. False: the session ended. If an
+   * earlier request of this attempt may still arrive, the wait is limited: that request may be
+   * granted during the wait, and the store would then wait for its own waiter.
    */
   async #untilFree(session: Session, attempt: string, mayArriveAgain: boolean): Promise<boolean> {
     const { store, clock } = this.#parts;
     const { resource, timing } = this.#plan;
-    const again = mayArriveAgain ? new AbortController() : undefined;
-    const askAgain = (): void => again?.abort("time to ask again");
-    const timer = again && clock.setTimer(askAgain, timing.renewEveryMs, { keepAlive: true });
-    const { signal, unlink } = linkSignals(this.#ending(), session.endSignal, again?.signal);
+    const retry = mayArriveAgain ? new AbortController() : undefined;
+    const retryNow = (): void => retry?.abort("time to repeat the request");
+    const timer = retry && clock.setTimer(retryNow, timing.renewEveryMs, { keepAlive: true });
+    const { signal, unlink } = linkSignals(this.#ending(), session.endSignal, retry?.signal);
     const request = {
       sessionId: session.sessionId,
       resource,
@@ -259,14 +265,14 @@ class Acquisition {
       signal,
     };
     try {
-      // The session may have ended, or the time run out, while the store answered.
+      // The session or the wait may have ended while the store answered.
       signal.throwIfAborted();
       await store.untilFree(request);
       return true;
     } catch (error) {
       this.#throwIfOver();
       if (session.end !== undefined) return false;
-      if (again?.signal.aborted !== true) await this.#backOff(error);
+      if (retry?.signal.aborted !== true) await this.#backOff(error);
       return true;
     } finally {
       timer?.cancel();
@@ -279,37 +285,39 @@ class Acquisition {
     const { resource, timing } = this.#plan;
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
-    // A grant that is still under way would arrive after this withdrawal, so the renewals repeat it.
-    if (atStore === "unknown") session.withdrawLater(resource, attempt);
+    // A request that is still in flight may arrive after this withdrawal, so renewals repeat it.
+    if (atStore === "unknown") session.withdrawOnRenewal(resource, attempt);
     await withLimit(clock, limitMs, "withdrawal", () =>
       store.withdraw({ sessionId, resource, attempt, limitMs }),
-    ).catch(() => session.withdrawLater(resource, attempt));
+    ).catch(() => session.withdrawOnRenewal(resource, attempt));
   }
 
-  /** Waits before the next try after a failure; throws when no further try is due. */
+  /** Waits before the next try after a failure; throws if no try is left. */
   async #backOff(error: unknown): Promise<void> {
     this.#throwIfOver();
     if (!isUnavailable(error)) throw error;
     this.#unavailable = error;
     this.#failures += 1;
-    if (this.#wish.waitMs === undefined && this.#failures >= TRIES_WITHOUT_WAIT) throw error;
+    if (this.#wait.waitMs === undefined && this.#failures >= TRIES_WITHOUT_WAIT) throw error;
     const delayMs = backoffMs(UNAVAILABLE_BACKOFF, this.#failures, this.#parts.random.next());
     await pause(this.#parts.clock, delayMs, this.#ending());
   }
 
   #timedOut(): Error {
     const { resource } = this.#plan;
-    const { waitMs = 0 } = this.#wish;
-    return this.#unavailable ?? stayedBusy(this.#parts, { resource, waitMs, heldBy: this.#heldBy });
+    const { waitMs = 0 } = this.#wait;
+    return (
+      this.#unavailable ?? toTimeoutError(this.#parts, { resource, waitMs, heldBy: this.#heldBy })
+    );
   }
 }
 
-/** The error for a resource that stayed busy. It tells an acquirer that waits for its own lease. */
-export function stayedBusy(
+/** The error for a resource that stayed busy. Says so if this process itself holds it. */
+export function toTimeoutError(
   { sessions, holderId }: Pick<AcquireParts, "sessions" | "holderId">,
   facts: { resource: string; waitMs: number; heldBy: string | undefined },
 ): AcquireTimeoutError {
-  if (sessions.hold(facts.resource))
+  if (sessions.holds(facts.resource))
     return AcquireTimeoutError.from({ ...facts, heldBy: holderId, whom: "self" });
   return AcquireTimeoutError.from({
     ...facts,

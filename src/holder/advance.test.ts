@@ -1,5 +1,6 @@
-// Goal: whoever gets a lease with guards gets it behind advanced guards, or not at all, and soon. Method: memory guards and
-// guards that refuse or hang, on one manual clock; the store is asked afterwards who holds.
+// Goal: a caller that names guards gets the lease only after all of them are advanced, and
+// otherwise an error within a bounded time. Method: memory guards and guards that refuse or hang,
+// on a manual clock; afterwards the holder is read from the store.
 import { describe, expect, test } from "vitest";
 import { candidate } from "../../test/support/holder/election-world.ts";
 import {
@@ -24,7 +25,7 @@ const failing: Advanceable = {
 };
 
 describe("acquire with guards", () => {
-  test("S2: the former holder is refused before the new one has written", async () => {
+  test("S2: the guard refuses the former holder before the new one has written", async () => {
     const { join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const guard = memoryGuard();
@@ -36,7 +37,7 @@ describe("acquire with guards", () => {
     expect(() => guard.write(first, () => undefined)).toThrow(StaleTokenError);
   });
 
-  test("every guard is advanced, also by tryAcquire, withLease and the defaults", async () => {
+  test("every guard is advanced, also with tryAcquire, withLease and defaults", async () => {
     const { join } = makeWorld();
     const [left, right] = [memoryGuard(), memoryGuard()];
     const { tenure } = await join("one", { ...TIMING, guards: [left] });
@@ -47,19 +48,19 @@ describe("acquire with guards", () => {
     });
   });
 
-  test("a guard is told how long the holder waits for it, also through boundedBy()", async () => {
+  test("a guard gets the time limit of the holder, also through boundedBy()", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
-    const told: unknown[] = [];
+    const limits: unknown[] = [];
     const guard = {
-      advance: (_lease?: TokenSource, options?: AdvanceOptions) => void told.push(options),
+      advance: (_lease?: TokenSource, options?: AdvanceOptions) => void limits.push(options),
       highest: () => undefined,
     };
     await tenure.acquire("ledger", { guards: [guard, boundedBy(guard, tenure)] });
-    expect(told).toEqual([{ limitMs: SAFE_MS }, { limitMs: SAFE_MS }]);
+    expect(limits).toEqual([{ limitMs: SAFE_MS }, { limitMs: SAFE_MS }]);
   });
 
-  test("a guard that has seen a higher token: StaleTokenError as it is, and the lease is given back", async () => {
+  test("a guard that has seen a higher token causes StaleTokenError, and the lease is released", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const guard = memoryGuard();
@@ -70,7 +71,7 @@ describe("acquire with guards", () => {
     expect((await tenure.acquire("ledger")).token).toBe(2n);
   });
 
-  test("any other failure comes out as it is, and the lease is given back", async () => {
+  test("any other failure is rethrown unchanged, and the lease is released", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const guard = memoryGuard();
@@ -83,16 +84,16 @@ describe("acquire with guards", () => {
     expect((await tenure.read("ledger")).holder).toBeUndefined();
   });
 
-  test("S6: a process that was stopped while a guard was advanced gets no lease that is over", async () => {
+  test("S6: a process that was stopped while a guard was advanced does not get an expired lease", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
-    // Its answer is there when the process goes on; the timers have not run yet.
+    // The answer is there when the process continues; the timers have not run yet.
     const stopping: Advanceable = { advance: async () => clock.stall(SAFE_MS) };
     const wanted = tenure.acquire("ledger", { guards: [stopping] });
     await expect(wanted).rejects.toMatchObject({ code: "LEASE_LOST", reason: "expired" });
   });
 
-  test("a guard that hangs: given up at the first deadline although renewals go on, and given back", async () => {
+  test("a guard that hangs is given up at the first deadline despite renewals, and the lease is released", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const wanted = tenure.acquire("ledger", {
@@ -113,7 +114,7 @@ describe("acquire with guards", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("the caller's signal and close() end the advancing, and the lease is given back", async () => {
+  test("the caller's signal and close() end the wait for guards, and the lease is released", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const controller = new AbortController();
@@ -127,7 +128,7 @@ describe("acquire with guards", () => {
     expect(await again).toMatchObject({ error: { code: "CLOSED" } });
   });
 
-  test("a lease that is lost while its guard is advanced is not handed out", async () => {
+  test("a lease that is lost while its guard is advanced is not returned", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const wanted = tenure.acquire("ledger", { guards: [hanging] });
@@ -138,7 +139,7 @@ describe("acquire with guards", () => {
     await lost;
   });
 
-  test("what is no guard is refused before the store is asked", async () => {
+  test("an object that is not a guard is rejected before any request", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     for (const guards of [{}, [undefined], [{}], "guard", memoryGuard()]) {
@@ -154,7 +155,7 @@ describe("acquire with guards", () => {
 });
 
 describe("an election with guards", () => {
-  test("S2: `lead` begins behind advanced guards; a guard that refuses is told and tried again", async () => {
+  test("S2: `lead` begins after the guards are advanced; a failure is reported and retried", async () => {
     const world = makeWorld();
     const guard = memoryGuard();
     guard.advance({ resource: "leader", token: 2n });

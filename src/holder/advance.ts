@@ -1,34 +1,35 @@
-// Between a grant and the caller: every guard is advanced to the new token, so that the former holder is refused from
-// here on and not only from the first write. If one cannot be advanced, the lease is given back: whoever named a guard
-// wants nothing done that it does not watch over.
+// Advances the guards of a new lease to its token before the caller gets the lease. The guards then
+// refuse the former holder immediately, not only after the first write of the new one. If a guard
+// cannot be advanced, the lease is released: a caller that names a guard must not act without it.
 
 import type { Clock } from "../async/clock.ts";
 import { linkSignals, orAborted } from "../async/signals.ts";
 import { GuardUnavailableError, InvalidArgumentError } from "../core/errors.ts";
 import type { Lease } from "./lease.ts";
 
-/** What the holder asks of a guard; every guard of `tenure/guards/` has it. */
+/** A guard, as far as acquiring needs it. Every guard of `tenure/guards/` implements it. */
 export interface Advanceable {
-  /** `limitMs`: how long the holder waits for the answer. */
+  /** Moves the highest token up to that of the lease. The holder waits at most `limitMs`. */
   advance(lease: Lease, options: { readonly limitMs: number }): unknown;
 }
 
 export interface AdvanceParts {
   readonly clock: Clock;
-  /** Aborts when the caller does not want the lease any more, or the whole Tenure closes. */
+  /** Abort when the caller no longer wants the lease, or the Tenure closes. */
   readonly signals: readonly (AbortSignal | undefined)[];
 }
 
-/** Answers the lease when all guards are advanced; else releases it and throws the reason. */
-export async function advanceAll(
+/** Returns the lease when all guards are advanced; otherwise releases it and throws the reason. */
+export async function advanceAll<L extends Lease>(
   { clock, signals }: AdvanceParts,
-  lease: Lease,
+  lease: L,
   guards: readonly Advanceable[],
-): Promise<Lease> {
+): Promise<L> {
   const { resource, safeUntil } = lease;
   const late = new AbortController();
-  const giveUp = (): void => late.abort(hangs(resource));
-  // From the deadline as it is now: renewals move it on, and a guard that hangs would be waited for as long as they do.
+  const giveUp = (): void => late.abort(tookTooLong(resource));
+  // The limit is the current deadline. Renewals move the deadline, so a later reading would let a
+  // guard that hangs block the acquisition forever.
   const limitMs = safeUntil - clock.now();
   const timer = clock.setTimer(giveUp, limitMs, { keepAlive: true });
   const { signal, unlink } = linkSignals(lease.signal, late.signal, ...signals);
@@ -36,11 +37,11 @@ export async function advanceAll(
     const advancing = guards.map(async (guard) => guard.advance(lease, { limitMs }));
     await orAborted(Promise.all(advancing), signal);
     signal.throwIfAborted();
-    // A process that was stopped finds the guard's answer before the timer that would have told of the end.
+    // A process that was stopped may see the guard's answer before the timer of its deadline fires.
     if (clock.now() >= lease.safeUntil) lease.check();
     return lease;
   } catch (error) {
-    // How that goes never hides the reason; the ttl frees the resource at the latest.
+    // A failed release must not hide the reason. The ttl frees the resource at the latest.
     await lease.release().catch(() => undefined);
     throw error;
   } finally {
@@ -49,7 +50,7 @@ export async function advanceAll(
   }
 }
 
-function hangs(resource: string): GuardUnavailableError {
+function tookTooLong(resource: string): GuardUnavailableError {
   const detail = "it was not advanced while the lease was certain, so the lease was released";
   return GuardUnavailableError.from({ resource, detail, applied: "unknown" });
 }

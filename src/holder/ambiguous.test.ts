@@ -1,6 +1,6 @@
-// Goal: a grant whose answer is lost, late or wrong ends in exactly one lease or in none, and nothing stays behind at
-// the store. Method: the wrapped store applies requests and loses the answers, or keeps requests back and delivers them
-// after everyone has given up.
+// Goal: a grant whose answer is lost, late or wrong leads to exactly one lease or to none, and
+// nothing remains at the store. Method: the wrapped store applies requests and loses the answers,
+// or delays requests until the holder has given up.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -18,7 +18,7 @@ import { orAborted } from "../async/signals.ts";
 import { StoreUnavailableError, TokenRegressionError } from "../core/errors.ts";
 
 describe("a grant whose answer is lost", () => {
-  test("S1: asked again it is the same grant with the same token, not a second one", async () => {
+  test("S1: a repeated request returns the same grant with the same token", async () => {
     const { clock, backend, join } = makeWorld();
     const { tenure, store } = await join("one");
     const attempts: string[] = [];
@@ -35,7 +35,7 @@ describe("a grant whose answer is lost", () => {
     expect(await lease?.release()).toBe("released");
   });
 
-  test("a request that hangs is asked again after a healthy round trip", async () => {
+  test("a request that hangs is repeated after roundTripMs", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.grant = (_, forward) => {
@@ -49,7 +49,7 @@ describe("a grant whose answer is lost", () => {
     expect((await acquiring).check()).toBe(1n);
   });
 
-  test("whoever gives up on it has it withdrawn at once", async () => {
+  test("an acquisition that gives up withdraws it immediately", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     one.store.hooks.grant = (_, forward) => loseReply(forward);
@@ -59,7 +59,7 @@ describe("a grant whose answer is lost", () => {
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
-  test("when the withdrawal is lost too, the next renewal carries it", async () => {
+  test("if the withdrawal is lost too, the next renewal repeats it", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const kept = await one.tenure.acquire("ledger");
@@ -74,7 +74,7 @@ describe("a grant whose answer is lost", () => {
     expect(kept.check()).toBe(1n);
   });
 
-  test("one who waits asks again: the request that got no answer may have been granted meanwhile", async () => {
+  test("a waiter repeats the request, because the lost one may have been granted", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const held = await two.tenure.acquire("settlement");
@@ -84,7 +84,7 @@ describe("a grant whose answer is lost", () => {
       late = forward;
       return hang();
     };
-    // A store that does not know that the one who waits is the one who holds.
+    // A store that does not recognise that the waiter is the holder.
     one.store.hooks.untilFree = ({ signal }) => orAborted(hang(), signal);
     const acquiring = one.tenure.acquire("settlement", { waitMs: 60_000 });
     await clock.advance(2_000);
@@ -95,7 +95,7 @@ describe("a grant whose answer is lost", () => {
     expect((await acquiring).check()).toBe(2n);
   });
 
-  test("a copy of it may come when the lease is long over: the renewals give it back", async () => {
+  test("renewals withdraw a copy of the request that arrives after the lease has ended", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("ledger");
@@ -117,11 +117,11 @@ describe("a grant whose answer is lost", () => {
     const answered = await tenure.acquire("rates");
     await answered.release();
     await clock.advance(RENEW_EVERY_MS);
-    // Not while it is held, and none that was answered.
+    // Not while the lease is held, and not for requests that were answered.
     expect(withdrawn).toEqual([[], [attempts[0]]]);
   });
 
-  test("an ended attempt is not taken for a grant: a new attempt is made", async () => {
+  test("an attempt that has ended is not accepted as a grant; a new attempt follows", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     one.store.hooks.grant = (_, forward) => {
@@ -137,7 +137,7 @@ describe("a grant whose answer is lost", () => {
 });
 
 describe("a grant that arrives after its withdrawal", () => {
-  /** A request that the network keeps back: the holder gives up on it, and it is delivered when the test says so. */
+  /** A request that the network delays: the holder gives up on it, and the test delivers it. */
   function delayed(): {
     hook: (_: unknown, forward: () => Promise<never>) => Promise<never>;
     deliver: () => Promise<void>;
@@ -155,7 +155,7 @@ describe("a grant that arrives after its withdrawal", () => {
     };
   }
 
-  test("is given back by the next renewal", async () => {
+  test("is withdrawn by the next renewal", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const kept = await one.tenure.acquire("ledger");
@@ -172,7 +172,7 @@ describe("a grant that arrives after its withdrawal", () => {
     expect(kept.check()).toBe(1n);
   });
 
-  test("also when it arrives only after several renewals", async () => {
+  test("is withdrawn even if it arrives after several renewals", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("ledger");
@@ -186,7 +186,7 @@ describe("a grant that arrives after its withdrawal", () => {
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
-  test("renewals repeat a withdrawal for ten ttls and then stop, so that their list stays short", async () => {
+  test("is covered for ten ttls: renewals repeat the withdrawal that long and then stop", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("ledger");
@@ -207,7 +207,7 @@ describe("a grant that arrives after its withdrawal", () => {
     expect(new Set(named)).toEqual(new Set([0]));
   });
 
-  test("is refused when the session has ended meanwhile", async () => {
+  test("is rejected by the store if the session has ended", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const { hook, deliver } = delayed();
@@ -221,7 +221,7 @@ describe("a grant that arrives after its withdrawal", () => {
 });
 
 describe("a late grant", () => {
-  test("S6: an answer that comes after the session's end is not handed out", async () => {
+  test("S6: an answer that comes after the end of the session gives no lease", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.grant = async (_, forward) => {
@@ -238,7 +238,7 @@ describe("a late grant", () => {
     expect(lease.check()).toBe(2n);
   });
 
-  test("S6: a grant that comes in doubt is handed out only when the doubt has ended", async () => {
+  test("S6: a grant that comes in doubt gives a lease only after the doubt has ended", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("ledger");
@@ -251,7 +251,7 @@ describe("a late grant", () => {
     expect((await acquiring).check()).toBe(1n);
   });
 
-  test("an abort during that wait rejects with its reason, and the grant is given back", async () => {
+  test("an abort during that wait rejects with its reason, and the grant is withdrawn", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("ledger");
@@ -265,7 +265,7 @@ describe("a late grant", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test("a session that the store does not know is given up, and the acquisition goes on with another", async () => {
+  test("a session unknown to the store is dropped, and the acquisition continues with a new one", async () => {
     const { backend, join } = makeWorld();
     const { tenure, store } = await join("one");
     const other = await tenure.acquire("ledger");
@@ -277,8 +277,8 @@ describe("a late grant", () => {
   });
 });
 
-describe("a store that went back in time", () => {
-  test("S1: a token that is not above the last one is an error, and the grant is given back", async () => {
+describe("a store that lost writes", () => {
+  test("S1: a token that is not above the last one is an error, and the grant is withdrawn", async () => {
     const { backend, join } = makeWorld();
     const { tenure, store } = await join("one");
     for (let round = 0; round < 3; round += 1) await (await tenure.acquire("settlement")).release();
@@ -293,7 +293,7 @@ describe("a store that went back in time", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test.each([0n, -1n, 2n ** 127n])("the token %s is no token, and is refused", async (token) => {
+  test.each([0n, -1n, 2n ** 127n])("the invalid token %s is rejected", async (token) => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.grant = async (_, forward) => {
@@ -305,7 +305,7 @@ describe("a store that went back in time", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test("other resources have tokens of their own", async () => {
+  test("each resource has its own tokens", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     for (let round = 0; round < 3; round += 1) await (await tenure.acquire("a")).release();
@@ -313,7 +313,7 @@ describe("a store that went back in time", () => {
   });
 });
 
-test("S7: an answer nobody waits for any more harms nobody", async () => {
+test("S7: an answer that arrives after its caller gave up has no effect", async () => {
   const { clock, join } = makeWorld();
   const { tenure, store } = await join("one");
   const answered = new Gate();

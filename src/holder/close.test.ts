@@ -1,5 +1,5 @@
-// Goal: close() leaves nothing behind: no lease, no session, no waiter, no timer, and it never rejects. Method: close at
-// every moment of an acquisition and of a lease's life, then count timers and look at what the store still has.
+// Goal: close() leaves no lease, session, waiter or timer, and never rejects. Method: close at
+// every step of an acquisition and of a lease, then count timers and inspect the store.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -32,7 +32,7 @@ describe("close", () => {
     }
   });
 
-  test("L4: it lets work in flight finish before the store hears of the release", async () => {
+  test("L4: it lets work in flight finish before it sends the release", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -48,7 +48,7 @@ describe("close", () => {
     expect(store.closed).toBe(1);
   });
 
-  test("S6: from the call on no lease takes new work, also while an acquisition waits for a dead store", async () => {
+  test("S6: from the call on no lease accepts new work, even while an acquisition waits for a store that is down", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -64,7 +64,7 @@ describe("close", () => {
     await closed;
   });
 
-  test("calling it again is the same call", async () => {
+  test("a second call returns the same promise", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("settlement");
@@ -90,7 +90,7 @@ describe("close", () => {
     for (const call of calls) await expect(call()).rejects.toBeInstanceOf(ClosedError);
   });
 
-  test("S7: it does not reject and does not hang when the store is gone", async () => {
+  test("S7: it neither rejects nor hangs if the store is down", async () => {
     for (const hook of [down, hang]) {
       const { clock, join } = makeWorld();
       const { tenure, store } = await join("one");
@@ -103,7 +103,7 @@ describe("close", () => {
     }
   });
 
-  test("a watch ends with it", async () => {
+  test("it ends every watch", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const seen: string[] = [];
@@ -119,7 +119,7 @@ describe("close", () => {
 });
 
 describe("close while work hangs", () => {
-  test("S6: the signal aborts after drainMs, and the store keeps others out until the ttl is over", async () => {
+  test("S6: the signal aborts after drainMs, and the resource stays busy until the ttl has passed", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const lease = await one.tenure.acquire("settlement");
@@ -141,7 +141,7 @@ describe("close while work hangs", () => {
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
-  test("leases without work are released at once all the same", async () => {
+  test("leases without work are released immediately", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const busy = await one.tenure.acquire("busy");
@@ -159,7 +159,7 @@ describe("close while work hangs", () => {
 });
 
 describe("close during an acquisition", () => {
-  test("whoever waits is rejected with ClosedError and leaves no place in the queue", async () => {
+  test("a waiter rejects with ClosedError and leaves no queue entry", async () => {
     const { clock, backend, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("settlement");
@@ -177,7 +177,7 @@ describe("close during an acquisition", () => {
     expect(backend.entries.get("settlement")?.queue).toEqual([]);
   });
 
-  test("whoever pauses because the store is down is rejected with ClosedError", async () => {
+  test("a caller that pauses because the store is down rejects with ClosedError", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.openSession = down;
@@ -189,13 +189,13 @@ describe("close during an acquisition", () => {
   });
 
   test.each(["openSession", "grant"] as const)(
-    "an acquisition whose %s is under way gets ClosedError, and nothing stays at the store",
+    "an acquisition with %s in flight rejects with ClosedError, and nothing remains at the store",
     async (method) => {
       const { clock, backend, join } = makeWorld();
       const { tenure, store } = await join("one");
       const held = await tenure.acquire("other", { ttlMs: 60_000 });
       const gate = new Gate();
-      // Work in flight keeps close() waiting, so that the answer comes before the store is closed.
+      // Work in flight delays close(), so that the answer comes before the store is closed.
       const work = held.run(() => gate.opened);
       const answered = new Gate();
       const slow = <T>(_: unknown, forward: () => Promise<T>): Promise<T> =>
@@ -216,7 +216,7 @@ describe("close during an acquisition", () => {
     },
   );
 
-  test("at any moment of an acquisition it ends in a released lease or in ClosedError, with no timer left", async () => {
+  test("at any step, an acquisition ends in a released lease or in ClosedError, without a timer left", async () => {
     const left: { turn: number; timers: number; holding: boolean }[] = [];
     for (let turn = 0; turn < 60; turn += 1) {
       const { clock, join } = makeWorld();
@@ -234,7 +234,7 @@ describe("close during an acquisition", () => {
     expect(left).toEqual([]);
   });
 
-  test("leases of callers at any moment of the opening are all released", async () => {
+  test("the leases of all callers that share an opening are released", async () => {
     const { clock, backend, join } = makeWorld();
     const { tenure } = await join("one");
     const waiting: Promise<unknown>[] = [];
@@ -249,7 +249,7 @@ describe("close during an acquisition", () => {
   });
 });
 
-test("no promise is left rejected and unheard on a bad day", async () => {
+test("no rejected promise remains unhandled when everything fails", async () => {
   const unheard: unknown[] = [];
   const listen = (reason: unknown): void => void unheard.push(reason);
   process.on("unhandledRejection", listen);
@@ -258,7 +258,7 @@ test("no promise is left rejected and unheard on a bad day", async () => {
   const lease = await one.tenure.acquire("settlement");
   void lease.run(hang);
   void lease.release({ drainMs: 100 });
-  // These two are the caller's own promises, and the caller's to hear.
+  // These two promises belong to the caller, who handles them.
   const waiting = two.tenure.acquire("settlement", { waitMs: 500 }).catch(() => undefined);
   const settled = lease.confirmed().catch(() => undefined);
   one.store.hookAll(down);
@@ -270,7 +270,7 @@ test("no promise is left rejected and unheard on a bad day", async () => {
   void two.tenure.close();
   await clock.advance(60_000);
   await Promise.all([waiting, settled, late]);
-  // Node reports an unhandled rejection after the promises of this turn.
+  // Node reports an unhandled rejection after the microtasks of this turn.
   await new Promise((resolve) => setImmediate(resolve));
   process.off("unhandledRejection", listen);
   expect(unheard).toEqual([]);

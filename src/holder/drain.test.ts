@@ -1,5 +1,6 @@
-// Goal: S6 at the end of a lease: it takes no new work, waits for what runs, and the store hears of the release only
-// after that or not at all. Method: work that waits at gates, a manual clock, and a count of what the store was asked.
+// Goal: S6 at the end of a lease: it accepts no new work, waits for work in flight, and sends the
+// release only after that or not at all. Method: work that waits at gates, a manual clock, and a
+// count of the requests.
 import { describe, expect, test } from "vitest";
 import {
   flush,
@@ -13,14 +14,14 @@ import {
 import { DrainingError, LeaseLostError } from "../core/errors.ts";
 import type { Lease } from "./lease.ts";
 
-/** Starts work under the lease that goes on until the gate opens, whatever its signal says. */
+/** Starts work under the lease that runs until the gate opens and ignores its signal. */
 function hangingWork(lease: Lease): { gate: Gate; done: Promise<string> } {
   const gate = new Gate();
   return { gate, done: lease.run(() => gate.opened.then(() => "work done")) };
 }
 
 describe("drain", () => {
-  test("S6: the store hears of the release only after the work in flight has settled", async () => {
+  test("S6: the release is sent only after the work in flight has settled", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -39,7 +40,7 @@ describe("drain", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test("S6: no work starts while draining, and the work in flight may go on acting", async () => {
+  test("S6: no work starts while draining, and work in flight may continue to act", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -58,7 +59,7 @@ describe("drain", () => {
     expect(await released).toBe("released");
   });
 
-  test("work that stops at its signal within the drain is released like any other", async () => {
+  test("a lease whose work stops within the drain is released", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -78,7 +79,7 @@ describe("drain", () => {
     expect(() => lease.check()).toThrow(/its work outlived the drain/);
   });
 
-  test("a limit that is given by a later call of release() counts from then", async () => {
+  test("a limit given by a later call of release() counts from that call", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -97,7 +98,7 @@ describe("drain", () => {
 });
 
 describe("work that outlives the drain", () => {
-  test("S6: its signal aborts, the answer is overrun, and the store is told only after the work settled", async () => {
+  test("S6: its signal aborts, the result is overrun, and the release is sent only after it has settled", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -106,7 +107,7 @@ describe("work that outlives the drain", () => {
     await clock.advance(1_000);
     expect(lease.signal.reason).toMatchObject({ reason: "released" });
     expect(() => lease.check()).toThrow(LeaseLostError);
-    // It gets what was certain at that moment to stop in.
+    // It has until the deadline that was known at that time to stop.
     await clock.advance(SAFE_MS - 1_000 - 1);
     expect(await outcome(released)).toBe("pending");
     await clock.advance(1);
@@ -120,7 +121,7 @@ describe("work that outlives the drain", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test("S6: nobody else gets the resource while the overrun work runs and renewals succeed", async () => {
+  test("S6: the resource stays busy while the overrun work runs and renewals succeed", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const lease = await one.tenure.acquire("settlement");
@@ -134,21 +135,21 @@ describe("work that outlives the drain", () => {
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
-  test("the first reason stands: a loss after the overrun does not change what the signal says", async () => {
+  test("a loss after the overrun does not change the reason of the signal", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
     hangingWork(lease);
     const released = lease.release({ drainMs: 100 });
     await clock.advance(200);
-    // Nobody has asked for the signal or the error until now.
+    // The signal and the error are read for the first time here.
     clock.jump();
     expect(lease.signal.reason).toMatchObject({ reason: "released" });
     expect(() => lease.check()).toThrow(/its work outlived the drain/);
     expect(await released).toBe("lost");
   });
 
-  test("work that settles between its signal and the end is released", async () => {
+  test("a lease whose work settles after its signal and before the deadline is released", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -163,7 +164,7 @@ describe("work that outlives the drain", () => {
 });
 
 describe("work that outlives safeUntil", () => {
-  test("S6: the lease is lost and never released, neither under the work nor after it", async () => {
+  test("S6: the lease is lost and never released, neither during the work nor after it", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -175,13 +176,13 @@ describe("work that outlives safeUntil", () => {
     expect(await released).toBe("lost");
     await clock.advance(60_000);
     work.gate.open();
-    // The work's own result is not hidden by the loss.
+    // The loss does not hide the result of the work.
     expect(await work.done).toBe("work done");
     await clock.advance(1_000);
     expect(store.calls.release).toBe(0);
   });
 
-  test("S6: nor when it was running past its drain", async () => {
+  test("S6: the lease is not released either if the work had outlived its drain", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -198,7 +199,7 @@ describe("work that outlives safeUntil", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("S6: a lease lost with work in flight and no drain is not released either", async () => {
+  test("S6: a lease lost with work in flight and without a drain is not released either", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -213,7 +214,7 @@ describe("work that outlives safeUntil", () => {
 });
 
 describe("release() from inside the work", () => {
-  test("is refused, because it would wait for itself, and the lease goes on", async () => {
+  test("is rejected, because it would wait for itself, and the lease continues", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -224,7 +225,7 @@ describe("release() from inside the work", () => {
     expect(await lease.release()).toBe("released");
   });
 
-  test("is allowed for another lease, and with a limit", async () => {
+  test("is allowed for another lease, and with drainMs", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const [lease, other] = [await tenure.acquire("a"), await tenure.acquire("b")];
@@ -234,7 +235,7 @@ describe("release() from inside the work", () => {
     expect(await released).toBe("overrun");
   });
 
-  test("is allowed to a callback that finished work left behind", async () => {
+  test("is allowed in a callback that outlives its work", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -248,9 +249,9 @@ describe("release() from inside the work", () => {
   });
 });
 
-describe("a drain that can never be", () => {
+describe("an invalid drainMs", () => {
   test.each([Number.NaN, -1, "1s"])(
-    "drainMs %s is refused, and the lease goes on",
+    "drainMs %s is rejected, and the lease continues",
     async (drainMs) => {
       const { join } = makeWorld();
       const { tenure } = await join("one");

@@ -1,6 +1,7 @@
-// Goal: whatever the network does, at most one holder may act at any instant, and it is the one the store has (S3, S4,
-// S6, S7). Method: random days of three processes on one resource: requests are lost, answers are lost or late, a
-// process stalls, clocks jump; after every event all leases ever handed out are asked whether they may act.
+// Goal: whatever the network does, at most one holder may act at any instant, and it is the holder
+// in the store (S3, S4, S6, S7). Method: random runs of three processes on one resource. Requests
+// are lost, answers are lost or late, a process stalls, clocks jump. After every event, check() is
+// called on all leases that were ever acquired.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -148,7 +149,9 @@ class Day {
     expect(tokens).toEqual([...new Set(tokens)].sort((one, other) => (one < other ? -1 : 1)));
   }
 
-  /** The network heals, everyone closes: nothing may be left running, and the resource is free after one ttl. */
+  /**
+   * The network recovers and all processes close. No timer may remain, and the resource is free.
+   */
   async #evening(): Promise<void> {
     const { clock, join } = this.#world;
     for (const { store } of this.#members) store.unhook();
@@ -170,8 +173,8 @@ function mayAct(lease: Lease): boolean {
   }
 }
 
-describe("random days", () => {
-  test("S3, S4, S6: at most one holder may act at any instant, the store agrees, and nothing is left at night", async () => {
+describe("random runs", () => {
+  test("S3, S4, S6: at most one holder may act at any instant, the store agrees, and nothing remains at the end", async () => {
     let handedOut = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(event, { minLength: 10, maxLength: 60 }), async (events) => {
@@ -181,7 +184,7 @@ describe("random days", () => {
       }),
       { numRuns: 150 },
     );
-    // Days on which nobody ever held would prove nothing.
+    // Runs without any holder would prove nothing.
     expect(handedOut).toBeGreaterThan(150);
   });
 });
@@ -209,7 +212,7 @@ describe("a store that fails every call", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("S7: when every answer is lost nobody gets a lease, and what was granted unseen is not kept", async () => {
+  test("S7: if every answer is lost there is no lease, and unacknowledged grants are withdrawn", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     one.store.hookAll(loseReply);

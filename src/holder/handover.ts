@@ -1,44 +1,71 @@
-// Planned handover: after the release, see the successor take over before going away. Tells who it is and how long the
-// resource was nobody's, so that a deploy can show its own gap.
+// Planned handover: after a release, waits until another holder has the resource. The caller
+// learns which holder that is and how long the resource was free, so a deploy can report its gap.
 
 import type { Clock } from "../async/clock.ts";
 import { untilAborted } from "../async/signals.ts";
 import { checkDelay } from "../async/waits.ts";
-import { checkOptionNames } from "../core/options.ts";
+import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import type { LeaseRef, Store } from "../stores/contract.ts";
-import type { ReleaseOptions, ReleaseResult } from "./lease.ts";
-import { HANDOVER_OPTIONS } from "./option-names.ts";
+import { RELEASE_OPTIONS, type ReleaseOptions, type ReleaseResult } from "./lease.ts";
 
+/** Options of handover(). */
 export interface HandoverOptions extends ReleaseOptions {
-  /** How long to wait for a successor. Too small: it is not seen. Too large: shutdown takes that long without one. */
+  /**
+   * How long to wait for a successor. Too small: the successor is not seen. Too large: a shutdown
+   * without a successor takes that long.
+   */
   readonly waitMs: number;
-  /** @internal Others may hold it for a moment and let this holder pass: they are told only when it does not come. */
+}
+
+const HANDOVER_OPTIONS: OptionNames<HandoverOptions> = { ...RELEASE_OPTIONS, waitMs: true };
+
+/**
+ * How a handover went. `handedOver` is false if no successor was seen within `waitMs`. `release` is
+ * the result of the release; `waitedMs` runs from its end until the successor was seen or the wait
+ * ended.
+ */
+export type Handover =
+  | {
+      readonly handedOver: true;
+      readonly successor: Successor;
+      readonly release: ReleaseResult;
+      readonly waitedMs: number;
+    }
+  | {
+      readonly handedOver: false;
+      readonly successor?: undefined;
+      readonly release: ReleaseResult;
+      readonly waitedMs: number;
+    };
+
+/** The next holder of a resource that was handed over. */
+export interface Successor {
+  readonly holderId: string;
+  readonly token: bigint;
+}
+
+interface WaitParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** The lease that was released. */
+  readonly lease: LeaseRef;
+  readonly release: ReleaseResult;
+  readonly waitMs: number;
+  /**
+   * The holder that was named as the next leader. Other candidates may hold the resource briefly
+   * and yield, so they are reported only if the preferred holder does not come.
+   */
   readonly preferred?: string | undefined;
 }
 
-export interface Handover {
-  readonly release: ReleaseResult;
-  /** Absent when nobody took over within `waitMs`. */
-  readonly successor?: { readonly holderId: string; readonly token: bigint } | undefined;
-  /** From the end of the release until the successor was seen, or until the wait ran out. */
-  readonly waitedMs: number;
-}
-
-interface Parts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly lease: LeaseRef;
-  readonly result: ReleaseResult;
-}
-
-export async function untilSucceeded(parts: Parts, options: HandoverOptions): Promise<Handover> {
-  const { store, clock, lease, result } = parts;
-  if (options.waitMs === 0) return { release: result, waitedMs: 0 };
+export async function waitForSuccessor(parts: WaitParts): Promise<Handover> {
+  const { store, clock, lease, release, waitMs, preferred } = parts;
+  if (waitMs === 0) return { handedOver: false, release, waitedMs: 0 };
   const startedAt = clock.now();
-  let successor: Handover["successor"];
+  let successor: Successor | undefined;
   const giveUp = new AbortController();
   const { signal } = giveUp;
-  const timer = clock.setTimer(() => giveUp.abort(), options.waitMs, { keepAlive: true });
+  const timer = clock.setTimer(() => giveUp.abort(), waitMs, { keepAlive: true });
   try {
     const views = store.watch({ prefix: lease.resource, signal });
     for await (const view of untilAborted(views, signal)) {
@@ -46,13 +73,11 @@ export async function untilSucceeded(parts: Parts, options: HandoverOptions): Pr
       const { holderId, token } = view.holder;
       if (token <= lease.token) continue;
       successor = { holderId, token };
-      if (options.preferred === undefined || options.preferred === holderId) break;
+      if (preferred === undefined || preferred === holderId) break;
     }
-    return {
-      release: result,
-      ...(successor === undefined ? {} : { successor }),
-      waitedMs: clock.now() - startedAt,
-    };
+    const waitedMs = clock.now() - startedAt;
+    if (successor === undefined) return { handedOver: false, release, waitedMs };
+    return { handedOver: true, successor, release, waitedMs };
   } finally {
     timer.cancel();
     giveUp.abort();

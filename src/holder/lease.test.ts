@@ -1,5 +1,6 @@
-// Goal: what a caller may do with a lease, and from which instant it may not. Method: the whole walk on a manual clock
-// and the memory store; `stall` lets time pass without any timer running, as a stopped process would see it.
+// Goal: a lease allows what it promises, and nothing from its deadline on. Method: whole lives of
+// leases on a manual clock and the memory store; `stall` lets time pass without running timers, as
+// for a stopped process.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -14,8 +15,8 @@ import {
 import { LeaseInDoubtError, LeaseLostError } from "../core/errors.ts";
 import { currentLease } from "./context.ts";
 
-describe("the walk", () => {
-  test("S1: acquire, check, renew, release; the next grant has a larger token", async () => {
+describe("the life of a lease", () => {
+  test("S1: acquire, check, renew and release work, and the next grant has a larger token", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement", { value: { port: 9_000 } });
@@ -34,7 +35,7 @@ describe("the walk", () => {
     expect((await tenure.acquire("settlement")).token).toBe(2n);
   });
 
-  test("a lease is released when its block is left", async () => {
+  test("`await using` releases a lease at the end of its block", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -43,7 +44,7 @@ describe("the walk", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test("after the release check() says so, and the signal has aborted for the same reason", async () => {
+  test("after the release check() throws LeaseLostError, and the signal has aborted with it", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -55,7 +56,7 @@ describe("the walk", () => {
 });
 
 describe("safeUntil", () => {
-  test("S6: check() throws exactly from safeUntil on although no timer ran, and the signal is then aborted", async () => {
+  test("S6: check() throws exactly from safeUntil on without a timer, and then the signal is aborted", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const startedAt = clock.now();
@@ -66,13 +67,13 @@ describe("safeUntil", () => {
     expect(lease.check()).toBe(1n);
     clock.stall(0.001);
     expect(clock.now()).toBe(lease.safeUntil);
-    // No timer and no promise had a chance: only check() itself can notice.
+    // No timer and no promise has run, so only check() itself can detect it.
     expect(signal.aborted).toBe(false);
     expect(() => lease.check()).toThrow(LeaseLostError);
     expect(signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "expired" });
   });
 
-  test("a signal that is asked for after the end is aborted from the start", async () => {
+  test("a signal that is first read after the end is already aborted", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -81,7 +82,7 @@ describe("safeUntil", () => {
     expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
   });
 
-  test("S3: with nobody looking the signal aborts at safeUntil, while the store still keeps others out", async () => {
+  test("S3: the signal aborts at safeUntil without a check(), while the resource is still busy", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const other = await join("two");
@@ -95,7 +96,7 @@ describe("safeUntil", () => {
     expect(await other.tenure.tryAcquire("settlement")).toBeUndefined();
   });
 
-  test("S3: the deadline counts from the sending of the request, however late its answer came", async () => {
+  test("S3: the deadline counts from when the request was sent, however late its answer comes", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const startedAt = clock.now();
@@ -109,7 +110,7 @@ describe("safeUntil", () => {
     expect(lease.safeUntil).toBe(startedAt + SAFE_MS);
   });
 
-  test("every refusal of a lost lease is the same error", async () => {
+  test("a lost lease always throws the same error", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -123,7 +124,7 @@ describe("safeUntil", () => {
 });
 
 describe("run", () => {
-  test("the result or the error of the work comes back unchanged, synchronous or not", async () => {
+  test("the result or error of the work is returned unchanged, synchronous or not", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -136,7 +137,7 @@ describe("run", () => {
       throw error;
     };
     await expect(lease.run(thrower)).rejects.toBe(error);
-    // Failed work is settled work: the release waits for none of it.
+    // Failed work has settled, so the release does not wait.
     expect(await lease.release()).toBe("released");
   });
 
@@ -150,7 +151,7 @@ describe("run", () => {
     expect(started).toBe(0);
   });
 
-  test("S6: no work starts in doubt, not even under whoever does not look at the error", async () => {
+  test("S6: no work starts in doubt", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -161,23 +162,23 @@ describe("run", () => {
     expect(started).toBe(0);
   });
 
-  test("S6: no work starts after the release has begun, also while the store is being told", async () => {
+  test("S6: no work starts after the release has begun, even while its request is in flight", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
-    const told = new Gate();
-    store.hooks.release = (_, forward) => told.opened.then(forward);
+    const gate = new Gate();
+    store.hooks.release = (_, forward) => gate.opened.then(forward);
     const released = lease.release();
     let started = 0;
     await expect(lease.run(() => ++started)).rejects.toMatchObject({ code: "LEASE_LOST" });
     expect(started).toBe(0);
-    told.open();
+    gate.open();
     expect(await released).toBe("released");
   });
 });
 
 describe("currentLease", () => {
-  test("it is the lease of the innermost run() around the code, and nothing outside", async () => {
+  test("it is the lease of the innermost run() around the code, and undefined outside", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const [outer, inner] = [await tenure.acquire("outer"), await tenure.acquire("inner")];
@@ -194,7 +195,7 @@ describe("currentLease", () => {
     expect(currentLease()).toBeUndefined();
   });
 
-  test("work that runs at the same time sees its own lease each", async () => {
+  test("concurrent work sees its own lease each", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     const leases = [await tenure.acquire("a"), await tenure.acquire("b")];

@@ -1,5 +1,5 @@
-// Goal: reading, listing, watching, revoking and handing over say what is true at the store, and the options of a call
-// reach it. Method: two processes on one memory backend and one manual clock.
+// Goal: reading, listing, watching, revoking and handing over report the state of the store, and
+// the options of a call reach it. Method: two processes on one memory backend and one manual clock.
 import { describe, expect, test } from "vitest";
 import {
   flush,
@@ -12,7 +12,7 @@ import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import type { LeaseView } from "../stores/contract.ts";
 
 describe("read", () => {
-  test("it tells holder, token, value and time left, with its evidence", async () => {
+  test("it returns holder, token, value and remaining time, with its evidence", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     expect(await two.tenure.read("settlement")).toMatchObject({
@@ -28,7 +28,7 @@ describe("read", () => {
     expect(answer.evidence.consistency).toBe("stale");
   });
 
-  test("an unknown consistency is refused, and a store that does not answer is unavailable", async () => {
+  test("an unknown consistency is rejected, and a store that does not answer is unavailable", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const odd = tenure.read("settlement", { consistency: "eventual" as "stale" });
@@ -41,7 +41,7 @@ describe("read", () => {
 });
 
 describe("list", () => {
-  test("it lists what is held below the prefix, in order, over as many pages as it takes", async () => {
+  test("it lists the held leases with the prefix in order, over several pages", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const names = Array.from({ length: 1_200 }, (_, row) => `row/${String(row).padStart(4, "0")}`);
@@ -56,7 +56,7 @@ describe("list", () => {
     expect(all).toHaveLength(1_201);
   });
 
-  test("a bad prefix is refused", async () => {
+  test("an invalid prefix is rejected", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     await expect(tenure.list("a\0").next()).rejects.toBeInstanceOf(InvalidArgumentError);
@@ -65,7 +65,7 @@ describe("list", () => {
 });
 
 describe("watch", () => {
-  test("first what is held, then every change, until the signal aborts", async () => {
+  test("it yields the held leases, then every change, until the signal aborts", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const first = await one.tenure.acquire("a/1");
@@ -95,7 +95,7 @@ describe("watch", () => {
     await one.tenure.close();
   });
 
-  test("it ends with its signal although the store does not answer", async () => {
+  test("it ends with its signal even if the store does not answer", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     store.watch = deaf;
@@ -106,7 +106,7 @@ describe("watch", () => {
     expect(await outcome(next)).toEqual({ value: { done: true, value: undefined } });
   });
 
-  test("what the store refuses is told, and ends it", async () => {
+  test("an error of the store is thrown and ends the watch", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const refusal = new Error("not with me (by the test)");
@@ -116,7 +116,7 @@ describe("watch", () => {
     expect(await outcome(tenure.watch("").next())).toEqual({ error: refusal });
   });
 
-  test("leaving the loop ends the watch of the store too", async () => {
+  test("leaving the loop also ends the watch of the store", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     let isOver = false;
@@ -149,7 +149,7 @@ describe("watch", () => {
 });
 
 describe("revoke", () => {
-  test("it tells whom it hit, frees the resource at once, and hits nobody when nobody holds", async () => {
+  test("it returns the former holder and frees the resource; a free resource gives undefined", async () => {
     const { join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     expect(await two.tenure.revoke("settlement")).toBeUndefined();
@@ -158,7 +158,7 @@ describe("revoke", () => {
     expect((await two.tenure.acquire("settlement")).token).toBe(2n);
   });
 
-  test("S5: it hits the lease it has read and not the successor who came in between", async () => {
+  test("S5: it ends only the lease that it has read, not that of a successor", async () => {
     const { join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const first = await one.tenure.acquire("settlement");
@@ -173,7 +173,7 @@ describe("revoke", () => {
 });
 
 describe("handover", () => {
-  test("L4: it releases and sees the successor, who holds at once", async () => {
+  test("L4: it releases and returns the successor, which acquires immediately", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const lease = await one.tenure.acquire("settlement");
@@ -181,6 +181,7 @@ describe("handover", () => {
     await clock.advance(1_000);
     const handover = await lease.handover({ waitMs: 5_000 });
     expect(handover).toEqual({
+      handedOver: true,
       release: "released",
       successor: { holderId: "two", token: 2n },
       waitedMs: 0,
@@ -188,19 +189,19 @@ describe("handover", () => {
     expect((await waiting).check()).toBe(2n);
   });
 
-  test("a successor who comes later is seen when it comes", async () => {
+  test("a successor that comes later is returned when it comes", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const lease = await one.tenure.acquire("settlement");
     const handing = lease.handover({ waitMs: 5_000 });
     await clock.advance(1_200);
-    // A resource with a longer name is not the one that is handed over.
+    // A resource with a longer name does not count.
     await two.tenure.acquire("settlement/2");
     await two.tenure.acquire("settlement");
     expect(await handing).toMatchObject({ successor: { holderId: "two" }, waitedMs: 1_200 });
   });
 
-  test("without a successor it ends when waitMs is over", async () => {
+  test("without a successor it ends after waitMs", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -208,22 +209,28 @@ describe("handover", () => {
     await clock.advance(4_999);
     expect(await outcome(handing)).toBe("pending");
     await clock.advance(1);
-    expect(await handing).toEqual({ release: "released", waitedMs: 5_000 });
+    expect(await handing).toEqual({
+      handedOver: false,
+      release: "released",
+      waitedMs: 5_000,
+    });
     expect(clock.timers).toBe(0);
   });
 
-  test("L1: it ends when waitMs is over although the store does not answer", async () => {
+  test("L1: it ends after waitMs even if the store does not answer", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
     store.watch = deaf;
     const handing = lease.handover({ waitMs: 1_000 });
     await clock.advance(1_000);
-    expect(await outcome(handing)).toEqual({ value: { release: "released", waitedMs: 1_000 } });
+    expect(await outcome(handing)).toEqual({
+      value: { handedOver: false, release: "released", waitedMs: 1_000 },
+    });
   });
 
   test.each([-1, Number.NaN, "5", undefined])(
-    "a waitMs of %s is refused and releases nothing",
+    "a waitMs of %s is rejected, and nothing is released",
     async (waitMs) => {
       const { join } = makeWorld();
       const { tenure } = await join("one");
@@ -238,22 +245,22 @@ describe("handover", () => {
 });
 
 describe("options", () => {
-  test("a ttl given for one lease brings its own bounds, those of the defaults do not fit it", async () => {
+  test("a ttl given for one lease replaces all default bounds", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one", { ttlMs: 9_000, clockErrorMs: 100, roundTripMs: 900 });
     const lease = await tenure.acquire("settlement", { ttlMs: 60_000 });
-    // 1 % for the clocks and a second for the round trip, the defaults of 60 s.
+    // The default bounds for 60 s: 1 % for the clocks and one second for the round trip.
     expect(lease.safeUntil).toBe(clock.now() + 60_000 - 1_600);
   });
 
-  test("a single bound given for one lease is joined with the defaults", async () => {
+  test("a single bound given for one lease is combined with the defaults", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one", { ttlMs: 9_000, clockErrorMs: 100, roundTripMs: 900 });
     const lease = await tenure.acquire("settlement", { marginMs: 1_500 });
     expect(lease.safeUntil).toBe(clock.now() + 9_000 - 1_500);
   });
 
-  test("numbers that contradict each other are refused when the Tenure is made", async () => {
+  test("contradictory numbers are rejected when the Tenure is created", async () => {
     const { join } = makeWorld();
     await expect(join("one", { ttlMs: 9_000, renewEveryMs: 8_000 })).rejects.toMatchObject({
       code: "TIMING",
@@ -261,14 +268,14 @@ describe("options", () => {
     await expect(join("")).rejects.toBeInstanceOf(InvalidArgumentError);
   });
 
-  test("what the store guarantees can be read", async () => {
+  test("the guarantees of the store can be read", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     expect(tenure.guarantees).toMatchObject({ store: "memory", fifo: true, durable: false });
   });
 });
 
-/** A watch that waits for an answer and hears nothing meanwhile, not even its signal. */
+/** A watch that never answers and ignores its signal. */
 function deaf(): AsyncIterable<LeaseView> {
   return { [Symbol.asyncIterator]: () => ({ next: () => hang() }) };
 }

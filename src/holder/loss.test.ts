@@ -1,5 +1,6 @@
-// Goal: doubt and loss: each is told at once, to the right leases, with the facts, and what is lost stays lost (S6, S7).
-// Method: a store that goes down, hangs, answers late or forgets, on a manual clock.
+// Goal: doubt and loss reach the right leases immediately and with their causes, and a lost lease
+// stays lost (S6, S7). Method: a store that goes down, hangs, answers late or forgets, on a manual
+// clock.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -16,7 +17,7 @@ import { LeaseInDoubtError, LeaseLostError, StoreUnavailableError } from "../cor
 import { ManualClock } from "../testing/manual-clock.ts";
 
 describe("doubt", () => {
-  test("S6: a renewal that fails puts the lease in doubt, and the next that succeeds settles it", async () => {
+  test("S6: a failed renewal puts the lease in doubt, and the next successful one ends the doubt", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -35,7 +36,7 @@ describe("doubt", () => {
     expect(signal.aborted).toBe(false);
   });
 
-  test("the error in doubt carries what made the renewal fail", async () => {
+  test("the error in doubt has the cause of the failed renewal", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -46,7 +47,7 @@ describe("doubt", () => {
     expect(error.error.cause).toBeInstanceOf(StoreUnavailableError);
   });
 
-  test("a renewal that hangs counts as failed after a healthy round trip", async () => {
+  test("a renewal that hangs counts as failed after roundTripMs", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -57,7 +58,7 @@ describe("doubt", () => {
     expect(() => lease.check()).toThrow(LeaseInDoubtError);
   });
 
-  test("L3: one lost renewal loses nothing, whether it is refused, hangs or only its answer is lost", async () => {
+  test("L3: one lost renewal does not lose the lease, whether it fails, hangs or only its answer is lost", async () => {
     const losses = [
       down,
       hang,
@@ -77,7 +78,7 @@ describe("doubt", () => {
     }
   });
 
-  test('S6: with whileInDoubt "act" work goes on in doubt, and still not beyond safeUntil', async () => {
+  test('S6: with whileInDoubt "act" work continues in doubt, but not beyond safeUntil', async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement", { whileInDoubt: "act" });
@@ -92,7 +93,7 @@ describe("doubt", () => {
     expect(() => lease.check()).toThrow(LeaseLostError);
   });
 
-  test("confirmed() resolves at once without doubt, and rejects with the loss when doubt ends in it", async () => {
+  test("confirmed() resolves immediately without doubt, and rejects if the doubt ends in a loss", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -105,7 +106,7 @@ describe("doubt", () => {
     expect(await settled).toMatchObject({ reason: "expired" });
   });
 
-  test("retries come within the window, faster at first, and not in a storm", async () => {
+  test("retries follow an increasing backoff within the remaining time", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("settlement");
@@ -118,10 +119,10 @@ describe("doubt", () => {
 });
 
 describe("renewals that overlap", () => {
-  /** A healthy round trip may take three intervals, so up to three renewals are under way at once. */
+  /** A round trip may take three intervals, so up to three renewals are in flight. */
   const slow = { ttlMs: 10_000, renewEveryMs: 1_000, clockErrorMs: 100, roundTripMs: 3_000 };
 
-  test("a store that never answers is not stormed by their retries", async () => {
+  test("a store that never answers gets a bounded number of retries", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one", slow);
     const lease = await tenure.acquire("settlement");
@@ -132,7 +133,7 @@ describe("renewals that overlap", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("answers that overtake each other leave the newest confirmation, and no cause of a doubt that is over", async () => {
+  test("out-of-order answers leave the newest confirmation and clear the cause of a past doubt", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one", slow);
     const startedAt = clock.wallNow();
@@ -158,7 +159,7 @@ describe("renewals that overlap", () => {
 });
 
 describe("loss", () => {
-  test("S7: a store that is gone past safeUntil loses the lease as expired, with the last confirmation", async () => {
+  test("S7: a store that is down past safeUntil loses the lease as expired, with the last confirmation", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -173,7 +174,7 @@ describe("loss", () => {
     expect((signal.reason as LeaseLostError).cause).toBeInstanceOf(StoreUnavailableError);
   });
 
-  test("S6: what is lost is not revived by renewals that succeed later", async () => {
+  test("S6: a lost lease is not revived by renewals that succeed later", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lost = await tenure.acquire("settlement");
@@ -183,13 +184,13 @@ describe("loss", () => {
     store.hooks.renew = undefined;
     await clock.advance(60_000);
     expect(() => lost.check()).toThrow(LeaseLostError);
-    // The session is not used again either: another one is opened.
+    // The session is not reused either: a new one is opened.
     const next = await tenure.acquire("settlement");
     expect(next.check()).toBe(2n);
     expect(() => lost.check()).toThrow(LeaseLostError);
   });
 
-  test("S6: a yes of the store that arrives after safeUntil comes too late", async () => {
+  test("S6: a successful answer that arrives after safeUntil is too late", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -201,7 +202,7 @@ describe("loss", () => {
       return answer;
     };
     await clock.advance(RENEW_EVERY_MS);
-    // The process is stopped: the answer waits in its socket, and is read before any timer runs.
+    // The process is stopped. The answer waits in its socket and is read before any timer runs.
     clock.stall(SAFE_MS - RENEW_EVERY_MS);
     answered.open();
     await flush();
@@ -221,7 +222,7 @@ describe("loss", () => {
     }
   });
 
-  test("a session of another ttl lives on when one is lost", async () => {
+  test("the loss of one session does not affect a session with another ttl", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const short = await tenure.acquire("short");
@@ -232,7 +233,7 @@ describe("loss", () => {
   });
 });
 
-/** Like the real clock, this one finds a jump only when it is read, in the middle of whatever reads it. */
+/** Like the real clock, this one detects a jump only when it is read, inside the reading code. */
 class SleepyClock extends ManualClock {
   readings = Number.POSITIVE_INFINITY;
 
@@ -244,7 +245,7 @@ class SleepyClock extends ManualClock {
 }
 
 describe("a clock that jumped", () => {
-  test("S3: every lease of every session is lost at once, with no timer in between", async () => {
+  test("S3: every lease of every session is lost immediately, without a timer", async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const leases = [
@@ -258,7 +259,7 @@ describe("a clock that jumped", () => {
     for (const lease of leases) expect(() => lease.check()).toThrow(/the clock jumped/);
   });
 
-  test("after a jump the next acquisition opens a new session and holds again", async () => {
+  test("after a jump the next acquisition opens a new session", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const before = await tenure.acquire("a");
@@ -269,7 +270,7 @@ describe("a clock that jumped", () => {
     expect(await before.release()).toBe("lost");
   });
 
-  test("S3: a jump while the session is being opened makes that session worthless", async () => {
+  test("S3: a session is not used if the clock jumped while it was opened", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const answered = new Gate();
@@ -290,7 +291,7 @@ describe("a clock that jumped", () => {
   });
 
   test.each([1, 2, 3, 4, 5])(
-    "S3: also when the jump is found by reading %i of the clock after the answer",
+    "S3: nor if reading %i of the clock after the answer detects the jump",
     async (reading) => {
       const clock = new SleepyClock();
       const { join } = makeWorld(clock);
@@ -311,7 +312,7 @@ describe("a clock that jumped", () => {
   );
 
   test.each([1, 2, 3])(
-    "L1: who waits for the end of doubt is told when reading %i of the clock finds the jump",
+    "L1: a caller of confirmed() is rejected if reading %i of the clock detects the jump",
     async (reading) => {
       const clock = new SleepyClock();
       const { tenure, store } = await makeWorld(clock).join("one");
@@ -320,13 +321,13 @@ describe("a clock that jumped", () => {
       await clock.advance(RENEW_EVERY_MS);
       expect(() => lease.check()).toThrow(LeaseInDoubtError);
       clock.readings = reading;
-      const told = outcome(lease.confirmed());
+      const confirming = outcome(lease.confirmed());
       expect(() => lease.check()).toThrow(LeaseLostError);
-      expect(await told).toMatchObject({ error: { code: "LEASE_LOST", reason: "expired" } });
+      expect(await confirming).toMatchObject({ error: { code: "LEASE_LOST", reason: "expired" } });
     },
   );
 
-  test("S3: a jump while the grant is under way hands out no lease on the old session", async () => {
+  test("S3: a jump while the grant is in flight gives no lease on the old session", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const answered = new Gate();

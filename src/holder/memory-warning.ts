@@ -1,12 +1,16 @@
-// A memory store gives the same lease to every process. A guard that several processes share cannot keep them apart then, so
-// a program that combines the two is warned.
+// Warns about a memory store combined with a guard that several processes share. Each process has
+// its own memory store, so all of them can hold the same lease, and the guard cannot distinguish
+// them.
 
 import type { Store } from "../stores/contract.ts";
 
 let hasWarned = false;
 
-/** What a lease of this store does when it reaches a guard that outlives the process: warns, once per process. */
-export function memoryWarning(
+/**
+ * The listener for leases of this store that are used with a guard whose tokens outlive the
+ * process. It warns once per process. Undefined for stores that processes share.
+ */
+export function createMemoryWarning(
   store: Store,
   warn: (message: string) => void,
 ): (() => void) | undefined {

@@ -1,5 +1,6 @@
-// Goal: release() never rejects, never hides a result, never takes anything from a successor, and the resource becomes
-// free as soon as the store can be told. Method: a store that loses the question, the answer, or both.
+// Goal: release() never rejects, never hides a result and never affects a successor, and the
+// resource is free as soon as the store can be reached. Method: a store that loses requests,
+// answers, or both.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -15,7 +16,7 @@ import {
 import { LeaseLostError, StoreUnavailableError } from "../core/errors.ts";
 
 describe("release", () => {
-  test("calling it again gives the same answer and asks the store once", async () => {
+  test("a second call returns the same result, with one request in total", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -25,7 +26,7 @@ describe("release", () => {
     expect(store.calls.release).toBe(1);
   });
 
-  test("a lost lease answers lost and asks the store nothing", async () => {
+  test("a lost lease returns lost without a request", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -34,7 +35,7 @@ describe("release", () => {
     expect(store.calls.release).toBe(0);
   });
 
-  test("S5: a release whose answer is lost is asked again, and is released once", async () => {
+  test("S5: a release whose answer is lost is repeated and takes effect once", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -48,7 +49,7 @@ describe("release", () => {
     expect(store.calls.release).toBe(2);
   });
 
-  test("S5: the repeated release takes nothing from a successor who came in between", async () => {
+  test("S5: the repeated release does not affect a successor", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const lease = await one.tenure.acquire("settlement");
@@ -65,8 +66,8 @@ describe("release", () => {
     expect(successor.check()).toBe(2n);
   });
 
-  // The next lease on a resource is no proof that the one before was revoked.
-  test("a release whose answer is late is released, also when the holder has the next lease by then", async () => {
+  // A next lease on the resource does not prove that the previous one was revoked.
+  test("a release whose answer is late returns released, even if the holder has the next lease by then", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -82,7 +83,7 @@ describe("release", () => {
     expect(next.check()).toBe(2n);
   });
 
-  test("a store that stays down makes it unconfirmed, within a bounded time", async () => {
+  test("a store that stays down gives unconfirmed within a bounded time", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -93,7 +94,7 @@ describe("release", () => {
     expect(store.calls.release).toBe(3);
   });
 
-  test("an unconfirmed release is carried by the next renewal", async () => {
+  test("the next renewal repeats an unconfirmed release", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const lease = await one.tenure.acquire("settlement");
@@ -108,7 +109,7 @@ describe("release", () => {
     expect(kept.check()).toBe(1n);
   });
 
-  test("S5: renewals that repeat an old withdrawal take nothing from the holder's next lease", async () => {
+  test("S5: renewals that repeat an old withdrawal do not affect the holder's next lease", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -124,7 +125,7 @@ describe("release", () => {
     expect((await tenure.read("settlement")).holder?.token).toBe(2n);
   });
 
-  test("an unconfirmed release of the last lease ends the session, which frees it as well", async () => {
+  test("after an unconfirmed release of the last lease, the end of the session frees the resource", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const lease = await one.tenure.acquire("settlement");
@@ -136,7 +137,7 @@ describe("release", () => {
     expect((await two.tenure.tryAcquire("settlement"))?.token).toBe(2n);
   });
 
-  test("a lease that runs out while the store is being told is reported lost", async () => {
+  test("a lease that expires while its release is in flight returns lost", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -152,7 +153,7 @@ describe("release", () => {
 });
 
 describe("withLease", () => {
-  test("the result of the work comes back, and the lease is released", async () => {
+  test("it returns the result of the work and releases the lease", async () => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
     expect(await tenure.withLease("settlement", (lease) => lease.check())).toBe(1n);
@@ -162,7 +163,7 @@ describe("withLease", () => {
     expect((await tenure.read("settlement")).holder).toBeUndefined();
   });
 
-  test("the error of the work comes back, also when the release fails", async () => {
+  test("it throws the error of the work, even if the release fails", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.release = down;
@@ -174,7 +175,7 @@ describe("withLease", () => {
     expect(await failed).toBe(error);
   });
 
-  test("the result comes back when the release fails, and when the lease was lost under the work", async () => {
+  test("it returns the result if the release fails, and if the lease was lost during the work", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.release = down;
@@ -193,7 +194,7 @@ describe("withLease", () => {
     expect(await lost).toBe("second");
   });
 
-  test("without a function as the last argument it says so and acquires nothing", async () => {
+  test("without a function as its last argument it is rejected and acquires nothing", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const missing = tenure.withLease("settlement", {}, undefined as never);
@@ -201,7 +202,7 @@ describe("withLease", () => {
     expect(store.calls.openSession).toBe(0);
   });
 
-  test("an acquisition that fails is the error, and the work never starts", async () => {
+  test("if the acquisition fails, it throws that error and does not start the work", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hookAll(down);

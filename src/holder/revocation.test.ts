@@ -1,5 +1,6 @@
-// Goal: what a third party takes away is told with the first answer that can tell it, to the right lease and to no other.
-// Method: a second holder revokes, and the wrapped store keeps answers back, on a manual clock.
+// Goal: a revocation is reported with the first answer that can carry it, to the right lease and to
+// no other. Method: a second holder revokes, and the wrapped store delays answers, on a manual
+// clock.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -16,7 +17,7 @@ import { LeaseLostError } from "../core/errors.ts";
 import { ACKNOWLEDGED_MAX } from "../stores/contract.ts";
 
 describe("revocation", () => {
-  test("the next renewal tells it, to the revoked lease and to no other", async () => {
+  test("the next renewal reports it to the revoked lease and to no other", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const revoked = await one.tenure.acquire("a");
@@ -32,7 +33,7 @@ describe("revocation", () => {
     expect(kept.signal.aborted).toBe(false);
   });
 
-  test("S6: a revoked lease is told of it also when the same holder already has the next one", async () => {
+  test("S6: a revoked lease is lost even if the same holder already has the next one", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const first = await one.tenure.acquire("a");
@@ -45,7 +46,7 @@ describe("revocation", () => {
     expect(signal.reason).toMatchObject({ reason: "revoked" });
   });
 
-  test("S5: an old revocation does not hit the same holder's next lease on the resource", async () => {
+  test("S5: an old revocation does not affect the same holder's next lease on the resource", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("a");
@@ -56,7 +57,7 @@ describe("revocation", () => {
     expect(second.signal.aborted).toBe(false);
   });
 
-  test("releasing a revoked lease answers lost and takes nothing from its successor", async () => {
+  test("releasing a revoked lease returns lost and does not affect its successor", async () => {
     const { join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const revoked = await one.tenure.acquire("a");
@@ -66,7 +67,7 @@ describe("revocation", () => {
     expect((await two.tenure.read("a")).holder?.token).toBe(successor.token);
   });
 
-  test("S6: an answer that comes too late to renew anything still tells it", async () => {
+  test("S6: an answer that is too late for a renewal still reports it", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const revoked = await one.tenure.acquire("a", { whileInDoubt: "act" });
@@ -85,7 +86,7 @@ describe("revocation", () => {
     expect(kept.check()).toBe(1n);
   });
 
-  test("S6: the same for a session that is gone", async () => {
+  test("S6: an answer that is too late still reports a session that has ended", async () => {
     const { clock, backend, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("a", { whileInDoubt: "act" });
@@ -104,7 +105,7 @@ describe("revocation", () => {
 });
 
 describe("a revocation before there is a lease", () => {
-  test("S6: a grant that is revoked while its acquisition waits for the end of doubt is not handed out", async () => {
+  test("S6: a grant that is revoked while its acquisition waits for the end of doubt gives no lease", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     await one.tenure.acquire("ledger");
@@ -118,7 +119,7 @@ describe("a revocation before there is a lease", () => {
     expect((await acquiring).check()).toBe(2n);
   });
 
-  test("S6: nor is one whose answer is overtaken by the renewal that tells of its revocation", async () => {
+  test("S6: nor does a grant whose answer comes after the renewal that reports its revocation", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const ledger = await one.tenure.acquire("ledger");

@@ -1,5 +1,6 @@
-// Goal: one renewal keeps all leases of a session, at its pace and no more often; sessions are shared, opened when
-// needed and ended when idle. Method: a manual clock, and a wrapped store that counts and stamps every request.
+// Goal: one renewal per interval keeps all leases of a session; sessions are shared, opened when
+// needed and ended when idle. Method: a manual clock, and a wrapped store that counts every request
+// and records its time.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -18,7 +19,7 @@ import { Leases } from "./leases.ts";
 import { Sessions } from "./sessions.ts";
 
 describe("renewal", () => {
-  test("a thousand leases cost one renewal request for every renewEveryMs", async () => {
+  test("a thousand leases cost one renewal request per renewEveryMs", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const leases = await Promise.all(
@@ -30,7 +31,7 @@ describe("renewal", () => {
     for (const lease of leases) expect(lease.check()).toBe(1n);
   });
 
-  test("renewals are sent a third of the ttl apart, counted from sending to sending", async () => {
+  test("renewals are sent a third of the ttl apart, whatever their answers take", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const startedAt = clock.now();
@@ -49,7 +50,7 @@ describe("renewal", () => {
     expect(lease.safeUntil).toBe(startedAt + 12_000 + SAFE_MS);
   });
 
-  test("the longest leases need nothing but renewals for a whole day", async () => {
+  test("leases with the longest ttl live on renewals alone for a whole day", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one", { ttlMs: 60_000 });
     const lease = await tenure.acquire("settlement");
@@ -60,7 +61,7 @@ describe("renewal", () => {
 });
 
 describe("sharing", () => {
-  test("callers at any moment of the opening share one session", async () => {
+  test("callers at any step of the opening share one session", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     const waiting: Promise<unknown>[] = [];
@@ -72,7 +73,7 @@ describe("sharing", () => {
     expect(store.calls.openSession).toBe(1);
   });
 
-  test("each set of timing numbers has a session of its own", async () => {
+  test("each set of timing numbers has its own session", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await tenure.acquire("a");
@@ -84,7 +85,7 @@ describe("sharing", () => {
     expect(store.calls.renew).toBe(20 + 3);
   });
 
-  test("a failed opening is tried again by the next caller", async () => {
+  test("the next caller retries a failed opening", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.openSession = down;
@@ -97,7 +98,7 @@ describe("sharing", () => {
 });
 
 describe("idle sessions", () => {
-  test("a session without leases is not renewed: it is ended, and no timer is left", async () => {
+  test("a session without leases is ended instead of renewed, and no timer remains", async () => {
     const { clock, backend, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -117,7 +118,7 @@ describe("idle sessions", () => {
     expect(store.calls.openSession).toBe(2);
   });
 
-  test("an idle end that the store does not hear of is left to the ttl, and harms nobody", async () => {
+  test("an idle session whose end is lost expires by its ttl", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     await (await tenure.acquire("settlement")).release();
@@ -127,7 +128,7 @@ describe("idle sessions", () => {
     expect((await tenure.acquire("settlement")).check()).toBe(2n);
   });
 
-  test("a session is kept while somebody waits with it, before there is any lease", async () => {
+  test("a session is kept while an acquisition waits with it, before there is a lease", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
     const held = await one.tenure.acquire("settlement");
@@ -156,8 +157,8 @@ test("sessions that have ended are dropped, however many timings were used", asy
   expect(sessions.all()).toHaveLength(0);
 });
 
-describe("what the store granted", () => {
-  test("a shorter ttl than asked moves the deadline", async () => {
+describe("the granted ttl", () => {
+  test("a shorter ttl than requested moves the deadline", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.openSession = async (_, forward) => {
@@ -168,7 +169,7 @@ describe("what the store granted", () => {
     expect(lease.safeUntil).toBe(clock.now() + 8_500 - 1_000);
   });
 
-  test("a ttl so short that one lost renewal would lose everything is refused with TimingError", async () => {
+  test("a ttl too short for one lost renewal is rejected with TimingError", async () => {
     const { join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.openSession = async (_, forward) => {
@@ -181,7 +182,7 @@ describe("what the store granted", () => {
     });
   });
 
-  test("S3: an opening that took longer than the ttl gives no session, and another is opened", async () => {
+  test("S3: an opening that took longer than the ttl gives no session, and a new one is opened", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     store.hooks.openSession = async (_, forward) => {
@@ -210,7 +211,7 @@ describe("timers", () => {
   }
 
   test.each([false, true])(
-    "timers of a session keep the process alive: %s, as asked",
+    "timers of a session keep the process alive as configured: %s",
     async (keepAlive) => {
       const clock = new RecordingClock();
       const random = manualRandom();
@@ -240,7 +241,7 @@ describe("timers", () => {
     },
   );
 
-  test("whoever awaits confirmed() keeps the process alive until the doubt is over, and no longer", async () => {
+  test("a pending confirmed() keeps the process alive until the doubt ends", async () => {
     const clock = new RecordingClock();
     const { tenure, store } = await makeWorld(clock).join("one");
     const lease = await tenure.acquire("settlement");

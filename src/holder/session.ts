@@ -1,5 +1,6 @@
-// One kept-alive session: carries out what core/session-machine.ts decides. It sends one renewal for all its leases,
-// tells them of doubt and of the end, and keeps the two instants that `lease.check()` compares the clock with.
+// One session with a store, kept alive by renewals. core/session-machine.ts decides what to do, and
+// this file does it: it sends one renewal for all leases of the session, reports the end of the
+// session to them, and keeps the two deadlines that `lease.check()` compares with the clock.
 
 import type { Clock, ClockJump, Random, Timer } from "../async/clock.ts";
 import { withLimit } from "../async/waits.ts";
@@ -20,12 +21,12 @@ import {
   type Store,
 } from "../stores/contract.ts";
 
-/** What a session needs of the leases tied to it. */
+/** A lease, as its session sees it. */
 export interface SessionMember {
   readonly resource: string;
   readonly token: bigint;
   lose(reason: LossReason, detail: string): void;
-  /** A newer grant of the same resource proves that this one is over. */
+  /** A newer grant of the same resource proves that this one has ended. */
   supersede(): void;
 }
 
@@ -34,18 +35,21 @@ export interface SessionParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly timing: Timing;
-  /** Renewal timers keep the process alive. */
+  /** Whether renewal timers keep the process alive. */
   readonly keepAlive: boolean;
 }
 
 export interface OpenedSession {
   readonly sessionId: string;
-  /** Read before the request that opened it left. */
+  /** The time on the monotonic clock before the opening request was sent. */
   readonly sentAt: number;
   readonly grantedTtlMs: number;
 }
 
-/** A request that was lost may still arrive for this many ttls: far longer than any connection keeps one. */
+/**
+ * A lost request may still reach the store for this many ttls, longer than any connection keeps
+ * one.
+ */
 const LATE_TTLS = 10;
 
 const NEVER = Number.NEGATIVE_INFINITY;
@@ -53,22 +57,27 @@ const NEVER = Number.NEGATIVE_INFINITY;
 export class Session {
   readonly sessionId: string;
   readonly timing: Timing;
-  /** May act until this instant even while in doubt; in the past once the session has ended. */
+  /** Leases may act until this instant, even in doubt. In the past once the session has ended. */
   safeUntil: number = NEVER;
-  /** The same, but in the past also while in doubt. `lease.check()` reads it on every call. */
-  settledUntil: number = NEVER;
-  /** The wall clock when the newest confirmed request was sent: for error messages only. */
+  /** As safeUntil, but also in the past while in doubt. `lease.check()` reads it on every call. */
+  confirmedUntil: number = NEVER;
+  /** Wall-clock time when the newest confirmed request was sent. For error messages only. */
   confirmedAt: Date;
 
   readonly #parts: SessionParts;
   readonly #members = new Map<string, SessionMember>();
   readonly #stopListening: () => void;
   readonly #ended = new AbortController();
-  readonly #timers: { renewal?: Timer; look?: Timer } = {};
+  readonly #timers: { renewal?: Timer; deadline?: Timer } = {};
   #state: SessionState;
-  /** What renewals told to be revoked while somebody acquires: it may be a grant whose lease is still being made. */
+  /**
+   * Revocations reported while an acquisition is in progress. The revoked grant may be one whose
+   * lease object does not exist yet.
+   */
   readonly #revoked = new Set<string>();
-  /** The revocations that the last answer reported. Each has been processed, so the next renewal may acknowledge it. */
+  /**
+   * Revocations reported by the last answer. All are processed; the next renewal acknowledges them.
+   */
   #reported: readonly LeaseRef[] = [];
   #users = 0;
   #attempts = 0;
@@ -84,7 +93,8 @@ export class Session {
     this.sessionId = opened.sessionId;
     this.timing = parts.timing;
     this.confirmedAt = wallAt(parts.clock, opened.sentAt);
-    // Read before listening: a jump that this reading finds is for Sessions, which has been listening since the sending.
+    // The clock is read before this session listens for jumps. Sessions has listened since the
+    // request was sent, so it handles a jump that this reading detects.
     const first = openSession({ ...opened, now: parts.clock.now() }, parts.timing);
     this.#state = first.state;
     this.#stopListening = parts.clock.onJump((jump) => this.jumped(jump));
@@ -95,7 +105,7 @@ export class Session {
     return this.#state.kind === "doubt";
   }
 
-  /** What made the last renewal fail. */
+  /** Why the last renewal failed. */
   get doubtCause(): unknown {
     return this.#doubtCause;
   }
@@ -104,7 +114,9 @@ export class Session {
     return this.#state.kind === "ended" ? this.#state : undefined;
   }
 
-  /** Aborts when the session ends: whoever waits with it must stop waiting. */
+  /**
+   * Aborts when the session ends. An acquisition that waits with this session must stop waiting.
+   */
   get endSignal(): AbortSignal {
     return this.#ended.signal;
   }
@@ -118,14 +130,22 @@ export class Session {
     return this.#members.has(resource);
   }
 
-  /** Looks at the clock now instead of waiting for a timer. False when the session has ended. */
-  look(now: number): boolean {
+  /** Whether this very lease belongs to the session and has not ended. */
+  includes(member: SessionMember): boolean {
+    return this.#members.get(member.resource) === member;
+  }
+
+  /** Checks the deadline now instead of waiting for a timer. False: the session has ended. */
+  checkDeadline(now: number): boolean {
     if (now >= this.safeUntil) this.#feed({ type: "deadlineCheck", now });
     return this.#state.kind !== "ended";
   }
 
-  /** Keeps the session renewed while somebody acquires with it, before there is a lease, until as many `stopUsing`. */
-  use(): void {
+  /**
+   * Keeps the session renewed during an acquisition, before there is a lease. Each call needs one
+   * stopUsing().
+   */
+  startUsing(): void {
     this.#users += 1;
   }
 
@@ -134,19 +154,21 @@ export class Session {
     if (this.#users === 0) this.#revoked.clear();
   }
 
-  /** A name for one acquisition that nobody else will ever use. */
+  /** An identifier for one acquisition, unique in the store. */
   newAttempt(): string {
     this.#attempts += 1;
     return `${this.sessionId}.${this.#attempts}`;
   }
 
-  /** Whether a renewal has told that this grant is over, which it may have done before there was a lease to tell. */
+  /**
+   * Whether a renewal has reported this grant as revoked, possibly before its lease object existed.
+   */
   wasRevoked(ref: LeaseRef): boolean {
-    return this.#revoked.has(nameOf(ref));
+    return this.#revoked.has(toKey(ref));
   }
 
   join(member: SessionMember): void {
-    // The store granted the resource anew, so whoever of this session had it before has it no more.
+    // The store has granted the resource again, so an earlier lease of this session has ended.
     this.#members.get(member.resource)?.supersede();
     this.#members.set(member.resource, member);
   }
@@ -155,13 +177,16 @@ export class Session {
     if (this.#members.get(member.resource) === member) this.#members.delete(member.resource);
   }
 
-  /** The fate of this attempt is unknown and nobody wants it: the renewals give it back until no request can be late. */
-  withdrawLater(resource: string, attempt: string): void {
+  /**
+   * The outcome of this attempt is unknown and its lease is not wanted. Renewals withdraw it until
+   * no copy of its request can still arrive.
+   */
+  withdrawOnRenewal(resource: string, attempt: string): void {
     const until = this.#parts.clock.now() + LATE_TTLS * this.timing.ttlMs;
     this.#withdrawn.set(attempt, { resource, attempt, until });
   }
 
-  /** The clock jumped since the newest confirmed request was sent. */
+  /** The clock has jumped since the newest confirmed request was sent. */
   jumped(jump: ClockJump): void {
     if (jump !== "possible") {
       this.#feed({ type: "clockJumped" });
@@ -173,27 +198,26 @@ export class Session {
     this.#feed({ type: "wallStepped", now: this.#parts.clock.now() });
   }
 
-  /** The store does not know this session any more. */
-  refuse(): void {
+  /** The store no longer knows this session. */
+  markGone(): void {
     this.#feed({ type: "refused" });
   }
 
-  /** Ends it on this side; the store forgets it too unless work is still running under one of its leases. */
+  /** Ends the session here, and in the store too unless work still runs under one of its leases. */
   close(inUse: boolean): void {
     this.#feed({ type: "closed", inUse });
   }
 
-  /** Resolves when the session is confirmed, at once if it is; rejects when it ends first. */
+  /** Resolves as soon as the session is not in doubt; rejects if it ends first. */
   confirmed(): Promise<void> {
     if (this.#state.kind === "confirmed") return Promise.resolve();
     if (this.#state.kind === "ended") return Promise.reject(new Error(this.#state.detail));
     const { clock } = this.#parts;
-    // Among those who are told before the clock is read: the reading may find a jump, which ends the session.
+    // Registered before the clock is read: the reading may detect a jump, which ends the session.
     const outcome = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
-    // Renewals do not keep the process alive, but someone who awaits their outcome does.
-    const timer = clock.setTimer(() => this.look(clock.now()), this.safeUntil - clock.now(), {
-      keepAlive: true,
-    });
+    // Renewal timers do not keep the process alive, but a caller that awaits their outcome does.
+    const checkDeadline = (): boolean => this.checkDeadline(clock.now());
+    const timer = clock.setTimer(checkDeadline, this.safeUntil - clock.now(), { keepAlive: true });
     return outcome.finally(() => timer.cancel());
   }
 
@@ -203,9 +227,9 @@ export class Session {
 
   #apply(step: SessionStep): void {
     this.#state = step.state;
-    // The two instants first: whoever is told something below already finds them right.
+    // The deadlines first: code that is notified below may read them.
     this.safeUntil = step.state.kind === "ended" ? NEVER : step.state.safeUntil;
-    this.settledUntil = step.state.kind === "confirmed" ? step.state.safeUntil : NEVER;
+    this.confirmedUntil = step.state.kind === "confirmed" ? step.state.safeUntil : NEVER;
     for (const command of step.commands) this.#carryOut(command);
   }
 
@@ -222,12 +246,12 @@ export class Session {
         });
         return;
       case "checkAt":
-        this.#timers.look?.cancel();
-        this.#timers.look = clock.setTimer(() => this.look(clock.now()), command.at - clock.now(), {
-          keepAlive,
-        });
-        return;
-      case "enterDoubt":
+        this.#timers.deadline?.cancel();
+        this.#timers.deadline = clock.setTimer(
+          () => this.checkDeadline(clock.now()),
+          command.at - clock.now(),
+          { keepAlive },
+        );
         return;
       case "leaveDoubt":
         this.#doubtCause = undefined;
@@ -254,10 +278,10 @@ export class Session {
       outcome = await withLimit(clock, limitMs, "renewal", () =>
         store
           .renew({ sessionId, withdrawn, acknowledged, limitMs })
-          .then((answer) => this.#heed(answer)),
+          .then((answer) => this.#processAnswer(answer)),
       );
     } catch (cause) {
-      // Known before the leases are told, and forgotten when the failure came too late to matter.
+      // Set before the leases can ask for it; cleared again if a newer renewal was confirmed.
       this.#doubtCause = cause;
       this.#feed({ type: "renewalFailed", now: clock.now(), sentAt, draw: random.next() });
       if (this.#state.kind === "confirmed") this.#doubtCause = undefined;
@@ -269,13 +293,13 @@ export class Session {
     if (newest) this.confirmedAt = wallAt(clock, sentAt);
   }
 
-  /** What is over is over, also when the answer that says so comes too late to renew anything. */
-  #heed(answer: RenewOutcome): RenewOutcome {
-    if (answer.kind === "gone") this.refuse();
+  /** Processes reported ends even if the answer comes too late to count as a renewal. */
+  #processAnswer(answer: RenewOutcome): RenewOutcome {
+    if (answer.kind === "gone") this.markGone();
     else {
       for (const ref of answer.gone) this.#loseOne(ref);
-      // Every answer reports all that is not acknowledged yet. So this list replaces the previous one and stays short,
-      // and if no answer comes, the next renewal repeats the acknowledgement.
+      // Each answer reports everything not acknowledged yet, so this list replaces the previous
+      // one and stays short. If no answer comes, the next renewal repeats the acknowledgement.
       this.#reported = answer.gone;
     }
     return answer;
@@ -291,7 +315,7 @@ export class Session {
   #loseOne(ref: LeaseRef): void {
     const member = this.#members.get(ref.resource);
     if (member?.token === ref.token) member.lose("revoked", "a third party revoked it");
-    else if (this.#users > 0) this.#revoked.add(nameOf(ref));
+    else if (this.#users > 0) this.#revoked.add(toKey(ref));
   }
 
   #finish(command: {
@@ -300,17 +324,19 @@ export class Session {
     readonly giveUp: boolean;
   }): void {
     this.#timers.renewal?.cancel();
-    this.#timers.look?.cancel();
+    this.#timers.deadline?.cancel();
     this.#stopListening();
     for (const member of [...this.#members.values()]) member.lose(command.reason, command.detail);
     this.#members.clear();
     this.#ended.abort();
     for (const waiter of this.#waiters.splice(0)) waiter.reject(new Error(command.detail));
-    if (command.giveUp) this.#giveUp();
+    if (command.giveUp) this.#endAtStore();
   }
 
-  /** Spares the backend a dead session for the rest of its ttl. If the request fails, the ttl does the same. */
-  #giveUp(): void {
+  /**
+   * Frees the session in the backend early. If the request fails, the session expires by itself.
+   */
+  #endAtStore(): void {
     const { store, clock, timing } = this.#parts;
     const limitMs = timing.roundTripMs;
     const request = { sessionId: this.sessionId, limitMs };
@@ -319,16 +345,18 @@ export class Session {
     ).catch(() => undefined);
   }
 
-  /** Settles when the store has been told of the end, where it had to be. Never rejects. */
+  /**
+   * Settles when the request that ends the session, if one was sent, is finished. Never rejects.
+   */
   ending: Promise<void> = Promise.resolve();
 }
 
-/** One grant among all of a store. */
-function nameOf({ resource, token }: LeaseRef): string {
+/** Identifies one grant of a store. */
+function toKey({ resource, token }: LeaseRef): string {
   return `${token} ${resource}`;
 }
 
-/** What the wall clock showed at an instant of the monotonic clock. */
+/** The wall-clock time at an instant of the monotonic clock. */
 function wallAt(clock: Clock, instant: number): Date {
   return new Date(clock.wallNow() - (clock.now() - instant));
 }

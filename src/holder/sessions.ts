@@ -1,12 +1,12 @@
-// One shared session for each set of timing numbers, opened when it is first needed: a thousand leases of one process
-// are renewed by one request, and the caller does nothing for it.
+// The sessions of one process: one for each set of timing numbers, opened when first needed. All
+// leases with the same timing share a session, so one request renews a thousand leases.
 
 import type { Clock, ClockJump, Random } from "../async/clock.ts";
 import { withLimit } from "../async/waits.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { checkTiming, type Timing } from "../core/timing.ts";
 import type { Store } from "../stores/contract.ts";
-import { Session } from "./session.ts";
+import { Session, type SessionMember } from "./session.ts";
 
 export interface SessionsParts {
   readonly store: Store;
@@ -27,15 +27,17 @@ export class Sessions {
 
   /** The live session with this timing, if there is one. */
   current(timing: Timing): Session | undefined {
-    const current = this.#current.get(keyOf(timing));
-    return current?.look(this.#parts.clock.now()) ? current : undefined;
+    const current = this.#current.get(toKey(timing));
+    return current?.checkDeadline(this.#parts.clock.now()) ? current : undefined;
   }
 
-  /** The live session with this timing; opens one where there is none. Callers at the same time share the opening. */
+  /**
+   * The live session with this timing. Opens one if needed; concurrent callers share the opening.
+   */
   live(timing: Timing): Promise<Session> {
     const current = this.current(timing);
     if (current !== undefined) return Promise.resolve(current);
-    const key = keyOf(timing);
+    const key = toKey(timing);
     let opening = this.#opening.get(key);
     if (opening === undefined) {
       opening = this.#open(timing)
@@ -49,12 +51,18 @@ export class Sessions {
     return opening;
   }
 
-  /** Whether one of them has a lease on the resource. */
-  hold(resource: string): boolean {
+  /** Whether this process has a lease on the resource. */
+  holds(resource: string): boolean {
     return this.all().some((session) => session.holds(resource));
   }
 
-  /** Ends every session. Those that work still runs under are left to their ttl. */
+  /** Whether this lease belongs to one of these sessions and has not ended. */
+  include(member: SessionMember): boolean {
+    const now = this.#parts.clock.now();
+    return this.all().some((session) => session.checkDeadline(now) && session.includes(member));
+  }
+
+  /** Ends every session. A session with leases in use is left to expire by its ttl. */
   async close(): Promise<void> {
     const sessions = this.all();
     for (const session of sessions) session.close([...session.members].length > 0);
@@ -86,13 +94,14 @@ export class Sessions {
       const opened = await withLimit(clock, limitMs, "opening of a session", () =>
         store.openSession(request),
       );
-      // What counts is the ttl that the store granted; a shorter one may not leave room for a lost renewal.
+      // The store may grant a shorter ttl, which may not leave room for a lost renewal.
       checkTiming({ ...timing, ttlMs: opened.ttlMs });
       const session = new Session(
         { ...this.#parts, timing },
         { sessionId, sentAt, grantedTtlMs: opened.ttlMs },
       );
-      // A jump since the sending makes `sentAt` worthless or doubtful. The session itself listens only from here on.
+      // A clock jump since `sentAt` makes the deadline wrong or doubtful. The session itself
+      // listens only from now on.
       if (jumps.has("certain")) session.close(false);
       else if (jumps.has("possible")) session.jumped("possible");
       if (session.end === undefined) return session;
@@ -100,18 +109,16 @@ export class Sessions {
       stopListening();
     }
     throw new StoreUnavailableError(
-      "The store took so long to open a session that its time was over.",
-      {
-        applied: "unknown",
-      },
+      "The store took so long to open a session that the session had expired.",
+      { applied: "unknown" },
     );
   }
 }
 
-/** Most acquisitions name the same timing object, that of the defaults. */
+/** Cached because most acquisitions use the same timing object, that of the defaults. */
 const keys = new WeakMap<Timing, string>();
 
-function keyOf(timing: Timing): string {
+function toKey(timing: Timing): string {
   const known = keys.get(timing);
   if (known !== undefined) return known;
   const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;

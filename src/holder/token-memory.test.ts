@@ -1,5 +1,5 @@
-// Goal: S1 seen from a process: a token that does not rise is refused, for as many resources as memory allows. Method:
-// random tokens against the plain rule, and more resources than are remembered.
+// Goal: S1 in one process: a token that is not larger is rejected, for the last ten thousand
+// resources. Method: random tokens against the plain rule, and more resources than are remembered.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { TokenRegressionError } from "../core/errors.ts";
@@ -22,7 +22,7 @@ test("S1: a token is accepted if and only if it is above all accepted before it"
   );
 });
 
-test("the error tells what was offered and what had been seen", () => {
+test("the error has the offered and the highest token", () => {
   const memory = new TokenMemory();
   memory.accept("a", 2n ** 100n);
   expect(() => memory.accept("a", 7n)).toThrow(
@@ -30,19 +30,19 @@ test("the error tells what was offered and what had been seen", () => {
   );
 });
 
-test("resources do not share their tokens", () => {
+test("each resource has its own highest token", () => {
   const memory = new TokenMemory();
   memory.accept("a", 9n);
   memory.accept("b", 1n);
 });
 
-test("it remembers the ten thousand resources that were used last", () => {
+test("it remembers the ten thousand resources used last", () => {
   const memory = new TokenMemory();
   for (let row = 0; row < 10_000; row += 1) memory.accept(`row/${row}`, 5n);
   memory.accept("row/0", 6n);
   memory.accept("one more", 1n);
   expect(() => memory.accept("row/0", 6n)).toThrow(TokenRegressionError);
   expect(() => memory.accept("row/2", 5n)).toThrow(TokenRegressionError);
-  // The one used longest ago made room.
+  // The least recently used one was dropped.
   memory.accept("row/1", 1n);
 });

@@ -1,5 +1,6 @@
-// Goal: when only the wall clock moves forward (it was set, or the whole machine was paused), leases are in doubt until a
-// renewal that was sent afterwards is confirmed, and a healthy store loses none of them (S3, S6). Method: a manual clock.
+// Goal: when only the wall clock moves forward (it was set, or the whole machine was paused),
+// leases are in doubt until a renewal that was sent afterwards is confirmed, and with a healthy
+// store none is lost (S3, S6). Method: a manual clock.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -13,7 +14,7 @@ import {
 import { LeaseInDoubtError, LeaseLostError } from "../core/errors.ts";
 import { ManualClock } from "../testing/manual-clock.ts";
 
-/** Like the real clock, this one finds the step only when it is read. */
+/** Like the real clock, this one detects the step only when it is read. */
 class SteppingClock extends ManualClock {
   readings = Number.POSITIVE_INFINITY;
 
@@ -25,7 +26,7 @@ class SteppingClock extends ManualClock {
 }
 
 describe("a wall clock that moves forward alone", () => {
-  test("S3, S6: the lease is in doubt at once, and one renewal settles it", async () => {
+  test("S3, S6: the lease is in doubt immediately, and one renewal ends the doubt", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -53,7 +54,7 @@ describe("a wall clock that moves forward alone", () => {
     expect((error.cause as Error).message).toContain("wall clock moved forward");
   });
 
-  test("S4: a lease that ended during the pause is lost with the first answer", async () => {
+  test("S4: a lease that expired during the pause is lost with the first answer", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -75,7 +76,7 @@ describe("a wall clock that moves forward alone", () => {
       return answer;
     };
     await clock.advance(RENEW_EVERY_MS);
-    // At the very instant of the sending: the machine was paused between the sending and the answer.
+    // The machine was paused between the request and the answer.
     clock.jump("possible");
     answered.open();
     await clock.advance(1);
@@ -85,7 +86,7 @@ describe("a wall clock that moves forward alone", () => {
     expect(lease.check()).toBe(1n);
   });
 
-  test("L3: a renewal whose own timer finds the step is sent late enough to count", async () => {
+  test("L3: a renewal whose own timer detects the step is sent late enough to count", async () => {
     const clock = new SteppingClock();
     const { tenure, store } = await makeWorld(clock).join("one");
     const lease = await tenure.acquire("settlement");
@@ -97,7 +98,7 @@ describe("a wall clock that moves forward alone", () => {
     expect(store.calls.renew).toBe(1);
   });
 
-  test("S7: while the store cannot be reached the lease stays in doubt, and ends at its old deadline", async () => {
+  test("S7: while the store is unavailable the lease stays in doubt, and ends at its old deadline", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const lease = await tenure.acquire("settlement");
@@ -112,7 +113,7 @@ describe("a wall clock that moves forward alone", () => {
     expect(() => lease.check()).toThrow(LeaseLostError);
   });
 
-  test("S3: a session that was being opened is confirmed by a renewal before it gives out a lease", async () => {
+  test("S3: a session that was being opened is renewed before it gives a lease", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const [answered, renewed] = [new Gate(), new Gate()];
@@ -137,7 +138,7 @@ describe("a wall clock that moves forward alone", () => {
     expect([store.calls.openSession, store.calls.renew]).toEqual([1, 1]);
   });
 
-  test("S3: a grant that was under way is handed out only after a renewal", async () => {
+  test("S3: a grant that was in flight gives a lease only after a renewal", async () => {
     const { clock, join } = makeWorld();
     const { tenure, store } = await join("one");
     const [answered, renewed] = [new Gate(), new Gate()];
@@ -161,7 +162,7 @@ describe("a wall clock that moves forward alone", () => {
     expect((await acquiring).check()).toBe(1n);
   });
 
-  test('a lease with whileInDoubt: "act" goes on', async () => {
+  test('a lease with whileInDoubt: "act" continues', async () => {
     const { clock, join } = makeWorld();
     const { tenure } = await join("one");
     const lease = await tenure.acquire("settlement", { whileInDoubt: "act" });

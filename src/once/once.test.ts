@@ -1,5 +1,6 @@
-// Goal: a fire is run once, whoever comes when; it is remembered for its window and no later fire is kept out; and nothing
-// is run on a guess. Method: several processes on one memory backend, on a manual clock, with a store that loses answers.
+// Goal: a scheduled time runs once, whenever machines call; it is remembered for its window and
+// delays no later time; and nothing runs if the store gives no answer. Method: several processes on
+// one memory backend, on a manual clock, with a store that loses answers.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -10,14 +11,15 @@ import {
   makeWorld,
   outcome,
   TIMING,
+  writeRecord,
 } from "../../test/support/holder/holder-world.ts";
 import { orAborted } from "../async/signals.ts";
 import type { OnceOptions } from "./once.ts";
 
 const WINDOW_MS = 30_000;
 
-describe("a fire", () => {
-  test("is run by the first that comes, and by nobody later in its window although the work is long over", async () => {
+describe("a scheduled time", () => {
+  test("runs on the first machine that calls, and on no other within its window, even after the work has ended", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
@@ -33,7 +35,7 @@ describe("a fire", () => {
     expect(await one.tenure.once("job", { atMs }, never)).toEqual(taken);
   });
 
-  test("is run once when all come together, and the losers do not wait for the work", async () => {
+  test("runs once if all machines call together, and the others do not wait for the work", async () => {
     const world = makeWorld();
     const atMs = world.clock.wallNow();
     const gate = new Gate();
@@ -56,7 +58,7 @@ describe("a fire", () => {
     expect(results.at(-1)).toMatchObject({ ran: true });
   });
 
-  test("later than half of its window, by the machine's own clock, it is not run at all", async () => {
+  test("does not run later than half of its window by the machine's own clock", async () => {
     const world = makeWorld();
     const { tenure, store } = await world.join("one");
     const atMs = world.clock.wallNow();
@@ -69,13 +71,14 @@ describe("a fire", () => {
     });
   });
 
-  test("a machine that became late while it asked does not run what another may have run and forgotten", async () => {
+  test("does not run on a machine that became late while it wrote the marker", async () => {
     const world = makeWorld();
     const { tenure, store } = await world.join("one");
     const other = await world.join("two");
     const atMs = world.clock.wallNow();
     store.hooks.openSession = async ({ ttlMs }, forward) => {
-      // Only the mark's session is that long: the machine sleeps here while its lease is renewed.
+      // Only the session of the marker is that long. The machine stalls here while its lease is
+      // renewed.
       if (ttlMs === WINDOW_MS) await world.clock.advance(WINDOW_MS / 2 + 1);
       return forward();
     };
@@ -89,11 +92,11 @@ describe("a fire", () => {
     };
     const result = await tenure.once("job", options, () => expect.unreachable());
     expect(result).toEqual({ ran: false, reason: "late" });
-    // It kept nothing: whoever is in time by its own clock may run it.
+    // No marker remains, so a machine that is in time by its own clock may run it.
     expect((await other.tenure.read("job@once")).holder).toBeUndefined();
   });
 
-  test("the next fire is never kept waiting by the memory of the last, however close", async () => {
+  test("is not delayed by the marker of an earlier time, however close", async () => {
     const world = makeWorld();
     const members = [await world.join("one"), await world.join("two")];
     const begin = world.clock.wallNow();
@@ -107,7 +110,7 @@ describe("a fire", () => {
     }
   });
 
-  test("waits for the run before it without losing its place in line", async () => {
+  test("waits for the earlier run without losing its queue entry", async () => {
     const world = makeWorld();
     const [one, two, three] = [
       await world.join("one"),
@@ -121,7 +124,7 @@ describe("a fire", () => {
     const second = two.tenure.once("job", { atMs: begin + 1 }, () => "two");
     await world.clock.advance(10);
     const third = three.tenure.acquire("job");
-    // Several looks at the marks later.
+    // After several polls of the markers.
     await world.clock.advance(800);
     expect(two.store.calls).toMatchObject({ grant: 2, untilFree: 1, withdraw: 0 });
     expect(two.store.calls.read).toBeGreaterThan(4);
@@ -132,7 +135,7 @@ describe("a fire", () => {
     await (await third).release();
   });
 
-  test("is not waited for any more when another has run it, nor longer than asked, and the place in line is left", async () => {
+  test("stops waiting when another machine has begun it or waitMs has passed, and leaves the queue", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const begin = world.clock.wallNow();
@@ -146,23 +149,23 @@ describe("a fire", () => {
     expect(await outcome(first)).toEqual({ value: { ran: false, reason: "running", by: "one" } });
     const second = two.tenure.once("job", options, never);
     await world.clock.advance(60);
-    // Another has made the mark and holds the key on.
-    const marked = await one.tenure.acquire("job@once", { value: { atMs: begin } });
+    // Another machine has written the marker and still holds the key.
+    const marker = await writeRecord(world, one, "job@once", { atMs: begin });
     await world.clock.advance(110);
     expect(await outcome(second)).toEqual({ value: { ran: false, reason: "taken", by: "one" } });
-    await marked.release();
-    // Behind the last look while it waited: it is looked once more when the time is over.
+    await marker.end();
+    // The marker comes after the last poll. The markers are read once more when the wait ends.
     const third = two.tenure.once("job", options, never);
     await world.clock.advance(900);
-    const late = await one.tenure.acquire("job@once", { value: { atMs: begin } });
+    const late = await writeRecord(world, one, "job@once", { atMs: begin });
     await world.clock.advance(110);
     expect(await outcome(third)).toEqual({ value: { ran: false, reason: "taken", by: "one" } });
-    await late.release();
+    await late.end();
     await held.release();
     expect(await two.tenure.tryAcquire("job")).toBeDefined();
   });
 
-  test("is run also where nobody was woken: whoever has waited in vain asks a last time", async () => {
+  test("runs even if the wake-up is lost, because the waiter tries once more at the end", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     two.store.hooks.untilFree = ({ signal }) => orAborted(new Promise(() => undefined), signal);
@@ -177,7 +180,7 @@ describe("a fire", () => {
     expect(await waits).toMatchObject({ ran: true, value: "two" });
   });
 
-  test("a look that fails ends the wait with its error, and the place in line is left", async () => {
+  test("rejects with the error of a failed poll, and leaves the queue", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const held = await one.tenure.acquire("job");
@@ -196,7 +199,7 @@ describe("a fire", () => {
     expect(await one.tenure.tryAcquire("job")).toBeDefined();
   });
 
-  test("that is older than one remembered is not run: also while marks are being replaced", async () => {
+  test("does not run if it is older than a remembered one, even while markers are being replaced", async () => {
     const world = makeWorld();
     const one = await world.join("one");
     const two = await world.join("two");
@@ -220,21 +223,24 @@ describe("a fire", () => {
   });
 });
 
-describe("a window without an instant", () => {
-  test("has one run; the next comes when nine tenths of it are over", async () => {
+describe("oncePer", () => {
+  test("runs once, and again after nine tenths of the period", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
-    const options = { windowMs: 10_000 };
-    expect(await one.tenure.once("job", options, () => 1)).toMatchObject({ ran: true });
+    const options = { everyMs: 10_000 };
+    expect(await one.tenure.oncePer("job", options, () => 1)).toMatchObject({ ran: true });
     await world.clock.advance(8_999);
-    expect(await two.tenure.once("job", options, () => 2)).toMatchObject({ reason: "taken" });
+    expect(await two.tenure.oncePer("job", options, () => 2)).toMatchObject({ reason: "taken" });
     await world.clock.advance(1);
-    expect(await two.tenure.once("job", options, () => 2)).toMatchObject({ ran: true, value: 2 });
+    expect(await two.tenure.oncePer("job", options, () => 2)).toMatchObject({
+      ran: true,
+      value: 2,
+    });
   });
 });
 
-describe("what goes wrong", () => {
-  test("the work's error comes back unchanged, and the fire stays taken", async () => {
+describe("failures", () => {
+  test("an error of the work is rethrown unchanged, and the time stays taken", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
@@ -246,7 +252,7 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", next, () => 2)).toMatchObject({ ran: true });
   });
 
-  test("a machine that dies in the middle has had the fire: nobody runs it again, the next one is run", async () => {
+  test("after a machine dies in the middle of a run, that time does not run again and the next one does", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
@@ -265,7 +271,7 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", next, () => 2)).toMatchObject({ ran: true });
   });
 
-  test("close() lets the work finish, frees the key and leaves the fire taken", async () => {
+  test("close() lets the work finish, frees the key and leaves the time taken", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
@@ -281,7 +287,7 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ reason: "taken" });
   });
 
-  test("close() while a fire is being claimed starts nothing, and gives the fire back", async () => {
+  test("close() while the marker is being written starts no work and removes the marker", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
@@ -301,7 +307,7 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ ran: true });
   });
 
-  test("what the work itself could not do because of close() is its caller's to know", async () => {
+  test("a DrainingError of the work itself is rethrown", async () => {
     const world = makeWorld();
     const { tenure } = await world.join("one");
     const atMs = world.clock.wallNow();
@@ -315,7 +321,7 @@ describe("what goes wrong", () => {
     await closing;
   });
 
-  test("S7: a lost answer about the mark is asked for again, and does not become a second run or none", async () => {
+  test("S7: a lost answer about the marker is retried and causes neither a second run nor none", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
@@ -329,7 +335,7 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ reason: "taken" });
   });
 
-  test("S7: when the store cannot say whether the fire is marked nothing runs, and the next machine may", async () => {
+  test("S7: if the marker cannot be confirmed no work runs, and the next machine may run it", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
@@ -340,14 +346,14 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ ran: true });
   });
 
-  test("S6: a lease in doubt before the work begins starts nothing, and gives the fire back", async () => {
+  test("S6: a lease in doubt before the work begins starts no work and removes the marker", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const atMs = world.clock.wallNow();
     one.store.hooks.renew = down;
     one.store.hooks.grant = async ({ resource }, forward) => {
       const answer = await forward();
-      // A renewal falls due, and fails.
+      // A renewal is due, and fails.
       if (resource !== "job") await world.clock.advance(200);
       return answer;
     };
@@ -357,7 +363,7 @@ describe("what goes wrong", () => {
     expect(await two.tenure.once("job", { atMs }, () => 2)).toMatchObject({ ran: true });
   });
 
-  test("what a process keeps of a mark ends with its window", async () => {
+  test("a process drops the session of a marker when its window has passed", async () => {
     const world = makeWorld();
     const { tenure, store } = await world.join("one");
     const opened: string[] = [];

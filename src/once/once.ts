@@ -1,36 +1,60 @@
-// One run per fire, across all machines. The lease on the key is held while the work runs, for its token and against overlap;
-// that the fire was had is a mark (once/marks.ts) which outlives the work, so that a machine whose clock is late finds it.
+// Runs work at most once per occurrence across all machines: once() per scheduled time, oncePer()
+// per period. The process holds the lease on the key while the work runs; the lease provides the
+// fencing token and prevents overlap. A marker (markers.ts) records that the occurrence has begun.
+// The marker outlives the lease, so a machine with a slow clock does not run the work again.
 
 import type { Clock } from "../async/clock.ts";
 import { badDelay, isDelay } from "../async/waits.ts";
 import { type AcquireTimeoutError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
+import type { HeldLease } from "../holder/held-lease.ts";
 import type { Lease } from "../holder/lease.ts";
-import type { AcquireOptions, Leases } from "../holder/leases.ts";
-import { ACQUIRE_OPTIONS } from "../holder/option-names.ts";
-import type { UnrenewedParts } from "../holder/unrenewed.ts";
-import { checkFire, type Due, type Fire, isLate } from "./fire.ts";
-import { busy, waitInLine } from "./line.ts";
-import { type Marked, markFire, type Taken, whoRan } from "./marks.ts";
+import type { Leases } from "../holder/leases.ts";
+import { ACQUIRE_OPTIONS, type AcquireOptions } from "../holder/options.ts";
+import type { UnrenewedSessionParts } from "../holder/unrenewed-session.ts";
+import { findTaken, type Marked, markBegun, type Taken } from "./markers.ts";
+import {
+  isLate,
+  type Occurrence,
+  type Period,
+  type ScheduledTime,
+  toPeriodic,
+  toScheduled,
+} from "./occurrence.ts";
+import { expectTimeout, waitForKey } from "./wait-for-key.ts";
 
-export interface OnceOptions extends AcquireOptions, Fire {
+/** The options that once() and oncePer() share: those of the lease on the key. */
+export interface RunOptions extends Omit<AcquireOptions, "reentrant"> {
   /**
-   * How long to wait while an earlier run still holds the key. Too small: a fire is skipped because the last run, or a
-   * machine that only looks, was about to let go. Too large: the run begins so late. @default 1000
+   * How long to wait while an earlier run holds the key. Too small: a run is skipped although the
+   * earlier one was about to end. Too large: the run may begin that late. @default 1000
    */
   readonly waitMs?: number | undefined;
 }
 
+/** Options of once(). */
+export interface OnceOptions extends RunOptions, ScheduledTime {}
+
+/** Options of oncePer(). */
+export interface OncePerOptions extends RunOptions, Period {}
+
+const { reentrant: _, ...OPTIONS_OF_LEASE } = ACQUIRE_OPTIONS;
+export const RUN_OPTIONS: OptionNames<RunOptions> = OPTIONS_OF_LEASE;
+
 export const ONCE_OPTIONS: OptionNames<OnceOptions> = {
-  ...ACQUIRE_OPTIONS,
+  ...RUN_OPTIONS,
   atMs: true,
   windowMs: true,
 };
 
+const ONCE_PER_OPTIONS: OptionNames<OncePerOptions> = { ...RUN_OPTIONS, everyMs: true };
+
 /**
- * What became of a fire here. `taken`: it, or a later one, has been run or is being run, by `by`. `running`: an earlier run
- * had not ended when `waitMs` was over. `late`: by this machine's clock more than half of the window had passed. `closing`:
- * close() was called here before the work had begun; another may run it.
+ * What happened to an occurrence on this machine. If it did not run, `reason` is one of:
+ * - `taken`: this occurrence, or a later one, has begun on the machine `by`.
+ * - `running`: an earlier run had not ended when `waitMs` had passed.
+ * - `late`: by this machine's clock, more than half of `windowMs` had passed since `atMs`.
+ * - `closing`: close() was called here before the work began; another machine may run it.
  */
 export type OnceResult<T> =
   | { readonly ran: true; readonly value: T; readonly token: bigint }
@@ -40,11 +64,13 @@ export type OnceResult<T> =
       readonly by?: string | undefined;
     };
 
+/** The result of a run that did not take place here. */
 export type Skipped = Extract<OnceResult<unknown>, { ran: false }>;
 
+/** The work of once() and oncePer(). The lease is the one on the key; pass it to guards. */
 export type OnceWork<T> = (lease: Lease) => T | Promise<T>;
 
-export interface OnceParts extends Omit<UnrenewedParts, "limitMs"> {
+export interface OnceParts extends Omit<UnrenewedSessionParts, "limitMs"> {
   readonly leases: Leases;
 }
 
@@ -59,38 +85,69 @@ export async function once<T>(
   work: OnceWork<T>,
 ): Promise<OnceResult<T>> {
   checkOptionNames("once()", options, ONCE_OPTIONS);
-  const due = checkFire(key, options);
-  if (typeof work !== "function")
-    throw new InvalidArgumentError("once(key, fire, work) needs a function as its last argument.");
-  const { atMs: _a, windowMs: _w, waitMs = DEFAULT_WAIT_MS, ...lease } = options;
-  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
-  const { roundTripMs: limitMs } = parts.leases.plan(key, lease).timing;
-  return new Once({ ...parts, limitMs }, due, lease).run(waitMs, work);
+  const occurrence = toScheduled(key, options);
+  const { atMs: _a, windowMs: _w, ...lease } = options;
+  return runOnce(parts, occurrence, lease, work);
 }
 
-class Once {
-  readonly #parts: OnceParts & UnrenewedParts;
+export async function oncePer<T>(
+  parts: OnceParts,
+  key: string,
+  options: OncePerOptions,
+  work: OnceWork<T>,
+): Promise<OnceResult<T>> {
+  checkOptionNames("oncePer()", options, ONCE_PER_OPTIONS);
+  const occurrence = toPeriodic(key, options);
+  const { everyMs: _e, ...lease } = options;
+  return runOnce(parts, occurrence, lease, work);
+}
+
+function runOnce<T>(
+  parts: OnceParts,
+  occurrence: Occurrence,
+  options: RunOptions,
+  work: OnceWork<T>,
+): Promise<OnceResult<T>> {
+  const { key } = occurrence;
+  if (typeof work !== "function")
+    throw new InvalidArgumentError(
+      "once() and oncePer() need a function as their last argument: (key, options, work).",
+    );
+  const { waitMs = DEFAULT_WAIT_MS, ...lease } = options;
+  if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
+  const { roundTripMs: limitMs } = parts.leases.plan(key, lease).timing;
+  if (parts.leases.findInCallChain(key) !== undefined) throw alreadyHeld(key);
+  return new OnceRun({ ...parts, limitMs }, occurrence, lease).run(waitMs, work);
+}
+
+class OnceRun {
+  readonly #parts: OnceParts & UnrenewedSessionParts;
   readonly #clock: Clock;
-  readonly #due: Due;
+  readonly #occurrence: Occurrence;
   readonly #options: AcquireOptions;
   #hasBegun = false;
 
-  constructor(parts: OnceParts & UnrenewedParts, due: Due, options: AcquireOptions) {
+  constructor(
+    parts: OnceParts & UnrenewedSessionParts,
+    occurrence: Occurrence,
+    options: AcquireOptions,
+  ) {
     this.#parts = parts;
     this.#clock = parts.clock;
-    this.#due = due;
+    this.#occurrence = occurrence;
     this.#options = options;
   }
 
   async run<T>(waitMs: number, work: OnceWork<T>): Promise<OnceResult<T>> {
-    if (isLate(this.#due, this.#clock.wallNow())) return LATE;
+    if (isLate(this.#occurrence, this.#clock.wallNow())) return LATE;
     const lease = await this.#acquire(waitMs);
     if (!("token" in lease)) return lease;
     try {
-      // As work in flight from here on: close() waits for a claim, too, and one that is not used can still be given back.
-      return await lease.run(() => this.#claimAndRun(lease, work));
+      // Work in flight from here on, so that close() waits while a marker is written, and a marker
+      // that is not used can still be removed.
+      return await lease.run(() => this.#markAndRun(lease, work));
     } catch (error) {
-      // close() came before the work: it is not begun any more, and nobody is kept from it.
+      // close() was called before the work began.
       if (this.#hasBegun || !isTenureError(error, "DRAINING")) throw error;
       return CLOSING;
     } finally {
@@ -98,54 +155,64 @@ class Once {
     }
   }
 
-  async #claimAndRun<T>(lease: Lease, work: OnceWork<T>): Promise<OnceResult<T>> {
-    const claim = await this.#claim();
-    if (!("giveBack" in claim)) return claim;
+  async #markAndRun<T>(lease: HeldLease, work: OnceWork<T>): Promise<OnceResult<T>> {
+    const marked = await this.#mark();
+    if (!("undo" in marked)) return marked;
     try {
-      // Looks at the lease again, behind the mark: whoever lost it meanwhile does not begin.
+      // run() checks the lease again after the marker is written: a process that lost the lease in
+      // the meantime does not begin.
       const value = await lease.run((held) => {
         this.#hasBegun = true;
         return work(held);
       });
       return { ran: true, value, token: lease.token };
     } finally {
-      if (!this.#hasBegun) await claim.giveBack();
+      if (!this.#hasBegun) await marked.undo();
     }
   }
 
-  /** The lease on the key, or why there is none. */
-  async #acquire(waitMs: number): Promise<Lease | Skipped> {
+  /** Acquires the lease on the key, or returns why the work does not run. */
+  async #acquire(waitMs: number): Promise<HeldLease | Skipped> {
     const { leases, clock } = this.#parts;
-    const acquire = (options: AcquireOptions): Promise<Lease> =>
-      leases.acquire(this.#due.key, options);
-    const look = (): Promise<Taken | undefined> => whoRan(this.#parts, this.#due);
+    const acquire = (options: AcquireOptions): Promise<HeldLease> =>
+      leases.acquireHeld(this.#occurrence.key, options);
+    const parts = { clock, acquire, findTaken: () => findTaken(this.#parts, this.#occurrence) };
     const until = clock.now() + waitMs;
-    const first = await acquire({ ...this.#options, waitMs: 0 }).catch(busy);
+    const first = await acquire({ ...this.#options, waitMs: 0 }).catch(expectTimeout);
     if ("token" in first) return first;
-    const taken = await look();
-    if (taken !== undefined) return skippedFor(taken);
+    const taken = await parts.findTaken();
+    if (taken !== undefined) return toTakenResult(taken);
     const leftMs = until - clock.now();
-    if (leftMs <= 0) return runningBy(first);
-    const answer = await waitInLine({ clock, acquire, look }, { ...this.#options, waitMs: leftMs });
+    if (leftMs <= 0) return toRunningResult(first);
+    const answer = await waitForKey(parts, { ...this.#options, waitMs: leftMs });
     if ("token" in answer) return answer;
-    return "by" in answer ? skippedFor(answer) : runningBy(answer);
+    return "by" in answer ? toTakenResult(answer) : toRunningResult(answer);
   }
 
-  /** Under the lease on the key, so that nobody else makes marks. */
-  async #claim(): Promise<Marked | Skipped> {
-    const answer = await markFire(this.#parts, this.#due);
-    if (answer.kind === "taken") return skippedFor(answer);
-    // After the mark, not only before: asking may have taken so long that the mark of another machine was over meanwhile.
-    if (!isLate(this.#due, this.#clock.wallNow())) return answer;
-    await answer.giveBack();
+  /** Called under the lease on the key, so no other process writes markers. */
+  async #mark(): Promise<Marked | Skipped> {
+    const answer = await markBegun(this.#parts, this.#occurrence);
+    if (answer.kind === "taken") return toTakenResult(answer);
+    // Checked again after the marker is written: this may have taken so long that the marker of
+    // another machine expired before it was read.
+    if (!isLate(this.#occurrence, this.#clock.wallNow())) return answer;
+    await answer.undo();
     return LATE;
   }
 }
 
-function skippedFor({ by }: Taken): Skipped {
+function toTakenResult({ by }: Taken): Skipped {
   return { ran: false, reason: "taken", by };
 }
 
-function runningBy({ heldBy }: AcquireTimeoutError): Skipped {
+function toRunningResult({ heldBy }: AcquireTimeoutError): Skipped {
   return { ran: false, reason: "running", by: heldBy };
+}
+
+function alreadyHeld(key: string): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `You already hold "${key}" in this call chain, so the work could not run. Call once() or ` +
+      "oncePer() outside of that lease, or use another key.",
+    { resource: key },
+  );
 }

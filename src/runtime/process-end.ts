@@ -1,13 +1,13 @@
-// Signals to this process, and its end: the only place of the library that touches either.
+// Signal handlers and exit of this process. No other file of the library uses either.
 
 import { constants } from "node:os";
 
-/** The number of a signal on this platform, or undefined for a name that it does not have. */
+/** The number of a signal on this platform; undefined for an unknown name. */
 export function signalNumber(signal: string): number | undefined {
   return (constants.signals as Readonly<Record<string, number>>)[signal];
 }
 
-/** Returns the function that takes the handler off again. */
+/** Returns a function that removes the handler. */
 export function onSignals(
   signals: readonly NodeJS.Signals[],
   handle: (signal: NodeJS.Signals) => void,

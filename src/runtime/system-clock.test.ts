@@ -1,7 +1,7 @@
-// Goal: time that the monotonic clock did not count is always reported, a wall clock that moved forward alone is reported as a
-// possible jump, and nothing else is reported. Method: a made-up machine
-// with its three clocks (monotonic, wall, boot) that can sleep, be set, be slowed and be interrupted between two
-// readings; the real timers only where their own punctuality is the subject.
+// Goal: the clock reports time that the monotonic clock did not count as a certain jump, and a wall
+// clock that moved forward alone as a possible jump; it reports nothing else. Method: a simulated
+// machine whose three clocks (monotonic, wall, boot) can be suspended, set, slowed and interrupted
+// between two readings. Real timers are used only to test their own precision.
 import { performance } from "node:perf_hooks";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
@@ -11,8 +11,8 @@ import { SystemClock } from "./system-clock.ts";
 
 const HOUR_MS = 3_600_000;
 
-describe("what is a jump", () => {
-  test("S3: a suspend is reported by the very next now(), before it answers", () => {
+describe("certain jumps", () => {
+  test("S3: the next now() reports a suspend before it returns", () => {
     const machine = new Machine();
     machine.pass(1_000);
     expect(machine.clock.now()).toBe(6_000);
@@ -33,7 +33,7 @@ describe("what is a jump", () => {
     }
   });
 
-  test("S3: every suspend above the tolerances is reported by the next now()", () => {
+  test("S3: the next now() reports every suspend above the tolerances", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 61, max: 10 * HOUR_MS }),
@@ -50,7 +50,7 @@ describe("what is a jump", () => {
     );
   });
 
-  test("many short suspends add up until they are reported", () => {
+  test("short suspends add up and are reported together", () => {
     const machine = new Machine();
     for (let nap = 0; nap < 10; nap += 1) {
       machine.sleep(10);
@@ -60,7 +60,7 @@ describe("what is a jump", () => {
     expect(machine.jumps).toBeGreaterThanOrEqual(1);
   });
 
-  test("the monotonic clock going back is a jump", () => {
+  test("a monotonic clock that goes back is a jump", () => {
     const machine = new Machine();
     machine.pass(1_000);
     machine.clock.now();
@@ -69,7 +69,7 @@ describe("what is a jump", () => {
     expect(machine.jumps).toBe(1);
   });
 
-  test("S3: a wall clock set back by exactly the length of the sleep is caught by the next timer", async () => {
+  test("S3: the next timer detects a suspend that a wall clock set back by its length hides", async () => {
     const machine = new Machine();
     machine.sleep(30_000);
     machine.wall -= 30_000;
@@ -79,7 +79,7 @@ describe("what is a jump", () => {
     expect(machine.jumps).toBe(1);
   });
 
-  test("a suspend is reported before the timer that woke late calls back", async () => {
+  test("a suspend is reported before the callback of a late timer runs", async () => {
     const machine = new Machine();
     const seen: number[] = [];
     const fired = new Promise<void>((resolve) => {
@@ -91,10 +91,10 @@ describe("what is a jump", () => {
   });
 });
 
-describe("what is a possible jump", () => {
-  // QEMU stops the clocks of a virtual machine with it; afterwards its agent sets the wall clock.
+describe("possible jumps", () => {
+  // QEMU stops the clocks of a paused virtual machine. Afterwards its agent sets the wall clock.
   test.each([60_000, HOUR_MS, 51])(
-    "S3: a wall clock that moves forward alone by %i ms is reported by the next now(), before it answers, and once",
+    "S3: the next now() reports a wall clock that moves forward alone by %i ms, once and before it returns",
     (step) => {
       const machine = new Machine();
       machine.pass(1_000);
@@ -115,21 +115,21 @@ describe("what is a possible jump", () => {
     },
   );
 
-  test("S3: a timer finds the step if no now() came before", async () => {
+  test("S3: a timer detects the step if now() was not called before", async () => {
     const machine = new Machine();
     machine.wall += 60_000;
     await machine.timer();
     expect({ steps: machine.steps, jumps: machine.jumps }).toEqual({ steps: 1, jumps: 0 });
   });
 
-  test("a suspend is a certain jump and not a possible one as well", () => {
+  test("a suspend is reported only as a certain jump", () => {
     const machine = new Machine();
     machine.sleep(60_000);
     machine.clock.now();
     expect({ steps: machine.steps, jumps: machine.jumps }).toEqual({ steps: 0, jumps: 1 });
   });
 
-  test("S3: an interruption at any reading hides no step", () => {
+  test("S3: an interruption at any reading does not hide a step", () => {
     for (let reading = 1; reading <= 8; reading += 1) {
       const machine = new Machine();
       machine.wall += 60_000;
@@ -141,9 +141,9 @@ describe("what is a possible jump", () => {
   });
 });
 
-describe("what is no jump", () => {
+describe("no jump", () => {
   test.each([HOUR_MS, -HOUR_MS, 51, -51])(
-    "a wall clock set by %i ms alone is no certain jump",
+    "a wall clock set by %i ms alone is not a certain jump",
     async (step) => {
       const machine = new Machine();
       for (let times = 0; times < 3; times += 1) {
@@ -157,7 +157,7 @@ describe("what is no jump", () => {
     },
   );
 
-  test("a wall clock that is set back is no possible jump either", async () => {
+  test("a wall clock that is set back is not a possible jump either", async () => {
     const machine = new Machine();
     for (const step of [-HOUR_MS, -60_000, -51]) {
       machine.wall += step;
@@ -167,18 +167,18 @@ describe("what is no jump", () => {
     expect(machine.steps).toBe(0);
   });
 
-  test("a wall clock that is slewed for a day is no jump", () => {
+  test("a wall clock that is slewed for a day is not a jump", () => {
     const machine = new Machine();
     for (let minute = 0; minute < 24 * 60; minute += 1) {
       machine.pass(60_000);
-      // 500 parts in a million, the fastest that NTP slews.
+      // 500 parts per million, the fastest rate at which NTP slews.
       machine.wall += 30 * (minute % 2 === 0 ? 1 : -3);
       machine.clock.now();
     }
     expect(machine.jumps + machine.steps).toBe(0);
   });
 
-  test("a wall clock that is set does not hide the suspend after it", () => {
+  test("a wall clock that is set does not hide a later suspend", () => {
     const machine = new Machine();
     machine.wall -= HOUR_MS;
     machine.clock.now();
@@ -187,7 +187,7 @@ describe("what is no jump", () => {
     expect(machine.jumps).toBe(1);
   });
 
-  test("being interrupted between any two readings invents no jump", () => {
+  test("an interruption between any two readings is not reported as a jump", () => {
     const move = fc.record({
       passMs: fc.integer({ min: 0, max: 10_000 }),
       setWallMs: fc.constantFrom(0, 0, 200, -200, HOUR_MS, -HOUR_MS),
@@ -212,7 +212,7 @@ describe("what is no jump", () => {
     );
   });
 
-  test("a stop of the process is no jump: now() shows all of it", () => {
+  test("a stopped process is not a jump, because now() includes the time", () => {
     const machine = new Machine();
     const before = machine.clock.now();
     machine.pass(HOUR_MS);
@@ -235,10 +235,11 @@ describe("the start of the clock", () => {
     },
   );
 
-  // Read last, the monotonic clock would make the boot offset too small by the interruption, and the first timer would
-  // take the difference for a suspend; read first, it would hide one.
+  // An interruption between the readings makes the boot offset wrong. If the monotonic clock is
+  // read last, the first timer would report a suspend; if it is read first, a suspend would be
+  // hidden.
   test.each([1, 2, 3, 4])(
-    "an interruption before reading %i at the start invents no jump",
+    "an interruption before reading %i at the start is not reported as a jump",
     async (reading) => {
       const machine = new Machine((made) => made.interrupt(reading, 60_000));
       machine.pass(1_000);
@@ -250,14 +251,14 @@ describe("the start of the clock", () => {
 });
 
 describe("the wall clock", () => {
-  test("readings within one millisecond are a microsecond apart, and start at the next millisecond again", () => {
+  test("readings within one millisecond differ by a microsecond and restart at the next millisecond", () => {
     const machine = new Machine();
     const first = machine.clock.wallNow();
     const tokens = [first, machine.clock.wallNow(), machine.clock.wallNow()].map(clockToken);
     expect(tokens.map((token) => token - clockToken(first))).toEqual([0n, 1n, 2n]);
     machine.pass(1);
     expect(clockToken(machine.clock.wallNow()) - clockToken(first)).toBe(1_000n);
-    // However many there are, none is ahead of the next millisecond.
+    // However many there are, none reaches the next millisecond.
     let last = 0;
     for (let reading = 0; reading < 2_000; reading += 1) last = machine.clock.wallNow();
     expect(clockToken(last) - clockToken(first)).toBe(1_999n);
@@ -265,7 +266,7 @@ describe("the wall clock", () => {
 });
 
 describe("listeners", () => {
-  test("a listener that was removed hears nothing, and the others go on", () => {
+  test("a removed listener is not called, and the others are", () => {
     const machine = new Machine();
     let heard = 0;
     const remove = machine.clock.onJump(() => {
@@ -319,8 +320,8 @@ describe("real timers", () => {
     expect(early.filter((byMs) => byMs < 0)).toEqual([]);
   });
 
-  // setTimeout counts to 24.8 days.
-  test("a timer of more days than setTimeout can count does not fire early either", () => {
+  // setTimeout supports at most 24.8 days.
+  test("a timer longer than setTimeout supports does not fire early either", () => {
     const spy = vi.spyOn(globalThis, "setTimeout");
     const machine = new Machine();
     let fired = 0;
@@ -341,8 +342,9 @@ describe("real timers", () => {
     }
   });
 
-  // Without the comparison a monotonic clock set back by an hour would go unnoticed by every timer for that hour.
-  test("S3: a timer that comes early because the monotonic clock went back reports the jump", () => {
+  // Without the comparison, no timer would detect for an hour that the monotonic clock was set back
+  // by an hour.
+  test("S3: a timer that fires early because the monotonic clock went back reports the jump", () => {
     const spy = vi.spyOn(globalThis, "setTimeout");
     const machine = new Machine();
     const timer = machine.clock.setTimer(() => undefined, 1_000);
@@ -371,7 +373,7 @@ describe("real timers", () => {
     expect(fired).toBe(0);
   });
 
-  test("soon() comes after the promises that are ready, and wallNow() shows the wall clock", async () => {
+  test("soon() runs after settled promises, and wallNow() returns the wall clock", async () => {
     const order: string[] = [];
     const soon = new Promise<void>((resolve) => {
       clock.soon(() => resolve(void order.push("soon")));

@@ -1,21 +1,22 @@
-// The real clock. Node's monotonic clock stands still while a Linux machine is suspended, and a lease library that
-// does not notice acts on leases that ended in its sleep. So every reading also looks at the wall clock, which is cheap.
-// When the two disagree, we read the boot clock, which runs on in suspend. If it shows a suspend, the jump is certain. If only
-// the wall clock moved forward, it was set, or the whole virtual machine was paused and its clock was corrected afterwards:
-// the jump is possible.
+// The real clock, with detection of jumps. Node's monotonic clock stops while a Linux machine is
+// suspended, so a lease may expire without the holder noticing. Every reading therefore also reads
+// the wall clock, which is cheap. If the two disagree, we read the boot clock, which continues
+// during suspend. If the boot clock shows a suspend, the jump is certain. If only the wall clock
+// moved forward, it was set, or the virtual machine was paused and its clock corrected afterwards;
+// then the jump is possible.
 
 import type { Clock, ClockJump, HostClock, Timer, TimerOptions } from "../async/clock.ts";
 
-/** Where the readings come from; tests put their own in. */
+/** Where the readings come from. Tests provide their own. */
 export interface ClockSources {
   monotonicMs(): number;
   wallMs(): number;
   readonly hostClock: HostClock;
 }
 
-/** Wall and monotonic may drift apart this far (slewing, 1 ms steps) before the boot clock is asked. */
+/** How far wall and monotonic clock may drift apart (slewing, 1 ms steps) before it is a step. */
 const WALL_TOLERANCE_MS = 50;
-/** Readings this close together count as one instant. */
+/** Readings this close together count as simultaneous. */
 const READ_TOGETHER_MS = 5;
 /** setTimeout turns larger delays into 1 ms. */
 const DELAY_MAX_MS = 2 ** 31 - 1;
@@ -23,12 +24,13 @@ const DELAY_MAX_MS = 2 ** 31 - 1;
 export class SystemClock implements Clock {
   readonly #sources: ClockSources;
   readonly #listeners = new Set<(jump: ClockJump) => void>();
-  /** Two steps of the boot clock plus the time between two readings: less than this is no suspend. */
+  /** The smallest suspend that is detected: two steps of the boot clock plus the reading time. */
   readonly #jumpMs: number;
   #wallOffset: number;
   /**
-   * The last reading of wallNow(). The platform's wall clock has whole milliseconds. Readings within one of them differ by a
-   * microsecond each, so that two tokens that start at the clock are not the same (core/era.ts).
+   * The last reading of wallNow(). The platform's wall clock has whole milliseconds. Readings
+   * within one millisecond are made to differ by a microsecond each, so that two tokens that start
+   * at the clock are not the same (core/era.ts).
    */
   #wallMs = Number.NaN;
   #wallMicros = 0;
@@ -64,7 +66,7 @@ export class SystemClock implements Clock {
     const { monotonicMs } = this.#sources;
     const dueAt = monotonicMs() + delayMs;
     let isHeld = options?.keepAlive === true;
-    // setTimeout counts whole milliseconds, may come a fraction early, and cannot count beyond 24 days.
+    // setTimeout has whole milliseconds, may fire slightly early, and supports at most 24 days.
     const arm = (): NodeJS.Timeout => {
       const timeout = setTimeout(
         fire,
@@ -74,7 +76,8 @@ export class SystemClock implements Clock {
     };
     const fire = (): void => {
       const now = monotonicMs();
-      // The wall clock may have been set by just the length of the sleep, so timers ask the boot clock regardless.
+      // The wall clock may have been set by exactly the length of a suspend. So timers always
+      // compare with the boot clock.
       this.#compare(now);
       if (now < dueAt) timer = arm();
       else callback();
@@ -101,7 +104,7 @@ export class SystemClock implements Clock {
 
   #compare(now: number): void {
     const wentBack = now < this.#last;
-    // At one instant: an interruption between two readings would look like a step of the wall clock.
+    // Read together: an interruption between two readings would look like a step of the wall clock.
     const { monotonic, wall, boot } = readTogether(this.#sources);
     const slept = boot - monotonic - this.#bootOffset > this.#jumpMs;
     const stepped = wall - monotonic - this.#wallOffset > WALL_TOLERANCE_MS;
@@ -119,8 +122,9 @@ export class SystemClock implements Clock {
 }
 
 /**
- * The three clocks at one instant, as nearly as can be had. An interruption in between would make the offsets wrong for
- * good: too large they hide a later sleep, too small they invent one.
+ * Reads the three clocks at nearly the same instant. An interruption in between would make the
+ * offsets permanently wrong. Too large, they hide a later suspend; too small, they report a suspend
+ * that did not happen.
  */
 function readTogether(sources: ClockSources): { monotonic: number; wall: number; boot: number } {
   for (let tries = 1; ; tries += 1) {
@@ -128,7 +132,8 @@ function readTogether(sources: ClockSources): { monotonic: number; wall: number;
     const boot = sources.hostClock.now();
     const wall = sources.wallMs();
     const monotonic = sources.monotonicMs();
-    // After many tries the last one has to do; with the monotonic clock read last it can only invent a jump.
+    // After many tries the last one is used. The monotonic clock is read last, so an interruption
+    // can only cause a false report of a jump.
     if (monotonic - before < READ_TOGETHER_MS || tries >= 100) return { monotonic, wall, boot };
   }
 }

@@ -1,5 +1,6 @@
-// Goal: the host's boot clock, its boot id and the process's own chance and name are what they claim to be. Method: the
-// real ones of this machine against what the operating system says by another way.
+// Goal: the host's boot clock, its boot id, and the randomness and name of this process are
+// correct. Method: the real ones of this machine, compared with other sources of the operating
+// system.
 import { hostname, uptime } from "node:os";
 import { describe, expect, test } from "vitest";
 import { StoreUnusableError } from "../core/errors.ts";
@@ -18,12 +19,12 @@ describe("the boot clock", () => {
     }
   });
 
-  test("it agrees with the uptime that the operating system tells, in whole milliseconds", () => {
+  test("it agrees with the uptime of the operating system, in whole milliseconds", () => {
     const clock = systemHostClock();
     const before = uptime() * 1_000;
     const shown = clock.now();
     const after = uptime() * 1_000;
-    // os.uptime() itself is coarse: a hundredth of a second or a whole one, by platform.
+    // os.uptime() is coarse: 10 ms or 1 s, depending on the platform.
     expect(shown).toBeGreaterThanOrEqual(before - 1_000);
     expect(shown).toBeLessThanOrEqual(after + 1_000);
     expect(Number.isInteger(shown)).toBe(true);
@@ -37,7 +38,7 @@ describe("the boot clock", () => {
     expect(one.bootId).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i);
   });
 
-  test("a platform without a boot id has a clock, and refuses only whoever needs the id", () => {
+  test("a platform without a boot id has a clock, and only reading the id fails", () => {
     const clock = systemHostClock("win32");
     const first = clock.now();
     expect(clock.now()).toBeGreaterThanOrEqual(first);
@@ -47,7 +48,7 @@ describe("the boot clock", () => {
 });
 
 describe("the parts of this process", () => {
-  test("they are made once", () => {
+  test("they are created once", () => {
     expect(systemParts()).toBe(systemParts());
     expect(systemParts().clock.now()).toBeGreaterThan(0);
   });
@@ -56,7 +57,7 @@ describe("the parts of this process", () => {
     expect(defaultHolderId()).toBe(`${hostname()}/${process.pid}`);
   });
 
-  test("ids are 32 hex digits and never the same; draws lie in [0, 1)", () => {
+  test("ids are 32 hex digits and differ; random numbers lie in [0, 1)", () => {
     const ids = Array.from({ length: 1_000 }, () => systemRandom.id());
     expect(new Set(ids).size).toBe(1_000);
     for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}$/);

@@ -1,6 +1,7 @@
-// The clock that all processes of this host share and that runs on in suspend, and the name of the boot it counts from.
-// Linux: /proc/uptime, 10 ms steps, through a descriptor that is kept open. macOS: Node's own monotonic clock, which
-// counts sleep there. Other platforms have no boot id that can be had without a native addon.
+// The boot clock, which all processes of this host share and which continues during suspend, and
+// the id of the boot from which it counts. Linux: /proc/uptime in 10 ms steps, through a descriptor
+// that stays open. macOS: Node's own monotonic clock, which counts suspend there. On other
+// platforms the boot id is not available without a native addon.
 
 import { execFileSync } from "node:child_process";
 import { openSync, readFileSync, readlinkSync, readSync, statfsSync } from "node:fs";
@@ -13,9 +14,9 @@ export function systemHostClock(platform: string = process.platform): HostClock 
   return unsupportedHostClock(platform);
 }
 
-/** statfs number of the kernel's own /proc. */
+/** The statfs type of the kernel's own /proc. */
 const PROC_FILE_SYSTEM = 0x9fa0;
-/** The namespace that all processes belong to unless they were moved out of it. Its number is fixed in the kernel. */
+/** The initial time namespace, in which processes start by default. The kernel fixes its number. */
 const FIRST_TIME_NAMESPACE = "time:[4026531834]";
 
 function linuxHostClock(): HostClock {
@@ -30,15 +31,17 @@ function linuxHostClock(): HostClock {
     },
     now: () => {
       const length = readSync(file, buffer, 0, buffer.length, 0);
-      // "35.42 61.30\n": the first number, in seconds with two decimals. Rounded, because 35.42 * 1000 is not whole.
+      // "35.42 61.30\n": the first number is in seconds with two decimals. Rounded, because
+      // 35.42 * 1000 is not a whole number.
       return Math.round(Number.parseFloat(buffer.toString("latin1", 0, length)) * 1000);
     },
   };
 }
 
 /**
- * A time namespace moves /proc/uptime by an offset, so readings of two namespaces cannot be compared, just like those of
- * two boots. The offset is part of the id because the kernel reuses the number of a namespace that has ended.
+ * The id includes the time namespace. A namespace shifts /proc/uptime by an offset, so readings in
+ * two namespaces cannot be compared, like those of two boots. The offset is included too, because
+ * the kernel reuses the number of a namespace that has ended.
  */
 function linuxBootId(): string {
   refuseForeignUptime(statfsSync("/proc/uptime").type);
@@ -52,9 +55,10 @@ function linuxBootId(): string {
 function refuseForeignUptime(type: number): void {
   if (type === PROC_FILE_SYSTEM) return;
   throw new StoreUnusableError(
-    `/proc/uptime is not the kernel's own file: another file system (type 0x${type.toString(16)}) is mounted over it, as ` +
-      "lxcfs does for containers. The processes of this host then do not share one clock, so two processes could hold one " +
-      "lease. Start the container without that mount, or use a store with a server.",
+    `/proc/uptime is not the kernel's own file: another file system (type 0x${type.toString(16)}) ` +
+      "is mounted over it, as lxcfs does for containers. The processes of this host then do not " +
+      "share one clock, so two processes could hold one lease. Start the container without that " +
+      "mount, or use a store with a server.",
   );
 }
 
@@ -75,15 +79,15 @@ function darwinHostClock(): HostClock {
   };
 }
 
-/** Good enough to notice suspend; a store that needs the boot id gets the reason why it cannot have one. */
+/** Sufficient to detect a suspend. A store that needs the boot id fails with an explanation. */
 function unsupportedHostClock(platform: string): HostClock {
   return {
     stepMs: 1,
     now: () => Math.floor(Number(process.hrtime.bigint() / 1_000_000n)),
     get bootId(): string {
       throw new StoreUnusableError(
-        `The embedded SQLite store needs the host's boot id, which Tenure can read on Linux and macOS, not on ${platform}. ` +
-          "Use a store with a server, or memory: for tests.",
+        "The embedded SQLite store needs the host's boot id, which Tenure can read on Linux and " +
+          `macOS, not on ${platform}. Use a store with a server, or memory: for tests.`,
       );
     },
   };

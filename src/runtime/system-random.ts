@@ -1,4 +1,5 @@
-// Chance from the operating system: ids must differ between processes that start at the same instant.
+// Randomness. Ids come from the operating system, because they must differ between processes that
+// start at the same instant.
 
 import { randomBytes } from "node:crypto";
 import type { Random } from "../async/clock.ts";

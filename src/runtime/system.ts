@@ -1,4 +1,4 @@
-// The real clock, host clock, randomness and name of this process, made once and shared by everything in it.
+// The real clock, host clock, randomness and name of this process. Created once per process.
 
 import { hostname } from "node:os";
 import { performance } from "node:perf_hooks";
@@ -29,12 +29,14 @@ export function systemParts(): SystemParts {
   return parts;
 }
 
-/** For people who look at who holds what; sessions have unique ids of their own. */
+/** A name for people to read. It need not be unique, because sessions have their own ids. */
 export function defaultHolderId(): string {
   return `${hostname()}/${process.pid}`;
 }
 
-/** Failures that no caller waits for become warnings of the process: seen by default, and not the end of it. */
+/**
+ * Reports a failure that no caller waits for as a process warning, which Node prints by default.
+ */
 export function warn(message: string, error?: unknown): void {
   const type = "TenureWarning";
   if (error === undefined) process.emitWarning(message, { type });

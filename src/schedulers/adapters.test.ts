@@ -1,23 +1,24 @@
-// Goal: the adapters name fires as the schedule does, tell what was skipped, and say what to change. Method: what a scheduler
-// would call, called by hand, on a memory backend and a manual clock. The real libraries are in test/process/adapters.test.ts.
+// Goal: the adapters use the scheduled time, report skipped runs, and reject invalid input with
+// what to change. Method: the calls of a scheduler, made by hand, on a memory backend and a manual
+// clock. test/process/adapters.test.ts uses the real libraries.
 import { createRequire } from "node:module";
 import { SchedulerRegistry } from "@nestjs/schedule";
 import { describe, expect, test, vi } from "vitest";
 import { flush, makeWorld, outcome } from "../../test/support/holder/holder-world.ts";
 import type { Tenure } from "../tenure.ts";
 import { type CronerJob, oncePerFire } from "./croner/index.ts";
-import { lastFire as lastCronerFire } from "./croner/last-fire.ts";
+import { findLastFire as findLastCronerFire } from "./croner/last-fire.ts";
 import { OncePerFire } from "./nestjs/index.ts";
-import { type CronTimes, lastFire } from "./nestjs/last-fire.ts";
+import { type CronTimes, findLastFire } from "./nestjs/last-fire.ts";
 import { nodeCronCoordinator } from "./node-cron/index.ts";
 
-/** The library that @nestjs/schedule brings along. */
+/** The cron library that @nestjs/schedule depends on. */
 const { CronTime } = createRequire(createRequire(import.meta.url).resolve("@nestjs/schedule"))(
   "cron",
 ) as { CronTime: new (pattern: string, zone: string) => CronTimes };
 
 describe("node-cron", () => {
-  test("holds the lease from shouldRun to onComplete, and not longer; the fire stays taken", async () => {
+  test("holds the lease from shouldRun to onComplete; the time stays taken", async () => {
     const world = makeWorld();
     const [one, two] = [await world.join("one"), await world.join("two")];
     const skipped: unknown[] = [];
@@ -38,7 +39,7 @@ describe("node-cron", () => {
     expect(skipped).toEqual([skip, skip]);
   });
 
-  test("rejects, so that node-cron does not run it, when the store cannot be used or the task has no name", async () => {
+  test("rejects, so that node-cron skips the run, if the store fails or the task has no name", async () => {
     const world = makeWorld();
     const { tenure, store } = await world.join("one");
     const coordinator = nodeCronCoordinator(tenure);
@@ -53,7 +54,7 @@ describe("node-cron", () => {
 });
 
 describe("croner", () => {
-  test("names the fire by the pattern and not by when the run began; a run without a fire is refused", async () => {
+  test("uses the time of the pattern, not the start of the run; a run without such a time is rejected", async () => {
     const world = makeWorld();
     const { tenure } = await world.join("one");
     const atMs = Math.floor(world.clock.wallNow() / 1_000) * 1_000;
@@ -64,17 +65,17 @@ describe("croner", () => {
         reference.getTime() > atMs ? [new Date(atMs)] : [],
     });
     const skipped: unknown[] = [];
-    const run = oncePerFire(tenure, "job", () => 1, { onSkip: (skip) => skipped.push(skip) });
+    const run = oncePerFire(tenure, "job", { onSkip: (skip) => skipped.push(skip) }, () => 1);
     await run(job(atMs + 3));
     expect((await tenure.read("job@once")).holder?.value).toEqual({ atMs });
     await run(job(atMs + 400));
     expect(skipped).toEqual([{ ran: false, reason: "taken", by: "one", key: "job" }]);
-    await expect(run(job(null))).rejects.toThrow(/no fire/);
-    await expect(run(job(atMs - 5_000))).rejects.toThrow(/no fire/);
-    expect(() => oncePerFire(tenure, "job", 1 as never)).toThrow(/needs a function/);
+    await expect(run(job(null))).rejects.toThrow(/no scheduled time/);
+    await expect(run(job(atMs - 5_000))).rejects.toThrow(/no scheduled time/);
+    expect(() => oncePerFire(tenure, "job", {}, 1 as never)).toThrow(/needs a function/);
   });
 
-  test("finds the fire of croner 9, which only computes the next one, however long ago it was", () => {
+  test("finds the last time of croner 9, which only computes the next one, however long ago it was", () => {
     const dayMs = 86_400_000;
     const daily = (after: Date): Date => new Date((Math.floor(+after / dayMs) + 1) * dayMs);
     const job = {
@@ -83,13 +84,13 @@ describe("croner", () => {
       options: { interval: 0 },
       runsLeft: () => undefined,
     };
-    expect(lastCronerFire(job, new Date(3 * dayMs))).toEqual(new Date(3 * dayMs));
-    expect(lastCronerFire(job, new Date(3 * dayMs + 7))).toEqual(new Date(3 * dayMs));
-    expect(lastCronerFire(job, new Date(4 * dayMs - 1))).toEqual(new Date(3 * dayMs));
-    expect(lastCronerFire({ ...job, nextRun: () => null }, new Date(dayMs))).toBeUndefined();
+    expect(findLastCronerFire(job, new Date(3 * dayMs))).toEqual(new Date(3 * dayMs));
+    expect(findLastCronerFire(job, new Date(3 * dayMs + 7))).toEqual(new Date(3 * dayMs));
+    expect(findLastCronerFire(job, new Date(4 * dayMs - 1))).toEqual(new Date(3 * dayMs));
+    expect(findLastCronerFire({ ...job, nextRun: () => null }, new Date(dayMs))).toBeUndefined();
   });
 
-  test("what the work throws goes to the scheduler", async () => {
+  test("an error of the work goes to the scheduler", async () => {
     const world = makeWorld();
     const { tenure } = await world.join("one");
     const now = new Date(world.clock.wallNow());
@@ -105,7 +106,7 @@ describe("an onSkip that fails", () => {
   };
   const rejects = (): Promise<void> => Promise.reject(new Error("boom"));
 
-  /** What became a warning of the process, which is all that a failing onSkip may cause. */
+  /** The process warnings during `work`. Fails if there was an unhandled rejection. */
   async function warningsOf(work: () => Promise<unknown>): Promise<string[]> {
     const emitWarning = vi.spyOn(process, "emitWarning").mockImplementation(() => undefined);
     const unhandled: unknown[] = [];
@@ -145,21 +146,21 @@ describe("an onSkip that fails", () => {
       const { tenure } = await world.join("one");
       const now = new Date(world.clock.wallNow());
       const job = { currentRun: () => now, previousRuns: () => [now], nextRun: () => null };
-      const run = oncePerFire(tenure, "job", () => 1, { onSkip });
+      const run = oncePerFire(tenure, "job", { onSkip }, () => 1);
       await run(job);
       expect(await warningsOf(() => run(job))).toEqual(['onSkip for "job" failed.']);
     });
 
     test("nestjs: the method resolves", async () => {
       const { tenure } = await makeWorld().join("one");
-      const jobs = host(tenure, { windowMs: 10_000, onSkip });
+      const jobs = host(tenure, { everyMs: 10_000, onSkip });
       await jobs.sweep();
       expect(await warningsOf(() => jobs.sweep())).toEqual(['onSkip for "sweep" failed.']);
     });
   });
 });
 
-/** A class with the decorator, as Nest would make it. */
+/** An instance of a class with the decorator, with the properties that Nest would inject. */
 function host(
   tenure: Tenure,
   options: Parameters<typeof OncePerFire>[1],
@@ -189,11 +190,11 @@ describe("nestjs", () => {
     ["* * * * * *", "12:34:56"],
     ["* * 9 * * *", "09:59:59"],
     ["0 0 3 * * *", "03:00:00"],
-  ])("%s: finding the last fire of half a day takes few computations", (pattern, time) => {
+  ])("%s: finding the last time within half a day takes few computations", (pattern, time) => {
     const cronTime = new CronTime(pattern, "UTC");
     const getNextDateFrom = vi.spyOn(cronTime, "getNextDateFrom");
     const now = Date.parse("2026-11-16T12:34:56.010Z");
-    expect(lastFire(cronTime, now, 43_200_000)).toBe(Date.parse(`2026-11-16T${time}.000Z`));
+    expect(findLastFire(cronTime, now, 43_200_000)).toBe(Date.parse(`2026-11-16T${time}.000Z`));
     expect(getNextDateFrom.mock.calls.length).toBeLessThan(50);
   });
 
@@ -204,37 +205,37 @@ describe("nestjs", () => {
     ["0 0 0 1 1 *", 43_200_000],
     ["0 */5 9-17 * * *", 3_600_000],
   ])(
-    "%s: the last fire within %i ms is the one that a search from the beginning finds",
+    "%s: the last time within %i ms is the one that a search from the beginning finds",
     (pattern, reachMs) => {
       const cronTime = new CronTime(pattern, "Europe/Berlin");
       const next = (after: number): number => cronTime.getNextDateFrom(new Date(after)).toMillis();
-      // Around both changes of the clocks of 2026, and around a new year.
+      // Around both daylight saving changes of 2026, and around New Year.
       for (const day of ["2026-03-29", "2026-10-25", "2026-01-01"]) {
         for (let minute = -900; minute < 900; minute += 97) {
           const now = Date.parse(`${day}T01:00:00Z`) + minute * 60_000;
           let expected: number | undefined;
           for (let at = next(now - reachMs - 1); at <= now + 50; at = next(at)) expected = at;
-          expect(lastFire(cronTime, now, reachMs)).toBe(expected);
+          expect(findLastFire(cronTime, now, reachMs)).toBe(expected);
         }
       }
     },
   );
 
-  test("the last fire is the newest up to now, or a moment later; none when it is too long ago", () => {
-    expect(lastFire(everyTen, 20_000, 15_000)).toBe(20_000);
-    expect(lastFire(everyTen, 19_960, 15_000)).toBe(20_000);
-    expect(lastFire(everyTen, 19_900, 15_000)).toBe(10_000);
-    expect(lastFire(everyTen, 29_900, 15_000)).toBe(20_000);
-    expect(lastFire(everyTen, 29_900, 5_000)).toBeUndefined();
+  test("the last time is the newest up to now or slightly later, and undefined if it is too long ago", () => {
+    expect(findLastFire(everyTen, 20_000, 15_000)).toBe(20_000);
+    expect(findLastFire(everyTen, 19_960, 15_000)).toBe(20_000);
+    expect(findLastFire(everyTen, 19_900, 15_000)).toBe(10_000);
+    expect(findLastFire(everyTen, 29_900, 15_000)).toBe(20_000);
+    expect(findLastFire(everyTen, 29_900, 5_000)).toBeUndefined();
   });
 
-  test("a method without a cron job of its name needs a window, and then runs once in it", async () => {
+  test("a method without a cron job of its name needs everyMs, and then runs once per period", async () => {
     const world = makeWorld();
     const { tenure } = await world.join("one");
     const skipped: string[] = [];
     const onSkip = ({ reason }: { reason: string }): void => void skipped.push(reason);
     await expect(host(tenure, {}).sweep()).rejects.toThrow(/no cron job of that name/);
-    const jobs = host(tenure, { windowMs: 10_000, onSkip });
+    const jobs = host(tenure, { everyMs: 10_000, onSkip });
     expect(await jobs.sweep()).toBe("swept");
     expect(await jobs.sweep()).toBeUndefined();
     expect(skipped).toEqual(["taken"]);

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import { loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { connect } from "../../src/connect.ts";
-import type { AcquireOptions } from "../../src/holder/leases.ts";
+import type { AcquireOptions } from "../../src/holder/options.ts";
 import { MemoryBackend, memoryStore } from "../../src/stores/memory/index.ts";
 import type { Tenure } from "../../src/tenure.ts";
 

@@ -81,6 +81,7 @@ const leases: readonly Case[] = [
   ["leader()", { consistancy: 1 }, "consistency", (o) => election().leader(o)],
   ["observe()", { Signal: 1 }, "signal", (o) => election().observe(o).next()],
   ["once()", { windowMs: 1_000, at: 1 }, "atMs", (o) => tenure.once("o", o, nothing)],
+  ["oncePer()", { every: 1_000 }, "everyMs", (o) => tenure.oncePer("o", o, nothing)],
   ["planTiming()", { ttl: 3_000 }, "ttlMs", (o) => planTiming(o)],
   ["onShutdown()", { grace: 1 }, "graceMs", (o) => onShutdown(tenure, o)],
   ["release()", { drain: 1 }, "drainMs", (o) => held((lease) => lease.release(o))],
@@ -171,7 +172,7 @@ const guards: readonly Case[] = [
 
 const adapters: readonly Case[] = [
   ["nodeCronCoordinator()", { prefx: "x" }, "prefix", (o) => nodeCronCoordinator(tenure, o)],
-  ["oncePerFire()", { onskip: 1 }, "onSkip", (o) => oncePerFire(tenure, "k", nothing, o)],
+  ["oncePerFire()", { onskip: 1 }, "onSkip", (o) => oncePerFire(tenure, "k", o, nothing)],
   ["@OncePerFire()", { onskip: 1 }, "onSkip", (o) => OncePerFire("k", o)],
   ["TenureModule", { store: "memory:", holder: "x" }, "holderId", (o) => TenureModule.forRoot(o)],
   [
@@ -209,7 +210,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
     const error = await failureOf(() => tenure.tryAcquire("a", { waitMs: 5 } as never));
     expect((error as Error).message).toBe(
       "Unknown option `waitMs` of tryAcquire(). Known are `ttlMs`, `renewEveryMs`, `clockErrorMs`, `roundTripMs`, `marginMs`, " +
-        "`whileInDoubt`, `value`, `guards`.",
+        "`whileInDoubt`, `value`, `guards`, `reentrant`.",
     );
   });
 

@@ -9,6 +9,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { Redis } from "ioredis";
 import pg from "pg";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { onLastingGuard } from "../../src/async/lasting-guard.ts";
 import { type Driver, loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { etcdGuard } from "../../src/guards/etcd/index.ts";
 import { fileGuard } from "../../src/guards/file/index.ts";
@@ -35,13 +36,10 @@ function openSqlite(file: string): ReturnType<Driver["open"]> {
 
 test("every guard whose tokens outlive the process notifies the lease before it uses the resource", async () => {
   const stopped = new Error("stopped before anything was sent");
-  const source = {
-    resource: "ledger",
-    token: 1n,
-    enterLastingGuard: () => {
-      throw stopped;
-    },
-  };
+  const source = { resource: "ledger", token: 1n };
+  onLastingGuard(source, () => {
+    throw stopped;
+  });
   const onDisk = sqliteGuard(openSqlite(join(folder, "one.db")));
   const holder = { read: async () => ({ holder: { token: 1n } }) };
   const lasting = [

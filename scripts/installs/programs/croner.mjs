@@ -9,7 +9,7 @@ const machines = [await connectMachine("one"), await connectMachine("two")];
 const failures = [];
 const options = { catch: (error) => failures.push(error) };
 const jobs = machines.map(
-  (tenure) => new Cron("* * * * * *", options, oncePerFire(tenure, "tick", onRun, { onSkip })),
+  (tenure) => new Cron("* * * * * *", options, oncePerFire(tenure, "tick", { onSkip }, onRun)),
 );
 await Promise.race([
   severalFires(),

@@ -25,7 +25,7 @@ async function application(holderId) {
     Object.defineProperty(Jobs.prototype, name, decorated);
   };
   decorate("tick", [Cron("* * * * * *", { name: "tick" }), OncePerFire("tick", { onSkip })]);
-  decorate("sweep", [Interval("sweep", 1_000), OncePerFire("sweep", { windowMs: 1_000 })]);
+  decorate("sweep", [Interval("sweep", 1_000), OncePerFire("sweep", { everyMs: 1_000 })]);
   class App {}
   const tenureModule = TenureModule.forRoot({ store: store(), holderId });
   Module({ imports: [ScheduleModule.forRoot(), tenureModule], providers: [Jobs] })(App);

@@ -4,7 +4,7 @@ import type { Mutant } from "../mutant.ts";
 
 const machine = "src/core/session-machine.ts";
 const machineTest = "src/core/session-machine.test.ts";
-const lease = "src/holder/lease.ts";
+const lease = "src/holder/held-lease.ts";
 const memory = "src/stores/memory/index.ts";
 const session = "src/holder/session.ts";
 const acquire = "src/holder/acquire.ts";
@@ -20,8 +20,8 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     name: "check reads the deadline before the clock",
     file: lease,
     find: `    const now = this.#clock.now();
-    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;`,
-    replace: `    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.settledUntil;
+    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.confirmedUntil;`,
+    replace: `    const until = this.#parts.actsInDoubt ? this.#session.safeUntil : this.#session.confirmedUntil;
     const now = this.#clock.now();`,
     equivalent:
       "the clock reading that finds a jump ends the session and notifies its leases before it returns, and check() tests for that too",
@@ -41,8 +41,8 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "an answer that arrives after its time limit is ignored",
     file: session,
-    find: ".then((answer) => this.#heed(answer)),\n      );",
-    replace: ",\n      );\n      this.#heed(outcome);",
+    find: ".then((answer) => this.#processAnswer(answer)),\n      );",
+    replace: ",\n      );\n      this.#processAnswer(outcome);",
     test: "src/holder/revocation.test.ts",
   },
   {
@@ -102,8 +102,8 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an unconfirmed release is not repeated",
-    file: "src/holder/give-back.ts",
-    find: "  session.withdrawLater(resource, attempt);\n",
+    file: "src/holder/send-release.ts",
+    find: "  session.withdrawOnRenewal(resource, attempt);\n",
     replace: "  void attempt;\n",
   },
   {
@@ -122,9 +122,9 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "handover does not wait for work in flight",
     file: lease,
-    find: "const result = await this.release({ drainMs: options.drainMs });",
-    replace: `this.#giveBack();
-    const result = await this.release({ drainMs: options.drainMs });`,
+    find: "const release = await this.release({ drainMs: options.drainMs });",
+    replace: `this.#sendRelease();
+    const release = await this.release({ drainMs: options.drainMs });`,
   },
   {
     name: "an aborted watch ends only after its pending answer",
@@ -136,16 +136,16 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a candidate prepares after it has won",
-    file: "src/election/election.ts",
-    find: `      await this.#becomeReady(candidacy.signal);
+    file: "src/election/candidate.ts",
+    find: `      await this.#prepare(candidacy.signal);
       const lease = await this.#win();`,
     replace: `      const lease = await this.#win();
-      await this.#becomeReady(candidacy.signal);`,
+      await this.#prepare(candidacy.signal);`,
     test: "src/election/election.test.ts",
   },
   {
     name: "a leader that resigns is not asked to stop",
-    file: "src/election/reign.ts",
+    file: "src/election/term.ts",
     find: "    this.#stopping.abort();\n",
     replace: "",
     test: "src/election/election.test.ts",

@@ -4,8 +4,8 @@
 import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Lease } from "../../holder/lease.ts";
-import type { Due } from "../../once/fire.ts";
-import { markFire } from "../../once/marks.ts";
+import { markBegun } from "../../once/markers.ts";
+import type { Occurrence } from "../../once/occurrence.ts";
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { type Opened, openSharedStore } from "../backends/open-store.ts";
@@ -27,7 +27,7 @@ interface Plan extends RunTiming {
   readonly restart: boolean;
   readonly hidesStore: boolean;
   /** With --once-per: the window in which the command may run once. */
-  readonly window: Due | undefined;
+  readonly window: Occurrence | undefined;
 }
 
 /** After waiting this long, we report the holder of the lease. */
@@ -179,7 +179,7 @@ class Run {
     const { holderId } = tenure;
     const parts = { ...systemParts(), store, holderId, limitMs: timing.roundTripMs };
     try {
-      return (await markFire(parts, window)).kind === "marked";
+      return (await markBegun(parts, window)).kind === "marked";
     } catch (error) {
       // Nothing was started, so other processes need not wait for the ttl.
       await lease.release();

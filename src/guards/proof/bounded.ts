@@ -4,6 +4,7 @@
 // any client can present it. Every further write of the term costs a comparison in this process.
 
 import { currentHeld } from "../../async/context.ts";
+import { enterLastingGuard, onLastingGuard } from "../../async/lasting-guard.ts";
 import {
   GuardUnavailableError,
   InvalidArgumentError,
@@ -152,7 +153,6 @@ class Bound {
     const checked: Checked = {
       resource: source.resource,
       token: source.token,
-      enterLastingGuard: () => source.enterLastingGuard?.(),
       check: () => {
         const token = source.check === undefined ? source.token : source.check();
         if (this.#covers(source.resource, token)) return token;
@@ -164,6 +164,7 @@ class Bound {
         throw checked.refusal;
       },
     };
+    onLastingGuard(checked, () => enterLastingGuard(source));
     return checked;
   }
 

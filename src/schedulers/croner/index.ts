@@ -1,32 +1,51 @@
-// For croner (9 and up): wraps the function of a job, so that each of its fires is run once across all machines.
+// For croner 9 and later: wraps the function of a job, so that each scheduled time of the job runs
+// once across all machines.
 
 import { findFault } from "../../clients/shared/libraries.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { Lease } from "../../holder/lease.ts";
 import type { Tenure } from "../../tenure.ts";
-import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../skipped.ts";
-import { type CronerJob, lastFire } from "./last-fire.ts";
+import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../run-options.ts";
+import { type CronerJob, findLastFire } from "./last-fire.ts";
 
 export type { CronerJob } from "./last-fire.ts";
 
+/** The work of a job. `fire` is the scheduled time, which is the same on every machine. */
+export type CronerWork<Job extends CronerJob> = (lease: Lease, job: Job, fire: Date) => unknown;
+
 /**
- * `new Cron("0 3 * * *", oncePerFire(tenure, "nightly", async (lease) => { ... }))`, with the same key on every machine. `work`
- * gets the lease, the job, and the instant that the schedule names, which is the same wherever it runs. What `work` throws goes to croner (its `catch` option); so does a store that cannot be used, and then nothing was run.
+ * The function for a job of croner: `new Cron("0 3 * * *", oncePerFire(tenure, "nightly", work))`,
+ * with the same key on every machine. An error of `work` goes to croner (its `catch` option). So
+ * does a store that cannot be used; then the work has not run.
  */
 export function oncePerFire<Job extends CronerJob>(
   tenure: Tenure,
   key: string,
-  work: (lease: Lease, job: Job, fire: Date) => unknown,
-  options: FireOptions = {},
+  work: CronerWork<Job>,
+): (job: Job) => Promise<void>;
+export function oncePerFire<Job extends CronerJob>(
+  tenure: Tenure,
+  key: string,
+  options: FireOptions,
+  work: CronerWork<Job>,
+): (job: Job) => Promise<void>;
+export function oncePerFire<Job extends CronerJob>(
+  tenure: Tenure,
+  key: string,
+  third: FireOptions | CronerWork<Job>,
+  fourth?: CronerWork<Job>,
 ): (job: Job) => Promise<void> {
+  const [options, work] = typeof third === "function" ? [{}, third] : [third, fourth];
   checkFireOptions("oncePerFire()", options, FIRE_OPTIONS);
   if (typeof work !== "function")
-    throw new InvalidArgumentError("oncePerFire(tenure, key, work, options?) needs a function.");
+    throw new InvalidArgumentError(
+      "oncePerFire(tenure, key, options?, work) needs a function as its last argument.",
+    );
   const fault = findFault("croner");
   if (fault !== undefined) throw new InvalidArgumentError(fault);
   const { onSkip, ...once } = options;
   return async (job) => {
-    const fire = fireOf(job);
+    const fire = findFire(job);
     const result = await tenure.once(key, { ...once, atMs: fire.getTime() }, (lease) =>
       work(lease, job, fire),
     );
@@ -34,11 +53,12 @@ export function oncePerFire<Job extends CronerJob>(
   };
 }
 
-function fireOf(job: CronerJob): Date {
+function findFire(job: CronerJob): Date {
   const began = job.currentRun();
-  const fire = began === null ? undefined : lastFire(job, began);
+  const fire = began === null ? undefined : findLastFire(job, began);
   if (fire !== undefined) return fire;
   throw new InvalidArgumentError(
-    "This job of croner has no fire that is due. A run by hand is no fire: call the work itself, or once() with `windowMs`.",
+    "This run of a croner job belongs to no scheduled time of its pattern, so the work did not run. " +
+      "To run it by hand, call the work itself, or use oncePer().",
   );
 }

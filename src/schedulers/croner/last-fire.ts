@@ -1,8 +1,9 @@
-// Which fire a run of croner is for. croner reports when the run began, which is a little after the instant that the pattern
-// names and differs by machine. Since croner 10 a job lists its previous instants. Before, it only computes the next one, so
-// the last is found by counting forward from further back.
+// Finds the scheduled time that a run of croner belongs to. croner reports when the run began,
+// which is a little later and differs between machines. Since croner 10, a job lists its previous
+// times. Older jobs only compute the next time, so this file counts forward from a time in the
+// past.
 
-/** What is asked of croner's Cron. */
+/** A job of croner, as far as this adapter needs it. */
 export interface CronerJob {
   currentRun(): Date | null;
   nextRun(after?: Date | null): Date | null;
@@ -10,7 +11,7 @@ export interface CronerJob {
   previousRuns?(count: number, reference?: Date): Date[];
 }
 
-/** What croner 9 has besides. */
+/** What a job of croner 9 has in addition. */
 interface OlderJob extends CronerJob {
   readonly options: { readonly interval?: number };
   readonly constructor: new (pattern: string | undefined, options: object) => OlderJob;
@@ -20,14 +21,14 @@ interface OlderJob extends CronerJob {
 
 /** The smallest step of a croner pattern. */
 const STEP_MS = 1_000;
-/** Longer than any pattern pauses: the 29th of February is missing for eight years when 2100 is among them. */
+/** Longer than the gap of any pattern: around 2100, February 29 is missing for eight years. */
 const REACH_MS = 9 * 366 * 86_400_000;
 
-/** The last instant that the pattern names, up to the beginning of a run. */
-export function lastFire(job: CronerJob, began: Date): Date | undefined {
+/** The last time that the pattern names, up to the beginning of a run. */
+export function findLastFire(job: CronerJob, began: Date): Date | undefined {
   if (job.previousRuns !== undefined)
     return job.previousRuns(1, new Date(began.getTime() + STEP_MS))[0];
-  const pattern = patternOnly(job as OlderJob);
+  const pattern = withoutLimits(job as OlderJob);
   for (let back = STEP_MS; back < REACH_MS; back *= 2) {
     let fire: Date | undefined;
     let next = pattern.nextRun(new Date(began.getTime() - back));
@@ -40,8 +41,11 @@ export function lastFire(job: CronerJob, began: Date): Date | undefined {
   return undefined;
 }
 
-/** nextRun() returns null after the last of `maxRuns` and keeps the distance of `interval`, so ask a job without them. */
-function patternOnly(job: OlderJob): CronerJob {
+/**
+ * A job with the same pattern but without `maxRuns`, after which nextRun() returns null, and
+ * without `interval`, whose distance nextRun() keeps.
+ */
+function withoutLimits(job: OlderJob): CronerJob {
   if (!job.options.interval && job.runsLeft() === undefined) return job;
   const options = { ...job.options, name: undefined, interval: undefined, maxRuns: undefined };
   return new job.constructor(job.getPattern(), options);

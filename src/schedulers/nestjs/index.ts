@@ -1,5 +1,6 @@
-// For NestJS (9 and up) with @nestjs/schedule (3 and up): a module that connects, and a decorator beside @Cron or @Interval. The decorator wraps
-// the method, so that whatever calls it on a schedule runs it on one machine only.
+// For NestJS 9 and later with @nestjs/schedule 3 and later: a module that connects, and a decorator
+// for methods with @Cron or @Interval. The decorator wraps the method, so that a scheduled call
+// runs it on one machine only.
 
 import {
   type DynamicModule,
@@ -12,29 +13,33 @@ import { findFault } from "../../clients/shared/libraries.ts";
 import { CONNECT_OPTIONS, type ConnectOptions, connect } from "../../connect.ts";
 import { InvalidArgumentError, isTenureError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
-import { latestMs } from "../../once/fire.ts";
+import type { Lease } from "../../holder/lease.ts";
+import { toLatestMs } from "../../once/occurrence.ts";
+import type { OnceResult } from "../../once/once.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { OpenStore } from "../../stores/contract.ts";
 import type { Tenure } from "../../tenure.ts";
-import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../skipped.ts";
-import { lastFire } from "./last-fire.ts";
+import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../run-options.ts";
+import { findLastFire } from "./last-fire.ts";
 
-/** The name under which Nest hands out the Tenure of TenureModule. */
+/** The injection token of the Tenure that TenureModule provides. */
 export const TENURE: unique symbol = Symbol.for("tenure");
 
-/** `constructor(@InjectTenure() tenure: Tenure)` */
+/** Injects the Tenure of TenureModule: `constructor(@InjectTenure() tenure: Tenure)`. */
 export function InjectTenure(): PropertyDecorator & ParameterDecorator {
   return Inject(TENURE);
 }
 
+/** Options of TenureModule.forRoot(). */
 export interface TenureModuleOptions extends ConnectOptions {
   /** A URL or a store, as for connect(). */
   readonly store: string | OpenStore;
 }
 
+/** Options of TenureModule.forRootAsync(). */
 export interface TenureModuleAsyncOptions {
   readonly imports?: DynamicModule["imports"];
-  // biome-ignore lint/suspicious/noExplicitAny: Nest injects whatever `inject` names; a narrower type refuses every real factory
+  // biome-ignore lint/suspicious/noExplicitAny: a narrower type would reject real factories
   readonly useFactory: (...injected: any[]) => TenureModuleOptions | Promise<TenureModuleOptions>;
   readonly inject?: FactoryProvider["inject"];
 }
@@ -46,7 +51,7 @@ const ASYNC_OPTIONS: OptionNames<TenureModuleAsyncOptions> = {
   inject: true,
 };
 
-/** Connects when the application starts, and closes when it shuts down. Global: import it once. */
+/** Connects when the application starts and closes when it shuts down. Global: import it once. */
 export class TenureModule implements OnApplicationShutdown {
   readonly #tenure: Tenure;
 
@@ -78,17 +83,18 @@ export class TenureModule implements OnApplicationShutdown {
     };
   }
 
-  /** After @nestjs/schedule has stopped its jobs, which it does in the step before. */
+  /** Nest calls this after @nestjs/schedule has stopped its jobs. */
   async onApplicationShutdown(): Promise<void> {
     shuttingDown.add(this.#tenure);
     await this.#tenure.close();
   }
 }
 
-// What `constructor(@InjectTenure() tenure)` would do; written out, because this package is built without decorators.
+// What `constructor(@InjectTenure() tenure)` does. Written out because this package is built
+// without decorators.
 Inject(TENURE)(TenureModule, undefined, 0);
 
-/** Of applications that shut down: a fire that asks for its lease at that moment is not run, and that is no error. */
+/** Tenures of applications that are shutting down. A run that begins then is skipped silently. */
 const shuttingDown = new WeakSet<Tenure>();
 
 const TENURE_HERE = Symbol("tenure");
@@ -99,16 +105,32 @@ interface Host {
   readonly [REGISTRY_HERE]: SchedulerRegistry;
 }
 
+/** Options of @OncePerFire(). */
+export interface NestFireOptions extends FireOptions {
+  /**
+   * For @Interval and @Timeout, which have no scheduled time: at most one run in this time, as in
+   * oncePer(). @default none: the key is the name of a cron job
+   */
+  readonly everyMs?: number | undefined;
+}
+
+const NEST_FIRE_OPTIONS: OptionNames<NestFireOptions> = { ...FIRE_OPTIONS, everyMs: true };
+
 /**
- * `@Cron("0 3 * * *", { name: "nightly" }) @OncePerFire("nightly")`: each fire of the job is run on one machine, under the
- * lease on `key`, which is the method's first argument. The key is the name of the job, which every machine knows it by.
- * With `windowMs` and @Interval or @Timeout, which name no instant, one run in so long. Not for methods that are also called
- * by hand: such a call counts as a fire.
+ * `@Cron("0 3 * * *", { name: "nightly" }) @OncePerFire("nightly")`: each scheduled time of the job
+ * runs on one machine, under the lease on `key`, which is the first argument of the method. The key
+ * is the name of the job, the same on every machine. With `everyMs`, for @Interval: at most one run
+ * in that time. Do not use it for methods that are also called by hand: such a call counts as a
+ * scheduled run.
  */
-export function OncePerFire(key: string, options: FireOptions = {}): MethodDecorator {
-  checkFireOptions("@OncePerFire()", options, FIRE_OPTIONS);
+export function OncePerFire(key: string, options: NestFireOptions = {}): MethodDecorator {
+  checkFireOptions("@OncePerFire()", options, NEST_FIRE_OPTIONS);
+  if (options.everyMs !== undefined && options.windowMs !== undefined)
+    throw new InvalidArgumentError(
+      "@OncePerFire() takes `windowMs`, for a cron job, or `everyMs`, for an interval, but not both.",
+    );
   checkNest();
-  const { onSkip, ...once } = options;
+  const { onSkip } = options;
   return (target, _name, descriptor) => {
     const method: unknown = descriptor.value;
     if (typeof method !== "function")
@@ -116,20 +138,18 @@ export function OncePerFire(key: string, options: FireOptions = {}): MethodDecor
     Inject(TENURE)(target, TENURE_HERE);
     Inject(SchedulerRegistry)(target, REGISTRY_HERE);
     const wrapped = async function (this: Host, ...rest: unknown[]): Promise<unknown> {
-      const fire = fireOf(this[REGISTRY_HERE], key, options);
-      if (fire === "late") return void reportSkip(onSkip, { ran: false, reason: "late", key });
       const tenure = this[TENURE_HERE];
-      const result = await tenure
-        .once(key, { ...once, ...fire }, (lease) => method.call(this, lease, ...rest))
-        .catch((error: unknown) => {
-          if (isTenureError(error, "CLOSED") && shuttingDown.has(tenure)) return undefined;
-          throw error;
-        });
+      const work = (lease: Lease): unknown => method.call(this, lease, ...rest);
+      const run = { tenure, registry: this[REGISTRY_HERE], key, options, work };
+      const result = await runFire(run).catch((error: unknown) => {
+        if (isTenureError(error, "CLOSED") && shuttingDown.has(tenure)) return undefined;
+        throw error;
+      });
       if (result === undefined) return undefined;
       if (result.ran) return result.value;
       return void reportSkip(onSkip, { ...result, key });
     };
-    // Whichever of the two decorators stands above: what @Cron left on the method is found on the wrapper.
+    // Decorators may stand in either order: metadata that @Cron left on the method is copied.
     for (const name of Reflect.getMetadataKeys(method))
       Reflect.defineMetadata(name, Reflect.getMetadata(name, method), wrapped);
     descriptor.value = wrapped as NonNullable<typeof descriptor.value>;
@@ -144,19 +164,28 @@ function checkNest(): void {
   }
 }
 
-type FireHere = { readonly atMs: number } | { readonly windowMs: number } | "late";
+interface FireRun {
+  readonly tenure: Tenure;
+  readonly registry: SchedulerRegistry;
+  readonly key: string;
+  readonly options: NestFireOptions;
+  readonly work: (lease: Lease) => unknown;
+}
 
-function fireOf(registry: SchedulerRegistry, key: string, options: FireOptions): FireHere {
-  const { windowMs } = options;
-  if (registry.doesExist("cron", key)) {
-    const { cronTime } = registry.getCronJob(key);
-    const { clock } = systemParts();
-    const atMs = lastFire(cronTime, clock.wallNow(), latestMs(options));
-    return atMs === undefined ? "late" : { atMs };
+async function runFire(run: FireRun): Promise<OnceResult<unknown>> {
+  const { tenure, registry, key, options, work } = run;
+  const { onSkip: _o, everyMs, windowMs, ...lease } = options;
+  if (everyMs !== undefined) return tenure.oncePer(key, { ...lease, everyMs }, work);
+  if (!registry.doesExist("cron", key)) {
+    throw new InvalidArgumentError(
+      `@OncePerFire("${key}") finds no cron job of that name, so the method did not run. Name the ` +
+        `job alike, @Cron("...", { name: "${key}" }); or, for @Interval, give \`everyMs\`: at most ` +
+        "one run in that time.",
+    );
   }
-  if (windowMs !== undefined) return { windowMs };
-  throw new InvalidArgumentError(
-    `@OncePerFire("${key}") finds no cron job of that name. Name it alike, @Cron("...", { name: "${key}" }); or, beside ` +
-      "@Interval, give `windowMs`: one run in so long.",
-  );
+  const { cronTime } = registry.getCronJob(key);
+  const { clock } = systemParts();
+  const atMs = findLastFire(cronTime, clock.wallNow(), toLatestMs({ windowMs }));
+  if (atMs === undefined) return { ran: false, reason: "late" };
+  return tenure.once(key, { ...lease, windowMs, atMs }, work);
 }

@@ -1,18 +1,19 @@
-// Finds the fire that a run is for. The library below @nestjs/schedule only computes the next fire after an instant, so the
-// last one is searched for backwards from now, in steps that double, and then by bisection.
+// Finds the scheduled time that a run belongs to. The cron library below @nestjs/schedule only
+// computes the next time after an instant. So this file searches backwards from now in steps that
+// double, and then by bisection.
 
-/** What is asked of a CronTime of the `cron` package. */
+/** A CronTime of the `cron` package, as far as this adapter needs it. */
 export interface CronTimes {
   getNextDateFrom(start: Date): { toMillis(): number };
 }
 
-/** A timer may go off a moment before the instant that it was set for. */
+/** A timer may fire slightly before the time that it was set for. */
 const EARLY_MS = 50;
 /** The shortest interval of a schedule. */
 const STEP_MS = 1_000;
 
-/** The last instant that the schedule names, up to now; undefined when there is none within `reachMs`. */
-export function lastFire(times: CronTimes, now: number, reachMs: number): number | undefined {
+/** The last scheduled time up to now; undefined if it is more than `reachMs` ago. */
+export function findLastFire(times: CronTimes, now: number, reachMs: number): number | undefined {
   const next = (after: number): number => times.getNextDateFrom(new Date(after)).toMillis();
   const latest = now + EARLY_MS;
   const earliest = now - reachMs - 1;
@@ -25,11 +26,11 @@ export function lastFire(times: CronTimes, now: number, reachMs: number): number
     else if (start === earliest) return undefined;
     else from = start;
   }
-  return newest(next, { found, from, latest });
+  return findNewest(next, { found, from, latest });
 }
 
-/** `found` is a fire, and there is none after `from`, up to `latest`. */
-function newest(
+/** `found` is a scheduled time. No other one lies between `from` and `latest`. */
+function findNewest(
   next: (after: number) => number,
   range: { readonly found: number; readonly from: number; readonly latest: number },
 ): number {

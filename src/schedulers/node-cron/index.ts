@@ -1,6 +1,7 @@
-// For node-cron (4.4 and up): its RunCoordinator, asked by tasks with `distributed: true`. node-cron names a fire by the
-// task's name and the scheduled instant, asks shouldRun() and calls onComplete() when the run has ended; in between the
-// lease is held. An older node-cron would ignore the coordinator and run every task on every machine, so it is rejected.
+// For node-cron 4.4 and later: a RunCoordinator, which node-cron consults for tasks with
+// `distributed: true`. node-cron calls shouldRun() with the name of the task and the scheduled
+// time, and onComplete() when the run has ended; the lease is held in between. Older versions
+// ignore the coordinator and run every task on every machine, so they are rejected.
 
 import { checkLibrary } from "../../clients/shared/libraries.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
@@ -8,15 +9,16 @@ import type { OptionNames } from "../../core/options.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { warn } from "../../runtime/system.ts";
 import type { Tenure } from "../../tenure.ts";
-import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../skipped.ts";
+import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../run-options.ts";
 
+/** Options of nodeCronCoordinator(). */
 export interface NodeCronOptions extends FireOptions {
   /**
-   * How long a fire is remembered, as in once(). @default the task's `distributedLease`, which node-cron makes 30000 where
-   * it is not given
+   * How long a run is remembered, as in once(). @default the task's `distributedLease`, for which
+   * node-cron uses 30000 if it is not given
    */
   readonly windowMs?: number | undefined;
-  /** Put before the names of tasks: what else uses the same store has other names. @default "" */
+  /** Prepended to the names of tasks, to keep them apart from other resources. @default "" */
   readonly prefix?: string | undefined;
 }
 
@@ -24,9 +26,11 @@ const NODE_CRON_OPTIONS: OptionNames<NodeCronOptions> = { ...FIRE_OPTIONS, prefi
 
 /** A RunCoordinator of node-cron. */
 export interface NodeCronCoordinator {
+  /** Called by node-cron before a run. */
   shouldRun(key: string, ttlMs: number): Promise<boolean>;
+  /** Called by node-cron after a run. */
   onComplete(key: string): Promise<void>;
-  /** The lease under which the task of this name runs here, for guards; undefined while it does not. */
+  /** The lease under which the task of this name runs here, for guards; undefined otherwise. */
   lease(name: string): Lease | undefined;
 }
 
@@ -34,11 +38,14 @@ interface Run {
   readonly name: string;
   readonly lease: Lease;
   readonly end: () => void;
-  /** The lease is given back. */
-  readonly over: Promise<unknown>;
+  /** Settles when the lease has been released. */
+  readonly released: Promise<unknown>;
 }
 
-/** Give it to setRunCoordinator(), or to a task as `runCoordinator`. Tasks need a `name`, the same on every machine. */
+/**
+ * Pass the result to setRunCoordinator(), or to a task as `runCoordinator`. Tasks need a `name`,
+ * the same on every machine.
+ */
 export function nodeCronCoordinator(
   tenure: Tenure,
   options: NodeCronOptions = {},
@@ -50,15 +57,15 @@ export function nodeCronCoordinator(
 
   const shouldRun = (key: string, ttlMs: number): Promise<boolean> =>
     new Promise((resolve, reject) => {
-      const { name, atMs } = fireOf(key);
+      const { name, atMs } = parseKey(key);
       const fire = { ...lease, atMs, windowMs: windowMs ?? ttlMs };
-      const over = tenure.once(`${prefix}${name}`, fire, (held) => {
+      const released = tenure.once(`${prefix}${name}`, fire, (held) => {
         return new Promise<void>((end) => {
-          runs.set(key, { name, lease: held, end, over });
+          runs.set(key, { name, lease: held, end, released });
           resolve(true);
         });
       });
-      over.then((result) => {
+      released.then((result) => {
         if (result.ran) return;
         void reportSkip(onSkip, { ...result, key: name });
         resolve(false);
@@ -69,13 +76,13 @@ export function nodeCronCoordinator(
     const run = runs.get(key);
     runs.delete(key);
     run?.end();
-    await run?.over;
+    await run?.released;
   };
 
-  const leaseOf = (name: string): Lease | undefined =>
+  const findLease = (name: string): Lease | undefined =>
     [...runs.values()].findLast((run) => run.name === name)?.lease;
 
-  return { shouldRun: async (key, ttlMs) => shouldRun(key, ttlMs), onComplete, lease: leaseOf };
+  return { shouldRun: async (key, ttlMs) => shouldRun(key, ttlMs), onComplete, lease: findLease };
 }
 
 function checkNodeCron(): void {
@@ -86,16 +93,18 @@ function checkNodeCron(): void {
     );
   if (!isFound)
     warn(
-      "Tenure cannot find out which version of node-cron runs here, perhaps because it is bundled. A version before 4.4 " +
-        "ignores the coordinator and runs every task on every machine. Make sure that yours is 4.4 or newer.",
+      "Tenure cannot determine the version of node-cron, perhaps because it is bundled. A version " +
+        "before 4.4 ignores the coordinator and runs every task on every machine. Make sure that " +
+        "yours is 4.4 or later.",
     );
 }
 
-/** node-cron's key is the task's name, a colon, and the instant as in toISOString(). */
-function fireOf(key: string): { readonly name: string; readonly atMs: number } {
+/** A key of node-cron: the name of the task, a colon, and the time as in toISOString(). */
+function parseKey(key: string): { readonly name: string; readonly atMs: number } {
   const match = /^(.+):(\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/.exec(key);
   if (match !== null) return { name: match[1] as string, atMs: Date.parse(match[2] as string) };
   throw new InvalidArgumentError(
-    `Expected node-cron's key of a fire, "name:instant", got ${JSON.stringify(key)}. Give the task a \`name\`, the same on every machine.`,
+    `Expected a key of node-cron, "name:time", got ${JSON.stringify(key)}. ` +
+      "Give the task a `name`, the same on every machine.",
   );
 }

@@ -5,10 +5,10 @@ import { NestFactory } from "@nestjs/core";
 import { Cron as NestCron, ScheduleModule } from "@nestjs/schedule";
 import { Cron } from "croner";
 import cron from "node-cron";
-import { oncePerFire } from "../../../dist/adapters/croner.js";
-import { OncePerFire, TENURE, TenureModule } from "../../../dist/adapters/nestjs.js";
-import { nodeCronCoordinator } from "../../../dist/adapters/node-cron.js";
 import { connect, currentLease } from "../../../dist/index.js";
+import { oncePerFire } from "../../../dist/schedulers/croner/index.js";
+import { OncePerFire, TENURE, TenureModule } from "../../../dist/schedulers/nestjs/index.js";
+import { nodeCronCoordinator } from "../../../dist/schedulers/node-cron/index.js";
 import { settings, tell } from "./kit.mjs";
 
 const { library, url, name, lateMs = 0 } = settings;
@@ -60,7 +60,7 @@ const machines = {
   croner: async () => {
     const tenure = overhear(await connect(url, { holderId: name }));
     const job = (lease) => tell("worked", { token: lease.check() });
-    new Cron(EVERY_SECOND, oncePerFire(tenure, "tick", job, { onSkip }));
+    new Cron(EVERY_SECOND, oncePerFire(tenure, "tick", { onSkip }, job));
   },
   nestjs: async () => {
     class Jobs {

@@ -4,7 +4,7 @@
 import { describe, expect, test } from "vitest";
 import type { ElectionOptions } from "../../../src/election/election.ts";
 import type { ElectionEvent } from "../../../src/election/events.ts";
-import { untilAsked } from "../../support/holder/election-world.ts";
+import { leadUntilStopped } from "../../support/holder/election-world.ts";
 import { everyStore, freshName, machinesOn } from "../../support/stores/every-store.ts";
 
 describe.each(everyStore)("%s", (engine) => {
@@ -14,7 +14,7 @@ describe.each(everyStore)("%s", (engine) => {
     const tenure = await machine(holderId);
     const events: ElectionEvent[] = [];
     const election = tenure.election(name, {
-      lead: untilAsked,
+      lead: leadUntilStopped,
       onEvent: (event) => void events.push(event),
       ...options,
     });

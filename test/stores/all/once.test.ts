@@ -46,12 +46,12 @@ describe.each(everyStore)("%s", (engine) => {
   test("a window has one run, and another after it ends by the store's clock", async () => {
     const key = freshName("once");
     const [one, two] = [await machine("one"), await machine("two")];
-    const fire = { windowMs: 5_000 };
-    expect(await one.once(key, fire, () => 1)).toMatchObject({ ran: true });
+    const period = { everyMs: 5_000 };
+    expect(await one.oncePer(key, period, () => 1)).toMatchObject({ ran: true });
     await one.close();
-    expect(await two.once(key, fire, () => 2)).toMatchObject({ reason: "taken", by: "one" });
+    expect(await two.oncePer(key, period, () => 2)).toMatchObject({ reason: "taken", by: "one" });
     await expect
-      .poll(async () => (await two.once(key, fire, () => 2)).ran, {
+      .poll(async () => (await two.oncePer(key, period, () => 2)).ran, {
         timeout: 25_000,
         interval: 200,
       })
@@ -62,7 +62,7 @@ describe.each(everyStore)("%s", (engine) => {
     const key = freshName("once");
     const tenure = await machine("one");
     let runs = 0;
-    const asked = tenure.once(key, { windowMs: 86_400_000 }, () => {
+    const asked = tenure.oncePer(key, { everyMs: 86_400_000 }, () => {
       runs += 1;
     });
     if (engine !== "zookeeper") return void expect(await asked).toMatchObject({ ran: true });
@@ -72,6 +72,6 @@ describe.each(everyStore)("%s", (engine) => {
     });
     expect(runs).toBe(0);
     // The rejected window left no marker: a window that fits runs.
-    expect(await tenure.once(key, { windowMs: 5_000 }, () => 1)).toMatchObject({ ran: true });
+    expect(await tenure.oncePer(key, { everyMs: 5_000 }, () => 1)).toMatchObject({ ran: true });
   });
 });

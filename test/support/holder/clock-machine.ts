@@ -1,8 +1,8 @@
-// A machine for tests of the system clock: its monotonic, wall and boot clocks are numbers that the test moves, and the process
-// can be interrupted between two readings.
+// A simulated machine for tests of the system clock. Its monotonic, wall and boot clocks are
+// numbers that the test moves, and the process can be interrupted between two readings.
 import { SystemClock } from "../../../src/runtime/system-clock.ts";
 
-/** A machine whose clocks are numbers. `interrupt` stops the process before a later reading of any of them. */
+/** `interrupt` stops the process before a later reading of any of the clocks. */
 export class Machine {
   mono = 5_000;
   wall = 1_700_000_000_000;
@@ -11,16 +11,16 @@ export class Machine {
   readonly #interruptions = new Map<number, number>();
 
   readonly clock: SystemClock;
-  /** Certain jumps. */
+  /** Reported certain jumps. */
   jumps = 0;
-  /** Possible jumps. */
+  /** Reported possible jumps. */
   steps = 0;
 
   constructor(prepare: (machine: Machine) => void = () => undefined) {
     prepare(this);
     this.clock = new SystemClock({
       monotonicMs: () => this.#read(() => this.mono),
-      // Date.now() shows whole milliseconds, /proc/uptime hundredths of a second.
+      // Date.now() has whole milliseconds, /proc/uptime hundredths of a second.
       wallMs: () => this.#read(() => Math.floor(this.wall)),
       hostClock: {
         stepMs: 10,
@@ -34,14 +34,14 @@ export class Machine {
     });
   }
 
-  /** Time passes for all three. */
+  /** Time passes on all three clocks. */
   pass(ms: number): void {
     this.mono += ms;
     this.wall += ms;
     this.boot += ms;
   }
 
-  /** A suspended machine: the monotonic clock stands still. */
+  /** The machine is suspended: the monotonic clock stops. */
   sleep(ms: number): void {
     this.wall += ms;
     this.boot += ms;

@@ -1,11 +1,11 @@
-// Candidates for the tests of elections: each a process of its own on one memory backend, with what it was told.
-import type { Election, ElectionOptions } from "../../../src/election/election.ts";
+// Candidates for the tests of elections. Each is a process of its own on one memory backend and
+// records its events.
+import type { Election, ElectionOptions, Lead } from "../../../src/election/election.ts";
 import type { ElectionEvent } from "../../../src/election/events.ts";
-import type { Lead } from "../../../src/election/reign.ts";
 import type { Member, World } from "./holder-world.ts";
 
 /** Leads until it is asked to stop. */
-export const untilAsked: Lead = (_, stopping) =>
+export const leadUntilStopped: Lead = (_, stopping) =>
   new Promise<void>((resolve) => {
     if (stopping.aborted) resolve();
     stopping.addEventListener("abort", () => resolve(), { once: true });
@@ -14,7 +14,7 @@ export const untilAsked: Lead = (_, stopping) =>
 export interface Candidate extends Member {
   readonly election: Election;
   readonly events: ElectionEvent[];
-  readonly told: () => string[];
+  readonly eventTypes: () => string[];
 }
 
 export async function candidate(
@@ -25,6 +25,10 @@ export async function candidate(
   const member = await world.join(holderId);
   const events: ElectionEvent[] = [];
   const onEvent = (event: ElectionEvent): void => void events.push(event);
-  const election = member.tenure.election("leader", { lead: untilAsked, onEvent, ...options });
-  return { ...member, election, events, told: () => events.map(({ type }) => type) };
+  const election = member.tenure.election("leader", {
+    lead: leadUntilStopped,
+    onEvent,
+    ...options,
+  });
+  return { ...member, election, events, eventTypes: () => events.map(({ type }) => type) };
 }

@@ -1,19 +1,19 @@
-// Timings for property tests: every one is valid, many of them barely, because the edges are where a rule breaks.
-// Whole milliseconds, so that a test may say "one less" and mean it.
+// Timings for property tests. All are valid, and many are at the limit, where rules break. Whole
+// milliseconds, so that a test can subtract exactly one.
 import fc from "fast-check";
 import type { Timing } from "../../../src/core/timing.ts";
 
-/** A part of one, in thousandths. Doubles would not do: nearly all that fast-check draws are next to nothing. */
+/** A fraction in thousandths. Not a double, because fast-check mostly draws doubles close to 0. */
 export function partOf(most: number): fc.Arbitrary<number> {
   return fc
     .integer({ min: 0, max: Math.round(most * 1_000) })
     .map((thousandths) => thousandths / 1_000);
 }
 
-/** One draw of `Random.next()`: at least 0, below 1. */
+/** A value of `Random.next()`: at least 0, below 1. */
 export const anyDraw: fc.Arbitrary<number> = partOf(0.999);
 
-/** Any timing that keeps both inequalities. A slack of 0 makes the ttl as short as they allow. */
+/** Any timing that satisfies both inequalities. A slack of 0 makes the ttl as short as possible. */
 export const validTiming: fc.Arbitrary<Timing> = fc
   .record({
     renewEveryMs: fc.oneof(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 20_000 })),

@@ -1,19 +1,24 @@
-// What the holder's tests share: one manual clock, one memory backend, any number of processes on it, and a store
-// wrapper that can lose, delay and refuse what passes through. Nothing here sleeps.
+// Shared by the tests of the holder: one manual clock, one memory backend with any number of
+// processes, and a store wrapper that can lose, delay and reject requests. No real time passes.
 
+import type { Random } from "../../../src/async/clock.ts";
 import { orAborted } from "../../../src/async/signals.ts";
 import { StoreUnavailableError } from "../../../src/core/errors.ts";
-import type { AcquireOptions } from "../../../src/holder/leases.ts";
+import type { AcquireOptions } from "../../../src/holder/options.ts";
+import {
+  openUnrenewedSession,
+  type UnrenewedSession,
+} from "../../../src/holder/unrenewed-session.ts";
 import type { Store } from "../../../src/stores/contract.ts";
 import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";
-import { Tenure } from "../../../src/tenure.ts";
+import { createTenure, type Tenure } from "../../../src/tenure.ts";
 import { ManualClock, manualRandom } from "../../../src/testing/manual-clock.ts";
 
-/** Round numbers: renewed every 3,000, a healthy round trip below 900, safeUntil 8,000 after the sending. */
+/** Renewed every 3,000 ms, round trips up to 900, safeUntil 8,000 after the request. */
 export const TIMING = { ttlMs: 9_000, clockErrorMs: 100, roundTripMs: 900 } as const;
 export const RENEW_EVERY_MS = 3_000;
 export const SAFE_MS = 8_000;
-/** How much longer than asked the holder waits for a store that does not keep its limit. */
+/** How much longer than the limit of a request the holder waits for a store that exceeds it. */
 export const GRACE_MS = 50;
 
 type Method =
@@ -30,10 +35,10 @@ type Method =
 type Request<M extends Method> = Parameters<Store[M]>[0];
 type Answer<M extends Method> = ReturnType<Store[M]>;
 
-/** Stands between holder and store for one kind of request. `forward` hands the request on, as often as it is called. */
+/** Intercepts one kind of request. Each call of `forward` sends the request to the store. */
 type Hook<M extends Method> = (request: Request<M>, forward: () => Answer<M>) => Answer<M>;
 
-/** A store that counts what passes and lets a test step in. Hooks may be set and removed at any time. */
+/** A store that counts requests and lets a test intercept them. Hooks can change at any time. */
 class WrappedStore implements Store {
   readonly hooks: { [M in Method]?: Hook<M> | undefined } = {};
   readonly calls: Record<Method, number> = {
@@ -75,7 +80,7 @@ class WrappedStore implements Store {
     await this.#inner.close();
   }
 
-  /** The same hook for everything that a holder asks. A wait for a free resource still ends with its signal. */
+  /** The same hook for every request. A wait for a free resource still ends with its signal. */
   hookAll(hook: <T>(forward: () => Promise<T>) => Promise<T>): void {
     for (const method of Object.keys(this.calls) as Method[]) this.#set(method, hook);
     this.hooks.untilFree = ({ signal }, forward) => orAborted(hook(forward), signal);
@@ -99,7 +104,7 @@ class WrappedStore implements Store {
   }
 }
 
-/** The request never arrives, and the holder is told so. */
+/** The request does not arrive, and the error says so. */
 export function down(): Promise<never> {
   return Promise.reject(new StoreUnavailableError("down (by the test)", { applied: "no" }));
 }
@@ -110,12 +115,12 @@ export async function loseReply<T>(forward: () => Promise<T>): Promise<T> {
   throw new StoreUnavailableError("the answer got lost (by the test)", { applied: "unknown" });
 }
 
-/** No answer, ever. */
+/** The request is never answered. */
 export function hang(): Promise<never> {
   return new Promise(() => undefined);
 }
 
-/** Something to wait for until the test says so. */
+/** A promise that the test resolves with open(). */
 export class Gate {
   open!: () => void;
   readonly opened: Promise<void>;
@@ -132,7 +137,7 @@ export async function flush(): Promise<void> {
   for (let turn = 0; turn < 200; turn += 1) await Promise.resolve();
 }
 
-/** What a promise came to, if it has: for promises that must still be pending, and for rejections. */
+/** The state of a promise: "pending", { value } or { error }. */
 export async function outcome(promise: Promise<unknown>): Promise<unknown> {
   const pending = Symbol("pending");
   const settled = promise.then(
@@ -146,6 +151,7 @@ export async function outcome(promise: Promise<unknown>): Promise<unknown> {
 
 export interface World {
   readonly clock: ManualClock;
+  readonly random: Random;
   readonly backend: MemoryBackend;
   /** Another process on the same backend, with its own wrapped store. */
   join(holderId: string, defaults?: AcquireOptions): Promise<Member>;
@@ -154,8 +160,24 @@ export interface World {
 export interface Member {
   readonly tenure: Tenure;
   readonly store: WrappedStore;
-  /** What was told to nobody in particular. */
+  /** Messages passed to `warn`. */
   readonly warnings: readonly string[];
+}
+
+/**
+ * Writes one of Tenure's own records, whose reserved names acquire() rejects. `end()` removes it.
+ */
+export async function writeRecord(
+  { clock, random }: World,
+  { store, tenure }: Member,
+  resource: string,
+  value: unknown,
+): Promise<UnrenewedSession> {
+  const { holderId } = tenure;
+  const parts = { store, clock, random, holderId, limitMs: TIMING.roundTripMs };
+  const session = await openUnrenewedSession(parts, 600_000);
+  await session.grant(resource, value);
+  return session;
 }
 
 export function makeWorld(clock: ManualClock = new ManualClock()): World {
@@ -163,6 +185,7 @@ export function makeWorld(clock: ManualClock = new ManualClock()): World {
   const random = manualRandom();
   return {
     clock,
+    random,
     backend,
     join: async (holderId, defaults = TIMING) => {
       const parts = { clock, hostClock: clock.hostClock, random, warn: () => undefined };
@@ -170,7 +193,7 @@ export function makeWorld(clock: ManualClock = new ManualClock()): World {
       const warnings: string[] = [];
       const warn = (message: string): void => void warnings.push(message);
       const tenureParts = { store, clock, random, holderId, defaults, keepAlive: false, warn };
-      return { tenure: new Tenure(tenureParts), store, warnings };
+      return { tenure: createTenure(tenureParts), store, warnings };
     },
   };
 }

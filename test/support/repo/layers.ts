@@ -71,7 +71,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       "runtime/system.ts",
       "connect.ts",
       "tenure.ts",
-      "schedulers/skipped.ts",
+      "schedulers/run-options.ts",
     ],
     advice: "A scheduler adapter uses Tenure through its public parts.",
   },

@@ -1,5 +1,6 @@
-// The last step of a lease: tell the store, conditionally on session and token. A lost answer is tried again a few
-// times; then the next renewals carry it, and the ttl ends it at the latest. The caller never waits longer than that.
+// Sends the release of a lease to the store. The store releases only if session and token still
+// match. A lost answer is retried a few times; after that, renewals repeat the release, and the
+// lease expires with its ttl at the latest. The caller waits only for the retries.
 
 import type { Clock } from "../async/clock.ts";
 import { pause, withLimit } from "../async/waits.ts";
@@ -10,21 +11,23 @@ import type { Session } from "./session.ts";
 
 const TRIES_MAX = 3;
 
-export interface GiveBackParts extends LeaseRef {
+export interface SendReleaseParts extends LeaseRef {
   readonly store: Store;
   readonly clock: Clock;
   readonly session: Session;
   readonly attempt: string;
 }
 
-export async function giveBack(parts: GiveBackParts): Promise<"released" | "lost" | "unconfirmed"> {
+export async function sendRelease(
+  parts: SendReleaseParts,
+): Promise<"released" | "lost" | "unconfirmed"> {
   const { store, clock, session, resource, token, attempt } = parts;
   const limitMs = session.timing.roundTripMs;
   const request = { sessionId: session.sessionId, resource, token, limitMs };
   for (let failures = 0; failures < TRIES_MAX; ) {
     try {
       const outcome = await withLimit(clock, limitMs, "release", () => store.release(request));
-      // After a lost answer, "not held" most likely means that the first request did it.
+      // After a lost answer, "not held" most likely means that an earlier request released it.
       return outcome.kind === "released" || failures > 0 ? "released" : "lost";
     } catch {
       failures += 1;
@@ -32,6 +35,6 @@ export async function giveBack(parts: GiveBackParts): Promise<"released" | "lost
       await pause(clock, backoffMs(renewalBackoff(session.timing), failures, 0.5));
     }
   }
-  session.withdrawLater(resource, attempt);
+  session.withdrawOnRenewal(resource, attempt);
   return "unconfirmed";
 }

@@ -1,32 +1,36 @@
-// A lease that is left behind: it has a session of its own that nobody renews and nobody releases, so it ends by the store's
-// clock and needs no process to stay. For what others shall find for a while: a fire that was run, a wish of a leader.
+// A session that is never renewed and usually never ended: its leases expire by the store's clock,
+// without any process staying alive. once() uses it for the markers of runs that have begun, and
+// elections use it for the name of a preferred successor.
 
 import type { Clock, Random } from "../async/clock.ts";
 import { withLimit } from "../async/waits.ts";
 import { isTenureError } from "../core/errors.ts";
 import type { GrantOutcome, Store } from "../stores/contract.ts";
 
-export interface UnrenewedParts {
+export interface UnrenewedSessionParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
   readonly holderId: string;
-  /** For each request. */
+  /** The time limit of each request. */
   readonly limitMs: number;
 }
 
-export interface Unrenewed {
-  /** What the store granted, which may differ from what was asked for. */
+export interface UnrenewedSession {
+  /** The ttl that the store granted, which may differ from the ttl that was requested. */
   readonly ttlMs: number;
-  /** A lost answer is asked for again under the same attempt. Does not wait. */
+  /** Requests a grant without waiting. After a lost answer, repeats the request as one attempt. */
   grant(resource: string, value: unknown): Promise<GrantOutcome>;
-  /** Takes back what was left, where the store can be reached. Never rejects. */
+  /** Ends the session and its leases early, if the store can be reached. Never rejects. */
   end(): Promise<void>;
 }
 
 const TRIES_MAX = 3;
 
-export async function openUnrenewed(parts: UnrenewedParts, ttlMs: number): Promise<Unrenewed> {
+export async function openUnrenewedSession(
+  parts: UnrenewedSessionParts,
+  ttlMs: number,
+): Promise<UnrenewedSession> {
   const { store, clock, random, holderId, limitMs } = parts;
   const sessionId = random.id();
   let attempts = 0;
@@ -51,7 +55,7 @@ export async function openUnrenewed(parts: UnrenewedParts, ttlMs: number): Promi
     const opened = await withLimit(clock, limitMs, "opening of a session", () =>
       store.openSession({ sessionId, holderId, ttlMs, limitMs }),
     );
-    // It is over at the store by then; this is for what the process keeps of a session.
+    // The session has expired in the backend by then. This frees what the client keeps for it.
     clock.setTimer(() => void end(), opened.ttlMs);
     return { ttlMs: opened.ttlMs, grant, end };
   } catch (error) {

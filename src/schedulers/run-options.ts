@@ -1,24 +1,25 @@
-// What the adapters for schedulers have in common: the options of a run, and the report of a run that was skipped.
+// Shared by the adapters for schedulers: the options of a run, and the report of a skipped run.
 
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
 import { ONCE_OPTIONS, type OnceOptions, type Skipped } from "../once/once.ts";
 import { warn } from "../runtime/system.ts";
 
+/** A scheduled run that did not take place on this machine. */
 export type SkippedFire = Skipped & { readonly key: string };
 
-/** Those of once() without the fire itself, which the scheduler names. */
+/** The options of once() without the scheduled time, which the scheduler provides. */
 export interface FireOptions extends Omit<OnceOptions, "atMs"> {
   /**
-   * Called for every fire that was not run here, with the reason. If it fails, that becomes a warning of the process, and
-   * the scheduler goes on. @default nobody
+   * Called with the reason for every run that did not take place on this machine. If it throws or
+   * rejects, Tenure emits a process warning and the scheduler continues. @default none
    */
   readonly onSkip?: ((skipped: SkippedFire) => unknown) | undefined;
 }
 
-const { atMs: _, ...ONCE_OPTIONS_WITHOUT_FIRE } = ONCE_OPTIONS;
+const { atMs: _, ...ONCE_OPTIONS_WITHOUT_TIME } = ONCE_OPTIONS;
 export const FIRE_OPTIONS: OptionNames<FireOptions> = {
-  ...ONCE_OPTIONS_WITHOUT_FIRE,
+  ...ONCE_OPTIONS_WITHOUT_TIME,
   onSkip: true,
 };
 
@@ -33,7 +34,7 @@ export function checkFireOptions<Options extends FireOptions>(
   throw new InvalidArgumentError("`onSkip` must be a function.");
 }
 
-/** Never throws or rejects: an error of `onSkip` is no reason to stop a scheduler, and most would end the process. */
+/** Never throws or rejects: most schedulers would end the process on an error of `onSkip`. */
 export async function reportSkip(
   onSkip: FireOptions["onSkip"],
   skipped: SkippedFire,
