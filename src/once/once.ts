@@ -24,7 +24,7 @@ import {
 import { expectTimeout, waitForKey } from "./wait-for-key.ts";
 
 /** The options that once() and oncePer() share: those of the lease on the key. */
-export interface RunOptions extends Omit<AcquireOptions, "reentrant"> {
+interface RunOptions extends Omit<AcquireOptions, "reentrant"> {
   /**
    * How long to wait while an earlier run holds the key. Too small: a run is skipped although the
    * earlier one was about to end. Too large: the run may begin that late. @default 1000
@@ -39,7 +39,7 @@ export interface OnceOptions extends RunOptions, ScheduledTime {}
 export interface OncePerOptions extends RunOptions, Period {}
 
 const { reentrant: _, ...OPTIONS_OF_LEASE } = ACQUIRE_OPTIONS;
-export const RUN_OPTIONS: OptionNames<RunOptions> = OPTIONS_OF_LEASE;
+const RUN_OPTIONS: OptionNames<RunOptions> = OPTIONS_OF_LEASE;
 
 export const ONCE_OPTIONS: OptionNames<OnceOptions> = {
   ...RUN_OPTIONS,
