@@ -165,7 +165,7 @@ export function admit(source: TokenSource, highest: bigint | undefined): bigint 
 }
 
 /** For guards with a synchronous atomic step: rejects an `async` function before it is called. */
-export function refuseAsync(write: unknown): void {
+export function rejectAsync(write: unknown): void {
   if (typeof write !== "function") {
     throw new InvalidArgumentError(
       `A guard needs a function that does the write, got ${typeof write}.`,
@@ -175,7 +175,7 @@ export function refuseAsync(write: unknown): void {
 }
 
 /** The same for a plain function that has returned a promise. */
-export function refusePromise(result: unknown): void {
+export function rejectPromise(result: unknown): void {
   if (typeof (result as { then?: unknown } | null | undefined)?.then !== "function") return;
   // The promise is dropped, and its rejection must not end the process.
   Promise.resolve(result).catch(() => undefined);

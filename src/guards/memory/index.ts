@@ -8,8 +8,8 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  refuseAsync,
-  refusePromise,
+  rejectAsync,
+  rejectPromise,
   resolveSource,
   splitArguments,
   type TokenSource,
@@ -44,12 +44,12 @@ export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
     highest: (resource) => highest.get(resource),
     write<T>(...args: [TokenSource, () => T] | [() => T]): T {
       const [source, write] = splitArguments(args);
-      refuseAsync(write);
+      rejectAsync(write);
       // The highest is raised before the write and stays if the write throws. Memory has no
       // rollback, so the write may have happened in part.
       advance(source);
       const result = write();
-      refusePromise(result);
+      rejectPromise(result);
       return result;
     },
   };

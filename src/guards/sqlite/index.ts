@@ -12,8 +12,8 @@ import {
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
-  refuseAsync,
-  refusePromise,
+  rejectAsync,
+  rejectPromise,
   resolveLastingSource,
   resolveSource,
   splitArguments,
@@ -77,7 +77,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
 ): SqliteGuard<Database> {
   const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
   const table = checkTable(options.table ?? DEFAULT_TABLE);
-  refuseSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
+  rejectSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
   const tokens = openTokens(database, table);
   const admission = openAdmission(database, table);
   // A database in memory has no file, and its tokens end with the process.
@@ -87,7 +87,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   const commit = database.prepare("COMMIT");
 
   function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
-    refuseAsync(write);
+    rejectAsync(write);
     const source = isOnDisk ? resolveLastingSource(given, bound) : resolveSource(given, bound);
     const { resource } = source;
     // Outside the try block: if this fails (busy, or inside another transaction), there is nothing
@@ -99,7 +99,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
       if (token !== highest) tokens.advance(resource, token);
       const withdraw = admission.grant(resource, token);
       const result = write(database);
-      refusePromise(result);
+      rejectPromise(result);
       withdraw?.();
       // The write may have taken long, and its result must not be committed after the lease has
       // ended.
@@ -127,7 +127,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
  * Rejects a file that another path also reaches. A database in memory or a temporary one has no
  * path and needs no check.
  */
-function refuseSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
+function rejectSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
   const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
   const file = readFirst(row);
   if (typeof file === "string" && file !== "") checkPlace(file, { allowNetworkFileSystem });
