@@ -69,7 +69,7 @@ describe("a bad URL", () => {
     [
       "an unknown setting",
       "sqlite:./x.db?mode=ro",
-      /no setting "mode"; known is allow-network-file-system=1/,
+      /unknown setting "mode"; known are library, connect-ms and allow-network-file-system/,
     ],
     ["zookeeper: without hosts", "zookeeper://", /host 1 is not a host name/],
   ])("%s is refused with what to write instead", async (_, url, message) => {

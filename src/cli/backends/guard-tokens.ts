@@ -30,13 +30,15 @@ export async function openTokens(options: Options): Promise<GuardTokens> {
   }
   if (guard !== undefined) {
     throw new UsageError(
-      `Remove --guard: the path of the ${scheme}: URL is the ${isEtcd ? "prefix" : "root"} of the guard.`,
+      `Remove --guard: the path of the ${scheme}: URL is the prefix of the guard.`,
     );
   }
   return isEtcd ? openEtcd(url) : openZooKeeper(url);
 }
 
 async function openEtcd(url: string): Promise<GuardTokens> {
+  // Prints a warning about the version of etcd without a stack.
+  hideExperimentalWarnings();
   const { etcdGuard, resetHighest } = await import("../../guards/etcd/index.ts");
   const guard = etcdGuard(url);
   return {

@@ -21,6 +21,8 @@ export interface UrlKind {
   readonly passedOn?: readonly string[];
   /** A sentence that follows the message about an unknown setting. */
   readonly hint?: string;
+  /** True for URLs without a password: messages then show every unknown name. */
+  readonly hasNoSecrets?: boolean;
 }
 
 export interface StoreUrl {
@@ -145,11 +147,10 @@ export function parseHostPort(text: string, defaultPort: number): HostPort | und
   return address === undefined || isIPv6(address) ? { host, port } : undefined;
 }
 
+type SettingsKind = Omit<UrlKind, "schemes" | "defaultPort">;
+
 /** Settings by name. Also used for sqlite: URLs, which have no hosts. */
-export function parseSettings(
-  query: string,
-  kind: Pick<UrlKind, "name" | "settings" | "passedOn" | "hint">,
-): ReadonlyMap<string, string> {
+export function parseSettings(query: string, kind: SettingsKind): ReadonlyMap<string, string> {
   const isBare = (setting: string): boolean => setting !== "" && !setting.includes("=");
   if (query.split("&").some(isBare)) {
     throw new InvalidArgumentError(
@@ -167,11 +168,7 @@ export function parseSettings(
  * The name is shown only if it resembles a known one. Any other name may be a part of a password
  * that contains "&" and "=".
  */
-function rejectSetting(
-  name: string,
-  index: number,
-  kind: Pick<UrlKind, "name" | "settings" | "passedOn" | "hint">,
-): InvalidArgumentError {
+function rejectSetting(name: string, index: number, kind: SettingsKind): InvalidArgumentError {
   const meant = findNearest(name, [...kind.settings, ...(kind.passedOn ?? [])]);
   const hint = kind.hint === undefined ? "" : ` ${kind.hint}`;
   if (meant !== undefined && name.length >= QUOTABLE_LENGTH) {
@@ -179,8 +176,9 @@ function rejectSetting(
       `${kind.name} has an unknown setting "${name}". Did you mean ${meant}?${hint}`,
     );
   }
+  const which = kind.hasNoSecrets ? `"${name}"` : `(number ${index + 1} after the "?")`;
   return new InvalidArgumentError(
-    `${kind.name} has an unknown setting (number ${index + 1} after the "?"); known are ${joinWords(kind.settings)}.${hint}`,
+    `${kind.name} has an unknown setting ${which}; known are ${joinWords(kind.settings)}.${hint}`,
   );
 }
 

@@ -8,6 +8,7 @@ import { findUrlMistake } from "../shared/url-mistakes.ts";
 const KIND = {
   name: "A sqlite: URL",
   settings: ["library", "connect-ms", "allow-network-file-system"],
+  hasNoSecrets: true,
 };
 
 export interface SqliteUrl {
