@@ -1,7 +1,7 @@
 // What happened in one take of a scene: the trace that every world has, and beside it what the programs believed and what
 // reached the ledger. The numbers, the told timeline and the picture are made from this and from nothing else.
 
-import { type TraceEventData, Trace, type TraceEvent } from "../world/trace.ts";
+import { Trace, type TraceEvent, type TraceEventData } from "../world/trace.ts";
 
 export type Belief =
   /** From here on the program takes itself for the holder. `looks`: it looks at its own deadline before every act. */
