@@ -39,7 +39,7 @@ export const certainActs: MakeChecker = () => ({
       if (event.now >= event.safeUntil)
         report(
           "S6",
-          `${describeActor(event)} ${formatMs(event.now - event.safeUntil)} after its safeUntil`,
+          `${describeAct(event)} ${formatMs(event.now - event.safeUntil)} after its safeUntil`,
         );
       checkStart(event, facts, report);
     }
@@ -61,10 +61,10 @@ function checkStart(
   const grant = facts.grant(event.resource, event.token);
   if (grant === undefined) return;
   const { inDoubt, isGone } = facts.session(grant.session);
-  if (inDoubt && !event.actsInDoubt) report("S6", `${describeActor(event)} in doubt`);
-  if (isGone) report("S6", `${describeActor(event)} after the store said that the session is gone`);
-  if (grant.isOver) report("S6", `${describeActor(event)} after the lease ended`);
-  if (grant.isReleaseSent) report("S6", `${describeActor(event)} after its release was sent`);
+  if (inDoubt && !event.actsInDoubt) report("S6", `${describeAct(event)} in doubt`);
+  if (isGone) report("S6", `${describeAct(event)} after the store said that the session is gone`);
+  if (grant.isOver) report("S6", `${describeAct(event)} after the lease ended`);
+  if (grant.isReleaseSent) report("S6", `${describeAct(event)} after its release was sent`);
 }
 
 export const releaseAfterWork: MakeChecker = () => ({
@@ -112,7 +112,7 @@ function describeEarlyRelease(grant: Grant): string {
   return `${grant.resource}: token ${grant.token} was released with work in flight`;
 }
 
-function describeActor(
+function describeAct(
   event: TraceEvent & { readonly resource: string; readonly token: bigint },
 ): string {
   const verb = event.kind === "acted" ? "acted" : "began work";

@@ -14,7 +14,7 @@ const CLOCK_FACTOR = 1.1;
 /**
  * Stores that may give a session its full ttl a second time: SQLite when a session of the previous
  * boot is first seen, etcd and ZooKeeper when a new leader restarts all timeouts. This doubles the
- * limit, but never beyond the limit for all stores, `settlingMs` and LATEST_GRACE_MS.
+ * limit, but never beyond the limit for all stores, `settlingMs` plus LATEST_GRACE_MS.
  */
 const RESTARTS_TTL: ReadonlySet<string> = new Set(["sqlite", "etcd", "zookeeper"]);
 const LATEST_GRACE_MS = 3_000;
