@@ -224,7 +224,7 @@ describe("the program", () => {
     [`postgres://u:a/${SECRET}@h/app`, /%2F/],
     [`postgres://u:${SECRET}@${HOST}/app`, /127\.0\.0\.1:1\/app cannot be reached/],
     [`postgres://u:${SECRET}@${HOST},h2/app`, /--database names one host/],
-    [`mysql://u:${SECRET}@h/app`, /postgres: or a sqlite: URL/],
+    [`mysql://u:${SECRET}@h/app`, /postgres: or sqlite: URL/],
     [`sqlite://u:${SECRET}@h/app`, /names a file/],
   ])("refuses --database %s without showing it", async (text, advice) => {
     const error = await database(text);
