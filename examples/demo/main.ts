@@ -76,9 +76,9 @@ async function runStory(folder: string, team: Team, narrator: Narrator): Promise
   return verdict.passed ? 0 : 1;
 }
 
-function formatConclusion({ passed, staleTried }: Verdict, guarded: boolean): string {
+function formatConclusion({ passed, staleAttempted }: Verdict, guarded: boolean): string {
   if (passed) {
-    return paint("green", `Passed: the ledger rejected all ${staleTried} late writes.`);
+    return paint("green", `Passed: the ledger rejected all ${staleAttempted} late writes.`);
   }
   const why = guarded
     ? "see the red lines above"

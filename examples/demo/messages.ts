@@ -36,7 +36,7 @@ export type Report =
   | { readonly type: "wrote"; readonly token: string }
   /** check() has succeeded, and the write comes next. */
   | { readonly type: "checked"; readonly token: string }
-  | { readonly type: "refused"; readonly token: string; readonly highest: string }
+  | { readonly type: "rejected"; readonly token: string; readonly highest: string }
   | { readonly type: "accepted"; readonly token: string }
   /** The result of check() after the late write: the code of its error, or undefined. */
   | { readonly type: "checkedAgain"; readonly code: string | undefined; readonly reason: string }

@@ -59,7 +59,7 @@ export class Narrator {
       case "checked":
         this.print(from, `calls check(): succeeds, token ${report.token} may write`);
         return;
-      case "refused": {
+      case "rejected": {
         const why = `token ${report.token} is stale, because the ledger has seen ${report.highest}`;
         this.print(from, `attempts its late write: ${paint("green", "rejected")}, ${why}`);
         return;

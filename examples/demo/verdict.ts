@@ -18,7 +18,7 @@ export interface Verdict {
   readonly grants: number;
   readonly gapsMs: readonly number[];
   readonly takeoversMs: readonly number[];
-  readonly staleTried: number;
+  readonly staleAttempted: number;
   readonly staleAccepted: number;
   readonly entries: number;
   readonly tokensIncrease: boolean;
@@ -29,25 +29,25 @@ export function judge({ seen, rows, measured }: Evidence): Verdict {
   const grants = seen.flatMap(({ report }) =>
     report.type === "granted" ? [parseToken(report.token)] : [],
   );
-  const refused = seen.filter(({ report }) => report.type === "refused").length;
+  const rejected = seen.filter(({ report }) => report.type === "rejected").length;
   // Counted in the ledger rather than taken from reports, so that a stale write counts even if its
   // writer did not notice it.
   const staleAccepted = findStaleRows(rows).length;
-  const staleTried = refused + staleAccepted;
+  const staleAttempted = rejected + staleAccepted;
   const tokensIncrease = grants.every((token, at) => at === 0 || token > (grants[at - 1] ?? token));
   return {
     ...measured,
     grants: grants.length,
-    staleTried,
+    staleAttempted,
     staleAccepted,
     entries: rows.length,
     tokensIncrease,
-    passed: staleAccepted === 0 && staleTried > 0 && tokensIncrease,
+    passed: staleAccepted === 0 && staleAttempted > 0 && tokensIncrease,
   };
 }
 
 export function formatTable(verdict: Verdict, paint: Paint): string {
-  const { gapsMs, takeoversMs, staleTried, staleAccepted, tokensIncrease } = verdict;
+  const { gapsMs, takeoversMs, staleAttempted, staleAccepted, tokensIncrease } = verdict;
   const good = (ok: boolean): Style => (ok ? "green" : "red");
   const ttl = `ttl ${milliseconds(TIMING.ttlMs)}`;
   const rows: [name: string, value: string, note: string, style: Style][] = [
@@ -60,7 +60,7 @@ export function formatTable(verdict: Verdict, paint: Paint): string {
       "bold",
     ],
     ["ledger entries", String(verdict.entries), "", "bold"],
-    ["stale writes attempted", String(staleTried), "must not be 0", good(staleTried > 0)],
+    ["stale writes attempted", String(staleAttempted), "must not be 0", good(staleAttempted > 0)],
     ["stale writes accepted", String(staleAccepted), "must be 0", good(staleAccepted === 0)],
     [
       "tokens strictly increasing",

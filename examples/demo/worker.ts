@@ -119,7 +119,7 @@ class Worker {
       report({ type: "accepted", token: String(token) });
     } catch (error) {
       if (!isTenureError(error, "STALE_TOKEN")) throw error;
-      report({ type: "refused", token: String(token), highest: String(error.highest) });
+      report({ type: "rejected", token: String(token), highest: String(error.highest) });
     }
     report({ type: "checkedAgain", ...checkAgain(lease) });
   }
