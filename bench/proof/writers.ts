@@ -131,7 +131,8 @@ export const openWriter: Readonly<
   },
 
   etcd: async ({ at, name, isGuarded }) => {
-    const guard = etcdGuard(`${at}/${name}`);
+    // Debian's etcd 3.4 is warned about, which is of no interest here.
+    const guard = etcdGuard({ url: `${at}/${name}`, onWarning: () => undefined });
     const address = toAddress(at);
     let written = 0;
     return {

@@ -305,7 +305,7 @@ describe("the store", () => {
     expect((await here.run(cron("40s"), env)).out).toBe("");
     const long = await here.run(cron("24h"), env);
     expect([long.exit.code, long.out]).toEqual([EXIT.unavailable, ""]);
-    expect(long.err).toContain("Use a shorter window, or another store");
+    expect(long.err).toContain("Use a shorter time, or another store");
   });
 });
 
