@@ -1,8 +1,8 @@
 // Defines four test projects. `unit` needs no server and is CPU-bound, so it has one worker per
 // core. `stores` and `process` use real servers and processes and mostly wait, so many of their
 // files run at once. `timed` measures durations; its files run last, one at a time. `npm test` runs
-// `unit` in parallel with `stores` and `process`. Coverage is measured only for src/core: it is
-// pure, so an uncovered branch there means that a test is missing.
+// `unit` in parallel with `stores` and `process`. Coverage is measured only for src/core and
+// src/async, where an uncovered branch means that a test is missing.
 import { availableParallelism } from "node:os";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { LongestFirst } from "./scripts/longest-first.ts";
@@ -10,6 +10,12 @@ import { TestReporter } from "./scripts/reporter.ts";
 
 /** The number of files that run at once. More use idle cores; too many slow down every file. */
 const WAITING_FILES = 2 * availableParallelism() + 1;
+
+/**
+ * Debian's etcd and a Redis without persistence are warned about, which is right and of no use
+ * here.
+ */
+const QUIET = ["--disable-warning=TenureWarning"];
 
 const config: ViteUserConfig = defineConfig({
   test: {
@@ -34,6 +40,7 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "stores",
+          execArgv: QUIET,
           include: [
             "test/stores/**/*.test.ts",
             "test/guards/{all,etcd,postgres,redis,zookeeper}/**/*.test.ts",
@@ -48,6 +55,7 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "process",
+          execArgv: QUIET,
           include: ["test/{process,faults,servers}/**/*.test.ts"],
           globalSetup: ["test/servers/global-setup.ts"],
           testTimeout: 120_000,
@@ -59,6 +67,7 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "timed",
+          execArgv: QUIET,
           include: ["test/timed/**/*.test.ts"],
           testTimeout: 120_000,
           maxWorkers: 1,
@@ -68,7 +77,7 @@ const config: ViteUserConfig = defineConfig({
     ],
     coverage: {
       provider: "v8",
-      include: ["src/core/**/*.ts"],
+      include: ["src/{core,async}/**/*.ts"],
       exclude: ["**/*.test.ts"],
       reporter: ["text"],
       thresholds: { branches: 95 },
