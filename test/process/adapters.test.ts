@@ -23,7 +23,7 @@ async function startMachines(library: string): Promise<Child[]> {
 const findTimes = (told: readonly Told[], event: string): unknown[] =>
   told.filter((line) => line.event === event).map(({ atMs }) => atMs);
 
-/** The scheduled times that every machine requested, so that each of them could have run it. */
+/** The scheduled times that every machine requested, and that any of them could have run. */
 function findSharedTimes(children: readonly Child[]): unknown[] {
   const [first = [], ...others] = children.map(({ told }) => findTimes(told, "requested"));
   return first.filter((time) => others.every((times) => times.includes(time)));

@@ -81,7 +81,7 @@ test("S1, S7: on a full disk grants fail with applied no, and every lease and to
   const held = await holder.acquire("settlement", TIMING);
   const before = await other.acquire("other", TIMING);
   await other.release("other");
-  const empty = fill(folder);
+  const freeSpace = fill(folder);
 
   const { error } = await acquireUntilFull(other);
   expect([error.name, error.applied]).toEqual(["StoreUnavailableError", "no"]);
@@ -89,7 +89,7 @@ test("S1, S7: on a full disk grants fail with applied no, and every lease and to
   const again = await failed(other.tryAcquire("other", TIMING));
   expect([again.name, again.applied]).toEqual(["StoreUnavailableError", "no"]);
 
-  empty();
+  freeSpace();
   await holder.call("confirm", { resource: "settlement" });
   expect(await holder.check("settlement")).toBe(held.token);
   const after = await other.acquire("other", TIMING);
@@ -107,7 +107,7 @@ test("S6: on a disk that stays full the holder stops at safeUntil, and its succe
   const file = join(folder, "tenure.db");
   const [holder, other] = [await puppet(processes, file), await puppet(processes, file)];
   const held = await holder.acquire("settlement", timing);
-  const empty = fill(folder);
+  const freeSpace = fill(folder);
   await acquireUntilFull(other);
   await holder.lost(held);
   const error = await failed(holder.check("settlement"));
@@ -116,19 +116,19 @@ test("S6: on a disk that stays full the holder stops at safeUntil, and its succe
     "expired",
     "STORE_UNAVAILABLE",
   ]);
-  empty();
+  freeSpace();
   const next = await other.acquire("settlement", { ...timing, waitMs: 10_000 });
   expect(next.token).toBeGreaterThan(held.token);
 });
 
 test("a new file on a full disk is rejected, and opens once there is space", async (ctx) => {
   const folder = mountSmallDisk(ctx, "1m");
-  const empty = fill(folder);
+  const freeSpace = fill(folder);
   const file = join(folder, "tenure.db");
   const error = await failed(puppet(processes, file));
   expect(error.name).toMatch(/^Store(Unavailable|Unusable)Error$/);
   expect(error.message).toMatch(/full|no space/i);
-  empty();
+  freeSpace();
   const late = await puppet(processes, file);
   expect((await late.acquire("settlement", TIMING)).token).toBeGreaterThan(0n);
 });

@@ -87,7 +87,7 @@ describe("the documentation", () => {
         isolatedDeclarations: false,
         declaration: false,
         noUnusedLocals: false,
-        // NestJS needs these.
+        // The NestJS snippets use decorators.
         experimentalDecorators: true,
       },
       include: ["**/*.ts"],

@@ -54,7 +54,7 @@ test("L3: a write lock that another process holds for 1 s puts a lease in doubt,
   );
 });
 
-test("S6, S7: while another process keeps the write lock, the lease is lost at safeUntil, and no other is granted", async () => {
+test("S6, S7: while another process keeps the write lock, the lease is lost at safeUntil and not granted again", async () => {
   const timing = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };
   const file = join(processes.folder(), "tenure.db");
   const [holder, waiter] = [await puppet(processes, file), await puppet(processes, file)];
