@@ -26,7 +26,7 @@ const LONGEST: readonly string[] = [
   "test/stores/postgres/pooler.test.ts",
   "test/faults/etcd.test.ts",
   "test/process/cli-run.test.ts",
-  "test/process/sixteen.test.ts",
+  "test/process/mutual-exclusion.test.ts",
 ];
 
 export class LongestFirst extends BaseSequencer {

@@ -1,7 +1,7 @@
 // One process of the overlap trial. After its grant it asks its library every millisecond whether
 // it still holds the lock, and acts if so. It reports times on the clock that all processes of the
 // host share. A library that ends the process has also notified its holder.
-import { hostMs, onCommand, settings, tell } from "../../test/process/workers/kit.mjs";
+import { hostMs, onCommand, report, settings } from "../../test/process/workers/kit.mjs";
 
 const { holder } = await import(`../peers/libraries/${settings.library}.mjs`);
 const { acquire } = await holder(settings);
@@ -13,12 +13,12 @@ let knows = false;
 function finish(by) {
   if (knows) return;
   knows = true;
-  tell("knows", { by, lastActAt, acts });
+  report("knows", { by, lastActAt, acts });
 }
 
 async function compete() {
   const held = await acquire(settings.resource);
-  tell("granted");
+  report("granted");
   // It continues after the first no, in case the library says yes again later.
   setInterval(() => {
     if (!held.isHeld()) {
@@ -34,6 +34,6 @@ async function compete() {
 process.on("exit", () => finish("exit"));
 onCommand((command) => {
   if (command.do === "compete") void compete();
-  if (command.do === "report") tell("report", { lastActAt, acts });
+  if (command.do === "report") report("report", { lastActAt, acts });
 });
-tell("ready");
+report("ready");

@@ -1,5 +1,6 @@
-// Goal: a program that was bundled says truthfully how to get a driver, and following that works. Method: bundle a program with
-// esbuild into a folder without node_modules, run it, then install the driver there (as a link) and run it again.
+// Goal: a bundled program explains correctly how to install a missing driver. Method: bundle a
+// program with esbuild into a folder without node_modules, run it, install the driver there (as a
+// symbolic link) and run it again.
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -31,16 +32,16 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("a missing driver is to be installed where the bundle runs, and then the bundle finds it", async () => {
+test("a bundle asks to install a missing driver where it runs, and then finds it there", async () => {
   const drivers = [
     ["redis://127.0.0.1:1", "ioredis", "redisStore({ client })"],
     ["postgres://u@127.0.0.1:1/app", "pg", "postgresStore({ client })"],
   ] as const;
-  for (const [url, name, own] of drivers) {
+  for (const [url, name, alternative] of drivers) {
     const { stdout: before } = await run(process.execPath, [program, url]);
     expect(before).toMatch(/^No (Redis|PostgreSQL) library could be loaded .*npm install/);
     expect(before).toContain("A bundler does not include it: install it where the bundle runs");
-    expect(before).toContain(own);
+    expect(before).toContain(alternative);
     mkdirSync(join(folder, "node_modules"), { recursive: true });
     symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
     const { stdout: after } = await run(process.execPath, [program, url]);

@@ -1,6 +1,6 @@
-// Goal: a disk without room refuses clearly and loses nothing. Method: the file lives on a tmpfs of a few megabytes that
-// the test mounts, fills to the last byte, empties again and makes read-only. Mounting needs root; without it these
-// tests are skipped and say so.
+// Goal: on a full disk, requests fail with a clear error and no lease or token is lost. Method: the
+// store file is on a tmpfs of a few megabytes that the test mounts, fills to the last byte, empties
+// again and makes read-only. Mounting needs root; without root the tests are skipped.
 import { execFileSync } from "node:child_process";
 import {
   closeSync,
@@ -24,8 +24,8 @@ function run(program: string, ...args: string[]): void {
   execFileSync(program, args, { stdio: "pipe" });
 }
 
-/** A file system of this size, unmounted after the test. */
-function smallDisk(ctx: TestContext, size: string): string {
+/** Mounts a file system of this size, which is unmounted after the test. */
+function mountSmallDisk(ctx: TestContext, size: string): string {
   const folder = join(processes.folder(), "disk");
   mkdirSync(folder);
   try {
@@ -38,7 +38,7 @@ function smallDisk(ctx: TestContext, size: string): string {
   return folder;
 }
 
-/** Takes every free byte of the disk; gives back what frees them again. */
+/** Uses every free byte of the disk. Returns a function that frees them again. */
 function fill(folder: string): () => void {
   const file = join(folder, "ballast");
   const ballast = openSync(file, "w");
@@ -57,55 +57,58 @@ function fill(folder: string): () => void {
   return () => rmSync(file);
 }
 
-/** Asks until the disk has no room even for one more page of the log; the pages that are left may still take some. */
-async function untilRefused(
-  asker: Puppet,
+/**
+ * Acquires until the log cannot grow by another page. Pages that the log already has may still take
+ * some grants on a full disk.
+ */
+async function acquireUntilFull(
+  requester: Puppet,
 ): Promise<{ error: Awaited<ReturnType<typeof failed>>; granted: number }> {
   for (let granted = 0; granted < 200; granted += 1) {
     try {
-      await asker.tryAcquire(`more/${granted}`, TIMING);
+      await requester.tryAcquire(`more/${granted}`, TIMING);
     } catch {
-      return { error: await failed(asker.tryAcquire(`more/${granted}`, TIMING)), granted };
+      return { error: await failed(requester.tryAcquire(`more/${granted}`, TIMING)), granted };
     }
   }
-  throw new Error("A full disk took 200 grants.");
+  throw new Error("A full disk accepted 200 grants.");
 }
 
-test("S1, S7: on a full disk grants fail with applied no, and every lease and token is intact when there is room again", async (ctx) => {
-  const folder = smallDisk(ctx, "2m");
+test("S1, S7: on a full disk grants fail with applied no, and every lease and token survives", async (ctx) => {
+  const folder = mountSmallDisk(ctx, "2m");
   const file = join(folder, "tenure.db");
   const [holder, other] = [await puppet(processes, file), await puppet(processes, file)];
   const held = await holder.acquire("settlement", TIMING);
   const before = await other.acquire("other", TIMING);
   await other.release("other");
-  const empty = fill(folder);
+  const freeSpace = fill(folder);
 
-  const { error } = await untilRefused(other);
+  const { error } = await acquireUntilFull(other);
   expect([error.name, error.applied]).toEqual(["StoreUnavailableError", "no"]);
   expect(error.message).toMatch(/disk of .*tenure\.db is full/i);
   const again = await failed(other.tryAcquire("other", TIMING));
   expect([again.name, again.applied]).toEqual(["StoreUnavailableError", "no"]);
 
-  empty();
-  await holder.call("settled", { resource: "settlement" });
+  freeSpace();
+  await holder.call("confirm", { resource: "settlement" });
   expect(await holder.check("settlement")).toBe(held.token);
   const after = await other.acquire("other", TIMING);
   expect(after.token).toBeGreaterThan(before.token);
-  const look = peek(processes, file);
-  expect(look("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
-  expect(numberOf(look("SELECT token FROM lease WHERE resource = 'settlement'"))).toBe(
+  const query = peek(processes, file);
+  expect(query("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+  expect(numberOf(query("SELECT token FROM lease WHERE resource = 'settlement'"))).toBe(
     Number(held.token),
   );
 });
 
-test("S6: on a disk that stays full the holder stops at safeUntil, and its successor comes with a larger token", async (ctx) => {
+test("S6: on a disk that stays full the holder stops at safeUntil, and its successor gets a larger token", async (ctx) => {
   const timing = { ttlMs: 1_000, clockErrorMs: 10, roundTripMs: 100 };
-  const folder = smallDisk(ctx, "2m");
+  const folder = mountSmallDisk(ctx, "2m");
   const file = join(folder, "tenure.db");
   const [holder, other] = [await puppet(processes, file), await puppet(processes, file)];
   const held = await holder.acquire("settlement", timing);
-  const empty = fill(folder);
-  await untilRefused(other);
+  const freeSpace = fill(folder);
+  await acquireUntilFull(other);
   await holder.lost(held);
   const error = await failed(holder.check("settlement"));
   expect([error.name, error.reason, error.cause?.code]).toEqual([
@@ -113,25 +116,25 @@ test("S6: on a disk that stays full the holder stops at safeUntil, and its succe
     "expired",
     "STORE_UNAVAILABLE",
   ]);
-  empty();
+  freeSpace();
   const next = await other.acquire("settlement", { ...timing, waitMs: 10_000 });
   expect(next.token).toBeGreaterThan(held.token);
 });
 
-test("a disk without room for a new file is refused, and opens when there is room", async (ctx) => {
-  const folder = smallDisk(ctx, "1m");
-  const empty = fill(folder);
+test("a new file on a full disk is rejected, and opens once there is space", async (ctx) => {
+  const folder = mountSmallDisk(ctx, "1m");
+  const freeSpace = fill(folder);
   const file = join(folder, "tenure.db");
   const error = await failed(puppet(processes, file));
   expect(error.name).toMatch(/^Store(Unavailable|Unusable)Error$/);
   expect(error.message).toMatch(/full|no space/i);
-  empty();
+  freeSpace();
   const late = await puppet(processes, file);
   expect((await late.acquire("settlement", TIMING)).token).toBeGreaterThan(0n);
 });
 
-test("a read-only disk is refused with StoreUnusableError, and nothing on it is created or changed", async (ctx) => {
-  const folder = smallDisk(ctx, "2m");
+test("a read-only disk is rejected with StoreUnusableError, and nothing on it is created or changed", async (ctx) => {
+  const folder = mountSmallDisk(ctx, "2m");
   const file = join(folder, "tenure.db");
   const first = await puppet(processes, file);
   const { token } = await first.acquire("settlement", TIMING);

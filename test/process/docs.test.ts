@@ -1,5 +1,6 @@
-// Every TypeScript snippet in README, CONTRIBUTING and docs is type-checked and run, each in a folder and process of its
-// own, against the built package under its public name. A snippet that is wrong is a broken promise.
+// Goal: every TypeScript snippet in README, CONTRIBUTING and docs works. Method: each snippet is
+// type-checked and run, in a folder and a process of its own, against the built package under its
+// public name.
 
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +21,7 @@ const redis = useServer(startRedis);
 const etcd = useServer(startEtcd);
 const zookeeper = useServer(startZooKeeper);
 const root = fileURLToPath(new URL("../..", import.meta.url));
-// Inside the package: only there does its own name resolve to it.
+// Inside the package, because only there its own name resolves to it.
 const folder = mkdtempSync(join(root, ".docs-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -30,7 +31,7 @@ interface Snippet {
   readonly code: string;
 }
 
-function snippetsOf(page: string): Snippet[] {
+function findSnippets(page: string): Snippet[] {
   const text = readFileSync(join(root, page), "utf8");
   return [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((match) => ({
     page,
@@ -46,26 +47,26 @@ const pages = [
     .filter((name) => name.endsWith(".md"))
     .map((name) => join("docs", name)),
 ];
-const snippets = pages.flatMap(snippetsOf);
+const snippets = pages.flatMap(findSnippets);
 const files = snippets.map((snippet, index) => {
-  const place = join(folder, `snippet-${index}`);
-  mkdirSync(place);
+  const workFolder = join(folder, `snippet-${index}`);
+  mkdirSync(workFolder);
   const isTest = snippet.code.includes('from "vitest"');
-  const file = join(place, isTest ? "snippet.test.ts" : "snippet.ts");
+  const file = join(workFolder, isTest ? "snippet.test.ts" : "snippet.ts");
   writeFileSync(file, `${snippet.code}\nexport {};\n`);
-  // Keeps vitest from finding the project's own configuration further up.
-  if (isTest) writeFileSync(join(place, "vitest.config.mjs"), "export default {};\n");
-  return { ...snippet, place, file, isTest };
+  // Keeps vitest from finding the project's own configuration in a parent folder.
+  if (isTest) writeFileSync(join(workFolder, "vitest.config.mjs"), "export default {};\n");
+  return { ...snippet, workFolder, file, isTest };
 });
 
 describe("the documentation", () => {
-  test("has snippets to check on the pages that promise some", () => {
+  test("has snippets on its main pages", () => {
     for (const page of ["README.md", "CONTRIBUTING.md", join("docs", "guarantees.md")]) {
       expect(snippets.some((snippet) => snippet.page === page)).toBe(true);
     }
   });
 
-  test("has only links to files that exist", () => {
+  test("links only to files that exist", () => {
     const broken = pages.flatMap((page) => {
       const text = readFileSync(join(root, page), "utf8");
       const targets = [...text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(
@@ -83,8 +84,10 @@ describe("the documentation", () => {
     const config = {
       extends: "../tsconfig.json",
       compilerOptions: {
-        ...{ isolatedDeclarations: false, declaration: false, noUnusedLocals: false },
-        // As NestJS wants them.
+        isolatedDeclarations: false,
+        declaration: false,
+        noUnusedLocals: false,
+        // The NestJS snippets use decorators.
         experimentalDecorators: true,
       },
       include: ["**/*.ts"],
@@ -113,27 +116,30 @@ describe("the documentation", () => {
       writeFileSync(snippet.file, readFileSync(snippet.file, "utf8").replace(ADDRESS, realAddress));
       const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
       const args = snippet.isTest
-        ? [vitest, "run", "--root", snippet.place, "--reporter", "dot"]
+        ? [vitest, "run", "--root", snippet.workFolder, "--reporter", "dot"]
         : ["--disable-warning=TenureWarning", "--import", "tsx", snippet.file];
-      // A reader runs an example more than once, and what a guard keeps is still there then.
+      // A reader may run an example more than once, with the tokens that a lasting guard has kept.
       const runs = LASTING_GUARD.test(snippet.code) ? 2 : 1;
       for (let count = 0; count < runs; count += 1) {
-        const { stderr } = await run(process.execPath, args, { cwd: snippet.place });
+        const { stderr } = await run(process.execPath, args, { cwd: snippet.workFolder });
         expect(stderr).toBe("");
       }
     });
   }
 });
 
-/** Its tokens are in a file or on a server. */
+/** A guard that keeps its tokens in a file or on a server. */
 const LASTING_GUARD = /"tenure\/guards\/(sqlite|postgres|redis|etcd|zookeeper|file)"/;
 
-/** The servers that the pages name are stood in for by real ones of ours; what follows a `?` is kept. */
+/** An address in a snippet, up to a `?`. The address of a test server replaces it. */
 const ADDRESS = /(postgres|redis|etcd|zookeeper):\/\/[^"?\s]+/g;
 
 function realAddress(_address: string, scheme: string): string {
   const servers: Record<string, () => { readonly url: string }> = {
-    ...{ postgres, redis, etcd, zookeeper },
+    postgres,
+    redis,
+    etcd,
+    zookeeper,
   };
   return servers[scheme]?.().url ?? "";
 }

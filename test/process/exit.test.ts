@@ -1,53 +1,57 @@
-// Goal: the library neither keeps a process alive that is done, nor lets one go that waits, nor says anything on stderr.
-// Method: workers without stdin, sockets or timers of their own; the test watches when and how they end.
+// Goal: the library keeps a process alive while it waits for an answer, but not one that is done,
+// and writes nothing to stderr. Method: workers without stdin, sockets or timers of their own. The
+// tests check when they end and with which code.
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type Child, crew } from "../support/process/process-children.ts";
 import { hostMs, ms, peek, until } from "../support/process/process-file.ts";
 import { puppet } from "../support/process/process-puppet.ts";
 
-const LONER = new URL("./workers/loner.mjs", import.meta.url);
+const IDLE_PROCESS = new URL("./workers/idle-process.mjs", import.meta.url);
 const LOCKER = new URL("./workers/locker.mjs", import.meta.url);
 const TIMING = { ttlMs: 600, clockErrorMs: 10, roundTripMs: 50 };
-/** For a lease that has to last until it is released, on a busy machine too. */
+/** For a lease that must not expire before it is released, even on a busy machine. */
 const LASTING = { ttlMs: 5_000, renewEveryMs: 300, clockErrorMs: 50, roundTripMs: 500 };
 const processes = crew();
 
-function loner(settings: object): Child {
-  return processes.start(LONER, { timing: TIMING, ...settings }, { commands: false });
+function startIdleProcess(settings: object): Child {
+  return processes.start(IDLE_PROCESS, { timing: TIMING, ...settings }, { commands: false });
 }
 
-async function expectQuietEnd(child: Child): Promise<void> {
+async function expectSilentExit(child: Child): Promise<void> {
   expect(await child.exited).toEqual({ code: 0, signal: null });
   expect(child.errors).toBe("");
 }
 
-/** Lets the sessions of the file be renewed a few times: long after an idle event loop would have ended. */
+/**
+ * Waits until the sessions in the file have been renewed for two ttls, which is long after an idle
+ * event loop would have ended. Returns early if the child exits.
+ */
 async function untilRenewed(file: string, sessions: number, child: Child): Promise<void> {
-  const look = peek(processes, file);
+  const query = peek(processes, file);
   const expiries = (): number[] =>
-    look("SELECT expires_ms FROM session ORDER BY id").map((row) => Number(row.expires_ms));
-  await until("the sessions are there", () => child.hasExited || expiries().length === sessions);
+    query("SELECT expires_ms FROM session ORDER BY id").map((row) => Number(row.expires_ms));
+  await until("the sessions exist", () => child.hasExited || expiries().length === sessions);
   const first = expiries();
-  const renewed = (): boolean =>
+  const haveRenewed = (): boolean =>
     expiries().every((expiry, index) => expiry > (first[index] ?? 0) + 2 * TIMING.ttlMs);
-  await until("they were renewed for two ttls", () => child.hasExited || renewed());
+  await until("they were renewed for two ttls", () => child.hasExited || haveRenewed());
 }
 
-test("a process that holds a lease and has nothing else to do exits by itself with code 0, silently", async () => {
+test("a process that holds a lease and has nothing else to do exits silently with code 0", async () => {
   const file = join(processes.folder(), "tenure.db");
-  const child = loner({ file, plot: "hold", timing: { ttlMs: 10_000 } });
+  const child = startIdleProcess({ file, scenario: "hold", timing: { ttlMs: 10_000 } });
   const held = await child.heard("held");
-  await expectQuietEnd(child);
+  await expectSilentExit(child);
   const tookMs = hostMs() - held.at;
   console.log(`      an idle holder exited ${ms(tookMs)} after its grant`);
-  // Far below the renewal at 3.3 s: no timer held it back.
+  // The first renewal is due after 3.3 s, so the process did not wait for that timer.
   expect(tookMs).toBeLessThan(2_000);
 });
 
-test("with keepProcessAlive a process that holds a lease stays alive and renews it", async () => {
+test("keepProcessAlive keeps a process that holds a lease alive, and the lease is renewed", async () => {
   const file = join(processes.folder(), "tenure.db");
-  const child = loner({ file, plot: "hold", keepProcessAlive: true });
+  const child = startIdleProcess({ file, scenario: "hold", keepProcessAlive: true });
   await child.heard("end");
   await untilRenewed(file, 1, child);
   expect(child.hasExited).toBe(false);
@@ -55,7 +59,7 @@ test("with keepProcessAlive a process that holds a lease stays alive and renews 
 });
 
 test.each([
-  ["for ever", undefined],
+  ["without a limit", undefined],
   ["with a limit", 30_000],
 ])(
   "a process that waits in acquire() %s stays alive, gets the lease and exits with code 0",
@@ -63,7 +67,7 @@ test.each([
     const file = join(processes.folder(), "tenure.db");
     const holder = await puppet(processes, file);
     const { token } = await holder.acquire("settlement", LASTING);
-    const child = loner({ file, plot: "wait", waitMs, timing: LASTING });
+    const child = startIdleProcess({ file, scenario: "wait", waitMs, timing: LASTING });
     await untilRenewed(file, 2, child);
     expect({ exited: child.hasExited, errors: child.errors }).toEqual({
       exited: false,
@@ -71,39 +75,39 @@ test.each([
     });
     await holder.release("settlement");
     expect(BigInt(String((await child.heard("held")).token))).toBeGreaterThan(token);
-    await expectQuietEnd(child);
+    await expectSilentExit(child);
   },
 );
 
-test("a process that awaits confirmed() while in doubt stays alive until the doubt is over", async () => {
+test("a process that awaits confirmed() while in doubt stays alive until the lease is confirmed", async () => {
   const timing = { ttlMs: 3_000, renewEveryMs: 200, clockErrorMs: 20, roundTripMs: 200 };
   const file = join(processes.folder(), "tenure.db");
-  const child = loner({ file, plot: "settle", timing });
+  const child = startIdleProcess({ file, scenario: "confirm", timing });
   await child.heard("held");
-  const outsider = processes.start(LOCKER, { file });
-  outsider.say({ do: "lock" });
+  const locker = processes.start(LOCKER, { file });
+  locker.say({ do: "lock" });
   await child.heard("doubt");
-  outsider.say({ do: "unlock" });
-  await child.heard("settled");
-  await expectQuietEnd(child);
+  locker.say({ do: "unlock" });
+  await child.heard("confirmed");
+  await expectSilentExit(child);
 });
 
-test("a process that follows a resource with watch() stays alive until it has seen what it waits for", async () => {
+test("a process that iterates over watch() stays alive until it leaves the loop", async () => {
   const file = join(processes.folder(), "tenure.db");
   const holder = await puppet(processes, file);
-  const child = loner({ file, plot: "watch" });
+  const child = startIdleProcess({ file, scenario: "watch" });
   await child.heard("watching");
   await holder.acquire("elsewhere", TIMING);
   await untilRenewed(file, 1, child);
   expect({ exited: child.hasExited, errors: child.errors }).toEqual({ exited: false, errors: "" });
   await holder.acquire("settlement", TIMING);
   await child.heard("seen");
-  await expectQuietEnd(child);
+  await expectSilentExit(child);
 });
 
-test("a lease that is lost while nobody looks advances no unhandled rejection and no warning", async () => {
+test("the loss of an unused lease causes no unhandled rejection and no warning", async () => {
   const file = join(processes.folder(), "tenure.db");
-  const child = loner({ file, plot: "lose" });
-  await child.heard("lost unseen");
-  await expectQuietEnd(child);
+  const child = startIdleProcess({ file, scenario: "lose" });
+  await child.heard("lost");
+  await expectSilentExit(child);
 });

@@ -16,7 +16,7 @@ interface Command {
   readonly ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
 }
 
-function overlap(args: readonly string[], env: Record<string, string> = {}): Command {
+function startOverlap(args: readonly string[], env: Record<string, string> = {}): Command {
   const child = spawn(process.execPath, ["--import", "tsx", MAIN, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...env },
@@ -34,16 +34,16 @@ function overlap(args: readonly string[], env: Record<string, string> = {}): Com
 }
 
 test("a bad flag ends with code 2, and with the reason and the usage on stderr", async () => {
-  const { code, stdout, stderr } = await overlap(["--store", "mysql"]).ended;
+  const { code, stdout, stderr } = await startOverlap(["--store", "mysql"]).ended;
   expect([code, stdout]).toEqual([2, ""]);
   expect(stderr).toMatch(/--store expects some of redis, .*, got "mysql"\./);
   expect(stderr).toContain("npm run overlap -- [--trials N]");
 });
 
 test("an engine that cannot run is named, and the exit code is 1", async () => {
-  // A server that the environment names cannot be cut off, so it counts as missing.
+  // The command cannot cut off a server that the environment names, so it treats it as missing.
   const env = { TENURE_TEST_REDIS: "redis://127.0.0.1:1" };
-  const { code, stdout, stderr } = await overlap(["--store", "redis", "--json"], env).ended;
+  const { code, stdout, stderr } = await startOverlap(["--store", "redis", "--json"], env).ended;
   expect([code, stdout]).toEqual([1, ""]);
   expect(stderr).toContain("redis: TENURE_TEST_REDIS names a server");
   expect(stderr).toContain("redis was not measured, see above");
@@ -55,7 +55,8 @@ describe("with a server", () => {
 
   test("--json prints one line per engine on stdout, with its figures", async () => {
     expect(redis().givenBy).toBeUndefined();
-    const { code, stdout } = await overlap(["--trials", "2", "--store", "redis", "--json"]).ended;
+    const { code, stdout } = await startOverlap(["--trials", "2", "--store", "redis", "--json"])
+      .ended;
     expect(code).toBe(0);
     const lines = stdout
       .trimEnd()
@@ -77,7 +78,7 @@ describe("with a server", () => {
     ["SIGINT", 130],
     ["SIGTERM", 143],
   ] as const)("%s ends the command and all of its processes", async (signal, expected) => {
-    const { child, ended } = overlap(["--trials", "50", "--store", "redis"]);
+    const { child, ended } = startOverlap(["--trials", "50", "--store", "redis"]);
     const pid = child.pid ?? Number.NaN;
     let family: number[] = [];
     // The command, its server, and workers of several trials.

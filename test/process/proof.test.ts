@@ -1,6 +1,6 @@
-// Goal: no guard accepts a late write of a stopped or cut-off holder, and the count can fail.
-// Method: the proof itself (`npm run proof`), on real processes and servers; without guards it has
-// to count some.
+// Goal: no guard accepts a late write of a holder that was stopped or cut off. Method: the proof
+// itself (`npm run proof`), on real processes and servers. Without guards it must count some late
+// writes, which shows that the count can fail.
 
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,7 @@ interface Line {
 
 describe("the proof", () => {
   test(
-    "S2: every guard refuses all late writes, and without it some are accepted",
+    "S2: every guard rejects all late writes, and without a guard some are accepted",
     async (context) => {
       const args = ["--import", "tsx", "bench/proof/main.ts", "--trials", String(TRIALS), "--json"];
       const { stdout, stderr } = await run(process.execPath, args, {

@@ -1,6 +1,7 @@
-// Goal: two processes never hold one lease because they reached one store file by two paths, or one file by two clocks.
-// Method: real bind mounts in mount namespaces of their own, real hard and symbolic links, real time namespaces. Where the
-// kernel or the user's rights do not allow them, the test is skipped with the reason.
+// Goal: two processes never hold the same lease, even if they open the store file under two paths
+// or measure time with two clocks. Method: real bind mounts in mount namespaces, hard links,
+// symbolic links and time namespaces. Where the kernel or the user's permissions do not allow them,
+// the test is skipped with the reason.
 import { execFileSync } from "node:child_process";
 import { linkSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,41 +16,43 @@ const TIMING = { ttlMs: 1_500, clockErrorMs: 10, roundTripMs: 200 };
 const FUSE = new URL("./workers/fuse.mjs", import.meta.url);
 const processes = crew();
 
-/** Skips the test where this command fails. */
-function needs(ctx: TestContext, ...[command = "", ...args]: string[]): void {
+/** Skips the test if this command fails. */
+function skipUnlessRuns(ctx: TestContext, ...[command = "", ...args]: string[]): void {
   try {
     execFileSync(command, args, { stdio: "pipe" });
   } catch (error) {
-    const said = (error as Error).message.trim().split("\n").at(-1);
-    ctx.skip(`${command} ${args.join(" ")} is not possible here: ${said}`);
+    const output = (error as Error).message.trim().split("\n").at(-1);
+    ctx.skip(`${command} ${args.join(" ")} is not possible here: ${output}`);
   }
 }
 
-/** Runs a process in a mount namespace of its own, in which `what` is visible at `where`. */
-function mounted(what: string, where: string): { through: string[] } {
+/**
+ * Start options for a process in its own mount namespace, in which `what` is visible at `where`.
+ */
+function withMount(what: string, where: string): { through: string[] } {
   const script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"';
   return { through: ["unshare", "-m", "sh", "-c", script, "sh", what, where] };
 }
 
 describe("one store file under two names", () => {
-  test("S4: a bind mount of a single file is refused, a bind mount of its folder is shared", async (ctx) => {
-    needs(ctx, "unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt");
+  test("S4: a bind mount of a single file is rejected; a bind mount of its folder works", async (ctx) => {
+    skipUnlessRuns(ctx, "unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt");
     const [home, away] = [processes.folder(), processes.folder()];
     const [file, other] = [join(home, "tenure.db"), join(away, "te nure.db")];
     const holder = await puppet(processes, file);
     const held = await holder.acquire("settlement", TIMING);
     writeFileSync(other, "");
-    const error = await failed(puppet(processes, other, {}, mounted(file, other)));
+    const error = await failed(puppet(processes, other, {}, withMount(file, other)));
     expect([error.name, error.code]).toEqual(["StoreUnusableError", "STORE_UNUSABLE"]);
     expect(error.message).toContain(`${other} is a mount point`);
     expect(error.message).toContain("two processes could hold one lease");
     expect(error.message).toContain("Mount the folder instead");
-    const through = await puppet(processes, join(away, "tenure.db"), {}, mounted(home, away));
+    const through = await puppet(processes, join(away, "tenure.db"), {}, withMount(home, away));
     expect(await through.tryAcquire("settlement", TIMING)).toBeUndefined();
     expect(await holder.check("settlement")).toBe(held.token);
   });
 
-  test("S4: a file with a second name (hard link) is refused under both names", async () => {
+  test("S4: a file with a second name (hard link) is rejected under both names", async () => {
     const folder = processes.folder();
     const [file, other] = [join(folder, "tenure.db"), join(folder, "other.db")];
     const holder = await puppet(processes, file);
@@ -80,7 +83,7 @@ describe("one store file under two names", () => {
   });
 
   test.each([["-wal"], ["-shm"]])(
-    "S6, S7: a holder behind a symbolic link notices that the %s file was deleted",
+    "S6, S7: a holder that opened a symbolic link detects that the %s file was deleted",
     async (suffix) => {
       const [folder, links] = [processes.folder(), processes.folder()];
       const [file, link] = [join(folder, "tenure.db"), join(links, "link.db")];
@@ -88,34 +91,34 @@ describe("one store file under two names", () => {
       symlinkSync(file, link);
       const holder = await puppet(processes, link);
       const held = await holder.acquire("settlement", TIMING);
-      const overAt = hostMs() + TIMING.ttlMs;
+      const expiresBy = hostMs() + TIMING.ttlMs;
       rmSync(`${file}${suffix}`);
-      expect((await holder.lost(held)).at).toBeLessThanOrEqual(overAt);
+      expect((await holder.lost(held)).at).toBeLessThanOrEqual(expiresBy);
       const error = await failed(holder.tryAcquire("other", TIMING));
       expect([error.name, error.applied]).toEqual(["StoreUnavailableError", "no"]);
       expect(error.message).toContain("deleted or replaced");
     },
   );
 
-  test("S6, S7: a holder notices that a symbolic link in its path was pointed elsewhere", async () => {
+  test("S6, S7: a holder detects that a symbolic link in its path has a new target", async () => {
     const folder = processes.folder();
     for (const release of ["one", "two"]) mkdirSync(join(folder, release));
     symlinkSync("one", join(folder, "current"));
     const file = join(folder, "current", "tenure.db");
     const holder = await puppet(processes, file);
     const held = await holder.acquire("settlement", TIMING);
-    const overAt = hostMs() + TIMING.ttlMs;
+    const expiresBy = hostMs() + TIMING.ttlMs;
     symlinkSync("two", join(folder, "next"));
     renameSync(join(folder, "next"), join(folder, "current"));
-    expect((await holder.lost(held)).at).toBeLessThanOrEqual(overAt);
+    expect((await holder.lost(held)).at).toBeLessThanOrEqual(expiresBy);
   });
 });
 
-test("S4: a symbolic link into a network file system is refused by the store and by the file guard", async (ctx) => {
+test("S4: the store and the file guard reject a symbolic link into a network file system", async (ctx) => {
   const [folder, remote] = [processes.folder(), processes.folder()];
-  needs(ctx, "test", "-w", "/dev/fuse");
+  skipUnlessRuns(ctx, "test", "-w", "/dev/fuse");
   const ready = await processes.start(FUSE, { folder: remote }).heard("ready");
-  if (ready.error !== undefined) ctx.skip(`FUSE cannot be mounted here: ${ready.error}`);
+  if (ready.error !== undefined) ctx.skip(`FUSE cannot be withMount here: ${ready.error}`);
   processes.afterwards(() => execFileSync("umount", ["-l", remote]));
   const link = join(folder, "link");
   symlinkSync(join(remote, "file"), link);
@@ -127,11 +130,11 @@ test("S4: a symbolic link into a network file system is refused by the store and
   expect(() => fileGuard(join(remote, "new"))).toThrow("is on FUSE");
 });
 
-test("S2: a bind mount of a single file is refused by the file guard and by the SQLite guard", (ctx) => {
-  needs(ctx, "unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt");
+test("S2: the file guard and the SQLite guard reject a bind mount of a single file", (ctx) => {
+  skipUnlessRuns(ctx, "unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt");
   const [home, away] = [join(processes.folder(), "data.db"), join(processes.folder(), "data.db")];
   for (const file of [home, away]) new Database(file).exec("CREATE TABLE entry (text)").close();
-  const [command = "", ...args] = mounted(home, away).through;
+  const [command = "", ...args] = withMount(home, away).through;
   const code = `
     import Database from "better-sqlite3";
     import { fileGuard } from "tenure/guards/file";
@@ -141,38 +144,39 @@ test("S2: a bind mount of a single file is refused by the file guard and by the 
       try { make(); console.log("made"); } catch (error) { console.log(error.message); }
     }`;
   const node = [process.execPath, "--input-type=module", "-e", code];
-  const said = execFileSync(command, [...args, ...node], { encoding: "utf8" })
+  const output = execFileSync(command, [...args, ...node], { encoding: "utf8" })
     .trim()
     .split("\n");
-  expect(said).toHaveLength(2);
-  for (const message of said) {
+  expect(output).toHaveLength(2);
+  for (const message of output) {
     expect(message).toContain(`${away} is a mount point`);
     expect(message).toContain("write at the same time");
   }
 });
 
-describe("one store file under two clocks", () => {
-  test("S4: a process in another time namespace does not take a lease that is held", async (ctx) => {
-    needs(ctx, "unshare", "-T", "--boottime", "100000", "true");
+describe("one store file with two clocks", () => {
+  test("S4: a process in another time namespace acquires a held lease only after its holder has lost it", async (ctx) => {
+    skipUnlessRuns(ctx, "unshare", "-T", "--boottime", "100000", "true");
     const file = join(processes.folder(), "tenure.db");
     const holder = await puppet(processes, file);
     const held = await holder.acquire("settlement", TIMING);
     const through = ["unshare", "-T", "--boottime", "100000"];
     const other = await puppet(processes, file, {}, { through });
-    // By the rule for other boots: the holder learns that its session is gone, and the other one waits out a whole ttl.
+    // The store treats the other namespace as another boot: it ends the holder's session, and the
+    // other process waits for a whole ttl.
     const lost = holder.lost(held);
     const taken = await other.acquire("settlement", { ...TIMING, waitMs: 10_000 });
     expect(taken.token).toBeGreaterThan(held.token);
     expect((await lost).at).toBeLessThan(taken.at);
   });
 
-  test("S4: a host clock that is not the kernel's own (lxcfs) is refused", async (ctx) => {
-    needs(ctx, "unshare", "-m", "mount", "--bind", "/proc/version", "/proc/uptime");
+  test("S4: a host clock that is not the kernel's own (lxcfs) is rejected", async (ctx) => {
+    skipUnlessRuns(ctx, "unshare", "-m", "mount", "--bind", "/proc/version", "/proc/uptime");
     const folder = processes.folder();
     const uptime = join(folder, "uptime");
     writeFileSync(uptime, "17.42 10.00\n");
     const file = join(folder, "tenure.db");
-    const error = await failed(puppet(processes, file, {}, mounted(uptime, "/proc/uptime")));
+    const error = await failed(puppet(processes, file, {}, withMount(uptime, "/proc/uptime")));
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toContain("/proc/uptime");
     expect(error.message).toContain("two processes could hold one lease");

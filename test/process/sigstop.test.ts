@@ -1,7 +1,8 @@
-// Goal: a holder that was stopped past its ttl and goes on does not act once more. Method: SIGSTOP while another process
-// waits, SIGCONT when that one holds. Every process stamps its acts with CLOCK_MONOTONIC, which they share, so the acts
-// of the first holder can be laid beside the grant of the second. In a busy event loop I/O callbacks run before timers
-// after a stop (reliability.md 6.1: 137 of 150 runs leak there when a timer is the guard), so only check() can refuse.
+// Goal: a holder that was stopped past its ttl does not act after it resumes. Method: SIGSTOP while
+// another process waits, SIGCONT when that process holds the lease. The processes timestamp their
+// acts with CLOCK_MONOTONIC, which they share, so the acts of the first holder can be compared with
+// the grant of the second. After a stop, a busy event loop runs I/O callbacks before timers, so a
+// timer is too late (in 137 of 150 measured runs) and only check() can reject the act.
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type Child, crew, type Told } from "../support/process/process-children.ts";
@@ -28,11 +29,12 @@ interface Round {
 }
 
 /**
- * A process that is stopped inside a write transaction keeps SQLite's write lock, and everyone stalls until it goes on
- * or dies (S7). That is another story, so here it is stopped elsewhere.
+ * A process that is stopped inside a write transaction keeps SQLite's write lock, and every other
+ * process waits until it resumes or dies (S7). This test does not cover that, so it stops the
+ * process outside of transactions.
  */
 async function stopOutsideTransaction(child: Child, file: string): Promise<void> {
-  await until("it is stopped and nobody writes", () => {
+  await until("it is stopped outside of a write transaction", () => {
     child.signal("SIGSTOP");
     if (writeLockIsFree(file)) return true;
     child.signal("SIGCONT");
@@ -40,45 +42,45 @@ async function stopOutsideTransaction(child: Child, file: string): Promise<void>
   });
 }
 
-async function rounds(busy: boolean): Promise<Round[]> {
+async function runRounds(busy: boolean): Promise<Round[]> {
   const file = join(processes.folder(), "tenure.db");
   const actor = processes.start(ACTOR, { file, busy, options: { ...TIMING, waitMs: 30_000 } });
   await actor.heard("ready");
   const other = await puppet(processes, file);
-  const look = peek(processes, file);
-  const seen: Round[] = [];
+  const query = peek(processes, file);
+  const rounds: Round[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const begunAt = hostMs();
     actor.say({ do: "hold" });
     const held = await actor.heard("held", (told) => told.at > begunAt);
     if (busy) await actor.heard("warm", (told) => told.at > begunAt);
     const successor = other.acquire("settlement", { ...TIMING, waitMs: 30_000 });
-    await until("it waits", () => numberOf(look("SELECT count(*) FROM waiter")) === 1);
+    await until("a waiter is queued", () => numberOf(query("SELECT count(*) FROM waiter")) === 1);
     await stopOutsideTransaction(actor, file);
-    // Lies in the pipe while the holder is stopped: its next act is asked for before it goes on.
+    // Stays in the pipe while the holder is stopped, so the holder acts as soon as it resumes.
     if (!busy) actor.say({ do: "act" });
     const granted = await successor;
     actor.signal("SIGCONT");
     const token = BigInt(String(held.token));
     if (!busy) {
-      const asked = await actor.heard("asked", (told) => told.at > begunAt);
-      expect(asked.passed, "the check of the resumed holder passed").toBe(false);
+      const acted = await actor.heard("acted", (told) => told.at > begunAt);
+      expect(acted.passed, "the check of the resumed holder passed").toBe(false);
     }
     const refused = await actor.heard("refused", (told) => told.at > begunAt);
-    seen.push({ token, successor: granted, refused });
+    rounds.push({ token, successor: granted, refused });
     await other.release("settlement");
   }
-  return seen;
+  return rounds;
 }
 
 describe.each([
   ["an idle", false],
   ["a busy", true],
 ])("SIGSTOP past the ttl, then SIGCONT, with %s event loop", (loop, busy) => {
-  test("S6: the next check() of the resumed holder throws, and no act passed after the successor's grant", async () => {
-    const seen = await rounds(busy);
-    expect(seen).toHaveLength(ROUNDS);
-    for (const { token, successor, refused } of seen) {
+  test("S6: the next check() of the resumed holder throws, and no check passes after the successor's grant", async () => {
+    const rounds = await runRounds(busy);
+    expect(rounds).toHaveLength(ROUNDS);
+    for (const { token, successor, refused } of rounds) {
       expect(successor.token).toBeGreaterThan(token);
       const error = refused.error as Failure;
       expect([error.name, error.code, error.reason]).toEqual([
@@ -90,11 +92,11 @@ describe.each([
       expect(passed.length).toBeGreaterThan(0);
       expect(passed.filter((at) => at >= successor.at)).toEqual([]);
     }
-    const noticed = seen.map(({ successor, refused }) => refused.at - successor.at);
-    const acts = seen.reduce((sum, { refused }) => sum + Number(refused.acts), 0);
+    const delays = rounds.map(({ successor, refused }) => refused.at - successor.at);
+    const acts = rounds.reduce((sum, { refused }) => sum + Number(refused.acts), 0);
     console.log(
       `      ${loop} loop: ${ROUNDS} stops, ${acts} acts, 0 after the successor's grant, ` +
-        `refused ${ms(Math.min(...noticed))} to ${ms(Math.max(...noticed))} after it`,
+        `rejected ${ms(Math.min(...delays))} to ${ms(Math.max(...delays))} after it`,
     );
   });
 });

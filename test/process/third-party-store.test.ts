@@ -48,7 +48,7 @@ interface Row {
   queue: { readonly sessionId: string; readonly attempt: string }[];
 }
 
-/** What a server would keep. */
+/** The state that a server would keep. */
 class Tables {
   readonly sessions = new Map<string, Session>();
   readonly rows = new Map<string, Row>();
@@ -57,8 +57,8 @@ class Tables {
 const POLL_MS = 5;
 
 /**
- * Keeps the contract and nothing more: it polls, and remembers the newest attempt of a resource
- * only.
+ * Implements the contract in the simplest way: it polls, and remembers only the newest attempt of
+ * each resource.
  */
 class MapStore implements Store {
   readonly guarantees: Guarantees = {
@@ -211,7 +211,9 @@ class MapStore implements Store {
     return (this.#tables.sessions.get(sessionId)?.expiresAt ?? 0) > this.#clock.now();
   }
 
-  /** The row of a resource, without a lease and without waiters whose sessions have ended. */
+  /**
+   * Returns the row of a resource, after removing a lease and waiters whose sessions have ended.
+   */
   #row(resource: string): Row {
     let row = this.#tables.rows.get(resource);
     if (row === undefined) {

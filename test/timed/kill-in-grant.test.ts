@@ -9,7 +9,7 @@ import { type Child, crew } from "../support/process/process-children.ts";
 import { hostMs, ms, numberOf, peek, until } from "../support/process/process-file.ts";
 import { puppet } from "../support/process/process-puppet.ts";
 
-const WORKER = new URL("../process/workers/raider.mjs", import.meta.url);
+const WORKER = new URL("../process/workers/acquire-and-release.mjs", import.meta.url);
 const KILLS = process.env.TENURE_LONG === "1" ? 1_000 : 300;
 const LANES = 2;
 /**

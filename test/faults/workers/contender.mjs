@@ -8,7 +8,7 @@ import { loadDriver } from "../../../dist/clients/sqlite/driver.js";
 import { sqliteGuard } from "../../../dist/guards/sqlite/index.js";
 import { connect, onShutdown } from "../../../dist/index.js";
 import { postgresStore } from "../../../dist/stores/postgres/index.js";
-import { factsOf, hostMs, onCommand, settings, tell } from "../../process/workers/kit.mjs";
+import { describeError, hostMs, onCommand, report, settings } from "../../process/workers/kit.mjs";
 
 const ACTS_PER_WRITE = 50;
 const RETRY_MS = 50;
@@ -76,12 +76,12 @@ function recordLoss(contest, reason) {
   if (contest.isOver) return;
   contest.isOver = true;
   record(contest, "told", { reason });
-  tell("told", { resource: contest.resource, token: contest.lease.token, reason });
+  report("told", { resource: contest.resource, token: contest.lease.token, reason });
 }
 
 function reportDoubt(contest, event, at) {
   record(contest, event, { at });
-  tell(event, { resource: contest.resource, token: contest.lease.token });
+  report(event, { resource: contest.resource, token: contest.lease.token });
 }
 
 /** Acts once. Returns whether the term continues. */
@@ -116,7 +116,7 @@ async function serveTerm(contest, askedAt, stopping) {
   record(contest, "granted", { askedAt, safeUntil });
   // Before the first act, so that from now on the guard rejects the former holder.
   write(contest, lease, false);
-  tell("granted", { resource: contest.resource, token: lease.token });
+  report("granted", { resource: contest.resource, token: lease.token });
   lease.signal.addEventListener("abort", () => recordLoss(contest, lease.signal.reason.reason));
   while (!stopping?.aborted && act(contest)) await sleep(1);
 }
@@ -129,7 +129,7 @@ async function compete(contest, options) {
     } catch (error) {
       contest.lease = undefined;
       record(contest, "failed", { code: error.code });
-      tell("failed", { resource: contest.resource, error: factsOf(error) });
+      report("failed", { resource: contest.resource, error: describeError(error) });
       if (!RETRIED.includes(error.code)) return;
       await sleep(RETRY_MS);
       continue;
@@ -155,7 +155,12 @@ function campaign(contest, options) {
   const onEvent = ({ type, term, release, error }) => {
     if (type === "campaigning") askedAt = hostMs();
     if (type === "resigned") record(contest, "released", { began: endedAt, result: release });
-    tell("election", { resource: contest.resource, type, term, error: error && factsOf(error) });
+    report("election", {
+      resource: contest.resource,
+      type,
+      term,
+      error: error && describeError(error),
+    });
   };
   const prepare = () => {
     if (!contest.isReady) throw new Error("not ready");
@@ -234,9 +239,9 @@ const commands = {
 
 onCommand(async ({ id, do: name, ...request }) => {
   try {
-    tell("answer", { id, ...(await commands[name](request)) });
+    report("answer", { id, ...(await commands[name](request)) });
   } catch (error) {
-    tell("answer", { id, error: factsOf(error) });
+    report("answer", { id, error: describeError(error) });
   }
 });
-tell("ready");
+report("ready");

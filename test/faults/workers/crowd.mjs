@@ -2,7 +2,7 @@
 // like separate processes. Counts their requests, for stores that have no server to count them.
 import { fromUrl } from "../../../dist/connect.js";
 import { connect } from "../../../dist/index.js";
-import { onCommand, settings, tell } from "../../process/workers/kit.mjs";
+import { onCommand, report, settings } from "../../process/workers/kit.mjs";
 
 const { url, name, count, timing, resource } = settings;
 const COUNTED = ["openSession", "grant", "renew", "release", "withdraw"];
@@ -29,11 +29,11 @@ async function enter(index) {
   const election = tenure.election(resource, {
     lead: async (lease, stopping) => {
       leading = election;
-      tell("leads", { token: lease.token });
+      report("leads", { token: lease.token });
       await new Promise((resolve) => stopping.addEventListener("abort", resolve));
     },
     onEvent: ({ type, error }) => {
-      if (error !== undefined) tell("failed", { type, message: error.message });
+      if (error !== undefined) report("failed", { type, message: error.message });
     },
   });
   election.start();
@@ -41,7 +41,7 @@ async function enter(index) {
 
 onCommand(({ do: what }) => {
   if (what === "resign") void leading?.resign({ waitMs: 0 });
-  if (what === "count") tell("counted", { requests });
+  if (what === "count") report("counted", { requests });
 });
 await Promise.all(Array.from({ length: count }, (_, index) => enter(index)));
-tell("entered");
+report("entered");

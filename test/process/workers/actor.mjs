@@ -1,37 +1,38 @@
-// Holds a lease and acts under it: before every act it asks check(), as every user should. Idle, it acts when the parent
-// says so. Busy, eight sockets keep it acting without a pause, so that after a stop a whole batch of I/O callbacks is
-// served before any timer. It keeps the instant before each check that passed, and tells when one did not.
+// Holds a lease and calls check() before every act, as users should. If `busy` is false, the worker
+// acts when the parent commands it. If `busy` is true, eight sockets make it act without a pause,
+// so that after a SIGSTOP the event loop serves a batch of I/O callbacks before any timer. The
+// worker records the time before each check that passed, and reports the first check that failed.
 import { createServer, connect as dial } from "node:net";
 import { connect } from "../../../dist/index.js";
-import { factsOf, hostMs, onCommand, settings, tell } from "./kit.mjs";
+import { describeError, hostMs, onCommand, report, settings } from "./kit.mjs";
 
 const SOCKETS = 8;
-/** So many acts, and every socket has its share in the load. */
-const WARM = 1_000;
-const KEPT = 1_000;
+/** After this many acts, every socket has taken part in the load. */
+const WARM_ACTS = 1_000;
+const KEPT_TIMES = 1_000;
 
 const tenure = await connect(`sqlite:${settings.file}`);
 let lease;
 let passed = [];
 let acts = 0;
 
-/** Whether the check passed. */
+/** Returns whether the check passed. */
 function act() {
   if (lease === undefined) return false;
-  // Read before the check. A process that is stopped between its check and its write cannot be helped by any check:
-  // there the guard at the resource decides. What check() owes us is that none passes that began too late.
+  // Read before the check. If the process is stopped between the check and the write, only the
+  // guard can reject that write. check() promises less: a check that begins too late fails.
   const at = hostMs();
   try {
     lease.check();
   } catch (error) {
     lease = undefined;
-    tell("refused", { error: factsOf(error), acts, passed });
+    report("refused", { error: describeError(error), acts, passed });
     return false;
   }
   acts += 1;
   passed.push(at);
-  if (passed.length > 2 * KEPT) passed = passed.slice(-KEPT);
-  if (acts === WARM) tell("warm");
+  if (passed.length > 2 * KEPT_TIMES) passed = passed.slice(-KEPT_TIMES);
+  if (acts === WARM_ACTS) report("warm");
   return true;
 }
 
@@ -51,15 +52,15 @@ function keepBusy() {
 }
 
 onCommand(async (command) => {
-  if (command.do === "act") tell("asked", { passed: act() });
+  if (command.do === "act") report("acted", { passed: act() });
   if (command.do === "hold") {
     const granted = await tenure.acquire("settlement", settings.options);
     acts = 0;
     passed = [];
-    tell("held", { token: granted.token });
+    report("held", { token: granted.token });
     lease = granted;
     act();
   }
 });
 if (settings.busy) keepBusy();
-tell("ready");
+report("ready");

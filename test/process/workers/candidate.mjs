@@ -1,28 +1,30 @@
-// A candidate of an election, as a deployed process would be one: it leads until it is told to stop, and ends by SIGTERM.
+// A candidate in an election, written as a deployed process would be. It leads until the library
+// asks it to stop, and it ends on SIGTERM.
 import { connect, onShutdown } from "../../../dist/index.js";
-import { factsOf, hostMs, onCommand, settings, tell } from "./kit.mjs";
+import { describeError, hostMs, onCommand, report, settings } from "./kit.mjs";
 
 const { url, timing, graceMs = 10_000, warmMs = 0, lead = "polite", drainForMs = 20 } = settings;
 const { rank } = settings;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const tenure = await connect(url, { holderId: settings.name, defaults: timing });
-onShutdown(tenure, { graceMs, before: () => tell("asked to end") });
+onShutdown(tenure, { graceMs, before: () => report("shutting down") });
 
-const leads = {
-  /** Finishes what it is doing when it is asked to, and returns. */
+const leadFunctions = {
+  /** Finishes its current work when `stopping` aborts, and returns. */
   polite: async (lease, stopping) => {
-    tell("leads", { token: lease.token });
+    report("leads", { token: lease.token });
     while (!stopping.aborted) {
       lease.check();
-      tell("acted", { token: lease.token });
+      report("acted", { token: lease.token });
       await pause(5);
     }
     if (!lease.signal.aborted) await pause(drainForMs);
-    tell("led", { token: lease.token, began: hostMs() });
+    report("led", { token: lease.token, began: hostMs() });
   },
+  /** Ignores `stopping`. */
   deaf: (lease) => {
-    tell("leads", { token: lease.token });
+    report("leads", { token: lease.token });
     return new Promise(() => undefined);
   },
 };
@@ -31,10 +33,10 @@ const election = tenure.election("leader", {
   value: { pid: process.pid },
   rank,
   prepare: () => pause(warmMs),
-  lead: leads[lead],
+  lead: leadFunctions[lead],
   onEvent: (event) =>
-    tell(event.type, { ...event, error: factsOf(event.error), name: settings.name }),
+    report(event.type, { ...event, error: describeError(event.error), name: settings.name }),
 });
 election.start();
-onCommand(async (wish) => tell("handed over", await election.resign(wish)));
-tell("started");
+onCommand(async (options) => report("handed over", await election.resign(options)));
+report("started");

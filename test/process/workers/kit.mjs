@@ -1,6 +1,6 @@
-// What every worker of the process tests needs: one line of JSON to the parent per event, commands from the parent,
-// and a clock that all processes of this host share. Lines are written synchronously, so that what was told before a
-// kill -9 has been told.
+// Shared by the worker processes: events to the parent as one line of JSON each, commands from the
+// parent, and a clock that all processes of the host share. Events are written synchronously, so an
+// event that was reported before a kill -9 reaches the parent.
 import { writeSync } from "node:fs";
 
 /** What the parent passed to `start`. */
@@ -11,27 +11,28 @@ export function hostMs() {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** The same for an instant of `performance.now()`, such as `lease.safeUntil`. */
+/** Converts a time of `performance.now()`, such as `lease.safeUntil`, to `hostMs()`. */
 export function toHostMs(instant) {
   return hostMs() + (instant - performance.now());
 }
 
-export function tell(event, facts = {}) {
+/** Sends an event to the parent. */
+export function report(event, facts = {}) {
   const line = JSON.stringify({ event, at: hostMs(), ...facts }, (_key, value) =>
     typeof value === "bigint" ? String(value) : value,
   );
   writeSync(1, `${line}\n`);
 }
 
-/** What a test wants to know of an error, and of what caused it. */
-export function factsOf(error) {
+/** The properties of an error, and of its causes, that tests assert. */
+export function describeError(error) {
   if (!(error instanceof Error)) return { message: String(error) };
   const { name, message, code, reason, applied, retryable, cause } = error;
   const facts = { name, message, code, reason, applied, retryable };
-  return cause === undefined ? facts : { ...facts, cause: factsOf(cause) };
+  return cause === undefined ? facts : { ...facts, cause: describeError(cause) };
 }
 
-/** Calls back with every command of the parent. When the parent is gone, so is the worker. */
+/** Calls `handle` with every command of the parent. Ends the worker when the parent has ended. */
 export function onCommand(handle) {
   let text = "";
   process.stdin.on("data", (chunk) => {

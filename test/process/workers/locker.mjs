@@ -1,18 +1,18 @@
-// An outsider that holds SQLite's write lock of the file: a backup, a person with a shell, a process that hangs inside
-// its transaction. It lets go when it is told to, or after a given time.
+// Holds SQLite's write lock on the file, as a backup, a SQLite shell or a process that hangs in a
+// transaction would. It releases the lock on command, or after a given time.
 import Database from "better-sqlite3";
-import { onCommand, settings, tell } from "./kit.mjs";
+import { onCommand, report, settings } from "./kit.mjs";
 
 const database = new Database(settings.file, { timeout: 5_000 });
 const unlock = () => {
   database.exec("COMMIT");
-  tell("unlocked");
+  report("unlocked");
 };
 onCommand((command) => {
   if (command.do === "unlock") unlock();
   if (command.do !== "lock") return;
   database.exec("BEGIN IMMEDIATE");
-  tell("locked");
+  report("locked");
   if (command.forMs !== undefined) setTimeout(unlock, command.forMs);
 });
-tell("ready");
+report("ready");

@@ -1,14 +1,15 @@
-// Opens the store at the very moment it is told to, gets one lease, and tells how that went.
+// Opens the store on command, so that several processes can do so at the same moment. Acquires one
+// lease and reports the result.
 import { connect } from "../../../dist/index.js";
-import { factsOf, nextCommand, settings, tell } from "./kit.mjs";
+import { describeError, nextCommand, report, settings } from "./kit.mjs";
 
-tell("ready");
+report("ready");
 await nextCommand();
 try {
   const tenure = await connect(`sqlite:${settings.file}`);
   const lease = await tenure.acquire(settings.resource, { ttlMs: 10_000 });
-  tell("opened", { token: lease.token });
+  report("opened", { token: lease.token });
   await lease.release();
 } catch (error) {
-  tell("opened", { error: factsOf(error) });
+  report("opened", { error: describeError(error) });
 }

@@ -1,22 +1,23 @@
-// A process that does what the test says, one command at a time or several at once: connect, acquire, check, release.
-// Every answer carries the instant at which it was known here.
+// Executes the commands of a test, one at a time or several at once: connect, acquire, check,
+// release. Every answer carries the time at which this process learned the result.
 import { connect } from "../../../dist/index.js";
-import { factsOf, hostMs, onCommand, tell, toHostMs } from "./kit.mjs";
+import { describeError, hostMs, onCommand, report, toHostMs } from "./kit.mjs";
 
 let tenure;
 const leases = new Map();
 
-function held(resource, lease) {
+/** Keeps the lease for later commands, and reports when it is lost. */
+function remember(resource, lease) {
   if (lease === undefined) return { held: false };
   const at = hostMs();
   leases.set(resource, lease);
-  const lost = () =>
-    tell("lost", { resource, token: lease.token, reason: lease.signal.reason.reason });
-  lease.signal.addEventListener("abort", lost);
+  const reportLost = () =>
+    report("lost", { resource, token: lease.token, reason: lease.signal.reason.reason });
+  lease.signal.addEventListener("abort", reportLost);
   return { held: true, token: lease.token, at, safeUntil: toHostMs(lease.safeUntil) };
 }
 
-/** Uses up the processor until the lease is over, and checks it in the same turn of the event loop. */
+/** Blocks the event loop until the lease has ended, and checks it in the same turn. */
 function blockPastEnd(lease) {
   let timerRan = false;
   setTimeout(() => {
@@ -33,7 +34,7 @@ function attempt(work) {
   try {
     return { token: work() };
   } catch (error) {
-    return { error: factsOf(error) };
+    return { error: describeError(error) };
   }
 }
 
@@ -41,15 +42,16 @@ const commands = {
   connect: async ({ url, options }) => {
     tenure = await connect(url, options);
   },
-  acquire: async ({ resource, options }) => held(resource, await tenure.acquire(resource, options)),
+  acquire: async ({ resource, options }) =>
+    remember(resource, await tenure.acquire(resource, options)),
   tryAcquire: async ({ resource, options }) =>
-    held(resource, await tenure.tryAcquire(resource, options)),
+    remember(resource, await tenure.tryAcquire(resource, options)),
   release: async ({ resource }) => {
     const startedAt = hostMs();
     return { result: await leases.get(resource).release(), startedAt };
   },
   check: ({ resource }) => ({ token: leases.get(resource).check() }),
-  settled: async ({ resource }) => {
+  confirm: async ({ resource }) => {
     await leases.get(resource).confirmed();
     return { safeUntil: toHostMs(leases.get(resource).safeUntil) };
   },
@@ -64,9 +66,9 @@ const commands = {
 
 onCommand(async ({ id, do: name, ...request }) => {
   try {
-    tell("answer", { id, ...(await commands[name](request)) });
+    report("answer", { id, ...(await commands[name](request)) });
   } catch (error) {
-    tell("answer", { id, error: factsOf(error) });
+    report("answer", { id, error: describeError(error) });
   }
 });
-tell("ready");
+report("ready");

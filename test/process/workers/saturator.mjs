@@ -1,9 +1,10 @@
-// Acquires and releases without a pause for a given time, and tells how often it got what it wanted.
+// Acquires and releases without a pause for a given time, and reports the number of grants and the
+// longest wait.
 import { connect } from "../../../dist/index.js";
-import { hostMs, nextCommand, settings, tell } from "./kit.mjs";
+import { hostMs, nextCommand, report, settings } from "./kit.mjs";
 
 const tenure = await connect(`sqlite:${settings.file}`);
-tell("ready");
+report("ready");
 await nextCommand();
 const until = hostMs() + settings.forMs;
 let grants = 0;
@@ -14,5 +15,5 @@ for (let from = hostMs(); from < until; from = hostMs()) {
   grants += 1;
   await lease.release();
 }
-tell("done", { grants, longestMs });
+report("done", { grants, longestMs });
 process.exit(0);

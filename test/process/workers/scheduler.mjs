@@ -1,4 +1,5 @@
-// One machine of several that have the same schedule, through the scheduler that the settings name. Its clock may be late.
+// One of several machines that run the same schedule, with the scheduler that the settings name.
+// Its clock may be slow.
 import "reflect-metadata";
 import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
@@ -9,7 +10,7 @@ import { connect, currentLease } from "../../../dist/index.js";
 import { oncePerFire } from "../../../dist/schedulers/croner/index.js";
 import { OncePerFire, TENURE, TenureModule } from "../../../dist/schedulers/nestjs/index.js";
 import { nodeCronCoordinator } from "../../../dist/schedulers/node-cron/index.js";
-import { settings, tell } from "./kit.mjs";
+import { report, settings } from "./kit.mjs";
 
 const { library, url, name, lateMs = 0 } = settings;
 const EVERY_SECOND = "* * * * * *";
@@ -25,32 +26,32 @@ globalThis.Date = class extends RealDate {
   }
 };
 
-/** Tells which fire was asked for and whether it was run, as the library named it. */
-function overhear(tenure) {
+/** Reports each scheduled time that the adapter requests and each that runs. */
+function instrument(tenure) {
   const once = tenure.once.bind(tenure);
   tenure.once = (key, options, work) => {
     const { atMs } = options;
-    tell("asked", { atMs });
+    report("requested", { atMs });
     return once(key, options, (lease) => {
-      tell("ran", { atMs, token: lease.token });
+      report("ran", { atMs, token: lease.token });
       return work(lease);
     });
   };
   const close = tenure.close.bind(tenure);
   tenure.close = async () => {
     await close();
-    tell("closed");
+    report("closed");
   };
   return tenure;
 }
 
-const onSkip = ({ reason, by }) => tell("skipped", { reason, by });
+const onSkip = ({ reason, by }) => report("skipped", { reason, by });
 
 const machines = {
   "node-cron": async () => {
-    const tenure = overhear(await connect(url, { holderId: name }));
+    const tenure = instrument(await connect(url, { holderId: name }));
     const coordinator = nodeCronCoordinator(tenure, { onSkip });
-    const job = () => tell("worked", { token: coordinator.lease("tick")?.check() });
+    const job = () => report("worked", { token: coordinator.lease("tick")?.check() });
     cron.schedule(EVERY_SECOND, job, {
       name: "tick",
       distributed: true,
@@ -58,18 +59,18 @@ const machines = {
     });
   },
   croner: async () => {
-    const tenure = overhear(await connect(url, { holderId: name }));
-    const job = (lease) => tell("worked", { token: lease.check() });
+    const tenure = instrument(await connect(url, { holderId: name }));
+    const job = (lease) => report("worked", { token: lease.check() });
     new Cron(EVERY_SECOND, oncePerFire(tenure, "tick", { onSkip }, job));
   },
   nestjs: async () => {
     class Jobs {
       tick(lease) {
-        tell("worked", { token: currentLease() === lease ? lease.check() : undefined });
+        report("worked", { token: currentLease() === lease ? lease.check() : undefined });
       }
     }
     const decorators = [NestCron(EVERY_SECOND, { name: "tick" }), OncePerFire("tick", { onSkip })];
-    // Both orders are to work.
+    // The decorators must work in both orders.
     if (settings.reversed) decorators.reverse();
     const method = Object.getOwnPropertyDescriptor(Jobs.prototype, "tick");
     const decorated = Reflect.decorate(decorators, Jobs.prototype, "tick", method);
@@ -82,9 +83,9 @@ const machines = {
     Module({ imports, providers: [Jobs] })(App);
     const app = await NestFactory.createApplicationContext(App, { logger: ["error", "warn"] });
     app.enableShutdownHooks();
-    overhear(app.get(TENURE));
+    instrument(app.get(TENURE));
   },
 };
 
 await machines[library]();
-tell("started");
+report("started");

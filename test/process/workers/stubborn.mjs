@@ -1,18 +1,19 @@
-// A command for `tenure run` that cannot be persuaded: it ignores SIGTERM, and writes down every few milliseconds that it is
-// still there. With "fork" it closes its descriptors and leaves a second one of its kind behind a double fork.
+// A command for `tenure run` that ignores SIGTERM and logs every few milliseconds that it is alive.
+// With "fork", it starts a second process of this kind through a shell that exits at once. With
+// "closed", it closes its standard descriptors.
 import { spawn } from "node:child_process";
 import { appendFileSync, closeSync } from "node:fs";
 
-const [file, ...wishes] = process.argv.slice(2);
+const [file, ...traits] = process.argv.slice(2);
 const hostMs = () => Number(process.hrtime.bigint()) / 1e6;
-const note = (what) => appendFileSync(file, `${what} ${hostMs()} ${process.pid}\n`);
+const log = (what) => appendFileSync(file, `${what} ${hostMs()} ${process.pid}\n`);
 
-for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => note(signal));
-note("start");
-if (wishes.includes("fork")) {
+for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => log(signal));
+log("start");
+if (traits.includes("fork")) {
   const self = process.argv[1];
-  const again = `"${process.execPath}" "${self}" "${file}" closed &`;
-  spawn("/bin/sh", ["-c", again], { stdio: "ignore" });
+  const startSecond = `"${process.execPath}" "${self}" "${file}" closed &`;
+  spawn("/bin/sh", ["-c", startSecond], { stdio: "ignore" });
 }
-if (wishes.includes("closed")) for (const descriptor of [0, 1, 2]) closeSync(descriptor);
-setInterval(() => note("beat"), 5);
+if (traits.includes("closed")) for (const descriptor of [0, 1, 2]) closeSync(descriptor);
+setInterval(() => log("beat"), 5);

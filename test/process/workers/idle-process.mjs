@@ -1,65 +1,65 @@
-// A process with nothing else to do: no stdin, no socket, no timer of its own. Whether it stays alive is up to the
-// library alone. The one timer here does not keep it alive; it only makes sure that nothing outlives a broken test.
+// A process without stdin, sockets or timers of its own, so only the library can keep it alive. The
+// timer below does not keep it alive; it only ends the process if a test is broken.
 import { connect } from "../../../dist/index.js";
-import { settings, tell } from "./kit.mjs";
+import { report, settings } from "./kit.mjs";
 
 setTimeout(() => process.exit(99), 60_000).unref();
 
 const { file, keepProcessAlive, timing } = settings;
 const tenure = await connect(`sqlite:${file}`, { keepProcessAlive });
 
-const plots = {
-  /** Holds, and comes to the end of its program. */
+const scenarios = {
+  /** Acquires the lease and does nothing more. */
   hold: async () => {
     const lease = await tenure.acquire("settlement", timing);
-    tell("held", { token: lease.token });
+    report("held", { token: lease.token });
   },
-  /** Waits for a busy resource, then lets go. */
+  /** Waits for a busy resource, then closes. */
   wait: async () => {
     const lease = await tenure.acquire("settlement", {
       ...timing,
       waitMs: settings.waitMs ?? Infinity,
     });
-    tell("held", { token: lease.token });
+    report("held", { token: lease.token });
     await tenure.close();
-    tell("closed");
+    report("closed");
   },
-  /** Holds, and waits for the end of a doubt. */
-  settle: async () => {
+  /** Holds the lease until it is in doubt, and waits until it is confirmed. */
+  confirm: async () => {
     const lease = await tenure.acquire("settlement", timing);
-    tell("held", { token: lease.token });
+    report("held", { token: lease.token });
     for (;;) {
       try {
         lease.check();
         await new Promise((resolve) => setTimeout(resolve, 5));
       } catch {
-        tell("doubt");
+        report("doubt");
         await lease.confirmed();
-        tell("settled");
+        report("confirmed");
         await tenure.close();
         return;
       }
     }
   },
-  /** Follows a resource until somebody holds it. */
+  /** Watches a resource until a process holds it. */
   watch: async () => {
-    tell("watching");
+    report("watching");
     for await (const { holder } of tenure.watch("settlement")) {
       if (holder === undefined) continue;
-      tell("seen", { token: holder.token });
+      report("seen", { token: holder.token });
       break;
     }
     await tenure.close();
   },
-  /** Loses its lease, and never looks at it. */
+  /** Loses its lease and never uses the lease object. */
   lose: async () => {
     await tenure.acquire("settlement", timing);
-    tell("held");
+    report("held");
     const until = performance.now() + timing.ttlMs + 100;
     while (performance.now() < until);
     await new Promise((resolve) => setTimeout(resolve, 200));
-    tell("lost unseen");
+    report("lost");
   },
 };
-await plots[settings.plot]();
-tell("end");
+await scenarios[settings.scenario]();
+report("end");

@@ -1,12 +1,13 @@
-// Goal: however many processes want it, one at a time has it. Method: 16 processes acquire one resource many times each
-// and write begin and end into one append-only book while they hold it. Afterwards the book must read like the diary of
-// a single process: begin, end, begin, end, with tokens that only rise and times that never overlap.
+// Goal: at most one of many competing processes holds a resource at a time. Method: 16 processes
+// acquire one resource many times each, and append a begin line and an end line to a shared log
+// while they hold it. Afterwards the log must alternate between begin and end, with increasing
+// tokens and increasing times.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { crew } from "../support/process/process-children.ts";
 
-const ENTRIES = new URL("./workers/entries.mjs", import.meta.url);
+const LOG_TURNS = new URL("./workers/log-turns.mjs", import.meta.url);
 const PROCESSES = 16;
 const TURNS = process.env.TENURE_LONG === "1" ? 200 : 60;
 const processes = crew();
@@ -18,40 +19,41 @@ interface Entry {
   readonly at: bigint;
 }
 
-function read(book: string): Entry[] {
-  const lines = readFileSync(book, "utf8").trimEnd().split("\n");
+function readLog(log: string): Entry[] {
+  const lines = readFileSync(log, "utf8").trimEnd().split("\n");
   return lines.map((line) => {
     const [what = "", token = "", pid = "", at = ""] = line.split(" ");
     return { what, token: BigInt(token), pid, at: BigInt(at) };
   });
 }
 
-/** One line for everything that two holders at once, or a token that fell, would leave in the book. */
-function faultsIn(entries: readonly Entry[]): string[] {
+/** Returns one line for each sign of two holders at once or of a token that is not larger. */
+function findFaults(entries: readonly Entry[]): string[] {
   const faults: string[] = [];
   let last: Entry | undefined;
   for (const [index, entry] of entries.entries()) {
-    const say = (fault: string): number =>
+    const addFault = (fault: string): number =>
       faults.push(`line ${index + 1}: ${fault} (${entry.what} ${entry.token} by ${entry.pid})`);
-    if (last !== undefined && entry.at < last.at) say("goes back in time");
+    if (last !== undefined && entry.at < last.at) addFault("goes back in time");
     if (entry.what === "begin") {
-      if (last?.what === "begin") say(`begins while ${last.pid} holds`);
-      if (last !== undefined && entry.token <= last.token) say(`token not above ${last.token}`);
+      if (last?.what === "begin") addFault(`begins while ${last.pid} holds`);
+      if (last !== undefined && entry.token <= last.token)
+        addFault(`token not above ${last.token}`);
     } else if (last?.what !== "begin" || last.token !== entry.token || last.pid !== entry.pid) {
-      say("ends what it did not begin last");
+      addFault("ends a turn that is not the last one that began");
     }
     last = entry;
   }
   return faults;
 }
 
-test(`S1, S4: of 16 processes with ${TURNS} acquisitions each, never two hold at once, and tokens strictly increase`, async () => {
+test(`S1, S4: of 16 processes with ${TURNS} acquisitions each, at most one holds at a time, and tokens strictly increase`, async () => {
   const folder = processes.folder();
-  const book = join(folder, "book");
+  const log = join(folder, "log");
   const file = join(folder, "tenure.db");
   const options = { ttlMs: 10_000, waitMs: 100_000 };
   const workers = Array.from({ length: PROCESSES }, () =>
-    processes.start(ENTRIES, { file, book, turns: TURNS, options }),
+    processes.start(LOG_TURNS, { file, log, turns: TURNS, options }),
   );
   await Promise.all(workers.map((worker) => worker.heard("ready")));
   const startedAt = performance.now();
@@ -61,8 +63,8 @@ test(`S1, S4: of 16 processes with ${TURNS} acquisitions each, never two hold at
 
   expect(workers.map((worker) => worker.errors).join("")).toBe("");
   expect(exits.map((exit) => exit.code)).toEqual(workers.map(() => 0));
-  const entries = read(book);
-  expect(faultsIn(entries)).toEqual([]);
+  const entries = readLog(log);
+  expect(findFaults(entries)).toEqual([]);
   const begins = entries.filter((entry) => entry.what === "begin");
   expect(begins).toHaveLength(PROCESSES * TURNS);
   for (const worker of workers) {
