@@ -22,7 +22,10 @@ export interface EtcdOptions extends OwnOptions {
   readonly rootPassword?: string | undefined;
   /** Accept only TLS from clients, with a new certificate. */
   readonly tls?: boolean | undefined;
-  /** Issue logins as signed JWTs that are valid for this long ("1s"), instead of etcd's simple tokens. */
+  /**
+   * Issue logins as signed JWTs that are valid for this long ("1s"), instead of the simple tokens
+   * of etcd.
+   */
   readonly jwtLogins?: string | undefined;
   /** More arguments for etcd: ["--quota-backend-bytes", "1048576"]. */
   readonly args?: readonly string[] | undefined;
@@ -32,8 +35,8 @@ export interface EtcdServer extends RunningServer {
   /** With `tls`: the certificate that a client has to trust. */
   readonly ca: string | undefined;
   /**
-   * Sends one request to the JSON gateway as the user of the URL, such as `call("/v3/kv/range", {
-   * key: inBase64 })`.
+   * Sends one request to the JSON gateway as the user of the URL:
+   * `call("/v3/kv/range", { key: inBase64 })`.
    */
   call(path: string, body: object): Promise<Record<string, unknown>>;
 }

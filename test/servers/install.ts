@@ -32,7 +32,7 @@ export interface Machine {
   /** The root folder of the system files, usually "/". */
   readonly root: string;
   readonly isRoot: boolean;
-  /** The path of apt-get, or undefined if there is none. */
+  /** The path of apt-get; undefined on a system without it. */
   readonly apt: string | undefined;
   /** False if TENURE_TEST_INSTALL=no. */
   readonly allowed: boolean;
