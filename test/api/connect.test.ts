@@ -1,7 +1,6 @@
 // Goal: connect() opens the store that valid input names. Invalid input is rejected with a message
-// that says what to change, and neither creates nor changes anything. Method: real memory and
-// SQLite stores through connect(), in a temp folder; contents are compared before and after each
-// rejection.
+// that says what to change, and changes nothing. Method: real memory and SQLite stores in a temp
+// folder; contents are compared before and after each rejection.
 import {
   existsSync,
   mkdirSync,
@@ -42,7 +41,7 @@ async function connected(...args: Parameters<typeof connect>): Promise<Tenure> {
 }
 
 /** The error of a call that must fail. */
-async function captureError(call: Promise<unknown>): Promise<{ code?: string; message: string }> {
+async function catchError(call: Promise<unknown>): Promise<{ code?: string; message: string }> {
   const answer = await call.then(
     () => undefined,
     (error: unknown) => error,
@@ -73,7 +72,7 @@ describe("an invalid URL", () => {
     ],
     ["zookeeper: without hosts", "zookeeper://", /host 1 is not a host name/],
   ])("%s is rejected, and the message says what to write instead", async (_, url, message) => {
-    const error = await captureError(connect(url as string));
+    const error = await catchError(connect(url as string));
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT", retryable: false });
     expect(error.message).toMatch(message);
     expect(existsSync("x.db")).toBe(false);
@@ -153,16 +152,13 @@ const badWaits: [string, AcquireOptions, string, RegExp][] = [
 describe.each(["memory:", "sqlite:"])("invalid input to %s", (scheme) => {
   const newUrl = (): string => (scheme === "memory:" ? scheme : `sqlite:${freshFile()}`);
 
-  /**
-   * The error of a call that must fail. The call must not affect a held lease or create another
-   * one.
-   */
-  async function captureErrorNextToLease(
+  /** The error of a call that must fail. The call must not affect or create any lease. */
+  async function catchAndCheck(
     call: (tenure: Tenure) => Promise<unknown>,
-  ): ReturnType<typeof captureError> {
+  ): ReturnType<typeof catchError> {
     const tenure = await connected(newUrl());
     const lease = await tenure.acquire("kept");
-    const error = await captureError(call(tenure));
+    const error = await catchError(call(tenure));
     expect(lease.check()).toBe(lease.token);
     const listed: string[] = [];
     for await (const view of tenure.list()) listed.push(view.resource);
@@ -170,31 +166,26 @@ describe.each(["memory:", "sqlite:"])("invalid input to %s", (scheme) => {
     return error;
   }
 
-  test.each(badNames)(
-    "%s is rejected by every call that takes a name",
-    async (_, name, message) => {
-      const resource = name as string;
-      const calls = [
-        (tenure: Tenure) => tenure.acquire(resource),
-        (tenure: Tenure) => tenure.tryAcquire(resource),
-        (tenure: Tenure) => tenure.withLease(resource, () => 1),
-        (tenure: Tenure) => tenure.read(resource),
-        (tenure: Tenure) => tenure.revoke(resource),
-      ];
-      for (const call of calls) {
-        const error = await captureErrorNextToLease(call);
-        expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
-        expect(error.message).toMatch(message);
-      }
-    },
-  );
+  test.each(badNames)("%s is rejected by every call", async (_, name, message) => {
+    const resource = name as string;
+    const calls = [
+      (tenure: Tenure) => tenure.acquire(resource),
+      (tenure: Tenure) => tenure.tryAcquire(resource),
+      (tenure: Tenure) => tenure.withLease(resource, () => 1),
+      (tenure: Tenure) => tenure.read(resource),
+      (tenure: Tenure) => tenure.revoke(resource),
+    ];
+    for (const call of calls) {
+      const error = await catchAndCheck(call);
+      expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
+      expect(error.message).toMatch(message);
+    }
+  });
 
   test.each([...badOptions, ...badWaits])(
     "%s is rejected by acquire()",
     async (_, options, code, message) => {
-      const error = await captureErrorNextToLease((tenure) =>
-        tenure.acquire("settlement", options),
-      );
+      const error = await catchAndCheck((tenure) => tenure.acquire("settlement", options));
       expect(error).toMatchObject({ code });
       expect(error.message).toMatch(message);
     },
@@ -219,7 +210,7 @@ describe("invalid defaults", () => {
           },
         });
       };
-      const error = await captureError(connect(counting, { defaults }));
+      const error = await catchError(connect(counting, { defaults }));
       expect(error).toMatchObject({ code });
       expect(error.message).toMatch(message);
       expect(closed).toBe(opened);
@@ -231,7 +222,7 @@ describe("invalid defaults", () => {
     ["an invalid holder id", { holderId: "" }],
   ])("%s creates no file", async (_, options) => {
     const file = freshFile();
-    expect(await captureError(connect(`sqlite:${file}`, options))).toMatchObject({
+    expect(await catchError(connect(`sqlite:${file}`, options))).toMatchObject({
       code: "INVALID_ARGUMENT",
     });
     expect(existsSync(file)).toBe(false);
@@ -242,7 +233,7 @@ describe("invalid defaults", () => {
     ["with NUL", "a\0", /no NUL character/],
     ["too long", "x".repeat(257), /at most 256 bytes/],
   ])("a holder id that is %s is rejected", async (_, holderId, message) => {
-    expect((await captureError(connect("memory:", { holderId }))).message).toMatch(message);
+    expect((await catchError(connect("memory:", { holderId }))).message).toMatch(message);
   });
 });
 
@@ -281,7 +272,7 @@ describe("an unusable file", () => {
     const file = freshFile();
     await make(file);
     const before = { bytes: readFileSync(file), folder: readdirSync(folder) };
-    const error = await captureError(connect(`sqlite:${file}`));
+    const error = await catchError(connect(`sqlite:${file}`));
     expect(error).toMatchObject({ code: "STORE_UNUSABLE", retryable: false });
     expect(error.message).toMatch(message);
     expect(error.message).toContain(file);
@@ -296,7 +287,7 @@ describe("an unusable file", () => {
     const bytes = readFileSync(file);
     bytes.fill(0xaa, 100, bytes.length);
     writeFileSync(file, bytes);
-    const error = await captureError(connect(`sqlite:${file}`));
+    const error = await catchError(connect(`sqlite:${file}`));
     expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
     expect(error.message).toContain(file);
     expect(readFileSync(file).equals(bytes)).toBe(true);
@@ -305,11 +296,11 @@ describe("an unusable file", () => {
   test("a folder, and a file in a missing folder, are rejected, and the message says what to do", async () => {
     const inner = join(folder, "folder");
     mkdirSync(inner);
-    expect((await captureError(connect(`sqlite:${inner}`))).message).toMatch(
+    expect((await catchError(connect(`sqlite:${inner}`))).message).toMatch(
       /is a folder, not a plain file/,
     );
     const missing = join(folder, "missing", "tenure.db");
-    const error = await captureError(connect(`sqlite:${missing}`));
+    const error = await catchError(connect(`sqlite:${missing}`));
     expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
     expect(error.message).toMatch(/does not exist. Create it/);
     expect(existsSync(join(folder, "missing"))).toBe(false);
@@ -325,7 +316,7 @@ describe("an unusable file", () => {
     vi.doMock("node:sqlite", absent);
     try {
       const fresh = await import("../../src/connect.ts");
-      const error = await captureError(fresh.connect(`sqlite:${file}`));
+      const error = await catchError(fresh.connect(`sqlite:${file}`));
       expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
       expect(error.message).toMatch(
         /Run `npm install better-sqlite3@12`, or use Node 22.13 or newer/,
@@ -377,9 +368,8 @@ describe("valid input", () => {
     const { holder } = await tenure.read("settlement");
     expect(holder).toMatchObject({ holderId: "web-1", value: "here" });
     expect(holder?.expiresInMs).toBeGreaterThan(50_000);
-    expect(await captureError(tenure.acquire("settlement"))).toMatchObject({
-      code: "ACQUIRE_TIMEOUT",
-    });
+    const error = await catchError(tenure.acquire("settlement"));
+    expect(error).toMatchObject({ code: "ACQUIRE_TIMEOUT" });
   });
 
   test.each([

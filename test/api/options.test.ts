@@ -198,7 +198,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
   for (const [call, given, meant, act] of [...leases, ...stores, ...guards, ...adapters]) {
     const wrong = Object.keys(given).at(-1) ?? "";
     test(`${call}: \`${wrong}\` instead of \`${meant}\``, async () => {
-      const error = await captureError(() => act(given as never));
+      const error = await catchError(() => act(given as never));
       expect(error).toBeInstanceOf(InvalidArgumentError);
       expect((error as Error).message).toBe(
         `Unknown option \`${wrong}\` of ${call}. Did you mean \`${meant}\`?`,
@@ -207,7 +207,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
   }
 
   test("a name that resembles no option is rejected with the list of known options", async () => {
-    const error = await captureError(() => tenure.tryAcquire("a", { waitMs: 5 } as never));
+    const error = await catchError(() => tenure.tryAcquire("a", { waitMs: 5 } as never));
     expect((error as Error).message).toBe(
       "Unknown option `waitMs` of tryAcquire(). Known are `ttlMs`, `renewEveryMs`, `clockErrorMs`, `roundTripMs`, `marginMs`, " +
         "`whileInDoubt`, `value`, `guards`, `reentrant`.",
@@ -216,7 +216,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
 
   test("options that are not an object are rejected; an option with the value undefined is ignored", async () => {
     for (const given of ["10s", 5, null, nothing]) {
-      const error = await captureError(() => tenure.acquire("a", given as never));
+      const error = await catchError(() => tenure.acquire("a", given as never));
       expect((error as Error).message).toMatch(/^acquire\(\) takes its options as an object, got /);
     }
     const lease = await tenure.acquire("a", { ttlMs: undefined, unheardOf: undefined } as object);
@@ -235,7 +235,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
   });
 });
 
-async function captureError(act: () => unknown): Promise<unknown> {
+async function catchError(act: () => unknown): Promise<unknown> {
   try {
     await act();
     return undefined;

@@ -25,7 +25,7 @@ const SECRET = "HUSHSECR";
 const SCHEMES = ["redis", "rediss", "postgres", "postgresql", "etcd", "etcds", "zookeeper"];
 
 /** The error of a call that must fail. */
-async function captureError(call: () => unknown): Promise<Error> {
+async function catchError(call: () => unknown): Promise<Error> {
   const error = await new Promise((resolve) => {
     resolve(call());
   }).then(
@@ -36,8 +36,8 @@ async function captureError(call: () => unknown): Promise<Error> {
   return error;
 }
 
-const captureConnectError = (target: unknown): Promise<Error> =>
-  captureError(() => connect(target as string));
+const catchConnectError = (target: unknown): Promise<Error> =>
+  catchError(() => connect(target as string));
 
 describe("a malformed URL is not repeated in the error", () => {
   test.each<[string, unknown, RegExp]>([
@@ -80,7 +80,7 @@ describe("a malformed URL is not repeated in the error", () => {
     ["a secret as path", `redis://u:${SECRET}@${HOST}/${SECRET}`, /number of a database/],
     ["a key instead of its file", `etcds://${HOST}?key=${SECRET}`, /`key`.*cannot be read/],
   ])("with %s", async (_, target, advice) => {
-    const error = await captureConnectError(target);
+    const error = await catchConnectError(target);
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
     expect(error.message).toMatch(advice);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
@@ -101,7 +101,7 @@ describe.each(SCHEMES)("a reserved character in the password of a %s: URL", (sch
       `u:1234${character}SECR`,
     ]) {
       for (const hosts of [HOST, `${HOST},127.0.0.1:2`]) {
-        const error = await captureConnectError(`${scheme}://${login}@${hosts}`);
+        const error = await catchConnectError(`${scheme}://${login}@${hosts}`);
         expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
         expect(error.message).toContain(`"${character}"`);
         expect(error.message).toContain(code);
@@ -112,7 +112,7 @@ describe.each(SCHEMES)("a reserved character in the password of a %s: URL", (sch
   });
 
   test("the error names several of them", async () => {
-    const error = await captureConnectError(`${scheme}://:topSECR@ET/9?x@${HOST}`);
+    const error = await catchConnectError(`${scheme}://:topSECR@ET/9?x@${HOST}`);
     expect(error.message).toMatch(/"@".*"\/".*"\?".*%40.*%2F.*%3F/);
     expect(partsShown(textsOf(error), "topSECR@ET/9?x")).toEqual([]);
   });
@@ -174,7 +174,7 @@ describe("an invalid client or option is not repeated in the error", () => {
     ["a bad URL for the guard", () => etcdGuard(`"etcd://u:${SECRET}@h"`), /quotation mark/],
     ["a bad URL for the guard", () => zookeeperGuard(` zookeeper://u:${SECRET}@h`), /a space/],
   ])("%s", async (_, call, advice) => {
-    const error = await captureError(call);
+    const error = await catchError(call);
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
     expect(error.message).toMatch(advice);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
@@ -209,7 +209,7 @@ describe("an error of another library is attached without its secrets", () => {
       () => connect(zookeeperStore({ url: "zookeeper://h", connect: dial })),
     ],
   ])("%s", async (_, call) => {
-    const error = await captureError(call);
+    const error = await catchError(call);
     expect(isTenureError(error)).toBe(true);
     expect(error.cause).toBeInstanceOf(Error);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
@@ -218,7 +218,7 @@ describe("an error of another library is attached without its secrets", () => {
 
 describe("the command line", () => {
   const database = (text: string): Promise<Error> =>
-    captureError(() => openDatabase(new Options(new Map([["database", text]]))));
+    catchError(() => openDatabase(new Options(new Map([["database", text]]))));
 
   test.each([
     [`"postgres://u:${SECRET}@h/app"`, /--database.*quotation mark/],
@@ -295,14 +295,12 @@ describe("generated URLs", () => {
   test("S8: no part of a secret is shown, and every failure is an error of Tenure", async () => {
     const property = fc.asyncProperty(urls, async ({ secret, scheme, shape }) => {
       const url = buildUrl(shape, scheme, secret);
-      const error = await captureConnectError(url);
+      const error = await catchConnectError(url);
       if (!isTenureError(error)) throw new Error(`Not an error of Tenure: ${String(error)}`);
       const text = textsOf(error);
       if (partsShown(text, secret).length === 0) return;
       // A word of the message may match a part of the secret by chance.
-      const control = textsOf(
-        await captureConnectError(buildUrl(shape, scheme, controlOf(secret))),
-      );
+      const control = textsOf(await catchConnectError(buildUrl(shape, scheme, controlOf(secret))));
       expect(partsShown(text, secret, control)).toEqual([]);
     });
     await fc.assert(property, { numRuns: 3_000 });

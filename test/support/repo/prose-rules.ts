@@ -86,7 +86,8 @@ export const proseRules: readonly Rule[] = [
     appliesTo: (path) => !isExempt(path) && !path.startsWith("test/repo/tidy"),
     findFaults: ({ path, text }) =>
       [...text.matchAll(/\{\s*\.\.\.\{/g)].map(
-        (match) => `${path}:${text.slice(0, match.index).split("\n").length}: an object literal is spread`,
+        (match) =>
+          `${path}:${text.slice(0, match.index).split("\n").length}: an object literal is spread`,
       ),
   },
 ];
