@@ -1,5 +1,5 @@
-// `npm run api`: writes the API reports in api/; with --check, compares them. API Extractor is installed on the first run, into
-// api/node_modules, because nothing else needs it.
+// `npm run api`: writes the API reports in api/, or compares them with --check. The first run
+// installs API Extractor into api/node_modules, because nothing else needs it.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { endLike, npm, root, run } from "./run.mjs";

@@ -35,16 +35,16 @@ export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = {
  * Opens the store that the URL names, or the given one, such as `connect(sqliteStore({ ... }))`.
  *
  * - `sqlite:./tenure.db`: for all processes of this machine.
- * - `postgres://user:password@host1:5432,host2:5432/database`: uses the host that is primary. Settings
- *   of libpq, such as `?sslmode=`, are passed on.
+ * - `postgres://user:password@host1:5432,host2:5432/database`: uses the host that is primary.
+ *   Settings of libpq, such as `?sslmode=`, are passed on.
  * - `redis://user:password@host:6379` or `rediss://`; `redis://host1,host2?cluster=1`;
  *   `redis+sentinel://host1,host2/master`.
  * - `etcd://user:password@host1:2379,host2:2379/prefix` or `etcds://`.
  * - `zookeeper://user:password@host1:2181,host2:2181/prefix`.
  * - `memory:`: for one Tenure; `memory:name`: for all in this process that use the name.
  *
- * `?prefix=`, `?connect-ms=` and `?library=`, and the settings specific to a store, mean the same as
- * the options of its function, such as `redisStore()`.
+ * `?prefix=`, `?connect-ms=` and `?library=`, and the settings specific to a store, mean the same
+ * as the options of its function, such as `redisStore()`.
  */
 export async function connect(
   target: string | OpenStore,

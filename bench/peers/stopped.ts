@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { StaleTokenError } from "../../src/core/errors.ts";
 import { type MemoryGuard, memoryGuard } from "../../src/guards/memory/index.ts";
-import { hasStopped } from "../../test/servers/process-tree.mjs";
+import { waitUntilStopped } from "../../test/servers/process-tree.mjs";
 import type { Child, Told } from "../../test/support/process/child.ts";
 import { TIMING, TTL_MS } from "../overlap/contestants.ts";
 import { failedRow, type Row, type Section } from "../results.ts";
@@ -129,7 +129,7 @@ async function runPause(first: Child, second: Child, isGuarded: boolean): Promis
   written.write("first", readToken(await first.heard("wrote", isIts)));
   const { isHeld } = await first.heard("asked", isIts);
   if (isHeld !== true) throw new SpoiltPauseError("its library said no before the pause");
-  await hasStopped(first.pid);
+  await waitUntilStopped(first.pid);
   second.say({ do: "follow", resource });
   const followed = await within(WINDOW_MS, second.heard("wrote", isIts));
   if (followed !== undefined) written.write("second", readToken(followed));

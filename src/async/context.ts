@@ -46,7 +46,10 @@ export function findRunning<H extends Held>(test: (held: Held) => held is H): H 
   return undefined;
 }
 
-/** Whether this code is part of work in flight under `held`: waiting for that work would never end. */
+/**
+ * Whether this code is part of work in flight under `held`. If so, waiting for that work would
+ * deadlock.
+ */
 export function isInsideWork(held: Held): boolean {
   return findRunning((other): other is Held => other === held) !== undefined;
 }

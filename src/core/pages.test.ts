@@ -1,4 +1,5 @@
-// Goal: a list ends, whatever the backend says where the next page starts. Method: pages that are a function.
+// Goal: a list ends even if the backend reports a wrong start for the next page. Method: pages from
+// a function.
 import { expect, test } from "vitest";
 import { StoreUnusableError } from "./errors.ts";
 import { everyPage } from "./pages.ts";

@@ -1,10 +1,11 @@
-// Reads a list page by page. Each page names where the next one starts, and that name comes from the backend.
+// Reads a list page by page. Each page names where the next one starts, and that name comes from
+// the backend.
 
 import { StoreUnusableError } from "./errors.ts";
 
 /**
- * Yields every page. A name that is not valid UTF-8 in the backend is another name when it is sent back, so the same pages
- * could follow each other for ever: a start that was used before is an error.
+ * Yields every page. A start that was used before is an error: a name that is not valid UTF-8 in
+ * the backend changes when it is sent back, and the same pages could then repeat for ever.
  */
 export async function* everyPage<P extends { readonly next?: string | undefined }>(
   read: (after: string | undefined) => Promise<P>,

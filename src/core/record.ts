@@ -10,7 +10,7 @@ import { parseToken } from "./token.ts";
 export const VALUE_BYTES_MAX = 4096;
 const HOLDER_BYTES_MAX = 256;
 
-/** Reported in place of the holder's name when its record is malformed. The lease is held all the same. */
+/** Reported in place of the holder's name when its record is malformed. The lease is still held. */
 export const UNREADABLE_HOLDER = "(unreadable record)";
 
 export interface LeaseRecord {
@@ -82,7 +82,7 @@ export function decodeRecord(text: string): LeaseRecord {
   try {
     encodeValue(value);
   } catch (cause) {
-    // Larger than a holder may publish, or nested so deeply that it cannot be written as JSON again.
+    // The value is larger than a holder may publish, or nested too deeply to be written as JSON.
     throw new StoreUnusableError(`A lease record has a value out of bounds: ${shorten(text)}`, {
       cause,
     });
@@ -90,7 +90,10 @@ export function decodeRecord(text: string): LeaseRecord {
   return { holderId, sessionId, attempt, value, ...granted };
 }
 
-/** For answers that one malformed record must not prevent: whether a resource is held does not depend on its record. */
+/**
+ * Like decodeRecord(), but a malformed record is undefined, not an error. Whether a resource is
+ * held does not depend on its record.
+ */
 export function readRecord(text: string): LeaseRecord | undefined {
   try {
     return decodeRecord(text);
@@ -100,12 +103,16 @@ export function readRecord(text: string): LeaseRecord | undefined {
   }
 }
 
-/** What a list or a watch shows of the record. One malformed record must not hide the other leases. */
+/**
+ * What a list or a watch shows of a record. One malformed record must not hide the other leases.
+ */
 export function shownRecord(text: string): Omit<LeaseRecord, "attempt"> {
   return readRecord(text) ?? { holderId: UNREADABLE_HOLDER, sessionId: "" };
 }
 
-/** A token as a backend keeps it. A malformed one is a fault of the stored data, not of the caller. */
+/**
+ * A token as a backend keeps it. A malformed one is an error in the stored data, not in the call.
+ */
 export function decodeToken(text: string): bigint {
   try {
     return parseToken(text);
@@ -117,8 +124,9 @@ export function decodeToken(text: string): bigint {
 }
 
 /**
- * The revocation notices that a session finds, as pairs of resource and token. A malformed notice names no lease and is
- * skipped: it must not end a renewal, and with it every lease of the session.
+ * The revocation notices that a session finds, as pairs of resource and token. A malformed notice
+ * names no lease and is skipped: it must not fail a renewal, because every lease of the session
+ * depends on it.
  */
 export function decodeNotices(
   pairs: Iterable<readonly [resource: unknown, token: unknown]>,

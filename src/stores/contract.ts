@@ -197,7 +197,7 @@ export interface LeaseView {
 }
 
 export interface HolderView {
-  /** "(unreadable record)" in lists and watches where another program has overwritten the holder's record. */
+  /** "(unreadable record)" in lists and watches if another program has overwritten the record. */
   readonly holderId: string;
   readonly sessionId: string;
   readonly token: bigint;

@@ -1,28 +1,36 @@
-// Goal: an address of several hosts that cannot be meant is refused before anything is connected,
-// with what to write instead, and a password in it is never shown; one that can be meant is read as
-// its parts. Method: connect() and the readers of URLs.
+// Goal: a malformed or ambiguous URL is rejected before anything is connected; the message says
+// what to write instead and never shows a password. A valid URL is parsed into its parts. Method:
+// connect() and the URL parsers.
 import { describe, expect, test } from "vitest";
 import { parsePostgresUrl } from "../../src/clients/postgres/url.ts";
 import { parseRedisUrl } from "../../src/clients/redis/url.ts";
 import { connect } from "../../src/connect.ts";
 
 const bad: [string, string, RegExp][] = [
-  ["hosts of no kind", "redis://u:secret@a,b", /cluster=1.*redis\+sentinel:\/\/a,b\/master/],
+  [
+    "several hosts of an unspecified kind",
+    "redis://u:secret@a,b",
+    /cluster=1.*redis\+sentinel:\/\/a,b\/master/,
+  ],
   ["a Sentinel without a master", "redis+sentinel://:secret@a:26379", /names the master after/],
   [
     "an unknown setting",
     "redis://:secret@a?prefx=x",
     /unknown setting "prefx"\. Did you mean prefix/,
   ],
-  ["an odd library", "redis://:secret@a?library=x", /"ioredis" or "redis"/],
+  ["an unknown library", "redis://:secret@a?library=x", /"ioredis" or "redis"/],
   ["no host", "redis:", /two slashes.*redis:\/\//],
   ["an @ in the password", "redis://u:se@cret@a", /"@" in its user or password.*%40/],
-  ["a hole among hosts", "postgres://u:secret@a,,b/app", /host 2 is not a host name/],
-  ["a standby", "postgres://u:secret@a/x?target_session_attrs=standby", /read-write or primary/],
+  ["an empty host", "postgres://u:secret@a,,b/app", /host 2 is not a host name/],
+  [
+    "a standby as target",
+    "postgres://u:secret@a/x?target_session_attrs=standby",
+    /read-write or primary/,
+  ],
 ];
 
-describe("an address", () => {
-  test.each(bad)("with %s is refused", async (_, url, message) => {
+describe("a URL", () => {
+  test.each(bad)("with %s is rejected", async (_, url, message) => {
     const error = await connect(url).then(
       () => undefined,
       (reason: Error) => reason,
@@ -34,10 +42,14 @@ describe("an address", () => {
     expect(error?.message).not.toMatch(/secret|cret/);
   });
 
-  test("of Sentinels has hosts, ports, master, database and two logins", () => {
+  test("of Sentinels is parsed into hosts, ports, master, database and two logins", () => {
     const url = "rediss+sentinel://me:p%40ss@a,[::1]:7/main/3?sentinel-password=other";
     expect(parseRedisUrl(url).place).toEqual({
-      ...{ kind: "sentinel", isTls: true, shown: "a,[::1]:7/main/3", master: "main", db: 3 },
+      kind: "sentinel",
+      isTls: true,
+      shown: "a,[::1]:7/main/3",
+      master: "main",
+      db: 3,
       hosts: [
         { host: "a", port: 26379 },
         { host: "::1", port: 7 },
@@ -47,11 +59,14 @@ describe("an address", () => {
     });
   });
 
-  test("of a cluster has hosts, and our own settings apart from it", () => {
+  test("of a cluster is parsed into hosts and, separately, the settings of the store", () => {
     const { place, options } = parseRedisUrl("redis://:pw@a:1,b?cluster=1&prefix=x&replicas=0");
     expect(options).toMatchObject({ prefix: "x", replicas: 0, library: undefined });
     expect(place).toMatchObject({
-      ...{ kind: "cluster", isTls: false, login: { password: "pw" }, shown: "a:1,b" },
+      kind: "cluster",
+      isTls: false,
+      login: { password: "pw" },
+      shown: "a:1,b",
       hosts: [
         { host: "a", port: 1 },
         { host: "b", port: 6379 },
@@ -59,15 +74,19 @@ describe("an address", () => {
     });
   });
 
-  test("of one Redis has host, port, database and login", () => {
+  test("of one Redis server is parsed into host, port, database and login", () => {
     const { place } = parseRedisUrl("redis://me:p%2Fw@a:1/2?library=redis");
     expect(place).toEqual({
-      ...{ kind: "server", isTls: false, at: { host: "a", port: 1 }, db: 2, shown: "a:1/2" },
+      kind: "server",
+      isTls: false,
+      at: { host: "a", port: 1 },
+      db: 2,
+      shown: "a:1/2",
       login: { username: "me", password: "p/w" },
     });
   });
 
-  test("of several PostgreSQL hosts is one URL for each, with the settings of all", () => {
+  test("of several PostgreSQL hosts is split into one URL per host, each with all settings", () => {
     const url = "postgres://u:p@a:1,b/app?sslmode=require&target_session_attrs=read-write";
     const urls = parsePostgresUrl(url).hosts;
     expect(urls).toEqual([
@@ -81,7 +100,7 @@ describe("an address", () => {
     ["postgres://u@%2Ftmp/app", "postgres://u@%2Ftmp/app", "localhost:5432/app"],
     ["postgres://u:a b%2F'%40@[::1]:7", "postgres://u:a%20b%2F'%40@[::1]:7", "[::1]:7"],
     ["PostgreSQL://u@h/a b%40c", "postgresql://u@h/a%20b@c", "h:5432/a%20b@c"],
-  ])("of one PostgreSQL host, %s, is written for the client library", (text, url, address) => {
+  ])("of one PostgreSQL host, %s, is rewritten for the client library", (text, url, address) => {
     expect(parsePostgresUrl(text).hosts).toEqual([{ url, address }]);
   });
 });

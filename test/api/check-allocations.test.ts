@@ -1,5 +1,6 @@
-// Goal: lease.check() costs no memory, so that it can stand before every act. Method: the heap
-// before and behind many calls; the smallest of some tries, since others' garbage can only add.
+// Goal: lease.check() allocates no memory, so a program can call it before every act. Method:
+// compare the heap before and after many calls. The smallest of several measurements counts,
+// because unrelated garbage can only add to it.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
@@ -8,8 +9,8 @@ import { connect } from "../../src/index.ts";
 const CALLS = 50_000;
 const TRIES = 7;
 /**
- * A number that is no small integer, on the heap of a 64-bit V8; so are the readings of clocks
- * where it does not avoid that.
+ * Size of a number that is not a small integer on the heap of a 64-bit V8. A reading of a clock is
+ * such a number, unless V8 optimises it away.
  */
 const NUMBER_BYTES = 16;
 
@@ -27,10 +28,10 @@ test("check() allocates nothing beyond the two numbers that it reads", async () 
   };
   const tenure = await connect("memory:");
   const lease = await tenure.acquire("r");
-  // Compiled first: the compiler allocates as well.
+  // Warm up, because the compiler allocates too.
   for (let index = 0; index < 1_000_000; index += 1) lease.check();
   const check = bytesPerCall(() => lease.check());
   await tenure.close();
-  // One object a call would be 16 bytes more at the least.
+  // One object per call would add at least 16 bytes.
   expect(check).toBeLessThan(2 * NUMBER_BYTES + 8);
 });

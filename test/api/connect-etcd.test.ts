@@ -1,11 +1,11 @@
-// Goal: an etcd: URL leads to the options that it names, and a bad one gets an error that says what
-// to change, before anything is connected. Method: through connect() where it must fail, through
-// the parser where it must not.
+// Goal: a valid etcd: URL is parsed into options. An invalid one is rejected before anything is
+// connected, and the message says what to change. Method: connect() for invalid URLs, the parser
+// for valid ones.
 import { describe, expect, test } from "vitest";
 import { parseEtcdUrl } from "../../src/clients/etcd/url.ts";
 import { connect } from "../../src/connect.ts";
 
-describe("a bad etcd: URL", () => {
+describe("an invalid etcd: URL", () => {
   test.each([
     ["no host", "etcd://", /host 1 is not a host name/],
     ["no host but a path", "etcd:///p", /host 1 is not a host name/],
@@ -19,15 +19,15 @@ describe("a bad etcd: URL", () => {
     ["a bad escape", "etcd://a:%zz@b", /"%" in its user or password.*%25/],
     ["a bad prefix", "etcd://a/x%20y", /`prefix` must be 1 to 128/],
     ["a bad limit", "etcd://a/?connect-ms=soon", /`connectMs` must be a number/],
-    ["a file that is not there", "etcds://a?cert=none.pem", /`cert`.*cannot be read \(ENOENT\)/],
+    ["a file that does not exist", "etcds://a?cert=none.pem", /`cert`.*cannot be read \(ENOENT\)/],
     ["a setting for TLS without it", "etcd://a?servername=b", /begin the URL with etcds:/],
-  ])("with %s is refused with what to write instead", async (_, url, message) => {
+  ])("with %s is rejected, and the message says what to write instead", async (_, url, message) => {
     const error: unknown = await connect(url).catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT", retryable: false });
     expect((error as Error).message).toMatch(message);
   });
 
-  test("never repeats a password", async () => {
+  test("is rejected without repeating its password", async () => {
     for (const url of ["etcd://root:geheim@a:b:c/p", "etcd://root:geheim@/p"]) {
       const error: unknown = await connect(url).catch((reason: unknown) => reason);
       expect(String(error)).not.toContain("geheim");
@@ -35,7 +35,7 @@ describe("a bad etcd: URL", () => {
   });
 });
 
-describe("a good etcd: URL", () => {
+describe("a valid etcd: URL", () => {
   test.each([
     ["etcd://a", { hosts: ["a:2379"] }],
     ["etcd://a:1,b:2,[::1]:3/p/q", { hosts: ["a:1", "b:2", "::1:3"], prefix: "p/q" }],
@@ -44,7 +44,7 @@ describe("a good etcd: URL", () => {
     ["etcds://a?servername=b", { hosts: ["a:2379"], isTls: true, tls: { servername: "b" } }],
     ["etcd://u%3A:p%40:@a", { hosts: ["a:2379"], username: "u:", password: "p@:" }],
     ["ETCD://u:p%40w@a", { hosts: ["a:2379"], username: "u", password: "p@w" }],
-  ])("%s", (url, expected) => {
+  ])("%s is parsed", (url, expected) => {
     const { hosts, isTls, options } = parseEtcdUrl(url);
     const named = hosts.map(({ host, port }) => `${host}:${port}`);
     expect({ ...options, hosts: named, isTls }).toEqual({ isTls: false, ...expected });

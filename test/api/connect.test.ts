@@ -1,7 +1,6 @@
-// Goal: the front door: every bad input gets an error that says what to change, and nothing is
-// created or lost by it; good input leads to the store it names. Method: real memory and SQLite
-// stores through connect(), files in a folder that is removed afterwards, contents compared before
-// and after a refusal.
+// Goal: connect() opens the store that valid input names. Invalid input is rejected with a message
+// that says what to change, and changes nothing. Method: real memory and SQLite stores in a temp
+// folder; contents are compared before and after each rejection.
 import {
   existsSync,
   mkdirSync,
@@ -42,7 +41,7 @@ async function connected(...args: Parameters<typeof connect>): Promise<Tenure> {
 }
 
 /** The error of a call that must fail. */
-async function refusal(call: Promise<unknown>): Promise<{ code?: string; message: string }> {
+async function catchError(call: Promise<unknown>): Promise<{ code?: string; message: string }> {
   const answer = await call.then(
     () => undefined,
     (error: unknown) => error,
@@ -51,7 +50,7 @@ async function refusal(call: Promise<unknown>): Promise<{ code?: string; message
   return answer as Error;
 }
 
-describe("a bad URL", () => {
+describe("an invalid URL", () => {
   test.each([
     [
       "an unknown scheme",
@@ -64,7 +63,7 @@ describe("a bad URL", () => {
     ["nothing", undefined, /Expected a store URL/],
     ["a number", 7, /Expected a store URL/],
     ["sqlite: without a file", "sqlite:", /needs a file, e.g. "sqlite:.\/tenure.db"/],
-    ["sqlite: with a line break behind it", "sqlite:./x.db\n", /space or a line break/],
+    ["sqlite: with a line break at the end", "sqlite:./x.db\n", /space or a line break/],
     ["SQLite's own :memory:", "sqlite::memory:", /use "memory:"/],
     [
       "an unknown setting",
@@ -72,8 +71,8 @@ describe("a bad URL", () => {
       /unknown setting "mode"; known are library, connect-ms and allow-network-file-system/,
     ],
     ["zookeeper: without hosts", "zookeeper://", /host 1 is not a host name/],
-  ])("%s is refused with what to write instead", async (_, url, message) => {
-    const error = await refusal(connect(url as string));
+  ])("%s is rejected, and the message says what to write instead", async (_, url, message) => {
+    const error = await catchError(connect(url as string));
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT", retryable: false });
     expect(error.message).toMatch(message);
     expect(existsSync("x.db")).toBe(false);
@@ -86,7 +85,7 @@ const badNames: [string, unknown, RegExp][] = [
   ["a name of 514 bytes in 257 letters", "é".repeat(257), /has 514 bytes/],
   ["a NUL character", "a\0b", /NUL character. Remove it/],
   ["half a surrogate pair", "a\ud83d", /half of a surrogate pair.* Check where it was cut/],
-  ["a name that is no string", 7, /Expected a resource name \(a string\), got number/],
+  ["a name that is not a string", 7, /Expected a resource name \(a string\), got number/],
 ];
 
 const badOptions: [string, AcquireOptions, string, RegExp][] = [
@@ -99,7 +98,7 @@ const badOptions: [string, AcquireOptions, string, RegExp][] = [
   ["a negative ttl", { ttlMs: -5 }, "INVALID_ARGUMENT", /above 0/],
   ["a ttl that is not a number", { ttlMs: Number.NaN }, "INVALID_ARGUMENT", /got NaN/],
   ["a ttl above 24 h", { ttlMs: 86_400_001 }, "INVALID_ARGUMENT", /\(24 h\), got 86400001/],
-  ["an endless ttl", { ttlMs: Number.POSITIVE_INFINITY }, "INVALID_ARGUMENT", /got Infinity/],
+  ["an infinite ttl", { ttlMs: Number.POSITIVE_INFINITY }, "INVALID_ARGUMENT", /got Infinity/],
   ["a ttl as text", { ttlMs: "10s" as unknown as number }, "INVALID_ARGUMENT", /got 10s/],
   [
     "a short ttl without bounds",
@@ -108,19 +107,19 @@ const badOptions: [string, AcquireOptions, string, RegExp][] = [
     /give clockErrorMs and roundTripMs yourself/,
   ],
   [
-    "a margin too small",
+    "a margin that is too small",
     { marginMs: 1 },
     "TIMING",
     /safety inequality .* The smallest change that fixes it: marginMs/,
   ],
   [
-    "renewals too rare",
+    "renewals that are too rare",
     { renewEveryMs: 9_000 },
     "TIMING",
     /availability inequality .* renewEveryMs/,
   ],
   [
-    "an odd whileInDoubt",
+    "an unknown whileInDoubt",
     { whileInDoubt: "go" as "act" },
     "INVALID_ARGUMENT",
     /"stop" or "act", got go/,
@@ -132,7 +131,7 @@ const badOptions: [string, AcquireOptions, string, RegExp][] = [
     /plain JSON \(no cycles, no bigint\)/,
   ],
   [
-    "a value too large",
+    "a value that is too large",
     { value: "x".repeat(5_000) },
     "INVALID_ARGUMENT",
     /5002 bytes as JSON; at most 4096/,
@@ -150,16 +149,16 @@ const badWaits: [string, AcquireOptions, string, RegExp][] = [
   ["a waitMs as text", { waitMs: "5s" as unknown as number }, "INVALID_ARGUMENT", /got 5s/],
 ];
 
-describe.each(["memory:", "sqlite:"])("bad input to %s", (scheme) => {
-  const urlOf = (): string => (scheme === "memory:" ? scheme : `sqlite:${freshFile()}`);
+describe.each(["memory:", "sqlite:"])("invalid input to %s", (scheme) => {
+  const newUrl = (): string => (scheme === "memory:" ? scheme : `sqlite:${freshFile()}`);
 
-  /** Whatever is refused, what is held stays held and nothing appears beside it. */
-  async function refusedBeside(
+  /** The error of a call that must fail. The call must not affect or create any lease. */
+  async function catchAndCheck(
     call: (tenure: Tenure) => Promise<unknown>,
-  ): ReturnType<typeof refusal> {
-    const tenure = await connected(urlOf());
+  ): ReturnType<typeof catchError> {
+    const tenure = await connected(newUrl());
     const lease = await tenure.acquire("kept");
-    const error = await refusal(call(tenure));
+    const error = await catchError(call(tenure));
     expect(lease.check()).toBe(lease.token);
     const listed: string[] = [];
     for await (const view of tenure.list()) listed.push(view.resource);
@@ -167,7 +166,7 @@ describe.each(["memory:", "sqlite:"])("bad input to %s", (scheme) => {
     return error;
   }
 
-  test.each(badNames)("%s is refused by every call that takes one", async (_, name, message) => {
+  test.each(badNames)("%s is rejected by every call", async (_, name, message) => {
     const resource = name as string;
     const calls = [
       (tenure: Tenure) => tenure.acquire(resource),
@@ -177,29 +176,29 @@ describe.each(["memory:", "sqlite:"])("bad input to %s", (scheme) => {
       (tenure: Tenure) => tenure.revoke(resource),
     ];
     for (const call of calls) {
-      const error = await refusedBeside(call);
+      const error = await catchAndCheck(call);
       expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
       expect(error.message).toMatch(message);
     }
   });
 
   test.each([...badOptions, ...badWaits])(
-    "%s is refused by acquire()",
+    "%s is rejected by acquire()",
     async (_, options, code, message) => {
-      const error = await refusedBeside((tenure) => tenure.acquire("settlement", options));
+      const error = await catchAndCheck((tenure) => tenure.acquire("settlement", options));
       expect(error).toMatchObject({ code });
       expect(error.message).toMatch(message);
     },
   );
 });
 
-describe("bad defaults", () => {
+describe("invalid defaults", () => {
   const timings = badOptions.filter(
     ([, options]) => !("whileInDoubt" in options || "value" in options),
   );
 
   test.each(timings)(
-    "%s is refused by connect(), and the store is closed again",
+    "%s is rejected by connect(), which leaves no store open",
     async (_, defaults, code, message) => {
       let [opened, closed] = [0, 0];
       const counting: Parameters<typeof connect>[0] = async (parts) => {
@@ -211,7 +210,7 @@ describe("bad defaults", () => {
           },
         });
       };
-      const error = await refusal(connect(counting, { defaults }));
+      const error = await catchError(connect(counting, { defaults }));
       expect(error).toMatchObject({ code });
       expect(error.message).toMatch(message);
       expect(closed).toBe(opened);
@@ -219,11 +218,11 @@ describe("bad defaults", () => {
   );
 
   test.each([
-    ["a bad ttl", { defaults: { ttlMs: 0 } }],
-    ["a bad holder id", { holderId: "" }],
+    ["an invalid ttl", { defaults: { ttlMs: 0 } }],
+    ["an invalid holder id", { holderId: "" }],
   ])("%s creates no file", async (_, options) => {
     const file = freshFile();
-    expect(await refusal(connect(`sqlite:${file}`, options))).toMatchObject({
+    expect(await catchError(connect(`sqlite:${file}`, options))).toMatchObject({
       code: "INVALID_ARGUMENT",
     });
     expect(existsSync(file)).toBe(false);
@@ -233,12 +232,12 @@ describe("bad defaults", () => {
     ["empty", "", /must be a string that is not empty/],
     ["with NUL", "a\0", /no NUL character/],
     ["too long", "x".repeat(257), /at most 256 bytes/],
-  ])("a holder id that is %s is refused", async (_, holderId, message) => {
-    expect((await refusal(connect("memory:", { holderId }))).message).toMatch(message);
+  ])("a holder id that is %s is rejected", async (_, holderId, message) => {
+    expect((await catchError(connect("memory:", { holderId }))).message).toMatch(message);
   });
 });
 
-describe("a bad file", () => {
+describe("an unusable file", () => {
   async function makeSqlite(file: string, sql: string): Promise<void> {
     const connection = (await loadDriver()).open(file);
     connection.exec(sql);
@@ -247,7 +246,7 @@ describe("a bad file", () => {
 
   const bad: [string, (file: string) => Promise<void> | void, RegExp][] = [
     [
-      "a file that is not SQLite's",
+      "a file that is not a SQLite database",
       (file) => writeFileSync(file, "not a database, ".repeat(600)),
       /.+/,
     ],
@@ -263,24 +262,24 @@ describe("a bad file", () => {
       /newer Tenure \(schema 99.*It was not touched. Upgrade Tenure here too/,
     ],
     [
-      "another program's id with no table",
+      "an empty file with the application id of another program",
       (file) => makeSqlite(file, "PRAGMA application_id = 77"),
       /another program/,
     ],
   ];
 
-  test.each(bad)("%s is refused, with its path, and stays as it was", async (_, make, message) => {
+  test.each(bad)("%s is rejected with its path, and is not changed", async (_, make, message) => {
     const file = freshFile();
     await make(file);
     const before = { bytes: readFileSync(file), folder: readdirSync(folder) };
-    const error = await refusal(connect(`sqlite:${file}`));
+    const error = await catchError(connect(`sqlite:${file}`));
     expect(error).toMatchObject({ code: "STORE_UNUSABLE", retryable: false });
     expect(error.message).toMatch(message);
     expect(error.message).toContain(file);
     expect({ bytes: readFileSync(file), folder: readdirSync(folder) }).toEqual(before);
   });
 
-  test("a damaged file of our own is refused, and stays as it was", async () => {
+  test("a damaged file of Tenure is rejected, and is not changed", async () => {
     const file = freshFile();
     const tenure = await connected(`sqlite:${file}`);
     await tenure.acquire("settlement");
@@ -288,26 +287,26 @@ describe("a bad file", () => {
     const bytes = readFileSync(file);
     bytes.fill(0xaa, 100, bytes.length);
     writeFileSync(file, bytes);
-    const error = await refusal(connect(`sqlite:${file}`));
+    const error = await catchError(connect(`sqlite:${file}`));
     expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
     expect(error.message).toContain(file);
     expect(readFileSync(file).equals(bytes)).toBe(true);
   });
 
-  test("a folder and a file in a folder that is missing are refused with what to do", async () => {
+  test("a folder, and a file in a missing folder, are rejected, and the message says what to do", async () => {
     const inner = join(folder, "folder");
     mkdirSync(inner);
-    expect((await refusal(connect(`sqlite:${inner}`))).message).toMatch(
+    expect((await catchError(connect(`sqlite:${inner}`))).message).toMatch(
       /is a folder, not a plain file/,
     );
     const missing = join(folder, "missing", "tenure.db");
-    const error = await refusal(connect(`sqlite:${missing}`));
+    const error = await catchError(connect(`sqlite:${missing}`));
     expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
     expect(error.message).toMatch(/does not exist. Create it/);
     expect(existsSync(join(folder, "missing"))).toBe(false);
   });
 
-  test("a missing client library is named, with the command that installs it, and no file is made", async () => {
+  test("a missing client library is reported with the command that installs it, and no file is created", async () => {
     const file = freshFile();
     vi.resetModules();
     const absent = (): never => {
@@ -317,7 +316,7 @@ describe("a bad file", () => {
     vi.doMock("node:sqlite", absent);
     try {
       const fresh = await import("../../src/connect.ts");
-      const error = await refusal(fresh.connect(`sqlite:${file}`));
+      const error = await catchError(fresh.connect(`sqlite:${file}`));
       expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
       expect(error.message).toMatch(
         /Run `npm install better-sqlite3@12`, or use Node 22.13 or newer/,
@@ -331,8 +330,8 @@ describe("a bad file", () => {
   });
 });
 
-describe("good input", () => {
-  test("memory:name is one store for everyone in the process, memory: is a new one each time", async () => {
+describe("valid input", () => {
+  test("memory:name is one store for the whole process, memory: is a new one each time", async () => {
     const [one, two] = [await connected("memory:shared"), await connected("memory:shared")];
     const held = await one.acquire("settlement");
     expect(await two.tryAcquire("settlement")).toBeUndefined();
@@ -343,7 +342,7 @@ describe("good input", () => {
     expect((await two.tryAcquire("settlement"))?.token).toBe(held.token + 1n);
   });
 
-  test("a named memory store outlives the one who closes it", async () => {
+  test("a named memory store outlives the connection that created it", async () => {
     const one = await connected("memory:outlives");
     const { token } = await one.acquire("settlement");
     await one.close();
@@ -351,7 +350,7 @@ describe("good input", () => {
     expect(next.token).toBe(token + 1n);
   });
 
-  test("two connections to one file compete for its leases; schemes are read in any case", async () => {
+  test("two connections to one file compete for its leases, and schemes are case-insensitive", async () => {
     const file = freshFile();
     const [one, two] = [await connected(`sqlite:${file}`), await connected(`SQLITE://${file}`)];
     const lease = await one.acquire("settlement");
@@ -361,7 +360,7 @@ describe("good input", () => {
     expect((await two.tryAcquire("settlement"))?.token).toBeGreaterThan(lease.token);
   });
 
-  test("a store made by hand, a holder id and defaults are used", async () => {
+  test("a store function, a holder id and defaults are applied", async () => {
     const backend = new MemoryBackend();
     const defaults = { ttlMs: 60_000, value: "here", waitMs: 0 };
     const tenure = await connected(memoryStore(backend), { holderId: "web-1", defaults });
@@ -369,7 +368,8 @@ describe("good input", () => {
     const { holder } = await tenure.read("settlement");
     expect(holder).toMatchObject({ holderId: "web-1", value: "here" });
     expect(holder?.expiresInMs).toBeGreaterThan(50_000);
-    expect(await refusal(tenure.acquire("settlement"))).toMatchObject({ code: "ACQUIRE_TIMEOUT" });
+    const error = await catchError(tenure.acquire("settlement"));
+    expect(error).toMatchObject({ code: "ACQUIRE_TIMEOUT" });
   });
 
   test.each([
@@ -377,14 +377,14 @@ describe("good input", () => {
     [false, false],
     [true, true],
   ])(
-    "keepProcessAlive %s: held leases keep the process from exiting: %s",
+    "with keepProcessAlive %s, held leases keep the process alive: %s",
     async (keepProcessAlive, kept) => {
       const spy = vi.spyOn(globalThis, "setTimeout");
       try {
         const defaults = { ttlMs: 60_000 };
         const tenure = await connected("memory:", { keepProcessAlive, defaults });
         await tenure.acquire("settlement");
-        // The two timers of the session: the renewal after 20 s and the look at the deadline.
+        // The two timers of the session: the renewal after 20 s and the check of the deadline.
         const long = spy.mock.calls.flatMap(([, delayMs], call) => {
           const result = spy.mock.results[call];
           return (delayMs ?? 0) > 15_000 && result?.type === "return" ? [result.value] : [];

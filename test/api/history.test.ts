@@ -9,7 +9,10 @@ const a = { process: "a", resource: "r", token: 1n };
 const b = { process: "b", resource: "r", token: 2n };
 const expectation: Expectation = { grantsMin: 2, actsMin: 4, livelyWithinMs: 2_000 };
 
-/** a is cut off at 300 and stops at 900; b is granted at 1000; a is back at 1500 and refused. */
+/**
+ * a is cut off at 300 and stops at 900. b is granted at 1000. a is back at 1500, and its late write
+ * is refused.
+ */
 const good: readonly HistoryEvent[] = [
   { event: "granted", ...a, askedAt: 90, at: 100, safeUntil: 700 },
   { event: "wrote", ...a, began: 105, at: 106, outcome: "admitted", late: false },
@@ -33,11 +36,11 @@ function withMore(...more: readonly HistoryEvent[]): HistoryEvent[] {
 }
 
 /** The good history, with a change to the events that match. */
-function changed(matches: (each: HistoryEvent) => boolean, change: object): HistoryEvent[] {
-  return good.map((each) => (matches(each) ? ({ ...each, ...change } as HistoryEvent) : each));
+function change(matches: (each: HistoryEvent) => boolean, fields: object): HistoryEvent[] {
+  return good.map((each) => (matches(each) ? ({ ...each, ...fields } as HistoryEvent) : each));
 }
 
-function brokenBy(history: readonly HistoryEvent[], asked = expectation): Invariant[] {
+function findBroken(history: readonly HistoryEvent[], asked = expectation): Invariant[] {
   return [...new Set(judge(history, asked).violations.map((each) => each.invariant))];
 }
 
@@ -62,24 +65,24 @@ const breaches: readonly (readonly [Invariant, string, readonly HistoryEvent[]])
   ],
   [
     "S1",
-    "a token falls",
+    "a token decreases",
     withMore({ event: "granted", ...a, token: 0n, askedAt: 1_800, at: 1_900, safeUntil: 2_500 }),
   ],
   [
     "S2",
     "the guard admits a late write of the older term",
-    changed((each) => each.event === "wrote" && each.late, { outcome: "admitted" }),
+    change((each) => each.event === "wrote" && each.late, { outcome: "admitted" }),
   ],
-  ["S3", "the next process is granted before safeUntil", changed(isGrantOf(2n), { at: 899 })],
+  ["S3", "the next process is granted before safeUntil", change(isGrantOf(2n), { at: 899 })],
   [
     "S3",
     "a renewal set safeUntil too late",
-    changed((each) => each.event === "renewed", { safeUntil: 1_001 }),
+    change((each) => each.event === "renewed", { safeUntil: 1_001 }),
   ],
   [
     "S4",
     "an act ends after the next grant",
-    changed((each) => each.event === "acted" && each.began === 600, { at: 1_000 }),
+    change((each) => each.event === "acted" && each.began === 600, { at: 1_000 }),
   ],
   [
     "S5",
@@ -94,13 +97,13 @@ const breaches: readonly (readonly [Invariant, string, readonly HistoryEvent[]])
   [
     "S6",
     "an act begins after safeUntil",
-    changed((each) => each.event === "renewed", { safeUntil: 600 }),
+    change((each) => each.event === "renewed", { safeUntil: 600 }),
   ],
-  ["S6", "an act begins in doubt", changed((each) => each.event === "doubted", { at: 599 })],
+  ["S6", "an act begins in doubt", change((each) => each.event === "doubted", { at: 599 })],
   [
     "S6",
     "an act begins after the notification",
-    changed((each) => each.event === "told", { at: 599 }),
+    change((each) => each.event === "told", { at: 599 }),
   ],
   [
     "S6",
@@ -124,36 +127,36 @@ const breaches: readonly (readonly [Invariant, string, readonly HistoryEvent[]])
   [
     "liveness",
     "no process acts after the end of the fault",
-    changed((each) => each.event === "acted" && each.began === 1_700, { began: 1_400 }),
+    change((each) => each.event === "acted" && each.began === 1_700, { began: 1_400 }),
   ],
 ];
 
 describe.each(breaches)("%s", (invariant, how, history) => {
   test(`is broken when ${how}`, () => {
-    expect(brokenBy(history)).toContain(invariant);
+    expect(findBroken(history)).toContain(invariant);
   });
 
   test(`is not reported where it is not promised: ${how}`, () => {
     const asked = { ...expectation, notPromised: [invariant] };
-    expect(brokenBy(history, asked)).not.toContain(invariant);
+    expect(findBroken(history, asked)).not.toContain(invariant);
   });
 });
 
 test("S4: a process that was stopped between its check and its act is judged by its check", () => {
-  const act = changed((each) => each.event === "acted" && each.began === 600, { at: 1_000 });
+  const act = change((each) => each.event === "acted" && each.began === 600, { at: 1_000 });
   const stop: HistoryEvent[] = [
     { event: "fault", what: "stop", process: "a", effect: "stopped", at: 605 },
     { event: "bit", what: "stop", evidence: "state T", at: 610 },
   ];
-  expect(brokenBy([...act, ...stop])).toEqual([]);
+  expect(findBroken([...act, ...stop])).toEqual([]);
   const other = stop.map((each) => ("process" in each ? { ...each, process: "b" } : each));
-  expect(brokenBy([...act, ...other])).toEqual(["S4"]);
+  expect(findBroken([...act, ...other])).toEqual(["S4"]);
 });
 
 test("S3: a holder that released needs no deadline", () => {
-  const early = changed(isGrantOf(2n), { at: 899 }).filter((each) => each.event !== "told");
+  const early = change(isGrantOf(2n), { at: 899 }).filter((each) => each.event !== "told");
   const release = { event: "released", ...a, began: 800, at: 810, result: "released" } as const;
-  expect(brokenBy([...early, release])).toEqual([]);
+  expect(findBroken([...early, release])).toEqual([]);
 });
 
 test("S6: acts are allowed after doubt has ended", () => {
@@ -161,7 +164,7 @@ test("S6: acts are allowed after doubt has ended", () => {
     { event: "doubted", ...a, at: 400 },
     { event: "settled", ...a, at: 500 },
   ];
-  expect(brokenBy(withMore(...doubt))).toEqual([]);
+  expect(findBroken(withMore(...doubt))).toEqual([]);
 });
 
 describe("a history is invalid if", () => {

@@ -54,7 +54,7 @@ afterAll(async () => {
   await pool.end();
 });
 
-/** What it is called, the options it is given, the name that is meant, and the call. */
+/** The name of the call, invalid options, the option that was meant, and the call itself. */
 type Case = readonly [
   call: string,
   given: Record<string, unknown>,
@@ -84,8 +84,8 @@ const leases: readonly Case[] = [
   ["oncePer()", { every: 1_000 }, "everyMs", (o) => tenure.oncePer("o", o, nothing)],
   ["planTiming()", { ttl: 3_000 }, "ttlMs", (o) => planTiming(o)],
   ["onShutdown()", { grace: 1 }, "graceMs", (o) => onShutdown(tenure, o)],
-  ["release()", { drain: 1 }, "drainMs", (o) => held((lease) => lease.release(o))],
-  ["handover()", { wait: 0 }, "waitMs", (o) => held((lease) => lease.handover(o))],
+  ["release()", { drain: 1 }, "drainMs", (o) => withHeldLease((lease) => lease.release(o))],
+  ["handover()", { wait: 0 }, "waitMs", (o) => withHeldLease((lease) => lease.handover(o))],
 ];
 
 const stores: readonly Case[] = [
@@ -183,7 +183,7 @@ const adapters: readonly Case[] = [
   ],
 ];
 
-async function held(
+async function withHeldLease(
   act: (lease: Awaited<ReturnType<Tenure["acquire"]>>) => unknown,
 ): Promise<void> {
   const lease = await tenure.acquire("held");
@@ -198,7 +198,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
   for (const [call, given, meant, act] of [...leases, ...stores, ...guards, ...adapters]) {
     const wrong = Object.keys(given).at(-1) ?? "";
     test(`${call}: \`${wrong}\` instead of \`${meant}\``, async () => {
-      const error = await failureOf(() => act(given as never));
+      const error = await catchError(() => act(given as never));
       expect(error).toBeInstanceOf(InvalidArgumentError);
       expect((error as Error).message).toBe(
         `Unknown option \`${wrong}\` of ${call}. Did you mean \`${meant}\`?`,
@@ -206,24 +206,24 @@ describe("an unknown option is rejected with the nearest known name", () => {
     });
   }
 
-  test("a name that resembles none is answered with the known ones", async () => {
-    const error = await failureOf(() => tenure.tryAcquire("a", { waitMs: 5 } as never));
+  test("a name that resembles no option is rejected with the list of known options", async () => {
+    const error = await catchError(() => tenure.tryAcquire("a", { waitMs: 5 } as never));
     expect((error as Error).message).toBe(
       "Unknown option `waitMs` of tryAcquire(). Known are `ttlMs`, `renewEveryMs`, `clockErrorMs`, `roundTripMs`, `marginMs`, " +
         "`whileInDoubt`, `value`, `guards`, `reentrant`.",
     );
   });
 
-  test("options that are no object are rejected, and those that only hold undefined are not", async () => {
+  test("options that are not an object are rejected; an option with the value undefined is ignored", async () => {
     for (const given of ["10s", 5, null, nothing]) {
-      const error = await failureOf(() => tenure.acquire("a", given as never));
+      const error = await catchError(() => tenure.acquire("a", given as never));
       expect((error as Error).message).toMatch(/^acquire\(\) takes its options as an object, got /);
     }
     const lease = await tenure.acquire("a", { ttlMs: undefined, unheardOf: undefined } as object);
     await lease.release();
   });
 
-  test("names of Object.prototype are no options, and internal ones are not proposed", () => {
+  test("names from Object.prototype are rejected, and internal options are not suggested", () => {
     const known: OptionNames<{ onAsk?: 1; one?: 1 }> = { onAsk: "internal", one: true };
     const of = (given: object) => () => checkOptionNames("call()", given, known);
     expect(of({ constructor: 1 })).toThrow(
@@ -235,7 +235,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
   });
 });
 
-async function failureOf(act: () => unknown): Promise<unknown> {
+async function catchError(act: () => unknown): Promise<unknown> {
   try {
     await act();
     return undefined;

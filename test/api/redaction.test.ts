@@ -1,7 +1,7 @@
-// Goal: no error shows any part of a secret, whatever is wrong with the URL or the options, and the
-// message still says what to change. Method: the malformed URLs of two reviews, and URLs generated
-// around known secrets, through connect(); every text that can be made of the error and its causes
-// is searched for parts of the secret. Nothing listens on port 1.
+// Goal: no error shows any part of a secret, no matter what is wrong with the URL or the options,
+// and the message still says what to change. Method: malformed URLs from two reviews, and URLs
+// generated around known secrets, go through connect(). Every text of the error and its causes is
+// searched for parts of the secret. Nothing listens on port 1.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { openDatabase } from "../../src/cli/backends/guarded-database.ts";
@@ -25,7 +25,7 @@ const SECRET = "HUSHSECR";
 const SCHEMES = ["redis", "rediss", "postgres", "postgresql", "etcd", "etcds", "zookeeper"];
 
 /** The error of a call that must fail. */
-async function errorOf(call: () => unknown): Promise<Error> {
+async function catchError(call: () => unknown): Promise<Error> {
   const error = await new Promise((resolve) => {
     resolve(call());
   }).then(
@@ -36,9 +36,10 @@ async function errorOf(call: () => unknown): Promise<Error> {
   return error;
 }
 
-const refused = (target: unknown): Promise<Error> => errorOf(() => connect(target as string));
+const catchConnectError = (target: unknown): Promise<Error> =>
+  catchError(() => connect(target as string));
 
-describe("a URL that does not parse is not repeated", () => {
+describe("a malformed URL is not repeated in the error", () => {
   test.each<[string, unknown, RegExp]>([
     ["double quotes", `"postgres://u:${SECRET}@${HOST}/app"`, /quotation mark.*remove/i],
     ["single quotes", `'redis://u:${SECRET}@${HOST}'`, /quotation mark.*remove/i],
@@ -78,8 +79,8 @@ describe("a URL that does not parse is not repeated", () => {
     ["a part of a setting", `postgres://h/app?password=a&${SECRET}`, /contains "&".*%26/],
     ["a secret as path", `redis://u:${SECRET}@${HOST}/${SECRET}`, /number of a database/],
     ["a key instead of its file", `etcds://${HOST}?key=${SECRET}`, /`key`.*cannot be read/],
-  ])("%s", async (_, target, advice) => {
-    const error = await refused(target);
+  ])("with %s", async (_, target, advice) => {
+    const error = await catchConnectError(target);
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
     expect(error.message).toMatch(advice);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
@@ -100,7 +101,7 @@ describe.each(SCHEMES)("a reserved character in the password of a %s: URL", (sch
       `u:1234${character}SECR`,
     ]) {
       for (const hosts of [HOST, `${HOST},127.0.0.1:2`]) {
-        const error = await refused(`${scheme}://${login}@${hosts}`);
+        const error = await catchConnectError(`${scheme}://${login}@${hosts}`);
         expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
         expect(error.message).toContain(`"${character}"`);
         expect(error.message).toContain(code);
@@ -110,48 +111,48 @@ describe.each(SCHEMES)("a reserved character in the password of a %s: URL", (sch
     }
   });
 
-  test("several of them are all named", async () => {
-    const error = await refused(`${scheme}://:topSECR@ET/9?x@${HOST}`);
+  test("the error names several of them", async () => {
+    const error = await catchConnectError(`${scheme}://:topSECR@ET/9?x@${HOST}`);
     expect(error.message).toMatch(/"@".*"\/".*"\?".*%40.*%2F.*%3F/);
     expect(partsShown(textsOf(error), "topSECR@ET/9?x")).toEqual([]);
   });
 });
 
-describe("a wrong kind of client is not repeated", () => {
+describe("an invalid client or option is not repeated in the error", () => {
   const url = `postgres://u:${SECRET}@h/db`;
-  /** As much as there is of the pool inside of Knex. */
+  /** The parts of the pool inside Knex that matter here. */
   const tarn = { acquire: () => url, release: () => undefined, min: 2, max: 10, url };
   const opened = (open: (parts: ReturnType<typeof systemParts>) => unknown): unknown =>
     open(systemParts());
-  const stranger = <T>(value: unknown): T => value as T;
+  const castTo = <T>(value: unknown): T => value as T;
 
   test.each<[string, () => unknown, RegExp]>([
     [
       "text as client",
-      () => postgresStore({ client: stranger(url) }),
+      () => postgresStore({ client: castTo(url) }),
       /`client` a Pool .*Client of pg/,
     ],
-    ["Knex's pool", () => postgresStore({ client: stranger(tarn) }), /as `client`.*Knex/],
+    ["Knex's pool", () => postgresStore({ client: castTo(tarn) }), /as `client`.*Knex/],
     [
       "null as client",
-      () => postgresStore({ client: stranger(null) }),
+      () => postgresStore({ client: castTo(null) }),
       /`client` a Pool .*Client of pg/,
     ],
-    ["a URL object", () => postgresStore({ url: stranger(new URL(url)) }), /URL object.*url\.href/],
+    ["a URL object", () => postgresStore({ url: castTo(new URL(url)) }), /URL object.*url\.href/],
     [
       "a listening URL",
       () => postgresStore({ url: `postgres://${HOST}/a`, listen: `x${url}` }),
       /./,
     ],
-    ["text as Redis client", () => opened(redisStore({ client: stranger(url) })), /ioredis/],
-    ["a URL object for Redis", () => redisStore({ url: stranger(new URL(url)) }), /url\.href/],
+    ["text as Redis client", () => opened(redisStore({ client: castTo(url) })), /ioredis/],
+    ["a URL object for Redis", () => redisStore({ url: castTo(new URL(url)) }), /url\.href/],
     ["a foreign URL for etcd", () => etcdStore({ url }), /begins with etcd:/],
     [
       "a URL as host of etcd",
       () => etcdStore({ url: `etcd://h1,u:${SECRET}` }),
       /host 2 is not a host name/,
     ],
-    ["text as client of etcd", () => etcdStore({ client: stranger(url) }), /`client`/],
+    ["text as client of etcd", () => etcdStore({ client: castTo(url) }), /`client`/],
     ["a foreign URL for ZooKeeper", () => zookeeperStore({ url }), /begins with zookeeper:/],
     [
       "a URL as host of ZooKeeper",
@@ -165,24 +166,24 @@ describe("a wrong kind of client is not repeated", () => {
     ],
     [
       "a password that is not text",
-      () => redisStore({ url: "redis://h", password: stranger([SECRET]) }),
+      () => redisStore({ url: "redis://h", password: castTo([SECRET]) }),
       /`password` must be text/,
     ],
-    ["text for the guard", () => postgresGuard(stranger<PostgresTarget>(url)), /postgresGuard/],
-    ["text for the guard", () => redisGuard(stranger(url)), /redisGuard/],
+    ["text for the guard", () => postgresGuard(castTo<PostgresTarget>(url)), /postgresGuard/],
+    ["text for the guard", () => redisGuard(castTo(url)), /redisGuard/],
     ["a bad URL for the guard", () => etcdGuard(`"etcd://u:${SECRET}@h"`), /quotation mark/],
     ["a bad URL for the guard", () => zookeeperGuard(` zookeeper://u:${SECRET}@h`), /a space/],
   ])("%s", async (_, call, advice) => {
-    const error = await errorOf(call);
+    const error = await catchError(call);
     expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
     expect(error.message).toMatch(advice);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
   });
 });
 
-describe("a foreign error is attached without its secrets", () => {
+describe("an error of another library is attached without its secrets", () => {
   const url = `postgres://u:a#${SECRET}@h/db`;
-  /** As older releases of pg do, whose error has the whole URL as `input`. */
+  /** Like older releases of pg, whose error contains the whole URL as `input`. */
   const pool = { totalCount: 0, connect: async () => new URL(url) as never };
   const rejected = async (error: object): Promise<never> => Promise.reject(error);
   const transport: EtcdTransport = {
@@ -208,16 +209,16 @@ describe("a foreign error is attached without its secrets", () => {
       () => connect(zookeeperStore({ url: "zookeeper://h", connect: dial })),
     ],
   ])("%s", async (_, call) => {
-    const error = await errorOf(call);
+    const error = await catchError(call);
     expect(isTenureError(error)).toBe(true);
     expect(error.cause).toBeInstanceOf(Error);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
   });
 });
 
-describe("the program", () => {
+describe("the command line", () => {
   const database = (text: string): Promise<Error> =>
-    errorOf(() => openDatabase(new Options(new Map([["database", text]]))));
+    catchError(() => openDatabase(new Options(new Map([["database", text]]))));
 
   test.each([
     [`"postgres://u:${SECRET}@h/app"`, /--database.*quotation mark/],
@@ -226,13 +227,13 @@ describe("the program", () => {
     [`postgres://u:${SECRET}@${HOST},h2/app`, /--database names one host/],
     [`mysql://u:${SECRET}@h/app`, /postgres: or sqlite: URL/],
     [`sqlite://u:${SECRET}@h/app`, /names a file/],
-  ])("refuses --database %s without showing it", async (text, advice) => {
+  ])("rejects --database %s without showing it", async (text, advice) => {
     const error = await database(text);
     expect(error.message).toMatch(advice);
     expect(partsShown(textsOf(error), SECRET)).toEqual([]);
   });
 
-  test("prints an error that it did not expect without logins", () => {
+  test("prints an unexpected error without logins", () => {
     const failure = toFailure(new Error(`cannot open redis://u:${SECRET}@h`));
     expect(failure.message).toMatch(/cannot open redis:\/\/\*\*\*@h/);
     expect(partsShown(failure.message, SECRET)).toEqual([]);
@@ -249,7 +250,7 @@ const secrets = fc.oneof(
   ),
 );
 
-/** Around a secret: `raw` as it is, `code` percent-encoded. */
+/** URLs around a secret. `raw` is the secret itself, `code` is percent-encoded. */
 const shapes: Readonly<Record<string, (scheme: string, raw: string, code: string) => string>> = {
   wellFormed: (scheme, _raw, code) => `${scheme}://user:${code}@${HOST}`,
   withoutUser: (scheme, _raw, code) => `${scheme}://:${code}@${HOST}`,
@@ -272,7 +273,7 @@ const shapes: Readonly<Record<string, (scheme: string, raw: string, code: string
   asScheme: (_scheme, raw) => `${raw}://user@${HOST}`,
   alone: (_scheme, raw) => raw,
   unknownScheme: (_scheme, raw) => `mongodb://user:${raw}@${HOST}`,
-  // With an "@" it would be a well-formed URL whose host and path happen to look like that.
+  // With an "@" this would be a well-formed URL whose host and path happen to look like that.
   hostless: (scheme, raw) => `${scheme}://user:x${raw.replaceAll("@", "")}`,
   swapped: (scheme, raw) => `${scheme}://${HOST}@user:x${raw}`,
   badPort: (scheme, raw) => `${scheme}://user:${raw}@127.0.0.1:x`,
@@ -288,18 +289,18 @@ const urls = fc.record({
 });
 
 describe("generated URLs", () => {
-  const urlOf = (shape: string, scheme: string, secret: string): string =>
+  const buildUrl = (shape: string, scheme: string, secret: string): string =>
     shapes[shape]?.(scheme, secret, encodeURIComponent(secret)) ?? "";
 
   test("S8: no part of a secret is shown, and every failure is an error of Tenure", async () => {
     const property = fc.asyncProperty(urls, async ({ secret, scheme, shape }) => {
-      const url = urlOf(shape, scheme, secret);
-      const error = await refused(url);
+      const url = buildUrl(shape, scheme, secret);
+      const error = await catchConnectError(url);
       if (!isTenureError(error)) throw new Error(`Not an error of Tenure: ${String(error)}`);
       const text = textsOf(error);
       if (partsShown(text, secret).length === 0) return;
-      // A word of the message may be a part of the secret by chance.
-      const control = textsOf(await refused(urlOf(shape, scheme, controlOf(secret))));
+      // A word of the message may match a part of the secret by chance.
+      const control = textsOf(await catchConnectError(buildUrl(shape, scheme, controlOf(secret))));
       expect(partsShown(text, secret, control)).toEqual([]);
     });
     await fc.assert(property, { numRuns: 3_000 });

@@ -1,10 +1,10 @@
-// Goal: a risk that a store finds when it is opened reaches the user without any option: once per
-// process, as a process warning. Method: a store of our own that warns, through connect().
+// Goal: a risk that a store detects when it is opened is reported to the user as a process warning,
+// once per process and without any option. Method: a custom store that warns, through connect().
 import { expect, onTestFinished, test } from "vitest";
 import { connect } from "../../src/connect.ts";
 import { MemoryBackend, memoryStore } from "../../src/stores/memory/index.ts";
 
-test("a warning of a store becomes one process warning, however often the store is opened", async () => {
+test("a warning of a store is emitted once per process, even if the store is opened several times", async () => {
   const warnings: Error[] = [];
   const listen = (warning: Error): void => void warnings.push(warning);
   process.on("warning", listen);
@@ -17,7 +17,7 @@ test("a warning of a store becomes one process warning, however often the store 
     });
     await tenure.close();
   }
-  // Node emits warnings in a later turn.
+  // Node emits warnings asynchronously.
   await new Promise((resolve) => setImmediate(resolve));
   expect(warnings).toMatchObject([{ name: "TenureWarning", message }]);
 });

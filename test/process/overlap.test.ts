@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { until } from "../servers/ask.ts";
-import { isRunning, treeOf } from "../servers/process-tree.mjs";
+import { isRunning, findTree } from "../servers/process-tree.mjs";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
 
@@ -83,7 +83,7 @@ describe("with a server", () => {
     let family: number[] = [];
     // The command, its server, and workers of several trials.
     const isBusy = async (): Promise<boolean> => {
-      family = treeOf(pid);
+      family = findTree(pid);
       return family.length >= 8;
     };
     await until("trials are running", isBusy, 30_000);

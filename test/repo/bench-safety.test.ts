@@ -45,7 +45,7 @@ describe("rows of pauses", () => {
   const followed: Pause = { lateWrites: 0, wasFollowed: true, saysHeld: false };
   const alone: Pause = { ...followed, wasFollowed: false };
 
-  test("count late writes, and what the library said after the pause", () => {
+  test("count late writes, and what the library reported after the pause", () => {
     const pauses = [
       { ...followed, lateWrites: 1, saysHeld: true },
       { ...followed, saysHeld: true },

@@ -87,18 +87,18 @@ describe("values by round", () => {
     });
   });
 
-  test("differences within the noise do not count, and noise is no part of a ratio", async () => {
+  test("differences within the noise do not count, and a ratio does not include the noise", async () => {
     const figure: Figure = { ...milliseconds, noise: 40 };
-    const ratioOf = async (tenure: number, other: number): Promise<string | undefined> => {
+    const measureRatio = async (tenure: number, other: number): Promise<string | undefined> => {
       const both = [contestant("tenure", [tenure]), contestant("other", [other])];
       return findRow(await run(both, figure, { rounds: 1 }), "speed: ratio to other")?.measured;
     };
-    expect(await ratioOf(70, 35)).toBe("1.00x");
-    expect(await ratioOf(60, 440)).toBe("20.00x");
-    expect(await ratioOf(30, 440)).toBe("Tenure needs none");
+    expect(await measureRatio(70, 35)).toBe("1.00x");
+    expect(await measureRatio(60, 440)).toBe("20.00x");
+    expect(await measureRatio(30, 440)).toBe("Tenure needs none");
   });
 
-  test("contestants take turns in being first", async () => {
+  test("each contestant is measured first in turn", async () => {
     const order: string[] = [];
     const all = ["tenure", "b", "c"].map((name) =>
       contestant(name, [], {
@@ -218,6 +218,6 @@ test("bars start at zero and show their value", () => {
   expect(picture).toContain(">200 /s</text>");
   expect(picture).toContain(">50.0 /s</text>");
   expect(picture).toContain("a &lt;peer&gt;");
-  // Both colour schemes have a background of their own.
+  // Each colour scheme has its own background.
   expect(picture.match(/\.paper\{fill:#\w+\}/g)).toHaveLength(2);
 });

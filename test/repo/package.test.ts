@@ -1,5 +1,5 @@
-// Goal: what npm would publish is what we promise, no more and no less. Method: compare
-// package.json with the built files and with the list npm itself makes, import every export by its
+// Goal: npm publishes exactly what package.json and the documentation promise. Method: compare
+// package.json with the built files and with npm's own list of files, import every export by its
 // public name, and run the packed program.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -29,10 +29,9 @@ const entries = Object.entries(manifest.exports).flatMap(([name, target]) =>
 );
 
 /**
- * What npm would put into the package. Run through a shell, since npm is a script on some
- * platforms.
+ * The files that npm would publish. It runs in a shell, because npm is a script on some platforms.
  */
-function packed(): { path: string; size: number }[] {
+function listPackedFiles(): { path: string; size: number }[] {
   const output = execFileSync("npm pack --dry-run --json --ignore-scripts", {
     cwd: root,
     encoding: "utf8",
@@ -55,7 +54,7 @@ describe("exports", () => {
   });
 
   test.each(entries)(
-    "$name has its built file and its types, at the place of its name",
+    "$name has its built file and its types, at the path that its name implies",
     (entry) => {
       const path = entry.name === "." ? "index" : entry.name.slice(2);
       const places: Record<string, string> = {
@@ -71,12 +70,12 @@ describe("exports", () => {
   );
 
   test.each(entries)("$name can be imported by its public name and exports something", (entry) => {
-    // In a process of its own: the real resolution of node, not that of the test runner.
+    // A separate process uses the module resolution of Node, not that of the test runner.
     const name = join("tenure", entry.name).replaceAll("\\", "/");
     const script = `import(${JSON.stringify(name)}).then((m) => console.log(JSON.stringify(Object.keys(m))))`;
     const output = execFileSync(process.execPath, ["-e", script], { cwd: root, encoding: "utf8" });
     const names = JSON.parse(output) as string[];
-    // The contract of stores is mostly types, but it has constants too.
+    // The store contract has mostly types, but also constants.
     expect(names.length).toBeGreaterThan(0);
     expect(names).not.toContain("default");
   });
@@ -95,7 +94,7 @@ test("every public type resolves without errors", () => {
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(project));
     const tsc = join(root, "node_modules/typescript/bin/tsc");
     const { stdout } = spawnSync(process.execPath, [tsc, "-p", folder], { encoding: "utf8" });
-    // Of other people's packages it may find fault with some.
+    // Errors in the types of other packages do not count.
     const ours = stdout.split("\n").filter((line) => /(?:^|\/)(?:dist\/|all\.ts)/.test(line));
     expect(ours.filter((line) => !line.includes("node_modules"))).toEqual([]);
   } finally {
@@ -103,14 +102,14 @@ test("every public type resolves without errors", () => {
   }
 });
 
-test("the program is there, with its first line, and says its version", () => {
+test("the program exists, starts with a shebang line, and prints its version", () => {
   const program = join(root, manifest.bin.tenure);
   expect(readFileSync(program, "utf8").startsWith("#!/usr/bin/env node\n")).toBe(true);
   const output = execFileSync(process.execPath, [program, "--version"], { encoding: "utf8" });
   expect(output).toBe(`${manifest.version}\n`);
 });
 
-const all = packed();
+const all = listPackedFiles();
 
 describe("the packed files", () => {
   const files = all.map((file) => file.path);
@@ -124,14 +123,14 @@ describe("the packed files", () => {
     expect(gzipSync(files.map(text).join("")).length).toBeLessThanOrEqual(1_000_000);
   });
 
-  test("contain every export and the pages a user reads first", () => {
+  test("contain every export, the README and the license", () => {
     const wanted = entries.flatMap((entry) => [entry.default.slice(2), entry.types.slice(2)]);
     for (const path of [...wanted, "package.json", "README.md", "LICENSE"]) {
       expect(files).toContain(path);
     }
   });
 
-  test("are the sources without tests, what the compiler made of them, and the pages", () => {
+  test("are the sources without tests, the compiled files, the man page, the README and the license", () => {
     expect(files.filter((path) => /\.test\b|\.test-d\b/.test(path))).toEqual([]);
     const pages = ["package.json", "README.md", "LICENSE", "man/tenure.1"];
     const others = files.filter(
@@ -150,7 +149,7 @@ describe("the packed files", () => {
     }
   });
 
-  test("scripts are readable: one statement a line, comments included", () => {
+  test("scripts are not minified and keep their comments", () => {
     const long = scripts.filter((path) =>
       text(path)
         .split("\n")
@@ -160,7 +159,7 @@ describe("the packed files", () => {
     expect(text("dist/core/deadline.js")).toMatch(/^\/\/ /);
   });
 
-  test("point to no page that is not packed", () => {
+  test("contain no reference to pages that are not packed", () => {
     const lines = scripts.flatMap(
       (path) =>
         withoutComments(text(path)).match(/.{0,30}(?<!HEAD\/)docs\/[\w/-]+(?:\.md)?/g) ?? [],
@@ -168,7 +167,7 @@ describe("the packed files", () => {
     expect(lines).toEqual([]);
   });
 
-  test("have a README whose links are absolute, and the repository gets its own back", () => {
+  test("have a README with absolute links, and its original links can be restored", () => {
     const readme = text("README.md");
     const links = (page: string): string[] =>
       [...page.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
@@ -177,7 +176,7 @@ describe("the packed files", () => {
     expect(relative(absolute(readme))).toBe(readme);
   });
 
-  test("mention no path of the machine they were built on", () => {
+  test("contain no path of the machine that built them", () => {
     const dist = files.filter((path) => path.startsWith("dist/"));
     expect(dist.length).toBeGreaterThan(0);
     expect(
@@ -240,7 +239,7 @@ describe("an installed copy", () => {
       return Number(run(script));
     };
     const ioredis = pathToFileURL(createRequire(import.meta.url).resolve("ioredis")).href;
-    // The fastest of several, taken in turns: other work on this machine only ever adds time.
+    // The fastest of several, measured alternately: other work on this machine can only add time.
     const rounds = Array.from({ length: 7 }, () => [time("tenure"), time(ioredis)] as const);
     const own = Math.min(...rounds.map(([each]) => each));
     const theirs = Math.min(...rounds.map(([, each]) => each));

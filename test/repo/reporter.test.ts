@@ -15,7 +15,7 @@ describe("it's (odd)", () => {
 `);
 
 /** The words of the printed command as a shell reads them, after "npm test --". */
-function wordsOf(line: string): string[] {
+function splitWords(line: string): string[] {
   const script = `for word in ${line.replace(/^to reproduce: npm test -- /, "")}; do printf '%s\\0' "$word"; done`;
   return execFileSync("sh", ["-c", script], { encoding: "utf8" }).split("\0").slice(0, -1);
 }
@@ -33,7 +33,7 @@ test("a failure is printed with a command that runs that one test, and with the 
   expect(output).toMatch(
     /\(Node \d+\.\d+\.\d+, \d+ cores, load [\d. ]+ over 1, 5 and 15 minutes\)/,
   );
-  const words = wordsOf(lines[0] ?? "");
+  const words = splitWords(lines[0] ?? "");
   expect(words).toEqual(["made.test.ts", "-t", expect.any(String)]);
   expect(await run(words)).toMatchObject({ passed: 0, failed: 1 });
 });

@@ -1,13 +1,13 @@
-// Goal: the rules of the repository hold in every file. Method: scan the source text. Each rule must
-// first find a planted fault and accept its corrected version, so that a rule that cannot fail is
-// noticed. The scan itself fails if it finds no file.
+// Goal: every file follows the rules of the repository. Method: scan the source text. Each rule
+// must first find a planted violation and accept a corrected version, so a rule that can never fail
+// is noticed. The scan itself fails if it finds no file.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { biomeOverrides } from "../support/repo/layers.ts";
 import { proseRules } from "../support/repo/prose-rules.ts";
-import { blocksOf, codeOnly, importsOf } from "../support/repo/source-text.ts";
+import { blankNonCode, findBlocks, findImports } from "../support/repo/source-text.ts";
 import {
   rules as codeRules,
   fileLinesMax,
@@ -18,7 +18,7 @@ import {
 const rules = [...codeRules, ...proseRules];
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-function filesBelow(folder: string): SourceFile[] {
+function readFilesBelow(folder: string): SourceFile[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
     .filter((name) => /\.(ts|mjs)$/.test(name) && !name.includes("node_modules"))
     .map((name) => `${folder}/${name.replaceAll("\\", "/")}`)
@@ -27,7 +27,7 @@ function filesBelow(folder: string): SourceFile[] {
 
 const filler = (lines: number): string => "  step();\n".repeat(lines);
 
-/** For each rule: files that break it, and files that look alike and do not. */
+/** For each rule: files that break it, and similar files that do not. */
 const planted: Record<string, { bad: [path: string, text: string][]; good: [string, string][] }> = {
   "imports follow the table of layers": {
     bad: [
@@ -205,36 +205,36 @@ const planted: Record<string, { bad: [path: string, text: string][]; good: [stri
 };
 
 describe("the scanner", () => {
-  test("sees code, and neither comments, strings, templates nor regular expressions", () => {
+  test("sees code, but not comments, strings, templates or regular expressions", () => {
     const source = `a /* { */ + "}{" + \`{\${b({ c: "}" })}{\` + /[/{]"/.test(d) / 2; // {`;
-    const code = codeOnly(source);
+    const code = blankNonCode(source);
     expect(code).toHaveLength(source.length);
     expect(code.replace(/\s+/g, "")).toBe(`a+""+\`$\{b({c:""})}\`+//.test(d)/2;`);
   });
 
   test("finds every form of import", () => {
     const source = `import a from "a"; import "b"; export { c } from 'c'; await import(\`d\`); type E = import("e").E; // from "f"`;
-    expect(importsOf(source).map((found) => found.specifier)).toEqual(["a", "b", "c", "d", "e"]);
+    expect(findImports(source).map((found) => found.specifier)).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  test("refuses text whose braces do not match", () => {
-    expect(() => blocksOf("function f() {")).toThrow("never closed");
-    expect(() => blocksOf("}")).toThrow("unbalanced");
+  test("rejects text with unbalanced braces", () => {
+    expect(() => findBlocks("function f() {")).toThrow("never closed");
+    expect(() => findBlocks("}")).toThrow("unbalanced");
   });
 });
 
-const source = filesBelow("src");
+const source = readFilesBelow("src");
 const others = ["sim", "test", "scripts", "bench", "examples"].filter((name) =>
   existsSync(join(root, name)),
 );
-const files = [...source, ...others.flatMap(filesBelow)];
+const files = [...source, ...others.flatMap(readFilesBelow)];
 
 test("the scan finds files", () => {
   expect(source.filter((file) => !file.path.endsWith(".test.ts")).length).toBeGreaterThan(0);
   expect(files.length).toBeGreaterThan(source.length);
 });
 
-test("biome.jsonc has the import rules that the table of layers gives", () => {
+test("biome.jsonc contains the import rules of the table of layers", () => {
   const text = readFileSync(join(root, "biome.jsonc"), "utf8").replace(/^\s*\/\/.*$/gm, "");
   const { overrides } = JSON.parse(text) as { overrides: { linter: { rules: object } }[] };
   const written = overrides.filter(({ linter }) =>
@@ -243,26 +243,26 @@ test("biome.jsonc has the import rules that the table of layers gives", () => {
   expect(written, "run: npm run format").toEqual(biomeOverrides());
 });
 
-test("every planted sample belongs to a rule", () => {
+test("every rule has planted samples", () => {
   expect(Object.keys(planted).sort()).toEqual(rules.map((rule) => rule.name).sort());
 });
 
 describe.each(rules)("$name", (rule) => {
-  const faultsOf = (path: string, text: string): string[] =>
-    rule.appliesTo(path) ? rule.faultsOf({ path, text }) : [];
+  const findFaults = (path: string, text: string): string[] =>
+    rule.appliesTo(path) ? rule.findFaults({ path, text }) : [];
 
-  test("the rule finds its planted faults and nothing else", () => {
+  test("the rule finds its planted violations and nothing else", () => {
     const samples = planted[rule.name] ?? { bad: [], good: [] };
     expect(samples.bad.length).toBeGreaterThan(0);
     for (const [path, text] of samples.bad) {
-      expect(faultsOf(path, text), `${path}: ${text.slice(0, 80)}`).not.toEqual([]);
+      expect(findFaults(path, text), `${path}: ${text.slice(0, 80)}`).not.toEqual([]);
     }
     for (const [path, text] of samples.good) {
-      expect(faultsOf(path, text), `${path}: ${text.slice(0, 80)}`).toEqual([]);
+      expect(findFaults(path, text), `${path}: ${text.slice(0, 80)}`).toEqual([]);
     }
   });
 
-  test("every file keeps the rule", () => {
-    expect(files.flatMap((file) => faultsOf(file.path, file.text))).toEqual([]);
+  test("every file follows the rule", () => {
+    expect(files.flatMap((file) => findFaults(file.path, file.text))).toEqual([]);
   });
 });

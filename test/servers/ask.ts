@@ -1,5 +1,6 @@
-// One question to a server over a connection of its own: for checks whether it answers, and for the few commands
-// that the harness itself needs. No client library, so that a fault in one cannot hide here.
+// Sends one request to a server over a separate connection. The harness uses it for health checks
+// and for the few commands that it needs itself. It uses no client library, so a bug in one cannot
+// hide a failure.
 import { connect as connectPlain, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
@@ -7,17 +8,18 @@ import { connect as connectTls } from "node:tls";
 export interface Address {
   readonly host: string;
   readonly port: number;
-  /** With it the connection is TLS, and only this certificate is trusted. */
+  /** If set, the connection uses TLS and trusts only this certificate. */
   readonly ca?: string | undefined;
 }
 
 /**
- * Sends `question` and collects the answer until `read` makes something of it; `ended` tells it that no more will
- * come. Undefined when it made nothing of it within `limitMs`, or when the connection was refused or broke.
+ * Sends `request` and passes everything received so far to `read` until `read` returns a value.
+ * `ended` is true on the last call, after the server has closed the connection. Resolves to
+ * undefined if there is no value within `limitMs`, or if the connection is refused or breaks.
  */
 export function ask<T>(
   address: Address,
-  question: string | Uint8Array,
+  request: string | Uint8Array,
   read: (answer: Buffer, ended: boolean) => T | undefined,
   limitMs: number,
 ): Promise<T | undefined> {
@@ -37,7 +39,7 @@ export function ask<T>(
       const value = read(answer, false);
       if (value !== undefined) finish(value);
     });
-    socket.write(question);
+    socket.write(request);
   });
 }
 
@@ -45,22 +47,23 @@ function open({ host, port, ca }: Address): Socket {
   return ca === undefined ? connectPlain({ host, port }) : connectTls({ host, port, ca });
 }
 
-/** Host and port that a URL names. */
-export function addressOf(url: string, defaultPort: number): Address {
+/** The host and port in a URL. The host is 127.0.0.1 if the URL has none. */
+export function parseAddress(url: string, defaultPort: number): Address {
   const { hostname, port } = new URL(url);
   return { host: hostname || "127.0.0.1", port: port === "" ? defaultPort : Number(port) };
 }
 
-/** Asks again and again until the answer is yes; fails, quoting `what`, when it stays no for `limitMs`. */
+/** Polls until `condition` is true. Throws an error that quotes `what` after `limitMs`. */
 export async function until(
   what: string,
-  isSo: () => Promise<boolean>,
+  condition: () => Promise<boolean>,
   limitMs: number,
 ): Promise<void> {
   const giveUpAt = performance.now() + limitMs;
   for (let pauseMs = 2; ; pauseMs = Math.min(20, pauseMs * 1.5)) {
-    if (await isSo()) return;
-    if (performance.now() > giveUpAt) throw new Error(`It did not come true in time: ${what}.`);
+    if (await condition()) return;
+    if (performance.now() > giveUpAt)
+      throw new Error(`This did not happen within ${limitMs} ms: ${what}.`);
     await sleep(pauseMs);
   }
 }

@@ -1,20 +1,20 @@
-// A self-signed certificate for 127.0.0.1 and localhost, made new for every server that wants TLS.
+// Creates a self-signed certificate for 127.0.0.1 and localhost. Every TLS server gets a new one.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { pathOf } from "./engine.ts";
+import { findPath } from "./engine.ts";
 import { needEngine } from "./given.ts";
 import { runTool, type User } from "./launch.ts";
 
 export interface Certificate {
-  /** What a client has to trust, as PEM text. */
+  /** The certificate that a client has to trust, as PEM text. */
   readonly ca: string;
   readonly certFile: string;
   readonly keyFile: string;
 }
 
-/** Two files in `folder`, readable by `user` only. */
+/** Writes the certificate and its key into `folder`. Only `user` can read the key. */
 export async function makeCertificate(folder: string, user?: User): Promise<Certificate> {
-  const openssl = pathOf(await needEngine("openssl"), "server");
+  const openssl = findPath(await needEngine("openssl"), "server");
   const certFile = join(folder, "cert.pem");
   const keyFile = join(folder, "key.pem");
   await runTool(

@@ -1,4 +1,5 @@
-// For the tests of the proxy: a server that sends back what it gets, and clients that remember what happened to them.
+// Helpers for the tests of the proxy: a server that echoes what it receives, and clients that
+// record how their connection ends.
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
@@ -6,9 +7,9 @@ export interface Echo extends AsyncDisposable {
   readonly url: string;
   /** Every connection so far, in order. */
   readonly accepted: readonly Socket[];
-  /** All that came, over all connections. */
+  /** Everything received so far, over all connections. */
   received(): string;
-  /** No more connections; those that are open go on. */
+  /** Refuses new connections. Open connections stay open. */
   close(): void;
 }
 
@@ -18,8 +19,8 @@ export interface EchoClient {
   readonly socket: Socket;
   readonly ended: Promise<End>;
   received(): string;
-  /** Resolves when that many bytes have come. */
-  has(bytes: number): Promise<string>;
+  /** Resolves when at least `bytes` bytes have been received. */
+  receive(bytes: number): Promise<string>;
 }
 
 export async function startEcho(): Promise<Echo> {
@@ -48,21 +49,21 @@ export async function startEcho(): Promise<Echo> {
   };
 }
 
-export function joinEcho(port: number): EchoClient {
+export function connectEcho(port: number): EchoClient {
   const socket = connect({ port, host: "127.0.0.1", noDelay: true });
   let received = "";
   socket.on("data", (chunk) => {
     received += chunk;
   });
-  const has = async (bytes: number): Promise<string> => {
+  const receive = async (bytes: number): Promise<string> => {
     while (received.length < bytes) await once(socket, "data");
     return received;
   };
-  return { socket, ended: endOf(socket), received: () => received, has };
+  return { socket, ended: waitForEnd(socket), received: () => received, receive };
 }
 
-/** How the connection ends, seen from this side. */
-export function endOf(socket: Socket | undefined): Promise<End> {
+/** Resolves when the connection has ended, as this side sees it. */
+export function waitForEnd(socket: Socket | undefined): Promise<End> {
   let fault: string | undefined;
   socket?.on("error", (error: NodeJS.ErrnoException) => {
     fault = error.code;

@@ -1,5 +1,6 @@
-// Goal: a missing engine is installed once, quietly and without a daemon, or the reason is said. Method: a PATH of our
-// own, an apt-get of our own that only notes how it was called, and a temp folder in place of the root.
+// Goal: a missing engine is installed once, without questions and without starting a daemon, or the
+// reason is reported. Method: a PATH made by the test, an apt-get script that records its calls,
+// and a temp folder in place of the root.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -17,7 +18,7 @@ beforeEach(() => {
   mkdirSync(join(folder, "bin"));
   machine = { root: folder, isRoot: true, apt: join(folder, "apt-get"), allowed: true };
   said.length = 0;
-  // Only what our apt-get and our redis-server need, and no engine.
+  // What the scripts need, and no engine.
   for (const name of ["sh", "cat", "chmod", "sleep"]) {
     program(`bin/${name}`, `exec /bin/${name} "$@"`);
   }
@@ -33,7 +34,10 @@ function program(path: string, body: string): void {
   writeFileSync(join(folder, path), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
 }
 
-/** apt-get that appends each call to "calls", with the policy it saw, and then does `body`. */
+/**
+ * An apt-get that appends each call to "calls", copies the policy that it sees to "seen", and then
+ * runs `body`.
+ */
 function aptGet(body: string): void {
   const note = `echo "$@" >>"${folder}/calls"; cat "${folder}/usr/sbin/policy-rc.d" "${folder}/etc/postgresql-common/createcluster.d/"* >"${folder}/seen"`;
   program("apt-get", `${note}\n${body}`);
@@ -43,7 +47,7 @@ const calls = (): string[] => readFileSync(join(folder, "calls"), "utf8").trimEn
 const putRedis = (): string =>
   `printf '#!/bin/sh\\necho Redis server v=7.0.15\\n' >"${folder}/bin/redis-server"; chmod +x "${folder}/bin/redis-server"`;
 
-test("an engine that is there is found with its version and nothing is installed", async () => {
+test("an installed engine is found with its version, and nothing is installed", async () => {
   program("bin/redis-server", "echo Redis server v=7.2.4 sha=0");
   aptGet("exit 1");
   const expected = { name: "redis", version: "7.2.4" };
@@ -52,7 +56,7 @@ test("an engine that is there is found with its version and nothing is installed
   expect(existsSync(join(folder, "calls"))).toBe(false);
 });
 
-test("an engine that is not there is not found", async () => {
+test("an engine that is not installed is not found", async () => {
   for (const name of ["redis", "etcd", "zookeeper", "openssl"] as const) {
     expect(await findEngine(name), name).toBeUndefined();
   }
@@ -62,7 +66,7 @@ test.each([
   ["only root may install it", { isRoot: false }],
   ["there is no apt-get here", { apt: undefined }],
   ["TENURE_TEST_INSTALL=no", { allowed: false }],
-])("the reason is said: %s", async (words, change) => {
+])("the reason is reported: %s", async (words, change) => {
   const install = installEngine("redis", say, { ...machine, ...change });
   await expect(install).rejects.toThrow(/^missing engine redis: /);
   await expect(install).rejects.toThrow(words);
@@ -81,7 +85,7 @@ test("an install asks no questions, takes no recommended packages and starts no 
   expect(said[1]).toMatch(/^installed redis-server 7.0.15 in [\d.]+ s$/);
 });
 
-test("the policy against daemons is removed afterwards, and one that was there stays", async () => {
+test("the policy against daemons is removed after the install, and an existing policy is kept", async () => {
   const policy = join(folder, "usr/sbin/policy-rc.d");
   aptGet("exit 100");
   await expect(installEngine("redis", say, machine)).rejects.toThrow("missing engine");
@@ -94,7 +98,7 @@ test("the policy against daemons is removed afterwards, and one that was there s
   expect(readFileSync(policy, "utf8")).toBe("#!/bin/sh\nexit 104\n");
 });
 
-test("without package lists they are fetched first", async () => {
+test("missing package lists are fetched before the install", async () => {
   aptGet(`case "$*" in *update*) ${putRedis()};; *) [ -e "${folder}/bin/redis-server" ];; esac`);
   await installEngine("redis", say, machine);
   expect(calls().map((call) => /\b(install|update)\b/.exec(call)?.[0])).toEqual([
@@ -104,13 +108,13 @@ test("without package lists they are fetched first", async () => {
   ]);
 });
 
-test("what apt-get says against it is the reason", async () => {
+test("the error of apt-get is reported as the reason", async () => {
   aptGet('echo "E: Failed to fetch redis-server  Temporary failure resolving" >&2; exit 100');
   const install = installEngine("redis", say, machine);
   await expect(install).rejects.toThrow("apt-get could not install it: E: Failed to fetch");
 });
 
-test("a package manager that is busy is asked again", async () => {
+test("the install is retried while the package manager is locked", async () => {
   aptGet(
     `[ $(cat "${folder}/calls" | wc -l) -gt 1 ] || { echo "E: Could not get lock /var/lib/dpkg/lock" >&2; exit 100; }\n${putRedis()}`,
   );
@@ -121,7 +125,7 @@ test("a package manager that is busy is asked again", async () => {
   expect(calls()).toHaveLength(2);
 });
 
-test("two that want the same engine install it once", async () => {
+test("two concurrent installs of the same engine install it once", async () => {
   aptGet(`sleep 0.2; ${putRedis()}`);
   const both = [installEngine("redis", say, machine), installEngine("redis", say, machine)];
   const [one, other] = await Promise.all(both);

@@ -1,21 +1,27 @@
-// Which engines this machine has: the programs of each, where Debian's packages or PATH have them. Nothing is
-// started or changed here; install.ts adds what is missing.
+// Finds the engines that are installed on this machine: the programs of each, in the folders of
+// Debian's packages or in PATH. This file changes nothing; install.ts installs missing engines.
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 
-/** pgbouncer and openssl are no engines, but some tests of poolers and of TLS cannot do without them. */
+/** pgbouncer and openssl are tools, not engines; the tests of poolers and of TLS need them. */
 export type EngineName = "redis" | "etcd" | "postgres" | "zookeeper" | "pgbouncer" | "openssl";
 
 export interface Engine {
   readonly name: EngineName;
   readonly version: string;
-  /** Paths by role: `server`; for postgres also `initdb`, `basebackup`, `ctl` and `psql`; for zookeeper `java`, `jar` and `log`. */
+  /**
+   * Paths by role: `server`; for postgres also `initdb`, `basebackup`, `ctl` and `psql`; for
+   * zookeeper `java`, `jar`, `jute` and `log`.
+   */
   readonly paths: Readonly<Record<string, string>>;
 }
 
-/** A test that cannot run here, and why. It is for useServer() to skip by; elsewhere it is an error like any other. */
+/**
+ * The reason why a test cannot run on this machine. useServer() skips the test; anywhere else it is
+ * an ordinary error.
+ */
 export class CannotRunError extends Error {}
 
 export class MissingEngineError extends CannotRunError {
@@ -27,8 +33,8 @@ export class MissingEngineError extends CannotRunError {
   }
 }
 
-/** The Debian package that has it. */
-export const packageOf: Readonly<Record<EngineName, string>> = {
+/** The Debian package of each engine. */
+export const debianPackages: Readonly<Record<EngineName, string>> = {
   redis: "redis-server",
   etcd: "etcd-server",
   postgres: "postgresql",
@@ -37,22 +43,22 @@ export const packageOf: Readonly<Record<EngineName, string>> = {
   openssl: "openssl",
 };
 
-/** Where packages lie that were unpacked rather than installed: scripts/test-on-engines.mjs. */
+/** The folder into which scripts/test-on-engines.mjs unpacks packages without installing them. */
 const ROOT = process.env.TENURE_TEST_ROOT ?? "/";
 const POSTGRES_HOMES = join(ROOT, "usr/lib/postgresql");
 const JARS = join(ROOT, "usr/share/java");
 
-/** What is installed, or undefined and nothing else: it never installs. */
+/** The engine, or undefined if it is not installed. */
 export async function findEngine(name: EngineName): Promise<Engine | undefined> {
   switch (name) {
     case "redis":
-      return fromProgram(name, inPath("redis-server") ?? inPath("valkey-server"));
+      return fromProgram(name, findInPath("redis-server") ?? findInPath("valkey-server"));
     case "etcd":
-      return fromProgram(name, inPath("etcd"));
+      return fromProgram(name, findInPath("etcd"));
     case "pgbouncer":
-      return fromProgram(name, inPath("pgbouncer"));
+      return fromProgram(name, findInPath("pgbouncer"));
     case "openssl":
-      return fromProgram(name, inPath("openssl"), "version");
+      return fromProgram(name, findInPath("openssl"), "version");
     case "postgres":
       return findPostgres();
     case "zookeeper":
@@ -66,20 +72,22 @@ async function findPostgres(): Promise<Engine | undefined> {
   const newest = majors.filter((major) => major >= 13).sort((a, b) => b - a);
   const folders = newest.map((major) => join(POSTGRES_HOMES, String(major), "bin"));
   const find = (program: string): string | undefined =>
-    inFolders(program, folders) ?? inPath(program);
+    findInFolders(program, folders) ?? findInPath(program);
   const server = find("postgres");
   const paths = { initdb: find("initdb"), basebackup: find("pg_basebackup"), ctl: find("pg_ctl") };
   return fromProgram("postgres", server, "--version", { ...paths, psql: find("psql") });
 }
 
 async function findZooKeeper(): Promise<Engine | undefined> {
-  const java = inPath("java");
+  const java = findInPath("java");
   const jar = join(JARS, "zookeeper.jar");
   if (java === undefined || !existsSync(jar)) return undefined;
-  // A second name of the jar has the version in it; asking the JVM would take half a second.
+  // The version is in the file name of a second copy of the jar. Asking the JVM takes half a
+  // second.
   const versions = readdirSync(JARS).map((name) => /^zookeeper-(\d[\d.]*)\.jar$/.exec(name)?.[1]);
   const version = versions.find((found) => found !== undefined) ?? "unknown";
-  // The jar names its messages by an absolute path: ours go first, so that they are of the same release.
+  // The jar refers to jute by an absolute path. Ours comes first in the class path, so both have
+  // the same release.
   const paths = { jute: join(JARS, "zookeeper-jute.jar"), log: join(JARS, "slf4j-simple.jar") };
   return { name: "zookeeper", version, paths: { java, jar, ...paths } };
 }
@@ -100,13 +108,13 @@ async function fromProgram(
   return { name, version: /\d+\.\d[\w.]*/.exec(stdout)?.[0] ?? "unknown", paths };
 }
 
-/** The path of a program as a shell would find it, and in the folders that only root has in its PATH. */
-export function inPath(program: string): string | undefined {
+/** The path of a program, searched in PATH and in the folders that only root has in its PATH. */
+export function findInPath(program: string): string | undefined {
   const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
-  return inFolders(program, [...folders, "/usr/sbin", "/sbin"]);
+  return findInFolders(program, [...folders, "/usr/sbin", "/sbin"]);
 }
 
-function inFolders(program: string, folders: readonly string[]): string | undefined {
+function findInFolders(program: string, folders: readonly string[]): string | undefined {
   return folders.map((folder) => join(folder, program)).find(isExecutable);
 }
 
@@ -119,8 +127,8 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** The path that the engine has for a role. */
-export function pathOf(engine: Engine, role: string): string {
+/** The path for a role. Throws if the engine has none. */
+export function findPath(engine: Engine, role: string): string {
   const path = engine.paths[role];
   if (path === undefined) throw new Error(`${engine.name} ${engine.version} has no ${role}.`);
   return path;

@@ -1,4 +1,5 @@
-// What the harness itself asks of etcd, through the JSON gateway that every member has: no gRPC client needed.
+// Requests of the harness itself to etcd, through the JSON gateway of each member, so that no gRPC
+// client is needed.
 import { request as requestPlain } from "node:http";
 import { request as requestTls } from "node:https";
 import type { Address } from "./ask.ts";
@@ -12,7 +13,10 @@ type Json = Record<string, unknown>;
 
 const CALL_MAX_MS = 10_000;
 
-/** One request; a refusal is thrown with etcd's own words. With a login, it is made as that user. */
+/**
+ * Sends one request, as the user of `login` if it is given. An error status is thrown with the
+ * message of etcd.
+ */
 export async function callEtcd(
   address: Address,
   path: string,
@@ -32,7 +36,7 @@ export async function callEtcd(
   return answer;
 }
 
-/** True when the member has a leader and can serve. */
+/** True if the member has a leader and can serve requests. */
 export async function isEtcdHealthy(address: Address, limitMs: number): Promise<boolean> {
   try {
     const { text } = await send(address, "/health", { method: "GET", limitMs });
@@ -42,7 +46,7 @@ export async function isEtcdHealthy(address: Address, limitMs: number): Promise<
   }
 }
 
-interface Sent {
+interface HttpRequest {
   readonly method: "GET" | "POST";
   readonly limitMs: number;
   readonly body?: string;
@@ -52,7 +56,7 @@ interface Sent {
 function send(
   { host, port, ca }: Address,
   path: string,
-  { method, limitMs, body = "", headers = {} }: Sent,
+  { method, limitMs, body = "", headers = {} }: HttpRequest,
 ): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const request = ca === undefined ? requestPlain : requestTls;

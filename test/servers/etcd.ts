@@ -1,41 +1,51 @@
-// etcd for tests: one member or several, with a password and TLS on demand.
+// Starts etcd for tests: one member, or a cluster of several. Authentication and TLS are optional.
 import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Address, addressOf, until } from "./ask.ts";
+import { type Address, parseAddress, until } from "./ask.ts";
 import { type Certificate, makeCertificate } from "./certificate.ts";
-import { type Engine, pathOf } from "./engine.ts";
+import { type Engine, findPath } from "./engine.ts";
 import { callEtcd, isEtcdHealthy, type Login } from "./etcd-gateway.ts";
-import { givenServer, needEngine, type OwnOptions } from "./given.ts";
+import { findGivenServer, needEngine, type OwnOptions } from "./given.ts";
 import { makeFolder } from "./launch.ts";
 import { withFreePorts } from "./ports.ts";
 import { disposeAll, type RunningServer, startServer } from "./server.ts";
 
 export interface EtcdOptions extends OwnOptions {
   /**
-   * Heartbeats every 20 ms and elections after 200 ms, instead of 100 and 1,000. A new leader is there within
-   * half a second, and the shortest lease is 1 s instead of 2. @default false
+   * Send heartbeats every 20 ms and elect after 200 ms, instead of 100 and 1,000. A new leader is
+   * elected within half a second, and the shortest lease is 1 s instead of 2.
+   * @default false
    */
   readonly fastElections?: boolean | undefined;
-  /** Switches authentication on, with the user root and this password. */
+  /** Enable authentication, with the user root and this password. */
   readonly rootPassword?: string | undefined;
-  /** Accept only TLS from clients, with a certificate made for the occasion. */
+  /** Accept only TLS from clients, with a new certificate. */
   readonly tls?: boolean | undefined;
-  /** Issue logins as signed JWTs that are valid for this long ("1s"), instead of etcd's simple tokens. */
+  /**
+   * Issue logins as signed JWTs that are valid for this long ("1s"), instead of the simple tokens
+   * of etcd.
+   */
   readonly jwtLogins?: string | undefined;
   /** More arguments for etcd: ["--quota-backend-bytes", "1048576"]. */
   readonly args?: readonly string[] | undefined;
 }
 
 export interface EtcdServer extends RunningServer {
-  /** With `tls`: what a client has to trust. */
+  /** With `tls`: the certificate that a client has to trust. */
   readonly ca: string | undefined;
-  /** One request to the JSON gateway, as the URL's user: call("/v3/kv/range", { key: inBase64 }). */
+  /**
+   * Sends one request to the JSON gateway as the user of the URL:
+   * `call("/v3/kv/range", { key: inBase64 })`.
+   */
   call(path: string, body: object): Promise<Record<string, unknown>>;
 }
 
 export interface EtcdClusterOptions extends EtcdOptions {
-  /** How many members. @default 3 */
+  /**
+   * Number of members.
+   * @default 3
+   */
   readonly size?: number | undefined;
 }
 
@@ -43,7 +53,7 @@ export interface EtcdCluster extends AsyncDisposable {
   readonly members: readonly EtcdServer[];
   /** Names every member, with commas between them. */
   readonly url: string;
-  /** The member that leads by the word of a majority; asks until there is one. */
+  /** The member that a majority follows. Waits until there is one. */
   leader(): Promise<EtcdServer>;
 }
 
@@ -57,22 +67,22 @@ const DEFAULT_PORT = 2379;
 const LEADER_MAX_MS = 30_000;
 
 export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdServer> {
-  const given = await givenServer("etcd", options, (url, limitMs) =>
-    isEtcdHealthy(addressOf(url, DEFAULT_PORT), limitMs),
+  const given = await findGivenServer("etcd", options, (url, limitMs) =>
+    isEtcdHealthy(parseAddress(url, DEFAULT_PORT), limitMs),
   );
-  if (given !== undefined) return withCall(given, addressOf(given.url, DEFAULT_PORT));
+  if (given !== undefined) return withCall(given, parseAddress(given.url, DEFAULT_PORT));
   const [server] = (await startMembers(1, options)) as [EtcdServer];
   return server;
 }
 
-/** Members that form one cluster; resolves when each of them answers. */
+/** Starts the members of one cluster. Resolves when all of them answer. */
 export async function startEtcdCluster(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
-  await givenServer("etcd", { own: true }, async () => false);
+  await findGivenServer("etcd", { own: true }, async () => false);
   const members = await startMembers(options.size ?? 3, options);
   return {
     members,
     url: `etcd://${members.map((member) => member.url.slice("etcd://".length)).join(",")}`,
-    leader: () => leaderOf(members),
+    leader: () => findLeader(members),
     [Symbol.asyncDispose]: () => disposeAll(members),
   };
 }
@@ -86,7 +96,7 @@ async function startMembers(size: number, options: EtcdOptions): Promise<EtcdSer
       port: ports[index] ?? 0,
       peerPort: ports[size + index] ?? 0,
     }));
-    // All at once: the first answers only when a majority is there.
+    // Started together: the first member answers only when a majority is running.
     const started = await Promise.allSettled(
       members.map((member) =>
         startMember(engine, { member, members, options: { ...options, args } }),
@@ -123,7 +133,7 @@ async function startMember(
     port: member.port,
     folder,
     command: [
-      ...[pathOf(engine, "server"), "--name", member.name, "--data-dir", "data"],
+      ...[findPath(engine, "server"), "--name", member.name, "--data-dir", "data"],
       ...["--listen-client-urls", own, "--advertise-client-urls", own],
       ...["--listen-peer-urls", peerUrl(member)],
       ...["--initial-advertise-peer-urls", peerUrl(member)],
@@ -145,7 +155,7 @@ function optionalArguments(options: EtcdOptions, certificate: Certificate | unde
   ];
 }
 
-/** One key pair for all members, so that each accepts the logins of the others. */
+/** The members share one key pair, so each accepts logins that another one issued. */
 async function jwtArguments({ jwtLogins }: EtcdOptions): Promise<string[]> {
   if (jwtLogins === undefined) return [];
   const folder = await makeFolder("etcd-jwt");
@@ -180,11 +190,11 @@ function withCall<S extends RunningServer>(server: S, address: Address): S & Etc
   return Object.assign(server, { call, ca: address.ca });
 }
 
-/** Asks every member whom it follows; one that is dead, frozen or cut off has no say. */
-async function leaderOf(members: readonly EtcdServer[]): Promise<EtcdServer> {
+/** Asks every member for its leader. A member that is dead, paused or cut off does not count. */
+async function findLeader(members: readonly EtcdServer[]): Promise<EtcdServer> {
   let leader: EtcdServer | undefined;
   const isKnown = async (): Promise<boolean> => {
-    const answers = await Promise.all(members.map(statusOf));
+    const answers = await Promise.all(members.map(readStatus));
     const follows = (id: string): number => answers.filter((each) => each?.leader === id).length;
     leader = members.find((_, index) => {
       const own = answers[index];
@@ -196,7 +206,7 @@ async function leaderOf(members: readonly EtcdServer[]): Promise<EtcdServer> {
   return leader as EtcdServer;
 }
 
-async function statusOf(member: EtcdServer): Promise<{ id: string; leader: string } | undefined> {
+async function readStatus(member: EtcdServer): Promise<{ id: string; leader: string } | undefined> {
   if (Number.isNaN(member.pid) || !(await member.answers(500))) return undefined;
   const status = await member.call("/v3/maintenance/status", {}).catch(() => undefined);
   const header = status?.header as { member_id?: string } | undefined;

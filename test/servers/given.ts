@@ -1,46 +1,48 @@
-// Where a server comes from. The environment may name one (TENURE_TEST_REDIS=redis://... and so on), which is used as
-// it is. Otherwise a test without options gets the server that the test run shares, and a test with options starts its
-// own. Engines that are missing on this machine are installed first.
+// Decides which server a test gets. The environment may name one (TENURE_TEST_REDIS=redis://... and
+// so on); it is used unchanged. Otherwise a test without options gets the server that the whole
+// test run shares, and a test with options starts its own. Engines that are missing on this machine
+// are installed first.
 import { until } from "./ask.ts";
 import { CannotRunError, type Engine, type EngineName, MissingEngineError } from "./engine.ts";
 import { installEngine } from "./install.ts";
 import type { RunningServer } from "./server.ts";
 import { sharedUrl } from "./shared.ts";
 
-/** Options common to all engines. Any option at all asks for a server of our own, started with it. */
+/** Options of all engines. A test that sets any option gets its own server, started with it. */
 export interface OwnOptions {
-  /** A server that the test may stop, kill and pause. */
+  /** The test may stop, kill and pause the server. */
   readonly own?: true | undefined;
 }
 
 const GIVEN_MAX_MS = 2_000;
 const known = new Map<EngineName, Promise<Engine>>();
 
-export function variableOf(name: EngineName): string {
+export function toVariable(name: EngineName): string {
   return `TENURE_TEST_${name.toUpperCase()}`;
 }
 
 /**
- * A server that this process did not start: the one that the environment names, or else the one that the test run shares.
- * Undefined when this process has to start its own, which it always does for a test with options. A server that the
- * environment names cannot have those options: CannotRunError.
+ * Finds a server that this process does not have to start: the one that the environment names, or
+ * else the one that the test run shares. Returns undefined if this process has to start its own,
+ * which is always the case for a test with options. Throws CannotRunError if the environment names
+ * a server and the test has options, because they cannot be applied to that server.
  */
-export async function givenServer(
+export async function findGivenServer(
   name: EngineName,
   options: object,
   answersAt: (url: string, limitMs: number) => Promise<boolean>,
 ): Promise<RunningServer | undefined> {
-  const variable = variableOf(name);
+  const variable = toVariable(name);
   const named = process.env[variable];
-  const needsOwn = Object.keys(options).length > 0;
+  const hasOptions = Object.keys(options).length > 0;
   if (!named) {
-    const url = needsOwn ? undefined : await sharedUrl(name);
+    const url = hasOptions ? undefined : await sharedUrl(name);
     if (url === undefined) return undefined;
-    const refusal = `The whole test run shares this ${name}. A test that stops it asks for { own: true }.`;
+    const refusal = `The whole test run shares this ${name}. A test that stops a server has to set { own: true }.`;
     return remoteServer({ name, url, givenBy: undefined, refusal, answersAt });
   }
   const refusal = `${variable} names a server, and this test needs one of its own to stop or to set up`;
-  if (needsOwn) throw new CannotRunError(refusal);
+  if (hasOptions) throw new CannotRunError(refusal);
   const server = remoteServer({ name, url: named, givenBy: variable, refusal, answersAt });
   const what = `${variable}=${withoutPassword(named)} answers`;
   await until(what, () => server.answers(), GIVEN_MAX_MS);
@@ -82,7 +84,10 @@ function remoteServer({ name, url, givenBy, refusal, answersAt }: Remote): Runni
   };
 }
 
-/** The engine, found or installed; MissingEngineError when neither works. Asked once per process. */
+/**
+ * The engine, which is installed if necessary. Throws MissingEngineError if that fails. The result
+ * is cached for this process.
+ */
 export function needEngine(name: EngineName): Promise<Engine> {
   const before = known.get(name);
   if (before !== undefined) return before;
@@ -91,7 +96,10 @@ export function needEngine(name: EngineName): Promise<Engine> {
   return engine;
 }
 
-/** Takes over what another process found out, so that a machine without network tries only once. */
+/**
+ * Stores which engines another process could not install. A machine without a network then tries
+ * only once.
+ */
 export function rememberMissing(reasons: Readonly<Record<string, string>>): void {
   for (const [name, reason] of Object.entries(reasons)) {
     const missing = Promise.reject(new MissingEngineError(name as EngineName, reason));

@@ -1,11 +1,11 @@
-// Before the first test: installs the engines that the files about to run ask for, so that no test waits for apt-get,
-// and tells the files which engines are missing, so that none of them tries again. Then offers one server per engine
-// to all files of the run.
+// Runs before the first test. It installs the engines that the selected test files need, so no test
+// waits for apt-get, and reports the missing engines to the files, so none of them tries again.
+// Then it offers one server per engine to all files of the run.
 import { readFileSync } from "node:fs";
 import type { TestProject } from "vitest/node";
 import { type EngineName, MissingEngineError } from "./engine.ts";
 import { startEtcd } from "./etcd.ts";
-import { rememberMissing, variableOf } from "./given.ts";
+import { rememberMissing, toVariable } from "./given.ts";
 import { installEngine } from "./install.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
@@ -14,7 +14,10 @@ import { startZooKeeper } from "./zookeeper.ts";
 
 const engines: readonly EngineName[] = ["redis", "etcd", "postgres", "zookeeper", "pgbouncer"];
 
-/** Started when the first file asks. `own`, because this process is the one that shares them. */
+/**
+ * Each server is started when the first file asks for it. The options prevent this process from
+ * asking itself for a shared server.
+ */
 const shared: SharedStarters = {
   redis: () => startRedis({ own: true }),
   etcd: () => startEtcd({ fastElections: true }),
@@ -22,15 +25,16 @@ const shared: SharedStarters = {
   zookeeper: () => startZooKeeper({ own: true }),
 };
 
-/** Returns what runs after the last test. */
+/** Returns the function that vitest calls after the last test. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const files = project.vitest.state.getPaths().map((path) => readFileSync(path, "utf8"));
-  // Each project has its own set-up, and one failed attempt per run is enough.
+  // Every vitest project runs this set-up, and one failed attempt per run is enough.
   const missing = JSON.parse(process.env.TENURE_MISSING_ENGINES ?? "{}") as Record<string, string>;
   for (const name of engines) {
-    // A file that gets its server through another module is not seen here; it installs when it starts.
+    // A file that imports the server through another module is not found here. It installs the
+    // engine when it starts.
     const isWanted = files.some((text) => text.includes(`servers/${name}.ts"`));
-    if (!isWanted || process.env[variableOf(name)] || missing[name] !== undefined) continue;
+    if (!isWanted || process.env[toVariable(name)] || missing[name] !== undefined) continue;
     try {
       await installEngine(name);
     } catch (error) {

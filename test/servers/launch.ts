@@ -1,6 +1,7 @@
-// Starts processes that never outlive this one. Each is registered with the watchdog before it does anything:
-// it begins as a shell that waits for our word, so that at no moment, not even under SIGKILL, a process runs
-// that the watchdog does not know. Folders are registered in the same way.
+// Starts processes that never outlive this one. Each process starts as a shell that waits for a
+// line on stdin, and gets that line only after the watchdog has registered it. The watchdog
+// therefore knows every running process, even if this one is killed with SIGKILL. Folders are
+// registered in the same way, before they are created.
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -9,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Whom a server runs as; undefined: as ourselves. */
+/** The user that a server runs as. */
 export interface User {
   readonly uid: number;
   readonly gid: number;
@@ -20,7 +21,7 @@ export interface LaunchOptions {
   readonly folder: string;
   readonly user?: User | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** Where stdout and stderr go; without it they are pipes. */
+  /** The file that receives stdout and stderr. Without it they are pipes. */
   readonly logFile?: string | undefined;
 }
 
@@ -28,10 +29,10 @@ const WATCHDOG = fileURLToPath(new URL("./watchdog.mjs", import.meta.url));
 let watchdog: ChildProcess | undefined;
 let requests = 0;
 
-/** A fresh folder that is removed at the latest when this process ends. */
+/** Creates a folder that is removed when this process ends, if not earlier. Its owner is `user`. */
 export async function makeFolder(name: string, user?: User): Promise<string> {
   const folder = join(tmpdir(), `tenure-${name}-${randomBytes(6).toString("hex")}`);
-  await tellWatchdog({ folder });
+  await sendToWatchdog({ folder });
   mkdirSync(folder, { mode: 0o700 });
   if (user !== undefined) chownSync(folder, user.uid, user.gid);
   return folder;
@@ -39,10 +40,13 @@ export async function makeFolder(name: string, user?: User): Promise<string> {
 
 export async function removeFolder(folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
-  await tellWatchdog({ folder, forget: true });
+  await sendToWatchdog({ folder, forget: true });
 }
 
-/** Resolves when the program has been let go; its pid is that of the child, since the shell becomes the program. */
+/**
+ * Resolves when the program has been started. The shell replaces itself by the program, so the pid
+ * of the child is that of the program.
+ */
 export async function launch(
   command: readonly string[],
   options: LaunchOptions,
@@ -51,20 +55,24 @@ export async function launch(
   const child = spawn("/bin/sh", ["-c", 'read -r go && exec "$@" </dev/null', "sh", ...command], {
     cwd: options.folder,
     stdio: ["pipe", output, output],
-    // Settings in our own environment (PGPORT, ETCD_NAME, JAVA_TOOL_OPTIONS) are not meant for these servers.
+    // Variables of our own environment (PGPORT, ETCD_NAME, JAVA_TOOL_OPTIONS) must not affect the
+    // server.
     env: { PATH: process.env.PATH, LC_ALL: "C", HOME: options.folder, ...options.env },
     ...(options.user ?? {}),
   });
   if (typeof output === "number") closeSync(output);
-  // It may be dead before it hears our word; its exit says so.
+  // The process may have died before it reads the line; its exit reports that.
   child.stdin?.on("error", () => undefined);
   await once(child, "spawn");
-  await tellWatchdog({ folder: options.folder, pid: child.pid });
+  await sendToWatchdog({ folder: options.folder, pid: child.pid });
   child.stdin?.end("go\n");
   return child;
 }
 
-/** Runs a program to its end and gives back what it printed; a bad end is an error that quotes it. */
+/**
+ * Runs a program until it exits, and returns its output. Throws an error with its stderr if the
+ * exit code is not 0.
+ */
 export async function runTool(command: readonly string[], options: LaunchOptions): Promise<string> {
   const child = await launch(command, options);
   let output = "";
@@ -82,16 +90,16 @@ export async function runTool(command: readonly string[], options: LaunchOptions
   return output;
 }
 
-async function tellWatchdog(message: object): Promise<void> {
-  const dog = livingWatchdog();
+async function sendToWatchdog(message: object): Promise<void> {
+  const receiver = getWatchdog();
   requests += 1;
   const id = requests;
   await new Promise<void>((resolve, reject) => {
     const settle = (error?: Error): void => {
-      dog.off("message", onMessage);
-      dog.off("exit", onExit);
-      // Only while an answer is due may the watchdog keep this process alive.
-      if (dog.listenerCount("message") === 0) dog.channel?.unref();
+      receiver.off("message", onMessage);
+      receiver.off("exit", onExit);
+      // The channel keeps this process alive only while a reply is pending.
+      if (receiver.listenerCount("message") === 0) receiver.channel?.unref();
       if (error === undefined) resolve();
       else reject(error);
     };
@@ -99,18 +107,18 @@ async function tellWatchdog(message: object): Promise<void> {
       if ((answer as { id: number }).id === id) settle();
     };
     const onExit = (): void => settle(new Error("The watchdog of the test servers has ended."));
-    dog.on("message", onMessage);
-    dog.on("exit", onExit);
-    dog.channel?.ref();
-    dog.send({ id, ...message }, (error) => {
+    receiver.on("message", onMessage);
+    receiver.on("exit", onExit);
+    receiver.channel?.ref();
+    receiver.send({ id, ...message }, (error) => {
       if (error !== null) settle(error);
     });
   });
 }
 
-function livingWatchdog(): ChildProcess {
+function getWatchdog(): ChildProcess {
   if (watchdog?.connected) return watchdog;
-  // Detached: in a process group of its own, which a signal to ours does not reach.
+  // Detached: the watchdog has its own process group, so a signal to our group does not reach it.
   watchdog = spawn(process.execPath, [WATCHDOG], {
     cwd: "/",
     stdio: ["ignore", "ignore", "ignore", "ipc"],

@@ -1,46 +1,47 @@
-// PgBouncer for tests: a pooler in transaction mode in front of a PostgreSQL server, as many teams run it. A client has no
-// server connection of its own there: nothing that lives in one survives from one transaction to the next.
+// Starts PgBouncer for tests, as a pooler in transaction mode in front of a PostgreSQL server.
+// Consecutive transactions of a client may use different server connections, so no session state
+// survives a transaction.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pathOf } from "./engine.ts";
+import { findPath } from "./engine.ts";
 import { needEngine } from "./given.ts";
 import { makeFolder } from "./launch.ts";
 import { withFreePorts } from "./ports.ts";
 import { answersStartup, type PostgresServer, unprivilegedUser } from "./postgres.ts";
 import { type RunningServer, startServer } from "./server.ts";
 
-export async function startPgBouncer(behind: PostgresServer): Promise<RunningServer> {
+export async function startPgBouncer(target: PostgresServer): Promise<RunningServer> {
   const engine = await needEngine("pgbouncer");
   const user = unprivilegedUser();
   return withFreePorts(1, async ([port = 0]) => {
     const folder = await makeFolder("pgbouncer", user);
-    writeFileSync(join(folder, "pgbouncer.ini"), settingsOf(behind, port));
+    writeFileSync(join(folder, "pgbouncer.ini"), formatSettings(target, port));
     return startServer({
       name: "pgbouncer",
       url: `postgres://postgres@127.0.0.1:${port}/postgres`,
       port,
       folder,
       user,
-      command: [pathOf(engine, "server"), "pgbouncer.ini"],
-      // SIGTERM ends it at once, SIGINT would wait for clients to leave.
+      command: [findPath(engine, "server"), "pgbouncer.ini"],
+      // SIGTERM stops it at once. SIGINT would wait until all clients have disconnected.
       answers: (limitMs) => answersStartup({ host: "127.0.0.1", port }, limitMs),
     });
   });
 }
 
-function settingsOf(behind: PostgresServer, port: number): string {
+function formatSettings(target: PostgresServer, port: number): string {
   return `[databases]
-* = host=${behind.host} port=${behind.port} user=postgres
+* = host=${target.host} port=${target.port} user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = ${port}
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-# Fewer than the clients, so that they do share.
+# Fewer than the clients, so that they share connections.
 default_pool_size = 8
 max_client_conn = 1000
-# Soon after a crash of the server, it is there again.
+# Reconnect soon after a crash of the server.
 server_login_retry = 1
 `;
 }

@@ -1,6 +1,7 @@
-// Ports for servers that will be stopped and started again. They lie below the range from which the kernel
-// takes the ports of outgoing connections (32768 and up on Linux): a port of that range, free while its server
-// is down, may be given to any client on this host, and a client that retries in a loop can even meet itself.
+// Chooses ports for servers that are stopped and started again. The ports are below the range that
+// the kernel uses for outgoing connections (32768 and up on Linux). A port in that range could be
+// assigned to any client while its server is down, and a client that reconnects in a loop could
+// even connect to itself.
 import { createServer } from "node:net";
 
 const LOWEST = 20_000;
@@ -9,7 +10,7 @@ const DRAWS_MAX = 100;
 const ATTEMPTS_MAX = 3;
 const handedOut = new Set<number>();
 
-/** A port of 127.0.0.1 on which nobody listens, and which this process was not given before. */
+/** A port of 127.0.0.1 that is not in use and that this process has not handed out before. */
 async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < DRAWS_MAX; attempt += 1) {
     const port = LOWEST + Math.floor(Math.random() * COUNT);
@@ -20,10 +21,12 @@ async function freePort(): Promise<number> {
   throw new Error(`Expected a free port from ${LOWEST} up, got none in ${DRAWS_MAX} draws.`);
 }
 
-/** A server could not listen because somebody was quicker: worth another try on another port. */
+/**
+ * A server could not listen, because another process took its port first. Another port may work.
+ */
 export class PortTakenError extends Error {}
 
-/** Gives `start` fresh ports, and others when one of them turns out to be taken. */
+/** Calls `start` with fresh ports, and retries with others if one of them is taken. */
 export async function withFreePorts<T>(
   count: number,
   start: (ports: readonly number[]) => Promise<T>,

@@ -1,45 +1,51 @@
-// PostgreSQL for tests: alone, or with a standby that follows it and can be promoted. The server refuses to run as
-// root, so root runs it as the user postgres, which Debian's package makes.
+// Starts PostgreSQL for tests: one server, or a primary with a standby that can be promoted. The
+// server does not run as root, so root runs it as the user postgres, which Debian's package
+// creates.
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Address, addressOf, ask } from "./ask.ts";
+import { type Address, ask, parseAddress } from "./ask.ts";
 import { makeCertificate } from "./certificate.ts";
-import { type Engine, pathOf } from "./engine.ts";
-import { givenServer, needEngine, type OwnOptions } from "./given.ts";
+import { type Engine, findPath } from "./engine.ts";
+import { findGivenServer, needEngine, type OwnOptions } from "./given.ts";
 import { makeFolder, runTool, type User } from "./launch.ts";
 import { withFreePorts } from "./ports.ts";
 import { disposeAll, type RunningServer, startServer } from "./server.ts";
 
 export interface PostgresOptions extends OwnOptions {
-  /** Ask for this password (scram-sha-256); without it everybody on this host is let in. */
+  /**
+   * Require this password (scram-sha-256). Without it, every connection from this host is accepted.
+   */
   readonly password?: string | undefined;
-  /** Offer TLS, with a certificate made for the occasion. */
+  /** Offer TLS, with a new certificate. */
   readonly tls?: boolean | undefined;
-  /** Settings of the server: { max_connections: "300" }. */
+  /** Settings of the server, such as `{ max_connections: "300" }`. */
   readonly settings?: Readonly<Record<string, string>> | undefined;
-  /** Runs once on the new and empty cluster, in its folder, before the server starts. */
+  /** Runs once in the folder of the new, empty cluster, before the server starts. */
   readonly beforeStart?: ((cluster: NewCluster) => Promise<void>) | undefined;
 }
 
 interface NewCluster {
-  /** Its data is in the folder "data" below it. */
+  /** The data is in its subfolder "data". */
   readonly folder: string;
   readonly user: User | undefined;
 }
 
 export interface PostgresServer extends RunningServer {
-  /** With `tls`: what a client has to trust. */
+  /** With `tls`: the certificate that a client has to trust. */
   readonly ca: string | undefined;
-  /** Runs SQL through psql and gives back the rows, one line each, values between "|". */
+  /** Runs SQL through psql and returns the rows, one per line, with "|" between values. */
   sql(text: string): Promise<string>;
 }
 
 export interface PostgresPair extends AsyncDisposable {
   readonly primary: PostgresServer;
   readonly standby: PostgresServer;
-  /** Makes the standby a primary of its own, on the next timeline. The old one is not stopped: it does not know. */
+  /**
+   * Makes the standby a primary, on the next timeline. The old primary keeps running and does not
+   * notice.
+   */
   promote(): Promise<void>;
 }
 
@@ -51,8 +57,8 @@ interface Cluster extends NewCluster {
 const DEFAULT_PORT = 5432;
 
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
-  const given = await givenServer("postgres", options, (url, limitMs) =>
-    answersStartup(addressOf(url, DEFAULT_PORT), limitMs),
+  const given = await findGivenServer("postgres", options, (url, limitMs) =>
+    answersStartup(parseAddress(url, DEFAULT_PORT), limitMs),
   );
   if (given?.givenBy !== undefined) return withSql(given, undefined);
   if (given !== undefined) return withOwnDatabase(given);
@@ -61,7 +67,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   writeFileSync(passwordFile, options.password ?? "unused", { mode: 0o644 });
   await runTool(
     [
-      ...[pathOf(cluster.engine, "initdb"), "-D", "data", "-U", "postgres", "--no-sync"],
+      ...[findPath(cluster.engine, "initdb"), "-D", "data", "-U", "postgres", "--no-sync"],
       ...["-A", options.password === undefined ? "trust" : "scram-sha-256"],
       ...["--pwfile", passwordFile, "--no-locale", "-E", "UTF8"],
     ],
@@ -71,15 +77,18 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   return serve(cluster, "postgres");
 }
 
-/** The server of the whole run, with a database for this caller alone: other files cannot see or lock anything in it. */
+/**
+ * The server of the test run, with a new database for this caller. Other files cannot see or lock
+ * anything in it.
+ */
 async function withOwnDatabase(shared: RunningServer): Promise<PostgresServer> {
   const database = `file_${randomBytes(6).toString("hex")}`;
-  // Not from template1, which cannot be copied while another test is connected to it.
+  // template1 cannot be copied while another test is connected to it.
   await withSql(shared, undefined).sql(`CREATE DATABASE ${database} TEMPLATE template0`);
   return withSql({ ...shared, url: shared.url.replace(/[^/]*$/, database) }, undefined);
 }
 
-/** A primary, and a standby that streams from it. `options` are those of both. */
+/** Starts a primary, and a standby that streams from it. Both have these options. */
 export async function startPostgresPair(options: PostgresOptions = {}): Promise<PostgresPair> {
   const servers: PostgresServer[] = [];
   try {
@@ -89,14 +98,22 @@ export async function startPostgresPair(options: PostgresOptions = {}): Promise<
     const { host, port } = primary;
     await runTool(
       [
-        ...[pathOf(cluster.engine, "basebackup"), "-h", host, "-p", String(port), "-U", "postgres"],
+        ...[
+          findPath(cluster.engine, "basebackup"),
+          "-h",
+          host,
+          "-p",
+          String(port),
+          "-U",
+          "postgres",
+        ],
         ...["-D", "data", "-X", "stream", "-c", "fast", "-R", "--no-sync"],
       ],
       { ...cluster, env: { PGPASSWORD: options.password ?? "" } },
     );
     const standby = await serve(cluster, "postgres standby");
     servers.push(standby);
-    const promotion = [pathOf(cluster.engine, "ctl"), "promote", "-D", "data", "-w", "-t", "30"];
+    const promotion = [findPath(cluster.engine, "ctl"), "promote", "-D", "data", "-w", "-t", "30"];
     return {
       primary,
       standby,
@@ -115,14 +132,14 @@ async function newCluster(options: PostgresOptions): Promise<Cluster> {
   return { engine, user, options, folder: await makeFolder("postgres", user) };
 }
 
-/** Whom a program that refuses root runs as; undefined when we are not root. */
+/** The user for a program that does not run as root. Undefined if this process is not root. */
 export function unprivilegedUser(): User | undefined {
   if (process.getuid?.() !== 0) return undefined;
-  const idOf = (option: string, name: string): number =>
+  const readId = (option: string, name: string): number =>
     Number(execFileSync("id", [option, name], { stdio: ["ignore", "pipe", "ignore"] }));
   for (const name of ["postgres", "nobody"]) {
     try {
-      return { uid: idOf("-u", name), gid: idOf("-g", name) };
+      return { uid: readId("-u", name), gid: readId("-g", name) };
     } catch {
       // No such user here.
     }
@@ -139,9 +156,10 @@ async function serve(cluster: Cluster, name: string): Promise<PostgresServer> {
       : `postgres:${encodeURIComponent(options.password)}`;
   const settings = {
     listen_addresses: "127.0.0.1",
-    // Its path would have to be short, and nobody here connects through it.
+    // The path of a socket has to be short, and no test connects through one.
     unix_socket_directories: "",
-    // After a kill it would flush each file of the folder by itself, which takes seconds. Since release 14.
+    // Without it, the start after a kill flushes each file of the folder, which takes seconds.
+    // Since release 14.
     ...(Number.parseInt(engine.version, 10) >= 14 && { recovery_init_sync_method: "syncfs" }),
     ...(certificate && {
       ssl: "on",
@@ -158,10 +176,10 @@ async function serve(cluster: Cluster, name: string): Promise<PostgresServer> {
       folder,
       user,
       command: [
-        ...[pathOf(engine, "server"), "-D", "data", "-p", String(port)],
+        ...[findPath(engine, "server"), "-D", "data", "-p", String(port)],
         ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]),
       ],
-      // SIGTERM would wait for clients to leave.
+      // SIGTERM would wait until all clients have disconnected.
       stopSignal: "SIGINT",
       answers: (limitMs) => answersStartup({ host: "127.0.0.1", port }, limitMs),
     });
@@ -172,7 +190,7 @@ async function serve(cluster: Cluster, name: string): Promise<PostgresServer> {
 function withSql<S extends RunningServer>(server: S, ca: string | undefined): S & PostgresServer {
   let folder = server.folder;
   const sql = async (text: string): Promise<string> => {
-    const psql = pathOf(await needEngine("postgres"), "psql");
+    const psql = findPath(await needEngine("postgres"), "psql");
     if (folder === "") folder = await makeFolder("psql");
     const options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text, server.url];
     return (await runTool([psql, ...options], { folder })).trimEnd();
@@ -180,7 +198,10 @@ function withSql<S extends RunningServer>(server: S, ca: string | undefined): S 
   return Object.assign(server, { sql, ca });
 }
 
-/** It lets a client in or asks for a password; while it starts, stops or recovers it answers with an error. */
+/**
+ * True if the server accepts a client or asks for a password. While it starts, stops or recovers,
+ * it answers with an error.
+ */
 export async function answersStartup(address: Address, limitMs: number): Promise<boolean> {
   const words = Buffer.from("user\0postgres\0database\0postgres\0\0");
   const head = Buffer.alloc(8);

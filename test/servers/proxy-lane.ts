@@ -1,27 +1,34 @@
-// One direction of one connection through the proxy: takes what one socket reads and hands it to the other, in order,
-// now, later or never. What passes through is a stream: chunks, then its end or its break.
+// One direction of one connection through the proxy. It reads from one socket and writes to the
+// other, in order: at once, with a delay, or not at all. A stream consists of chunks, followed by
+// an end or a reset.
 import type { Socket } from "node:net";
 
-/** How one direction behaves now; shared by the lanes of all connections. */
+/** The behaviour of one direction. The lanes of all connections share it. */
 export interface LaneRules {
-  /** hold: nothing passes, and all of it passes when healed. drop: it is gone. */
+  /** pass: forward. hold: keep everything until healed. drop: discard. */
   flow: "pass" | "hold" | "drop";
   delayMs: number;
   duplicates: boolean;
 }
 
-/** What was read in one direction, over all connections. A chunk is what one read gave: often one request. */
+/**
+ * Totals of one direction, over all connections. A chunk is the result of one read, often one
+ * request.
+ */
 export interface LaneCounts {
   chunks: number;
   bytes: number;
-  /** Of these, the bytes that never passed. */
+  /** How many of these bytes were discarded. */
   droppedBytes: number;
 }
 
-type What = { kind: "chunk"; chunk: Buffer } | { kind: "end" } | { kind: "reset" };
-type Item = What & { dueAt: number };
+type StreamEvent = { kind: "chunk"; chunk: Buffer } | { kind: "end" } | { kind: "reset" };
+type Item = StreamEvent & { dueAt: number };
 
-/** Beyond this much waiting, the sender is no longer read: it feels that nobody takes its data. */
+/**
+ * With this much buffered, the lane stops reading, and the sender sees that its data is not
+ * accepted.
+ */
 const WAITING_MAX_BYTES = 1 << 20;
 
 export class Lane {
@@ -48,12 +55,12 @@ export class Lane {
     this.#target.on("close", () => this.#empty());
   }
 
-  /** True when part of the stream is gone for ever: what follows would make no sense to the other side. */
+  /** True if part of the stream was discarded. The other side could not interpret the rest. */
   get hasHole(): boolean {
     return this.#hasHole;
   }
 
-  /** Passes on what may pass now. To be called when the rules change. */
+  /** Forwards everything that the rules allow now. Call it when the rules change. */
   pump(): void {
     clearTimeout(this.#timer);
     if (this.#rules.flow === "drop") this.#drop();
@@ -71,13 +78,13 @@ export class Lane {
     if (this.#waitingBytes < WAITING_MAX_BYTES) this.#source.resume();
   }
 
-  #take(what: What): void {
-    if (what.kind === "chunk") {
+  #take(event: StreamEvent): void {
+    if (event.kind === "chunk") {
       this.#counts.chunks += 1;
-      this.#counts.bytes += what.chunk.length;
-      this.#waitingBytes += what.chunk.length;
+      this.#counts.bytes += event.chunk.length;
+      this.#waitingBytes += event.chunk.length;
     }
-    this.#waiting.push({ ...what, dueAt: performance.now() + this.#rules.delayMs });
+    this.#waiting.push({ ...event, dueAt: performance.now() + this.#rules.delayMs });
     if (this.#waitingBytes >= WAITING_MAX_BYTES) this.#source.pause();
     this.pump();
   }
@@ -94,7 +101,7 @@ export class Lane {
         this.#target.end();
         return;
       case "reset":
-        breakOff(this.#target);
+        resetConnection(this.#target);
         return;
     }
   }
@@ -114,8 +121,8 @@ export class Lane {
   }
 }
 
-/** Ends a connection by a reset; one that is not made yet has nobody to tell. */
-export function breakOff(socket: Socket): void {
+/** Resets a connection. One that is not established yet has no peer that could receive a reset. */
+export function resetConnection(socket: Socket): void {
   if (socket.pending) socket.destroy();
   else socket.resetAndDestroy();
 }

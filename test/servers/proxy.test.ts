@@ -1,12 +1,12 @@
-// Goal: the proxy does to a connection what the tests of faults believe it does. Method: a server of our own that
-// echoes, clients on real sockets, and no assumption about time but that loopback answers in the end.
+// Goal: the proxy affects a connection exactly as the fault tests assume. Method: an echo server
+// and clients on real sockets. The only assumption about time is that loopback answers eventually.
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Echo, type EchoClient, endOf, joinEcho, startEcho } from "./echo.ts";
+import { connectEcho, type Echo, type EchoClient, startEcho, waitForEnd } from "./echo.ts";
 import { startProxy, type TcpProxy } from "./proxy.ts";
 
-/** Long enough that something wrong would have arrived. */
+/** Long enough for an unexpected message to arrive. */
 const SILENCE_MS = 100;
 
 let echo: Echo;
@@ -22,12 +22,12 @@ afterEach(async () => {
   await echo[Symbol.asyncDispose]();
 });
 
-const join = (): EchoClient => joinEcho(proxy.port);
+const join = (): EchoClient => connectEcho(proxy.port);
 
 async function joined(): Promise<EchoClient> {
   const client = join();
   client.socket.write("hello");
-  await client.has(5);
+  await client.receive(5);
   return client;
 }
 
@@ -36,14 +36,14 @@ async function becomes<T>(value: () => T, expected: T): Promise<void> {
 }
 
 describe("forwarding", () => {
-  test("the proxy's URL is the server's with another address", () => {
+  test("the URL of the proxy is that of the server with another address", () => {
     expect(proxy.url).toBe(`echo://127.0.0.1:${proxy.port}/x`);
   });
 
   test("bytes pass both ways and are counted", async () => {
     const client = await joined();
     client.socket.write("again");
-    await client.has(10);
+    await client.receive(10);
     expect(proxy.counts()).toEqual({
       connections: 1,
       open: 1,
@@ -52,7 +52,7 @@ describe("forwarding", () => {
     });
   });
 
-  test("a megabyte each way arrives whole and in order, also through a slow reader", async () => {
+  test("a megabyte each way arrives complete and in order, even with a slow reader", async () => {
     const sent = Array.from({ length: 1 << 17 }, (_, index) => String(index).padStart(8)).join("");
     const client = join();
     client.socket.pause();
@@ -79,20 +79,20 @@ describe("forwarding", () => {
 
   test("a reset by the client reaches the server", async () => {
     const client = await joined();
-    const end = endOf(echo.accepted[0]);
+    const end = waitForEnd(echo.accepted[0]);
     client.socket.resetAndDestroy();
     expect(await end).toBe("reset");
     await becomes(() => proxy.counts().open, 0);
   });
 
-  test("a server that is not there is a reset for the client", async () => {
+  test("the client is reset if the server does not listen", async () => {
     echo.close();
     const client = join();
     expect(await client.ended).toBe("reset");
   });
 });
 
-test("strand: what is open is lost in silence, also its end, and a new connection works", async () => {
+test("strand: an open connection silently loses everything, even its end, and a new one works", async () => {
   const client = await joined();
   proxy.strand();
   client.socket.end("lost");
@@ -105,7 +105,7 @@ test("strand: what is open is lost in silence, also its end, and a new connectio
 });
 
 describe("cut", () => {
-  test("nothing passes and nobody is told", async () => {
+  test("nothing passes, and neither side is notified", async () => {
     const client = await joined();
     proxy.cut();
     client.socket.write("lost");
@@ -119,14 +119,14 @@ describe("cut", () => {
     expect(proxy.counts().replies.droppedBytes).toBe(8);
   });
 
-  test("the end of a client does not reach the server before heal", async () => {
+  test("the end of a client's stream does not reach the server before heal", async () => {
     const client = await joined();
     proxy.cut();
     client.socket.destroy();
     await sleep(SILENCE_MS);
     expect(echo.accepted[0]?.readyState).toBe("open");
     await proxy.heal();
-    await endOf(echo.accepted[0]);
+    await waitForEnd(echo.accepted[0]);
   });
 
   test("a connection made during the cut is accepted, and the server does not see it", async () => {
@@ -141,7 +141,7 @@ describe("cut", () => {
     expect(await client.ended).toBe("reset");
   });
 
-  test("heal resets a connection that lost bytes, and lets one go on that lost none", async () => {
+  test("heal resets a connection that lost bytes, and keeps one that lost none", async () => {
     const [talker, listener] = [await joined(), await joined()];
     proxy.cut();
     talker.socket.write("lost");
@@ -149,20 +149,20 @@ describe("cut", () => {
     await proxy.heal();
     expect(await talker.ended).toBe("reset");
     listener.socket.write("still");
-    expect(await listener.has(10)).toBe("hellostill");
+    expect(await listener.receive(10)).toBe("hellostill");
   });
 
-  test("of requests only: replies still arrive", async () => {
+  test("a cut of requests lets replies pass", async () => {
     const client = await joined();
     proxy.cut("requests");
     client.socket.write("lost");
     echo.accepted[0]?.write("push");
-    expect(await client.has(9)).toBe("hellopush");
+    expect(await client.receive(9)).toBe("hellopush");
     await sleep(SILENCE_MS);
     expect(echo.received()).toBe("hello");
   });
 
-  test("of replies only: requests still arrive", async () => {
+  test("a cut of replies lets requests pass", async () => {
     const client = await joined();
     proxy.cut("replies");
     client.socket.write("done");
@@ -173,7 +173,7 @@ describe("cut", () => {
 });
 
 describe("hold", () => {
-  test("what was held arrives in order when healed, on the same connection", async () => {
+  test("heal delivers held data in order, on the same connection", async () => {
     const client = await joined();
     proxy.hold();
     client.socket.write("one");
@@ -182,20 +182,20 @@ describe("hold", () => {
     await sleep(SILENCE_MS);
     expect(echo.received()).toBe("hello");
     await proxy.heal();
-    expect(await client.has(11)).toBe("helloonetwo");
+    expect(await client.receive(11)).toBe("helloonetwo");
   });
 
-  test("a connection made meanwhile reaches the server when healed", async () => {
+  test("a connection made during a hold reaches the server after heal", async () => {
     proxy.hold();
     const client = join();
     client.socket.write("late");
     await sleep(SILENCE_MS);
     expect(echo.accepted).toHaveLength(0);
     await proxy.heal();
-    expect(await client.has(4)).toBe("late");
+    expect(await client.receive(4)).toBe("late");
   });
 
-  test("a sender is stopped before the proxy runs full", async () => {
+  test("the proxy stops reading from a sender when its buffer is full", async () => {
     const client = await joined();
     proxy.hold("requests");
     client.socket.write(Buffer.alloc(64 << 20));
@@ -206,7 +206,7 @@ describe("hold", () => {
 });
 
 describe("delay", () => {
-  test("each way takes so much longer, and the order stays", async () => {
+  test("each direction is delayed by this time, and the order is kept", async () => {
     const client = await joined();
     proxy.delay(60);
     const begunAt = performance.now();
@@ -214,49 +214,49 @@ describe("delay", () => {
     await sleep(10);
     proxy.delay(20);
     client.socket.write("two");
-    expect(await client.has(11)).toBe("helloonetwo");
+    expect(await client.receive(11)).toBe("helloonetwo");
     expect(performance.now() - begunAt).toBeGreaterThanOrEqual(79);
   });
 
-  test("heal delivers at once what was under way", async () => {
+  test("heal delivers delayed data at once", async () => {
     const client = await joined();
     proxy.delay(60_000);
     client.socket.write("soon");
     await sleep(SILENCE_MS);
     await proxy.heal();
-    expect(await client.has(9)).toBe("hellosoon");
+    expect(await client.receive(9)).toBe("hellosoon");
   });
 });
 
-describe("the rest", () => {
+describe("other faults", () => {
   test("duplicate sends every request twice", async () => {
     const client = await joined();
     proxy.duplicate();
     client.socket.write("ab");
-    expect(await client.has(9)).toBe("helloabab");
+    expect(await client.receive(9)).toBe("helloabab");
     expect(echo.received()).toBe("helloabab");
   });
 
-  test("reset breaks both sides of every connection, and new ones are welcome", async () => {
+  test("reset resets both sides of every connection, and new connections work", async () => {
     const client = await joined();
-    const end = endOf(echo.accepted[0]);
+    const end = waitForEnd(echo.accepted[0]);
     proxy.reset();
     expect(await client.ended).toBe("reset");
     expect(await end).toBe("reset");
     await joined();
   });
 
-  test("refuse turns new connections away and leaves the others alone", async () => {
+  test("refuse rejects new connections and keeps the open ones", async () => {
     const client = await joined();
     proxy.refuse();
     expect(await join().ended).toBe("refused");
     client.socket.write("still");
-    await client.has(10);
+    await client.receive(10);
     await proxy.heal();
     await joined();
   });
 
-  test("closing leaves no connection and no listener", async () => {
+  test("dispose closes all connections and the listener", async () => {
     const client = await joined();
     proxy.hold();
     client.socket.write("never");

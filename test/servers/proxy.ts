@@ -1,16 +1,18 @@
-// A TCP proxy on loopback, between a client and a server of the tests, that breaks the link on command: silently
-// (no reset reaches either side), in one direction only, late, twice, or at once. It reads no protocol.
+// A TCP proxy on loopback between a client and a server of the tests. It breaks the link on
+// command: silently (neither side receives a reset), in one direction only, with a delay, with
+// duplicates, or with a reset. It does not interpret the protocol.
 import { once } from "node:events";
 import { createServer, type Server, Socket } from "node:net";
 import { until } from "./ask.ts";
 import { withFreePorts } from "./ports.ts";
-import { breakOff, Lane, type LaneCounts, type LaneRules } from "./proxy-lane.ts";
+import { Lane, type LaneCounts, type LaneRules, resetConnection } from "./proxy-lane.ts";
 
 export type Way = "both" | "requests" | "replies";
 
 export interface ProxyCounts {
-  /** Connections accepted so far, and those that are open now. */
+  /** Number of connections accepted so far. */
   readonly connections: number;
+  /** Number of connections that are open now. */
   readonly open: number;
   /** From clients to the server. */
   readonly requests: Readonly<LaneCounts>;
@@ -49,8 +51,9 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   /**
-   * Silently loses everything from now on; connections stay open, and new ones are accepted and lost too. A stream
-   * with a hole in it cannot go on: heal() resets those that lost something.
+   * Silently discards everything from now on. Connections stay open, and new ones are accepted and
+   * affected too. A stream with missing bytes cannot continue, so heal() resets the connections
+   * that lost any.
    */
   cut(way: Way = "both"): void {
     this.#change(way, (rules) => {
@@ -58,14 +61,19 @@ export class TcpProxy implements AsyncDisposable {
     });
   }
 
-  /** As a cut that TCP survives: nothing passes until heal(), and then all of it does, in order. */
+  /**
+   * Like a cut that TCP survives: nothing passes until heal(), and then everything does, in order.
+   */
   hold(way: Way = "both"): void {
     this.#change(way, (rules) => {
       rules.flow = "hold";
     });
   }
 
-  /** Everything that comes from now on arrives so much later; in both ways, a round trip takes twice as much. */
+  /**
+   * Delays everything received from now on by `delayMs`. With a delay in both directions, a round
+   * trip takes twice that.
+   */
   delay(delayMs: number, way: Way = "both"): void {
     this.#change(way, (rules) => {
       rules.delayMs = delayMs;
@@ -79,30 +87,33 @@ export class TcpProxy implements AsyncDisposable {
     });
   }
 
-  /** What is open now silently loses everything for ever, as when a router on the way has forgotten it. New ones are welcome. */
+  /**
+   * Silently discards everything on the connections that are open now, permanently, like a router
+   * that has lost its state. New connections work.
+   */
   strand(): void {
     this.cut();
     this.#rules.requests = { ...passing };
     this.#rules.replies = { ...passing };
   }
 
-  /** Resets every open connection, on both sides. New ones are welcome. */
+  /** Resets every open connection on both sides. New connections work. */
   reset(): void {
-    for (const link of this.#links) breakUp(link);
+    for (const link of this.#links) resetLink(link);
   }
 
-  /** Refuses new connections, as when nobody listens; open ones go on. */
+  /** Refuses new connections, as if the server were not listening. Open connections continue. */
   refuse(): void {
     this.#listener?.close();
     this.#listener = undefined;
   }
 
-  /** Back to plain forwarding. Resolves when new connections are accepted again. */
+  /** Returns to plain forwarding. Resolves when new connections are accepted again. */
   async heal(): Promise<void> {
     Object.assign(this.#rules.requests, passing);
     Object.assign(this.#rules.replies, passing);
     for (const link of this.#links) {
-      if (link.lanes.some((lane) => lane.hasHole)) breakUp(link);
+      if (link.lanes.some((lane) => lane.hasHole)) resetLink(link);
       else this.#advance(link);
     }
     await this.listen();
@@ -114,20 +125,20 @@ export class TcpProxy implements AsyncDisposable {
     return { connections, open, requests: { ...requests }, replies: { ...replies } };
   }
 
-  /** Ends all connections and the listener. */
+  /** Closes all connections and the listener. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.refuse();
     const ends = [...this.#links].flatMap(({ client, server }) => [client, server]);
     for (const end of ends) end.destroy();
-    // Asked, not listened for: a socket that is reset while it shuts down never says that it is closed.
+    // Polled, because a socket that is reset while it shuts down emits no "close" event.
     const areClosed = async (): Promise<boolean> => ends.every((end) => end.closed);
     await until("the proxy's connections are closed", areClosed, CLOSE_MAX_MS);
   }
 
-  /** @internal startProxy() and heal() call it. */
+  /** @internal Called by startProxy() and heal(). */
   async listen(): Promise<void> {
     if (this.#listener !== undefined) return;
-    // A client that ends its side may still read: both sides end on their own.
+    // A client that has ended its side may still read, so both sides end separately.
     const listener = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
       this.#connect(client);
     });
@@ -144,7 +155,7 @@ export class TcpProxy implements AsyncDisposable {
     ];
     const link = { client, server, lanes };
     for (const end of [client, server]) {
-      // The lane passes the break on; here it only must not be thrown.
+      // The lane forwards the reset. Without this listener, the error would be thrown.
       end.on("error", () => undefined);
       end.on("close", () => {
         if (client.closed && server.closed) this.#links.delete(link);
@@ -156,7 +167,7 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   #advance({ server, lanes }: Link): void {
-    // While requests do not pass, neither does the opening of a connection.
+    // While requests do not pass, no connection to the server is opened either.
     const isNew = server.pending && !server.connecting && !server.destroyed;
     if (isNew && this.#rules.requests.flow === "pass") {
       server.connect({ ...this.#target, noDelay: true });
@@ -171,7 +182,10 @@ export class TcpProxy implements AsyncDisposable {
   }
 }
 
-/** A proxy before the server that the URL names; it forwards until told otherwise. */
+/**
+ * Starts a proxy in front of the server that the URL names. It forwards until a method changes
+ * that.
+ */
 export async function startProxy(server: { readonly url: string }): Promise<TcpProxy> {
   return withFreePorts(1, async ([port = 0]) => {
     const proxy = new TcpProxy(server, port);
@@ -180,8 +194,8 @@ export async function startProxy(server: { readonly url: string }): Promise<TcpP
   });
 }
 
-function breakUp({ client, server }: Link): void {
-  for (const end of [client, server]) breakOff(end);
+function resetLink({ client, server }: Link): void {
+  for (const end of [client, server]) resetConnection(end);
 }
 
 function newCounts(): LaneCounts {

@@ -1,8 +1,9 @@
-// As much of Redis' protocol (RESP2) as the harness needs to run a command: requests out, replies in.
+// The part of the Redis protocol (RESP2) that the harness needs: it encodes commands and parses
+// replies.
 
 export type RedisReply = string | number | null | readonly RedisReply[];
 
-/** A whole reply and where the next one begins. */
+/** A complete reply, and the offset at which the next one starts. */
 export interface ParsedReply {
   readonly value: RedisReply;
   readonly error?: string;
@@ -14,7 +15,7 @@ export function encodeCommand(words: readonly string[]): string {
   return `*${words.length}\r\n${parts.join("")}`;
 }
 
-/** The reply that begins at `start`, or undefined while it is not complete. */
+/** Parses the reply at `start`. Returns undefined if it is not complete yet. */
 export function parseReply(bytes: Buffer, start: number): ParsedReply | undefined {
   const lineEnd = bytes.indexOf("\r\n", start);
   if (lineEnd === -1) return undefined;

@@ -1,36 +1,43 @@
-// Redis for tests: alone, as a master with one replica, or those two with a Sentinel that watches them. Without options nothing is saved, so that a kill loses
-// all of it; `appendonly` keeps what was acknowledged.
+// Starts Redis for tests: one server, a master with one replica, or both with a Sentinel that
+// monitors them. By default nothing is saved, so a kill loses all data; `appendonly` keeps
+// acknowledged writes.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Address, addressOf, ask, until } from "./ask.ts";
+import { type Address, ask, parseAddress, until } from "./ask.ts";
 import { type Certificate, makeCertificate } from "./certificate.ts";
-import { pathOf } from "./engine.ts";
-import { givenServer, needEngine, type OwnOptions } from "./given.ts";
+import { findPath } from "./engine.ts";
+import { findGivenServer, needEngine, type OwnOptions } from "./given.ts";
 import { makeFolder } from "./launch.ts";
 import { withFreePorts } from "./ports.ts";
 import { encodeCommand, type ParsedReply, parseReply, type RedisReply } from "./redis-wire.ts";
 import { disposeAll, type RunningServer, startServer } from "./server.ts";
 
 export interface RedisOptions extends OwnOptions {
-  /** Keep a log of writes, and replay it at start. @default false */
+  /**
+   * Log every write, and replay the log at start.
+   * @default false
+   */
   readonly appendonly?: boolean | undefined;
-  /** When the log reaches the disk. @default Redis' own: everysec */
+  /**
+   * When the log is flushed to the disk.
+   * @default everysec, as in Redis
+   */
   readonly appendfsync?: "always" | "everysec" | "no" | undefined;
-  /** Follow this server from the start. */
+  /** Replicate this server. */
   readonly replicaOf?: RunningServer | undefined;
   readonly password?: string | undefined;
-  /** Accept only TLS, with a certificate made for the occasion; the URL is then rediss://. */
+  /** Accept only TLS, with a new certificate. The URL is then rediss://. */
   readonly tls?: boolean | undefined;
-  /** More arguments for redis-server: ["--maxmemory", "1mb"]. */
+  /** More arguments for redis-server, such as `["--maxmemory", "1mb"]`. */
   readonly args?: readonly string[] | undefined;
 }
 
 export interface RedisServer extends RunningServer {
-  /** With `tls`: what a client has to trust. */
+  /** With `tls`: the certificate that a client has to trust. */
   readonly ca: string | undefined;
-  /** Runs one command on a connection of its own; an error reply is thrown. */
+  /** Runs one command on a separate connection. An error reply is thrown. */
   command(...words: readonly string[]): Promise<RedisReply>;
-  /** Runs commands one after the other on the same connection, for WAIT and the like; gives back the last reply. */
+  /** Runs commands in order on one connection, for WAIT and the like. Returns the last reply. */
   commands(list: readonly (readonly string[])[]): Promise<RedisReply>;
 }
 
@@ -41,7 +48,7 @@ export interface RedisPair extends AsyncDisposable {
 
 export interface RedisSentinel extends RedisPair {
   readonly sentinel: RedisServer;
-  /** The name under which the Sentinel knows the master. */
+  /** The name of the master in the Sentinel. */
   readonly masterName: string;
 }
 
@@ -51,10 +58,10 @@ const COMMAND_MAX_MS = 5_000;
 const LINK_MAX_MS = 20_000;
 
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
-  const given = await givenServer("redis", options, (url, limitMs) =>
-    answersPing(addressOf(url, DEFAULT_PORT), limitMs),
+  const given = await findGivenServer("redis", options, (url, limitMs) =>
+    answersPing(parseAddress(url, DEFAULT_PORT), limitMs),
   );
-  if (given !== undefined) return withCommand(given, addressOf(given.url, DEFAULT_PORT));
+  if (given !== undefined) return withCommand(given, parseAddress(given.url, DEFAULT_PORT));
   const engine = await needEngine("redis");
   return withFreePorts(1, async ([port = 0]) => {
     const folder = await makeFolder("redis");
@@ -66,14 +73,20 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
       url: `${options.tls ? "rediss" : "redis"}://${login}127.0.0.1:${port}`,
       port,
       folder,
-      command: [pathOf(engine, "server"), ...argumentsOf(options, { port, folder, certificate })],
+      command: [
+        findPath(engine, "server"),
+        ...buildArguments(options, { port, folder, certificate }),
+      ],
       answers: (limitMs) => answersPing(address, limitMs),
     });
     return withCommand(server, address);
   });
 }
 
-/** A master and its replica, in step with each other. `options` are those of both. */
+/**
+ * Starts a master and its replica. Resolves when the replica is connected to the master. Both have
+ * these options.
+ */
 export async function startRedisPair(options: RedisOptions = {}): Promise<RedisPair> {
   const servers: RedisServer[] = [];
   try {
@@ -81,9 +94,9 @@ export async function startRedisPair(options: RedisOptions = {}): Promise<RedisP
     servers.push(master);
     const replica = await startRedis({ ...options, replicaOf: master });
     servers.push(replica);
-    const isInStep = async (): Promise<boolean> =>
+    const isLinked = async (): Promise<boolean> =>
       String(await replica.command("INFO", "replication")).includes("master_link_status:up");
-    await until("the replica is in step with its master", isInStep, LINK_MAX_MS);
+    await until("the replica is connected to its master", isLinked, LINK_MAX_MS);
     return { master, replica, [Symbol.asyncDispose]: () => disposeAll(servers) };
   } catch (error) {
     await disposeAll(servers);
@@ -91,7 +104,10 @@ export async function startRedisPair(options: RedisOptions = {}): Promise<RedisP
   }
 }
 
-/** A pair, and one Sentinel that promotes the replica when the master has been silent for a second and a half. */
+/**
+ * Starts a pair, and one Sentinel that promotes the replica when the master has not answered for
+ * 1.5 s.
+ */
 export async function startRedisSentinel(options: RedisOptions = {}): Promise<RedisSentinel> {
   const pair = await startRedisPair(options);
   const servers: AsyncDisposable[] = [pair];
@@ -115,7 +131,7 @@ async function startSentinel(master: RedisServer): Promise<RedisServer> {
   const engine = await needEngine("redis");
   return withFreePorts(1, async ([port = 0]) => {
     const folder = await makeFolder("redis");
-    // It writes what it learns into its own configuration.
+    // The Sentinel writes its state into its configuration file.
     const configuration = join(folder, "sentinel.conf");
     const watch = `sentinel monitor ${MASTER_NAME} ${master.host} ${master.port} 1`;
     const limits = `sentinel down-after-milliseconds ${MASTER_NAME} 1500\nsentinel failover-timeout ${MASTER_NAME} 4000`;
@@ -129,14 +145,14 @@ async function startSentinel(master: RedisServer): Promise<RedisServer> {
       url: `redis://127.0.0.1:${port}`,
       port,
       folder,
-      command: [pathOf(engine, "server"), configuration, "--sentinel"],
+      command: [findPath(engine, "server"), configuration, "--sentinel"],
       answers: (limitMs) => answersPing(address, limitMs),
     });
     return withCommand(server, address);
   });
 }
 
-function argumentsOf(
+function buildArguments(
   options: RedisOptions,
   place: { port: number; folder: string; certificate: Certificate | undefined },
 ): string[] {
@@ -151,7 +167,7 @@ function argumentsOf(
     ...["--bind", "127.0.0.1", "--dir", place.folder, "--save", ""],
     ...(tls ?? ["--port", String(place.port)]),
     ...["--appendonly", options.appendonly ? "yes" : "no"],
-    // A master lets a replica wait 5 s for others to join with it, unless told otherwise.
+    // By default a master delays replication by 5 s, to serve several replicas at once.
     ...["--repl-diskless-sync-delay", "0"],
     ...(appendfsync === undefined ? [] : ["--appendfsync", appendfsync]),
     ...(password === undefined ? [] : ["--requirepass", password, "--masterauth", password]),
@@ -173,8 +189,8 @@ function withCommand<S extends RunningServer>(server: S, address: Address): S & 
       }
       return reply;
     };
-    const question = all.map(encodeCommand).join("");
-    const reply = await ask(address, question, lastReply, COMMAND_MAX_MS);
+    const request = all.map(encodeCommand).join("");
+    const reply = await ask(address, request, lastReply, COMMAND_MAX_MS);
     if (reply === undefined) throw new Error(`${server.name} did not answer ${list.join(", ")}.`);
     if (reply.error !== undefined) throw new Error(reply.error);
     return reply.value;
@@ -183,7 +199,10 @@ function withCommand<S extends RunningServer>(server: S, address: Address): S & 
   return Object.assign(server, { command, commands, ca: address.ca });
 }
 
-/** Also a server that asks for a password answers; one that still loads its data does not. */
+/**
+ * True if the server answers, including one that requires a password. One that is still loading its
+ * data does not count.
+ */
 async function answersPing(address: Address, limitMs: number): Promise<boolean> {
   const isYes = (answer: Buffer): boolean | undefined => {
     const text = answer.toString("latin1");

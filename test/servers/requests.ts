@@ -1,10 +1,11 @@
-// How many requests a server has been asked since it started, as far as leases cause them, counted by the server itself.
+// Counts the requests that leases have caused since a server started. The numbers come from the
+// server itself.
 import type { PostgresServer } from "./postgres.ts";
 import type { RedisServer } from "./redis.ts";
 import type { RunningServer } from "./server.ts";
 import type { ZooKeeperServer } from "./zookeeper.ts";
 
-/** Single requests, and messages on the stream of renewals. */
+/** Counts unary calls, and messages on the stream of renewals. */
 export async function etcdRequests({ host, port }: RunningServer): Promise<number> {
   const text = await (await fetch(`http://${host}:${port}/metrics`)).text();
   const calls =
@@ -14,18 +15,21 @@ export async function etcdRequests({ host, port }: RunningServer): Promise<numbe
   return found.reduce((sum, match) => sum + Number(match[2]), 0);
 }
 
-/** Each request of ours is one script. */
+/** Every request of the Redis store is one script. */
 export async function redisRequests(server: RedisServer): Promise<number> {
   const stats = String(await server.command("INFO", "commandstats"));
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
 }
 
-/** What its log tells: it has to run with `log_statement` set to "all". Its statistics come seconds late. */
+/**
+ * Counts lines of the server's log, because its statistics are delayed by seconds. The server has
+ * to run with `log_statement` set to "all".
+ */
 export async function postgresRequests(server: PostgresServer): Promise<number> {
   return server.log().match(/LOG: {2}(execute|statement)/g)?.length ?? 0;
 }
 
-/** Pings of idle sessions are in it. */
+/** Includes the pings of idle sessions. */
 export async function zookeeperRequests(server: ZooKeeperServer): Promise<number> {
   return Number(/zk_packets_received\s+(\d+)/.exec(await server.word("mntr"))?.[1] ?? 0);
 }

@@ -1,6 +1,7 @@
-// A server that tests run against: ours, or one that the environment names. Ours listens on loopback, keeps its data
-// in a temp folder, and is stopped, killed, frozen and started again by pid. What a test forgets to end, and
-// what it cannot end because it crashed, the watchdog ends (launch.ts).
+// A server that tests run against: one that this process starts, or one that the environment names.
+// A server that we start listens on loopback, keeps its data in a temp folder, and can be stopped,
+// killed, paused and restarted. If a test crashes or forgets to end its server, the watchdog does
+// it (launch.ts).
 import type { ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,36 +9,45 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "./ask.ts";
 import { launch, removeFolder, type User } from "./launch.ts";
 import { PortTakenError } from "./ports.ts";
-import { continueTree, cpuSecondsOf, killTree, stopTree } from "./process-tree.mjs";
+import { continueTree, killTree, readCpuSeconds, stopTree } from "./process-tree.mjs";
 
 export interface RunningServer extends AsyncDisposable {
-  /** The engine, and in a group the member: "redis", "etcd s1". */
+  /** The engine and, in a group, the member, such as "redis" or "etcd s1". */
   readonly name: string;
   readonly url: string;
   readonly host: string;
   readonly port: number;
-  /** Temp folder of settings, data and log; empty for a given server. */
+  /** Temp folder with settings, data and log. Empty if this process did not start the server. */
   readonly folder: string;
-  /** Of the process that runs now, another one after every start; NaN while there is none. */
+  /**
+   * The pid of the current process, which changes with every start. NaN while the server is not
+   * running.
+   */
   readonly pid: number;
-  /** How long the latest start took until the server answered. */
+  /** The time from the latest start until the server answered. */
   readonly readyMs: number;
-  /** The variable that named this server, when it is not ours: then it cannot be stopped, killed or paused. */
+  /**
+   * The environment variable that named this server. If set, the server cannot be stopped, killed
+   * or paused.
+   */
   readonly givenBy: string | undefined;
-  /** Whether it answers a question of its own protocol in time. */
+  /** Whether it answers a request of its own protocol within `limitMs`. */
   answers(limitMs?: number): Promise<boolean>;
-  /** Asks it to end, and insists after 5 s. The data stays. */
+  /** Stops the server with its stop signal, or with SIGKILL after 5 s. The data is kept. */
   stop(): Promise<void>;
-  /** SIGKILL, to all of its processes; resolves when none is left. The data stays. */
+  /** Sends SIGKILL to all its processes. Resolves when none is left. The data is kept. */
   kill(): Promise<void>;
-  /** SIGSTOP, to all of its processes: connections stay open, and once it resolves nothing answers. */
+  /**
+   * Sends SIGSTOP to all its processes. Connections stay open; after it resolves, nothing is
+   * answered.
+   */
   pause(): Promise<void>;
   resume(): Promise<void>;
-  /** Starts it again, on the same port and data; resolves when it answers. */
+  /** Restarts the server with the same port and data. Resolves when it answers. */
   start(): Promise<void>;
   /** CPU time of all its processes since the latest start. */
   cpuSeconds(): number;
-  /** What it has written to stdout and stderr, over all starts. */
+  /** Everything that it has written to stdout and stderr, over all starts. */
   log(): string;
 }
 
@@ -46,11 +56,14 @@ export interface Plan {
   readonly name: string;
   readonly url: string;
   readonly port: number;
-  /** From makeFolder(); it is removed with the server. */
+  /** From makeFolder(). Removed together with the server. */
   readonly folder: string;
   readonly command: readonly string[];
   readonly user?: User | undefined;
-  /** How it is asked to end. @default SIGTERM */
+  /**
+   * The signal that stops the server cleanly.
+   * @default SIGTERM
+   */
   readonly stopSignal?: NodeJS.Signals;
   readonly answers: (limitMs: number) => Promise<boolean>;
 }
@@ -92,13 +105,14 @@ export class OwnServer implements RunningServer {
   }
 
   async start(): Promise<void> {
-    if (this.#process !== undefined) throw new Error(`${this.name} runs already.`);
+    if (this.#process !== undefined) throw new Error(`${this.name} is already running.`);
     const { command, folder, user } = this.#plan;
     const logBefore = this.log().length;
     const begunAt = performance.now();
     const child = await launch(command, { folder, user, logFile: this.#logFile() });
     this.#process = child;
-    // A program that is done may end without ending its servers: the watchdog does that.
+    // The server does not keep this process alive. If the process exits first, the watchdog kills
+    // the server.
     child.unref();
     this.#exited = new Promise((resolve) => {
       child.once("exit", () => {
@@ -106,7 +120,7 @@ export class OwnServer implements RunningServer {
         resolve();
       });
     });
-    // A slow machine may take longer than one limit to answer: a later question finds it ready.
+    // Repeated, because a slow machine may need longer than one limit to answer.
     const answersOrIsGone = async (): Promise<boolean> =>
       this.#process !== child || (await this.answers());
     await until(`${this.name} answers`, answersOrIsGone, READY_MAX_MS).catch(async (error) => {
@@ -115,7 +129,7 @@ export class OwnServer implements RunningServer {
     });
     if (this.#process !== child) {
       const log = this.log().slice(logBefore);
-      const message = `${this.name} ended while it started. Its log:\n${log.slice(-2_000)}`;
+      const message = `${this.name} exited before it answered. Its log:\n${log.slice(-2_000)}`;
       throw /address already in use/i.test(log) ? new PortTakenError(message) : new Error(message);
     }
     this.readyMs = performance.now() - begunAt;
@@ -138,36 +152,39 @@ export class OwnServer implements RunningServer {
     const child = this.#process;
     if (child?.pid === undefined) return;
     child.ref();
-    // All of them: while a child lives, the data may still be in use.
+    // All processes: while a child is running, the data may still be in use.
     await killTree(child.pid);
     await this.#exited;
   }
 
   async pause(): Promise<void> {
-    await stopTree(this.#livingPid());
+    await stopTree(this.#requirePid());
   }
 
   async resume(): Promise<void> {
-    continueTree(this.#livingPid());
+    continueTree(this.#requirePid());
   }
 
   cpuSeconds(): number {
-    return cpuSecondsOf(this.#livingPid());
+    return readCpuSeconds(this.#requirePid());
   }
 
   log(): string {
     return existsSync(this.#logFile()) ? readFileSync(this.#logFile(), "utf8") : "";
   }
 
-  /** The end: no more data. It is not asked politely, since nobody will miss what it has not written. */
+  /**
+   * Kills the server and removes its data. A clean stop is not needed, because the data is not used
+   * again.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill();
     await removeFolder(this.folder);
   }
 
-  #livingPid(): number {
+  #requirePid(): number {
     const pid = this.#process?.pid;
-    if (pid === undefined) throw new Error(`${this.name} does not run.`);
+    if (pid === undefined) throw new Error(`${this.name} is not running.`);
     return pid;
   }
 
@@ -176,7 +193,7 @@ export class OwnServer implements RunningServer {
   }
 }
 
-/** Runs the server until it answers; whatever goes wrong on the way leaves nothing behind. */
+/** Starts a server and waits until it answers. On failure, no process and no folder remains. */
 export async function startServer(plan: Plan): Promise<OwnServer> {
   const server = new OwnServer(plan);
   try {
@@ -188,7 +205,7 @@ export async function startServer(plan: Plan): Promise<OwnServer> {
   }
 }
 
-/** Ends them all, the latest first, also when one of them cannot be ended. */
+/** Disposes all of them, the latest first, even if one fails. Then throws the first error. */
 export async function disposeAll(servers: readonly AsyncDisposable[]): Promise<void> {
   const results: PromiseSettledResult<void>[] = [];
   for (const server of [...servers].reverse()) {

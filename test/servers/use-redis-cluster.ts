@@ -1,4 +1,5 @@
-// A Redis cluster of two nodes for the tests of one file: each has half of the slots, so that keys do land on another node.
+// Starts a Redis cluster of two nodes for the tests of one file. Each node has half of the slots,
+// so keys are spread over both nodes.
 import { beforeAll } from "vitest";
 import { until } from "./ask.ts";
 import { type RedisServer, startRedis } from "./redis.ts";

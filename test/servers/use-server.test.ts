@@ -1,5 +1,6 @@
-// Goal: where a server cannot run, its tests are skipped with the reason, and TENURE_REQUIRE_ENGINES=1 makes failures
-// of those skips. Method: a vitest run of its own over a file made here, with the reporter of the house.
+// Goal: if a server cannot run, its tests are skipped with the reason, and TENURE_REQUIRE_ENGINES=1
+// turns those skips into failures. Method: a nested vitest run over a generated file, with the
+// reporter of this repository.
 import { expect, test } from "vitest";
 import { nestedVitest } from "../support/repo/nested-vitest.ts";
 
@@ -29,14 +30,14 @@ describe("there", () => {
 });
 test("five", () => expect(ended).toBe(2));
 describe("broken", () => {
-  const broken = useServer(async () => { throw new Error("it fell over"); });
+  const broken = useServer(async () => { throw new Error("it crashed"); });
   test("six", () => broken());
 });
 `;
 
 const runFile = nestedVitest(FILE);
 
-test("tests of a server that cannot run are skipped with the reason; one that falls over fails", async () => {
+test("tests of a server that cannot run are skipped with the reason; other start errors fail", async () => {
   const { passed, failed, skipped } = await runFile();
   expect(skipped.map(({ reason }) => reason)).toEqual([
     "missing engine redis: no apt-get",
@@ -46,7 +47,7 @@ test("tests of a server that cannot run are skipped with the reason; one that fa
   expect(passed).toBe(2);
   expect(failed).toBeGreaterThanOrEqual(1);
 
-  // Where every engine is asked for, a missing one is a failure.
+  // If every engine is required, a missing one is a failure.
   const strict = await runFile([], { TENURE_REQUIRE_ENGINES: "1" });
   expect(strict.failed).toBe(failed + 2);
   expect(strict.skipped.map(({ reason }) => reason)).toEqual(["TENURE_TEST_REDIS names a server"]);

@@ -1,25 +1,27 @@
-// Servers in vitest: one for all tests of a file or of a describe block, ended behind the last of them. Where it
-// cannot run, each test is skipped with the reason, which the closing line counts and names.
+// Provides one server to all tests of a file or of a describe block, and stops it after the last
+// test. If the server cannot run, each test is skipped with the reason, which the reporter prints.
 import { afterAll, beforeAll, beforeEach, inject } from "vitest";
 import { CannotRunError } from "./engine.ts";
 import { rememberMissing } from "./given.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** By engine, why global-setup.ts could not have it. */
+    /** For each missing engine, why global-setup.ts could not install it. */
     missingEngines: Record<string, string>;
   }
 }
 
-/** Long enough for an install, in a focused run that skipped it in global-setup.ts. */
+/** Long enough for an install: global-setup.ts may have skipped it in a focused run. */
 const START_MAX_MS = 600_000;
 const END_MAX_MS = 30_000;
 
 /**
- * `const redis = useServer(startRedis, { appendonly: true })`, then `redis()` inside a test. Call it at the top of
- * a file or of a describe block. With options the file starts its own server, which its tests may stop. Without options it
- * uses the server that TENURE_TEST_REDIS names, or else the one that all files of the run share: choose names that no
- * other file uses. On a shared PostgreSQL the file has a database of its own.
+ * `const redis = useServer(startRedis, { appendonly: true })`, then `redis()` inside a test. Call
+ * it at the top of a file or of a describe block.
+ *
+ * With options, the file starts its own server, which its tests may stop. Without options, it uses
+ * the server that TENURE_TEST_REDIS names, or else the one that all files of the run share. Names
+ * must then be unique among all files. On a shared PostgreSQL, the file has its own database.
  */
 export function useServer<O, T extends AsyncDisposable>(
   start: (options?: O) => Promise<T>,
@@ -44,7 +46,7 @@ export function useServer<O, T extends AsyncDisposable>(
   }, END_MAX_MS);
   return () => {
     if (server === undefined)
-      throw new Error("The server runs only while tests do: ask inside one.");
+      throw new Error("The server runs only during tests. Call this inside a test.");
     return server;
   };
 }

@@ -1,21 +1,23 @@
-// Outlives the process that started it by a moment, to end what that one could not: the channel between them
-// closes when it exits, is interrupted, or is killed with SIGKILL, and then every server still registered is
-// killed and its folder removed. launch.ts starts one per process and talks with it.
+// Ends the servers of a process that could not end them itself. launch.ts starts one watchdog per
+// process and registers servers and folders with it. When that process exits for any reason, even
+// by SIGKILL, the channel between the two closes. The watchdog then kills every registered server,
+// removes its folder, and exits.
 import { rmSync } from "node:fs";
 import { isRunning, killTree, startedAt } from "./process-tree.mjs";
 
-/** Folder to the processes that live in it: pid and when it began. */
+/** By folder: the processes that use it, as pid and start time. */
 const watched = new Map();
 
 process.on("message", ({ id, folder, pid, forget }) => {
   if (forget) watched.delete(folder);
   else if (pid === undefined) watched.set(folder, new Map());
   else watched.get(folder)?.set(pid, startedAt(pid));
-  // The other side may be gone by now: that is no fault, and what to do then comes below.
+  // The other process may have exited by now; the "disconnect" handler below deals with that.
   process.send({ id }, () => undefined);
 });
 
-// A terminal's ^C and a service manager's stop are for the tests; the channel tells when they are over.
+// SIGINT from a terminal and SIGTERM from a service manager are meant for the tests. The watchdog
+// ends when the channel closes.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => undefined);
 
 process.on("disconnect", async () => {
@@ -32,6 +34,6 @@ function remove(folder) {
   try {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
   } catch {
-    // There is nobody left to tell, and other folders to remove.
+    // No process is left to report this to. Continue with the other folders.
   }
 }

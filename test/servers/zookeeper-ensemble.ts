@@ -1,15 +1,15 @@
-// Several ZooKeeper servers that form one ensemble.
+// Starts three ZooKeeper servers that form one ensemble.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "./ask.ts";
-import { givenServer, needEngine } from "./given.ts";
+import { findGivenServer, needEngine } from "./given.ts";
 import { makeFolder } from "./launch.ts";
 import { withFreePorts } from "./ports.ts";
 import { disposeAll, startServer } from "./server.ts";
 import {
-  commandOf,
+  buildCommand,
+  formatSettings,
   serves,
-  settingsOf,
   withWord,
   type ZooKeeperOptions,
   type ZooKeeperServer,
@@ -19,7 +19,7 @@ export interface ZooKeeperEnsemble extends AsyncDisposable {
   readonly members: readonly ZooKeeperServer[];
   /** Names every member, with commas between them. */
   readonly url: string;
-  /** The member that leads by its own word; asks until there is one. */
+  /** The member that reports itself as leader. Waits until there is one. */
   leader(): Promise<ZooKeeperServer>;
   followers(): Promise<ZooKeeperServer[]>;
 }
@@ -27,13 +27,13 @@ export interface ZooKeeperEnsemble extends AsyncDisposable {
 const SIZE = 3;
 const LEADER_MAX_MS = 30_000;
 
-/** Resolves when each member answers. */
+/** Resolves when all members answer. */
 export async function startZooKeeperEnsemble(
   options: ZooKeeperOptions = {},
 ): Promise<ZooKeeperEnsemble> {
-  await givenServer("zookeeper", { own: true }, async () => false);
+  await findGivenServer("zookeeper", { own: true }, async () => false);
   const members = await startMembers(options);
-  const leader = (): Promise<ZooKeeperServer> => leaderOf(members);
+  const leader = (): Promise<ZooKeeperServer> => findLeader(members);
   return {
     members,
     url: `zookeeper://${members.map(({ host, port }) => `${host}:${port}`).join(",")}`,
@@ -61,19 +61,19 @@ async function startMembers(options: ZooKeeperOptions): Promise<ZooKeeperServer[
       mkdirSync(join(folder, "data"));
       writeFileSync(join(folder, "data", "myid"), String(index + 1));
       const all = { ...options, settings: { ...settings, ...options.settings } };
-      writeFileSync(join(folder, "zoo.cfg"), settingsOf(all, port, folder));
+      writeFileSync(join(folder, "zoo.cfg"), formatSettings(all, port, folder));
       const address = { host: "127.0.0.1", port };
       const server = await startServer({
         name: `zookeeper ${index + 1}`,
         url: `zookeeper://127.0.0.1:${port}`,
         port,
         folder,
-        command: commandOf(engine),
+        command: buildCommand(engine),
         answers: (limitMs) => serves(address, limitMs),
       });
       return withWord(server, address);
     };
-    // All at once: the first serves only when a majority is there.
+    // Started together: the first member serves requests only when a majority is running.
     const started = await Promise.allSettled(numbers.map(start));
     const servers = started.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
     const failed = started.find((each) => each.status === "rejected");
@@ -83,8 +83,8 @@ async function startMembers(options: ZooKeeperOptions): Promise<ZooKeeperServer[
   });
 }
 
-/** One that is dead or frozen has no say. */
-async function leaderOf(members: readonly ZooKeeperServer[]): Promise<ZooKeeperServer> {
+/** A member that is dead or paused does not count. */
+async function findLeader(members: readonly ZooKeeperServer[]): Promise<ZooKeeperServer> {
   let leader: ZooKeeperServer | undefined;
   const isKnown = async (): Promise<boolean> => {
     const living = members.filter((member) => !Number.isNaN(member.pid));

@@ -1,27 +1,30 @@
-// ZooKeeper for tests: one server, standalone.
+// Starts one standalone ZooKeeper server for tests.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Address, addressOf, ask } from "./ask.ts";
-import { type Engine, pathOf } from "./engine.ts";
-import { givenServer, needEngine, type OwnOptions } from "./given.ts";
+import { type Address, ask, parseAddress } from "./ask.ts";
+import { type Engine, findPath } from "./engine.ts";
+import { findGivenServer, needEngine, type OwnOptions } from "./given.ts";
 import { makeFolder } from "./launch.ts";
 import { withFreePorts } from "./ports.ts";
 import { type RunningServer, startServer } from "./server.ts";
 
 export interface ZooKeeperOptions extends OwnOptions {
   /**
-   * The unit of its clock: sessions are ended at multiples of it, and last at least two of them and at most
-   * twenty. @default 200
+   * The unit of time of the server. Sessions expire at multiples of it and last at least two ticks.
+   * @default 200
    */
   readonly tickTimeMs?: number | undefined;
-  /** The longest session, where twenty ticks are too few. @default 60,000 */
+  /**
+   * The longest session timeout. The default of the server, twenty ticks, is too short for tests.
+   * @default 60,000
+   */
   readonly maxSessionTimeoutMs?: number | undefined;
-  /** More lines for its settings. */
+  /** More lines for its configuration file. */
   readonly settings?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface ZooKeeperServer extends RunningServer {
-  /** The answer to a four-letter word: "srvr", "cons", "wchs". */
+  /** The answer to a four-letter command, such as "srvr", "cons" or "wchs". */
   word(word: string): Promise<string>;
 }
 
@@ -29,28 +32,28 @@ const DEFAULT_PORT = 2181;
 const WORD_MAX_MS = 5_000;
 
 export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<ZooKeeperServer> {
-  const given = await givenServer("zookeeper", options, (url, limitMs) =>
-    serves(addressOf(url, DEFAULT_PORT), limitMs),
+  const given = await findGivenServer("zookeeper", options, (url, limitMs) =>
+    serves(parseAddress(url, DEFAULT_PORT), limitMs),
   );
-  if (given !== undefined) return withWord(given, addressOf(given.url, DEFAULT_PORT));
+  if (given !== undefined) return withWord(given, parseAddress(given.url, DEFAULT_PORT));
   const engine = await needEngine("zookeeper");
   return withFreePorts(1, async ([port = 0]) => {
     const folder = await makeFolder("zookeeper");
     const address = { host: "127.0.0.1", port };
-    writeFileSync(join(folder, "zoo.cfg"), settingsOf(options, port, folder));
+    writeFileSync(join(folder, "zoo.cfg"), formatSettings(options, port, folder));
     const server = await startServer({
       name: "zookeeper",
       url: `zookeeper://127.0.0.1:${port}`,
       port,
       folder,
-      command: commandOf(engine),
+      command: buildCommand(engine),
       answers: (limitMs) => serves(address, limitMs),
     });
     return withWord(server, address);
   });
 }
 
-export function settingsOf(options: ZooKeeperOptions, port: number, folder: string): string {
+export function formatSettings(options: ZooKeeperOptions, port: number, folder: string): string {
   const settings = {
     tickTime: String(options.tickTimeMs ?? 200),
     dataDir: join(folder, "data"),
@@ -66,15 +69,17 @@ export function settingsOf(options: ZooKeeperOptions, port: number, folder: stri
   return lines.join("");
 }
 
-export function commandOf(engine: Engine): string[] {
+export function buildCommand(engine: Engine): string[] {
   return [
-    pathOf(engine, "java"),
-    // Small and quick to start: little memory, the plain collector, the first compiler only, no file in /tmp.
+    findPath(engine, "java"),
+    // For a small and quick start: little memory, the serial collector, only the first compiler,
+    // and no file in /tmp.
     ...["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"],
     ...["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dzookeeper.jmx.log4j.disable=true"],
-    // Its log grows in such steps (in KB); the usual 64 MB each are a lot of disk for a test.
+    // The log grows in steps of this many KB. The default of 64 MB is a lot of disk space for a
+    // test.
     "-Dzookeeper.preAllocSize=1024",
-    ...["-cp", ["jute", "jar", "log"].map((role) => pathOf(engine, role)).join(":")],
+    ...["-cp", ["jute", "jar", "log"].map((role) => findPath(engine, role)).join(":")],
     ...["org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"],
   ];
 }
@@ -91,12 +96,12 @@ export function withWord<S extends RunningServer>(
   return Object.assign(server, { word });
 }
 
-/** "ruok" is answered before requests are served; "srvr" tells a mode only afterwards. */
+/** The server answers "ruok" before it serves requests; "srvr" reports a mode only afterwards. */
 export async function serves(address: Address, limitMs: number): Promise<boolean> {
   return (await askWord(address, "srvr", limitMs))?.includes("Mode:") ?? false;
 }
 
-/** The server closes the connection behind its answer. */
+/** The server closes the connection after its answer. */
 function askWord(address: Address, word: string, limitMs: number): Promise<string | undefined> {
   const whole = (answer: Buffer, ended: boolean): string | undefined =>
     ended ? answer.toString("utf8") : undefined;

@@ -1,6 +1,6 @@
-// Goal: whatever another program writes into the ledger, a write is refused with a clear error or carried out by the rule, and
-// the guarded file never loses what others wrote (S2, S8). Method: a real ledger whose rows are replaced, and whose bytes are
-// damaged, under a file with known contents.
+// Goal: if another program writes into the ledger, a write is rejected with a clear error or
+// follows the rule, and the guarded file never loses data of others (S2, S8). Method: a real ledger
+// whose rows are replaced and whose bytes are damaged, next to a file with known contents.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -243,7 +243,8 @@ function prepareNotes(connection: Connection, file: string): Locked {
       const row = append.get();
       if (row === undefined) return undefined;
       const [offset, length] = [sizeIn(row.offset), sizeIn(row.length)];
-      // The file is cut at this offset when an append looks torn: a wrong one would destroy what others wrote.
+      // The file is truncated to this offset after a torn append. A wrong offset would destroy data
+      // that others wrote.
       if (offset === undefined || length === undefined)
         throw damaged(file, "an append is no range");
       return { offset, length };

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ask, until } from "../../servers/ask.ts";
 import { type EtcdServer, startEtcd, startEtcdCluster } from "../../servers/etcd.ts";
 import { type PostgresServer, startPostgres } from "../../servers/postgres.ts";
-import { isRunning, treeOf } from "../../servers/process-tree.mjs";
+import { isRunning, findTree } from "../../servers/process-tree.mjs";
 import { startProxy } from "../../servers/proxy.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
 import type { RunningServer } from "../../servers/server.ts";
@@ -74,7 +74,7 @@ describe.each(samples)("$name", ({ start, write, read, value }) => {
     const server = running();
     await write(server as never);
     const [pid, port] = [server.pid, server.port];
-    const tree = treeOf(pid);
+    const tree = findTree(pid);
     await server.kill();
     expect(server.pid).toBeNaN();
     expect(tree.filter(isRunning)).toEqual([]);
@@ -105,7 +105,7 @@ describe.each(samples)("$name", ({ start, write, read, value }) => {
 
   test("disposing of the server leaves no process and no files", async () => {
     const server = running();
-    const tree = treeOf(server.pid);
+    const tree = findTree(server.pid);
     await server[Symbol.asyncDispose]();
     expect(tree.filter(isRunning)).toEqual([]);
     expect(existsSync(server.folder)).toBe(false);

@@ -11,7 +11,7 @@ import { nextToken, startOfEra } from "../../../src/core/era.ts";
 import { connect, type Lease, type Tenure } from "../../../src/index.ts";
 import { postgresStore } from "../../../src/stores/postgres/index.ts";
 import { CALL } from "../../../src/stores/postgres/statements.ts";
-import { pathOf } from "../../servers/engine.ts";
+import { findPath } from "../../servers/engine.ts";
 import { needEngine } from "../../servers/given.ts";
 import { runTool } from "../../servers/launch.ts";
 import {
@@ -190,7 +190,7 @@ function joinHosts(first: PostgresServer, second: PostgresServer): string {
 }
 
 async function findPrograms(): Promise<string> {
-  return dirname(pathOf(await needEngine("postgres"), "server"));
+  return dirname(findPath(await needEngine("postgres"), "server"));
 }
 
 const MISHAP_MAX_MS = 120_000;

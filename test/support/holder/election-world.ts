@@ -1,5 +1,5 @@
-// Candidates for the tests of elections. Each is a process of its own on one memory backend and
-// records its events.
+// Creates candidates for the tests of elections. Each acts as a separate process on one memory
+// backend and records its events.
 import type { Election, ElectionOptions, Lead } from "../../../src/election/election.ts";
 import type { ElectionEvent } from "../../../src/election/events.ts";
 import type { Member, World } from "./holder-world.ts";

@@ -1,5 +1,5 @@
-// Timings for property tests. All are valid, and many are at the limit, where rules break. Whole
-// milliseconds, so that a test can subtract exactly one.
+// Generates timings for property tests. All are valid, and many are at the limit of the
+// inequalities. They are whole milliseconds, so a test can subtract exactly one.
 import fc from "fast-check";
 import type { Timing } from "../../../src/core/timing.ts";
 

@@ -1,11 +1,12 @@
-// Talks with a worker process: one line of JSON per event out of its stdout, one per command into
-// its stdin. Knows no test runner, since bench/workers.ts uses it too.
+// Communicates with a worker process: the worker writes one line of JSON per event to its stdout
+// and reads one per command from its stdin. It uses no test runner, because bench/workers.ts needs
+// it too.
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 /**
- * One line of a worker. `at` is CLOCK_MONOTONIC in milliseconds, the same clock in every process of
- * this host.
+ * One event of a worker. `at` is CLOCK_MONOTONIC in milliseconds, which all processes of a host
+ * share.
  */
 export interface Told {
   readonly event: string;
@@ -19,21 +20,21 @@ export interface Exit {
 }
 
 export interface StartOptions {
-  /** Run as this user; only root can. */
+  /** Run the worker as this user. Requires root. */
   readonly uid?: number | undefined;
   /**
-   * False: the worker has no stdin, so that nothing of ours keeps its event loop alive. @default
-   * true
+   * If false, the worker has no stdin that could keep its event loop alive.
+   * @default true
    */
   readonly commands?: boolean | undefined;
   /**
-   * A command that ends by running the command line appended to it, such as `unshare -m`. @default
-   * none
+   * A command that ends by running the command line appended to it, such as `unshare -m`.
+   * @default none
    */
   readonly through?: readonly string[] | undefined;
 }
 
-/** A worker that says nothing for so long hangs. */
+/** A worker that reports nothing for this long counts as hanging. */
 const SILENCE_MAX_MS = 20_000;
 
 export class Child {
@@ -58,11 +59,11 @@ export class Child {
     this.#process.stderr?.on("data", (chunk: Buffer) => {
       this.#errors += chunk;
     });
-    // A worker that was killed leaves its stdin broken; the exit says enough.
+    // Writing to a killed worker fails; its exit reports that.
     this.#process.stdin?.on("error", () => undefined);
     this.exited = new Promise((resolve, reject) => {
       this.#process.once("error", reject);
-      // "close", not "exit": only then everything it said has been read.
+      // "close" rather than "exit": all output has been read only then.
       this.#process.once("close", (code, signal) => {
         this.#exit = { code, signal };
         this.#notify();
@@ -76,7 +77,7 @@ export class Child {
     return this.#process.pid ?? Number.NaN;
   }
 
-  /** Everything it wrote to stderr until now. */
+  /** Everything that it has written to stderr so far. */
   get errors(): string {
     return this.#errors;
   }
@@ -85,7 +86,7 @@ export class Child {
     return this.#exit !== undefined;
   }
 
-  /** Every line so far, in order. */
+  /** All events so far, in order. */
   get told(): readonly Told[] {
     return this.#told;
   }
@@ -94,32 +95,35 @@ export class Child {
     this.#process.stdin?.write(`${JSON.stringify(command)}\n`);
   }
 
-  /** Goes to this very process, never to another one that got its number later. */
+  /** Sends a signal to this process, never to a later one with the same pid. */
   signal(signal: NodeJS.Signals): void {
     this.#process.kill(signal);
   }
 
   /**
-   * The first line, said already or still to come, that fits; fails when the worker ends or falls
-   * silent before.
+   * Resolves to the first event, past or future, that matches. Rejects if the worker exits before,
+   * or does not report it in time.
    */
   heard(event: string, fits: (told: Told) => boolean = () => true): Promise<Told> {
     return new Promise((resolve, reject) => {
-      const look = (): void => {
+      const check = (): void => {
         const found = this.#told.find((told) => told.event === event && fits(told));
         if (found === undefined && this.#exit === undefined) return;
-        this.#listeners.delete(look);
+        this.#listeners.delete(check);
         clearTimeout(timer);
         if (found !== undefined) resolve(found);
-        else reject(new Error(`${this.#script} ended before it said "${event}".${this.#story()}`));
+        else
+          reject(
+            new Error(`${this.#script} exited before it reported "${event}".${this.#describe()}`),
+          );
       };
       const giveUp = (): void => {
-        this.#listeners.delete(look);
-        reject(new Error(`${this.#script} did not say "${event}" in time.${this.#story()}`));
+        this.#listeners.delete(check);
+        reject(new Error(`${this.#script} did not report "${event}" in time.${this.#describe()}`));
       };
       const timer = setTimeout(giveUp, SILENCE_MAX_MS);
-      this.#listeners.add(look);
-      look();
+      this.#listeners.add(check);
+      check();
     });
   }
 
@@ -136,11 +140,11 @@ export class Child {
   }
 
   #notify(): void {
-    for (const look of [...this.#listeners]) look();
+    for (const check of [...this.#listeners]) check();
   }
 
-  #story(): string {
+  #describe(): string {
     const last = this.#told.slice(-3).map((told) => JSON.stringify(told));
-    return ` Exit: ${JSON.stringify(this.#exit)}. Last words: ${last.join(" ")}\n${this.#errors}`;
+    return ` Exit: ${JSON.stringify(this.#exit)}. Last events: ${last.join(" ")}\n${this.#errors}`;
   }
 }

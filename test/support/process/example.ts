@@ -1,5 +1,5 @@
-// Starts the programs of examples/ as a reader would, in a folder of the test, and reads what they
-// print. What a test started is dead when the test is over.
+// Starts the programs of examples/ as a reader would, in a temp folder, and collects their output.
+// All of them are killed after the test.
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,19 +9,19 @@ import { afterEach, expect } from "vitest";
 
 const EXAMPLES = fileURLToPath(new URL("../../../examples", import.meta.url));
 /**
- * A program that does not say what it should within this time hangs. A ttl of 10 s may have to
- * pass.
+ * A program that does not print the expected line within this time counts as hanging. A ttl of 10 s
+ * may have to expire first.
  */
 const SILENCE_MAX_MS = 60_000;
 
 export interface Example {
   readonly name: string;
-  /** What it printed, without its name; errors too. */
+  /** The lines that it has printed to stdout and stderr, without its name. */
   readonly lines: readonly string[];
-  /** The match in the last line that fits; waits until there is one. */
+  /** Waits until a line matches, and returns the match in the last such line. */
   said(pattern: RegExp): Promise<RegExpMatchArray>;
   signal(signal: NodeJS.Signals): void;
-  /** The exit code, or the signal that ended it. */
+  /** The exit code, or the signal that killed it. */
   readonly ended: Promise<number | NodeJS.Signals | null>;
 }
 
@@ -30,7 +30,7 @@ export interface Stage {
   start(program: string, name: string, env?: NodeJS.ProcessEnv): Example;
 }
 
-/** Call once at the top of a test file; gives a fresh stage to each test. */
+/** Call once at the top of a test file. The result creates a new stage for each test. */
 export function stages(): () => Stage {
   const children: ChildProcess[] = [];
   const folders: string[] = [];
@@ -55,13 +55,13 @@ export function stages(): () => Stage {
           stdio: ["ignore", "pipe", "pipe"],
         });
         children.push(child);
-        return exampleOf(name, child);
+        return toExample(name, child);
       },
     };
   };
 }
 
-function exampleOf(name: string, child: ChildProcess): Example {
+function toExample(name: string, child: ChildProcess): Example {
   let text = "";
   for (const stream of [child.stdout, child.stderr])
     stream?.setEncoding("utf8").on("data", (chunk: string) => {

@@ -1,4 +1,4 @@
-// Candidates of one election, each a process of its own on a shared SQLite file.
+// Starts the candidates of one election, each as a separate process, on a shared SQLite file.
 import type { Child, Told } from "./process-children.ts";
 import { crew } from "./process-children.ts";
 

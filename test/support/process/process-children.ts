@@ -1,5 +1,5 @@
-// Starts the workers of the process tests. Whatever a test started is dead when the test is over,
-// also when it failed, and its folder is gone.
+// Starts the workers of the process tests. After each test, even a failed one, all its workers are
+// killed and its folders are removed.
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,9 +13,9 @@ const DIST = fileURLToPath(new URL("../../../dist/index.js", import.meta.url));
 
 export interface Crew {
   start(script: URL, settings: object, options?: StartOptions): Child;
-  /** A fresh folder, removed with everything in it after the test. */
+  /** Creates a folder that is removed after the test. */
   folder(): string;
-  /** Runs after the test, when every worker is dead and before the folders are removed. */
+  /** Runs `work` after the test, when every worker is dead and before the folders are removed. */
   afterwards(work: () => void): void;
 }
 

@@ -1,5 +1,5 @@
-// Looks into a store file from outside, past our own code: who waits, what the tables say, whether
-// the file is whole. Also the small arithmetic on measured times that several process tests share.
+// Reads a store file directly, without our own code: its queue, its tables, and whether it is
+// intact. Also has the arithmetic on measured times that several process tests share.
 import Database from "better-sqlite3";
 import type { Crew } from "./process-children.ts";
 
@@ -8,7 +8,8 @@ export function hostMs(): number {
 }
 
 /**
- * A connection of the test's own: runs one query and gives back its rows. Closed after the test.
+ * Opens a separate connection, which is closed after the test. The result runs one query and
+ * returns its rows.
  */
 export function peek(crew: Crew, file: string): (sql: string) => Record<string, unknown>[] {
   const database = new Database(file, { timeout: 5_000 });
@@ -16,21 +17,25 @@ export function peek(crew: Crew, file: string): (sql: string) => Record<string, 
   return (sql) => database.prepare(sql).all() as Record<string, unknown>[];
 }
 
-/** The one number that a query asks for. */
+/** The number in a result of one row and one column. */
 export function numberOf(rows: readonly Record<string, unknown>[]): number {
   return Number(Object.values(rows[0] ?? {})[0]);
 }
 
-/** Looks again and again until the answer is yes: for facts that no process reports by itself. */
-export async function until(what: string, isSo: () => boolean, limitMs = 20_000): Promise<void> {
+/** Polls until `condition` is true, for facts that no process reports by itself. */
+export async function until(
+  what: string,
+  condition: () => boolean,
+  limitMs = 20_000,
+): Promise<void> {
   const giveUpAt = hostMs() + limitMs;
-  while (!isSo()) {
-    if (hostMs() > giveUpAt) throw new Error(`It never came true: ${what}.`);
+  while (!condition()) {
+    if (hostMs() > giveUpAt) throw new Error(`This did not happen within ${limitMs} ms: ${what}.`);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }
 
-/** True when nobody is inside a write transaction. */
+/** True if no process is in a write transaction. */
 export function writeLockIsFree(file: string): boolean {
   const database = new Database(file, { timeout: 0 });
   try {

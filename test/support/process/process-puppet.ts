@@ -1,8 +1,8 @@
-// The test's side of workers/puppet.mjs: its commands as methods, its errors as values. A command
-// that is expected to fail is read through `failed()`.
+// Controls a worker that runs workers/puppet.mjs: its commands are methods, its errors are values.
+// Use `failed()` for a command that must fail.
 import type { Child, Crew, StartOptions, Told } from "./process-children.ts";
 
-/** What a worker tells of an error. */
+/** An error as a worker reports it. */
 export interface Failure {
   readonly name: string;
   readonly message: string;
@@ -14,9 +14,9 @@ export interface Failure {
 
 export interface Held {
   readonly token: bigint;
-  /** When acquire() had answered. */
+  /** When acquire() returned. */
   readonly at: number;
-  /** The end that the lease had at that moment. */
+  /** The `safeUntil` of the lease at that moment. */
   readonly safeUntil: number;
 }
 
@@ -36,7 +36,7 @@ export class Puppet {
 
   acquire(resource: string, options: object = {}): Promise<Held> {
     const held = this.call("acquire", { resource, options }).then(toHeld);
-    // A test may fail before it awaits this; then that failure is the one to report.
+    // A test may fail before it awaits this promise. Only that first failure should be reported.
     held.catch(() => undefined);
     return held;
   }
@@ -46,7 +46,7 @@ export class Puppet {
     return answer.held === true ? toHeld(answer) : undefined;
   }
 
-  /** `startedAt`: when release() was called; `at`: when it had answered. */
+  /** `startedAt` is the time of the call of release(), `at` that of its return. */
   async release(resource: string): Promise<{ result: string; startedAt: number; at: number }> {
     const { result, startedAt, at } = await this.call("release", { resource });
     return { result: String(result), startedAt: Number(startedAt), at };
@@ -65,7 +65,7 @@ export class Puppet {
     return Number((await this.call("cpu", {})).cpuMs);
   }
 
-  /** The answer to one command; rejects with the worker's error. */
+  /** Runs one command and resolves to its answer. Rejects with the error of the worker. */
   async call(name: string, request: object): Promise<Told> {
     this.#calls += 1;
     const id = this.#calls;
@@ -90,7 +90,7 @@ class PuppetError extends Error {
   }
 }
 
-/** The failure of a command that must not succeed. */
+/** Resolves to the error of a command that must fail. */
 export async function failed(
   command: Promise<unknown>,
 ): Promise<Failure & { readonly at: number }> {
@@ -106,7 +106,7 @@ export async function failed(
   );
 }
 
-/** A worker that is connected to the file. */
+/** Starts a worker and connects it to the store file. */
 export async function puppet(
   crew: Crew,
   file: string,

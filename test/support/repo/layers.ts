@@ -1,6 +1,6 @@
 // The layers of the source tree: which folder may import what. This is the only copy of the table.
-// The tidy test checks every import against it, and generates from it the import rules in
-// biome.jsonc, which the editor shows while one types.
+// The tidy test checks every import against it. The import rules in biome.jsonc, which editors
+// show, are generated from it.
 
 /**
  * Paths below src/ (or sim/). A path that ends in "/" allows a folder, one that ends in ".ts" a
@@ -25,10 +25,7 @@ const CLOCK_AND_RANDOM: readonly string[] = [
 const PURE = ["core/", "async/"];
 const CONTRACT = [...PURE, "stores/contract.ts"];
 
-/**
- * By folder below src/; "" stands for the files directly in src/, and "sim" for the simulator
- * beside src/.
- */
+/** By folder in src/. "" stands for the files directly in src/, and "sim" for the simulator. */
 export const LAYERS: Readonly<Record<string, Layer>> = {
   core: { may: ["core/"], advice: "core/ is pure and imports nothing else." },
   async: {
@@ -119,7 +116,7 @@ export function biomeOverrides(): object[] {
           style: {
             noRestrictedImports: {
               level: "error",
-              options: { patterns: [{ group: deniedBy(folder, layer), message: layer.advice }] },
+              options: { patterns: [{ group: listDenied(folder, layer), message: layer.advice }] },
             },
           },
         },
@@ -128,15 +125,15 @@ export function biomeOverrides(): object[] {
 }
 
 /**
- * Patterns in the syntax of .gitignore; a later one that begins with "!" allows again what an
- * earlier one denies.
+ * Patterns in the syntax of .gitignore. A later pattern that starts with "!" allows what an earlier
+ * one denies.
  */
-function deniedBy(own: string, { may, never = [] }: Layer): string[] {
+function listDenied(own: string, { may, never = [] }: Layer): string[] {
   const folders = Object.keys(LAYERS).filter((folder) => folder !== "");
   const isOpen = (folder: string): boolean =>
     folder === own ||
     may.includes(`${folder}/`) ||
-    // The part of the same name cannot be expressed here; the tidy test checks it.
+    // These patterns cannot express "the part of the same name"; the tidy test checks it.
     (folder === "clients" && (own === "stores" || own === "guards"));
   const denied = folders.filter((folder) => !isOpen(folder)).map((folder) => `**/${folder}/**`);
   const again = may.filter((path) => path.endsWith(".ts") && path.includes("/"));

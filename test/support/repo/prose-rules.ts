@@ -1,11 +1,11 @@
-// Rules about prose: the width of comments, and phrases that make a text hard to read. A phrase is
-// listed because it almost always stands for a plainer one; rephrase the sentence rather than
-// looking for a way around the pattern.
+// Rules about prose: the width of comments, and phrases that make text hard to read. A phrase is
+// listed because a plainer one is almost always better. Rephrase the sentence; do not work around
+// the pattern.
 import type { Rule, SourceFile } from "./tidy-rules.ts";
 
 const COLUMNS_MAX = 100;
 
-/** Each pattern with what to write instead. */
+/** Each pattern, and what to write instead. */
 const BANNED: readonly { readonly pattern: RegExp; readonly instead: string }[] = [
   { pattern: /\b(whoever|whomever|somebody|nobody)\b/i, instead: "name the actor" },
   {
@@ -35,8 +35,8 @@ function isExempt(path: string): boolean {
   return /^src\/(stores\/(etcd|postgres|redis|sqlite|zookeeper)|clients)\//.test(path);
 }
 
-/** The lines of a source file that are comments, without code beside them. */
-function commentLines(text: string): { readonly line: number; readonly text: string }[] {
+/** The lines that consist of a comment only. */
+function findCommentLines(text: string): { readonly line: number; readonly text: string }[] {
   const found: { line: number; text: string }[] = [];
   let inBlock = false;
   for (const [index, content] of text.split("\n").entries()) {
@@ -49,7 +49,7 @@ function commentLines(text: string): { readonly line: number; readonly text: str
 }
 
 /** The titles of tests and groups of tests. */
-function titles(text: string): { readonly line: number; readonly text: string }[] {
+function findTitles(text: string): { readonly line: number; readonly text: string }[] {
   const pattern = /\b(?:test|it|describe)(?:\.\w+)*(?:\([^"`]*\))?\(\s*(["`])((?:(?!\1).)*)\1/g;
   return [...text.matchAll(pattern)].map((match) => ({
     line: text.slice(0, match.index).split("\n").length,
@@ -57,8 +57,8 @@ function titles(text: string): { readonly line: number; readonly text: string }[
   }));
 }
 
-function phraseFaults({ path, text }: SourceFile): string[] {
-  return [...commentLines(text), ...titles(text)].flatMap((each) =>
+function findPhrases({ path, text }: SourceFile): string[] {
+  return [...findCommentLines(text), ...findTitles(text)].flatMap((each) =>
     BANNED.filter(({ pattern }) => pattern.test(each.text)).map(
       ({ pattern, instead }) =>
         `${path}:${each.line}: "${pattern.exec(each.text)?.[0]}" (${instead}): ${each.text.trim()}`,
@@ -70,8 +70,8 @@ export const proseRules: readonly Rule[] = [
   {
     name: "comments are at most 100 columns wide",
     appliesTo: (path) => !isExempt(path),
-    faultsOf: ({ path, text }) =>
-      commentLines(text)
+    findFaults: ({ path, text }) =>
+      findCommentLines(text)
         .filter((each) => each.text.length > COLUMNS_MAX)
         .map((each) => `${path}:${each.line}: ${each.text.length} columns`),
   },
@@ -79,14 +79,15 @@ export const proseRules: readonly Rule[] = [
     name: "comments and test titles name the actor and use plain words",
     // This file lists the phrases, and the tidy test plants them.
     appliesTo: (path) => !isExempt(path) && !/^test\/(repo\/tidy|support\/repo\/prose)/.test(path),
-    faultsOf: phraseFaults,
+    findFaults: findPhrases,
   },
   {
     name: "objects are written out, not spread to fit a line",
     appliesTo: (path) => !isExempt(path) && !path.startsWith("test/repo/tidy"),
-    faultsOf: ({ path, text }) =>
+    findFaults: ({ path, text }) =>
       [...text.matchAll(/\{\s*\.\.\.\{/g)].map(
-        (match) => `${path}:${text.slice(0, match.index).split("\n").length}: { ...{`,
+        (match) =>
+          `${path}:${text.slice(0, match.index).split("\n").length}: an object literal is spread`,
       ),
   },
 ];

@@ -1,15 +1,14 @@
-// Reads TypeScript source as text, for the tidy rules: blanks out comments and the insides of
-// strings so that rules see only code, lists imports, and measures brace blocks. It is no parser;
-// it knows just enough about strings, templates and regular expressions not to be fooled by the
-// braces and words inside them.
+// Reads TypeScript source as text, for the tidy rules. It blanks comments and the contents of
+// strings, lists imports, and measures brace blocks. It is not a parser: it recognises strings,
+// templates and regular expressions only to skip the braces and words inside them.
 
 /**
- * The same text with comments, string contents and regular expressions blanked; offsets and lines
- * are kept.
+ * The text with comments, string contents and regular expressions replaced by spaces. Offsets and
+ * lines do not change.
  */
-export function codeOnly(source: string): string {
+export function blankNonCode(source: string): string {
   const out = source.split("");
-  // One entry per open template literal: how many braces are open inside its current ${ }.
+  // One entry per open template literal: the number of open braces inside its current ${ }.
   const templates: number[] = [];
   let at = 0;
   const blankTo = (end: number): void => {
@@ -85,7 +84,7 @@ function endOfRegExp(source: string, start: number): number {
   return at;
 }
 
-/** A slash divides after a value; anywhere else it opens a regular expression. */
+/** A slash after a value is a division; anywhere else it starts a regular expression. */
 function startsRegExp(before: string): boolean {
   return /(^|[(,=:[!&|?{};+\-*%<>~^]|\b(return|typeof|case|in|of|do|else|void|throw|await|yield))\s*$/.test(
     before,
@@ -93,8 +92,8 @@ function startsRegExp(before: string): boolean {
 }
 
 /** Every module name that is imported, re-exported or required, with its line. */
-export function importsOf(source: string): { specifier: string; line: number }[] {
-  const code = codeOnly(source);
+export function findImports(source: string): { specifier: string; line: number }[] {
+  const code = blankNonCode(source);
   const found: { specifier: string; line: number }[] = [];
   for (const match of code.matchAll(/\b(?:from|import|require)\s*\(?\s*(["'`])/g)) {
     const start = match.index + match[0].length;
@@ -105,7 +104,8 @@ export function importsOf(source: string): { specifier: string; line: number }[]
 }
 
 /**
- * A brace block of code: its first line and its length, with and without the functions inside it.
+ * A brace block of code: its first line, its length, and its length without the functions inside
+ * it.
  */
 export interface Block {
   readonly line: number;
@@ -114,11 +114,11 @@ export interface Block {
 }
 
 /**
- * Every function body and control block. Object literals, types, classes and import lists are left
- * out.
+ * Every function body and control block. Object literals, types, classes and import lists are not
+ * included.
  */
-export function blocksOf(source: string): Block[] {
-  const code = codeOnly(source);
+export function findBlocks(source: string): Block[] {
+  const code = blankNonCode(source);
   const blocks: Block[] = [];
   const open: { offset: number; counted: boolean; insideLines: number }[] = [];
   for (let at = 0; at < code.length; at += 1) {
@@ -138,7 +138,7 @@ export function blocksOf(source: string): Block[] {
   return blocks;
 }
 
-/** Judged by what stands before the brace, back to the last statement or brace. */
+/** Decides by the text before the brace, back to the previous statement or brace. */
 function isCode(code: string, brace: number): boolean {
   const head = headBefore(code, brace);
   if (/\b(class|interface|namespace|module)\b/.test(head)) return false;

@@ -1,9 +1,8 @@
-// The rules that test/repo/tidy.test.ts enforces, each a function from one file to its faults. The
-// import table is that of the design: core imports nothing, stores and guards import core, the
-// holder knows only the store contract, and library code never reaches into sim, testing or cli.
+// The rules that test/repo/tidy.test.ts enforces. Each rule is a function from one file to its
+// violations. layers.ts has the table of imports.
 import { posix } from "node:path";
 import { CLIENT_OF, DIVIDED, LAYERS, type Layer } from "./layers.ts";
-import { blocksOf, codeOnly, importsOf, lineAt } from "./source-text.ts";
+import { blankNonCode, findBlocks, findImports, lineAt } from "./source-text.ts";
 
 /** One file: `path` is relative to the project, with forward slashes. */
 export interface SourceFile {
@@ -12,14 +11,14 @@ export interface SourceFile {
 }
 
 export interface Rule {
-  /** A sentence: what holds. */
+  /** What the rule demands, as a sentence. */
   readonly name: string;
   readonly appliesTo: (path: string) => boolean;
-  /** One line per fault; empty when the file is tidy. */
-  readonly faultsOf: (file: SourceFile) => string[];
+  /** One line per violation; empty if the file follows the rule. */
+  readonly findFaults: (file: SourceFile) => string[];
 }
 
-/** Every exception to a rule, with its reason. There is no other place for one. */
+/** Every exception to a rule, with its reason. Exceptions are declared only here. */
 const exceptions: readonly { path: string; allows: string; reason: string }[] = [
   {
     path: "src/clients/shared/libraries.ts",
@@ -52,27 +51,27 @@ function isExcepted(path: string, what: string): boolean {
   return exceptions.some((exception) => exception.path === path && exception.allows === what);
 }
 
-/** Client libraries, each only in the client or scheduler adapter that uses it. */
+/** Client libraries, each with the only client or scheduler adapter that may import it. */
 const clientLibraries: Readonly<Record<string, string>> = {
   "better-sqlite3": "sqlite",
   "@nestjs/common": "nestjs",
   "@nestjs/schedule": "nestjs",
 };
 
-/** A path as the table of layers names it: below src/, or beginning with sim/. */
-function tablePath(path: string): string {
+/** The path as the table of layers names it: relative to src/, or starting with sim/. */
+function toTablePath(path: string): string {
   return path.startsWith("src/") ? path.slice("src/".length) : path;
 }
 
 /** The store, guard, client or adapter that a file belongs to. */
-function partOf(own: string): string | undefined {
+function findPart(own: string): string | undefined {
   const [folder = "", part, file] = own.split("/");
   return DIVIDED.includes(folder) && file !== undefined && part !== "shared" ? part : undefined;
 }
 
-function allowedFor(own: string, layer: Layer): string[] {
+function listAllowed(own: string, layer: Layer): string[] {
   const folder = own.includes("/") ? own.slice(0, own.indexOf("/")) : "";
-  const part = partOf(own);
+  const part = findPart(own);
   if (part === undefined) return [...layer.may];
   const client =
     folder === "stores" || folder === "guards" ? [`clients/${CLIENT_OF[part] ?? part}/`] : [];
@@ -80,19 +79,19 @@ function allowedFor(own: string, layer: Layer): string[] {
 }
 
 function importFaults({ path, text }: SourceFile): string[] {
-  const own = tablePath(path);
+  const own = toTablePath(path);
   const folder = own.includes("/") ? own.slice(0, own.indexOf("/")) : "";
   const layer = LAYERS[folder];
   if (layer === undefined) return [`${path}: src/${folder} is not in the table of layers`];
-  const may = allowedFor(own, layer);
+  const may = listAllowed(own, layer);
   const covers = (allowed: string, target: string): boolean =>
     allowed.endsWith(".ts") ? target === allowed : target.startsWith(allowed);
   const faults: string[] = [];
-  for (const { specifier, line } of importsOf(text)) {
+  for (const { specifier, line } of findImports(text)) {
     if (isExcepted(path, specifier)) continue;
     const where = `${path}:${line}: imports ${specifier}`;
     if (specifier.startsWith(".")) {
-      const target = tablePath(posix.join(posix.dirname(path), specifier));
+      const target = toTablePath(posix.join(posix.dirname(path), specifier));
       if (!target.endsWith(".ts")) faults.push(`${where}, which does not end in .ts`);
       const allowed = may.some((prefix) => covers(prefix, target));
       const outside = folder !== "sim" && target.startsWith("sim/");
@@ -106,7 +105,7 @@ function importFaults({ path, text }: SourceFile): string[] {
       if (!allowed || banned) faults.push(`${where}. ${layer.advice}`);
     } else if (
       clientLibraries[specifier] === undefined ||
-      clientLibraries[specifier] !== partOf(own)
+      clientLibraries[specifier] !== findPart(own)
     ) {
       faults.push(`${where}, a package: only its own client or scheduler adapter may`);
     }
@@ -114,13 +113,13 @@ function importFaults({ path, text }: SourceFile): string[] {
   return faults;
 }
 
-/** A rule that looks for one pattern in code; comments and strings are not code. */
-function noCode(name: string, pattern: RegExp, appliesTo: Rule["appliesTo"]): Rule {
+/** A rule against a pattern in code. Comments and strings are not searched. */
+function forbidPattern(name: string, pattern: RegExp, appliesTo: Rule["appliesTo"]): Rule {
   return {
     name,
     appliesTo,
-    faultsOf: ({ path, text }) =>
-      [...codeOnly(text).matchAll(pattern)]
+    findFaults: ({ path, text }) =>
+      [...blankNonCode(text).matchAll(pattern)]
         .filter((match) => !isExcepted(path, match[0].trim()))
         .map((match) => `${path}:${lineAt(text, match.index)}: ${match[0].trim()}`),
   };
@@ -129,28 +128,24 @@ function noCode(name: string, pattern: RegExp, appliesTo: Rule["appliesTo"]): Ru
 const isTest = (path: string): boolean => /\.test(-d)?\.ts$/.test(path);
 const isSource = (path: string): boolean =>
   (path.startsWith("src/") || isSimulated(path)) && !isTest(path);
-/**
- * The simulator without the parts that use the real process: they run it, test it or close the real
- * world.
- */
+/** The simulator, without the parts that use the real clock and process. */
 const isSimulated = (path: string): boolean =>
   path.startsWith("sim/") && !/^sim\/(cli|host|mutants|test)\//.test(path);
 const everywhere = (): boolean => true;
 const inLibrary = (path: string): boolean =>
   isSource(path) && !path.startsWith("src/runtime/") && !path.startsWith("src/cli/");
-// Suites and tests are lists of cases: there a function's own lines count, without the cases
-// inside.
+// Suites and tests are lists of cases. For them, the functions inside a function do not count.
 const isListOfCases = (path: string): boolean => !isSource(path) || path.startsWith("src/testing/");
 
 export const fileLinesMax = 400;
 export const functionLinesMax = 70;
 
 export const rules: readonly Rule[] = [
-  { name: "imports follow the table of layers", appliesTo: isSource, faultsOf: importFaults },
+  { name: "imports follow the table of layers", appliesTo: isSource, findFaults: importFaults },
   {
     name: "a file has at most 400 lines",
     appliesTo: everywhere,
-    faultsOf: ({ path, text }) => {
+    findFaults: ({ path, text }) => {
       const lines = text.trimEnd().split("\n").length;
       return lines > fileLinesMax ? [`${path}: ${lines} lines`] : [];
     },
@@ -158,8 +153,8 @@ export const rules: readonly Rule[] = [
   {
     name: "a function has at most 70 lines",
     appliesTo: (path) => path.endsWith(".ts"),
-    faultsOf: ({ path, text }) =>
-      blocksOf(text)
+    findFaults: ({ path, text }) =>
+      findBlocks(text)
         .map((block) => ({ ...block, counted: isListOfCases(path) ? block.ownLines : block.lines }))
         .filter((block) => block.counted > functionLinesMax)
         .map((block) => `${path}:${block.line}: a block of ${block.counted} lines`),
@@ -167,36 +162,44 @@ export const rules: readonly Rule[] = [
   {
     name: "a file opens with a comment",
     appliesTo: everywhere,
-    faultsOf: ({ path, text }) =>
+    findFaults: ({ path, text }) =>
       /^(#!.*\n)?(\/\/|\/\*)/.test(text) ? [] : [`${path}:1: no opening comment`],
   },
-  noCode("nothing is exported by default", /\bexport\s+default\b|\bas\s+default\b/g, isSource),
-  noCode("every export is named", /\bexport\s+(type\s+)?\*/g, isSource),
-  noCode(
+  forbidPattern(
+    "nothing is exported by default",
+    /\bexport\s+default\b|\bas\s+default\b/g,
+    isSource,
+  ),
+  forbidPattern("every export is named", /\bexport\s+(type\s+)?\*/g, isSource),
+  forbidPattern(
     "there are no enums and no namespaces",
     /^\s*(export\s+)?(declare\s+)?((const\s+)?enum\s+\w+\s*\{|(namespace|module)\s+[\w.]+\s*\{)/gm,
     isSource,
   ),
-  noCode(
+  forbidPattern(
     "time comes only through Clock",
     /(?<![.\w$#])(Date(?=\s*\.\s*now\b|\(\))|performance|setTimeout|setInterval|setImmediate)\b(?!\s*\??:)|\bAbortSignal\s*\.\s*timeout\b|\bAtomics\s*\.\s*wait\w*/g,
     (path) => isSource(path) && !path.startsWith("src/runtime/"),
   ),
-  noCode(
+  forbidPattern(
     "chance comes only through Random",
     /\bMath\s*\.\s*random\b|(?<![.\w$#])crypto\b(?!\s*\??:)/g,
     (path) => isSource(path) && !path.startsWith("src/runtime/"),
   ),
-  noCode(
+  forbidPattern(
     "the process and the console are left to runtime and cli",
     /(?<![.\w$#])(process|console|globalThis)\b(?!\s*\??:)/g,
     inLibrary,
   ),
-  noCode("no test is singled out", /\b(describe|test|it|suite)(\.\w+)*\.only\b/g, everywhere),
+  forbidPattern(
+    "no test is singled out",
+    /\b(describe|test|it|suite)(\.\w+)*\.only\b/g,
+    everywhere,
+  ),
   {
     name: "nothing is left for later",
     appliesTo: everywhere,
-    faultsOf: ({ path, text }) =>
+    findFaults: ({ path, text }) =>
       [...text.matchAll(new RegExp(`\\b(${"TO"}DO|${"FIX"}ME|${"X".repeat(3)})\\b`, "g"))].map(
         (match) => `${path}:${lineAt(text, match.index)}: ${match[0]}`,
       ),

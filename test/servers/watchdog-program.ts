@@ -1,10 +1,11 @@
-// A program for watchdog.test.ts: starts servers, says so in one line, and then ends as it is told, or not at all.
-// Usage: held.ts <temp folder> <engine> <ending>
+// The program that watchdog.test.ts runs: it starts a server, prints one line, and then exits or
+// keeps running as its last argument says.
+// Usage: watchdog-program.ts <temp folder> <engine> <ending>
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
 
 const [folder, engine, ending] = process.argv.slice(2);
-// Only now: the compiler that runs this file keeps its cache where it always is.
+// Set only now, because the compiler that runs this file keeps its cache in the usual temp folder.
 process.env.TMPDIR = folder;
 
 const server = await (engine === "postgres"
@@ -13,6 +14,6 @@ const server = await (engine === "postgres"
 if (ending === "paused") await server.pause();
 process.stdout.write(`${JSON.stringify({ pid: server.pid, folder: server.folder })}\n`);
 if (ending === "exit") process.exit(0);
-if (ending === "crash") throw new Error("as planned");
-// A program that is merely done ends by itself: no server and no watchdog keeps it.
+if (ending === "crash") throw new Error("The test requested this crash.");
+// With "done" the program ends by itself: neither the server nor the watchdog keeps it alive.
 if (ending !== "done") setInterval(() => undefined, 1_000);
