@@ -73,12 +73,17 @@ describe("a cluster with users", () => {
 
   test("the error for a user without permission refers to the documentation", async () => {
     const error = await refusal({
-      ...{ url: `etcd://${at(locked())}`, username: "poor", password: "p@poor" },
+      url: `etcd://${at(locked())}`,
+      username: "poor",
+      password: "p@poor",
     });
     expect(error.code).toBe("STORE_UNUSABLE");
     expect(error.message).toMatch(/does not allow.*docs\/stores\/etcd\.md/);
     const elsewhere = await refusal({
-      ...{ url: `etcd://${at(locked())}`, username: "lean", password: "p@lean", prefix: "other" },
+      url: `etcd://${at(locked())}`,
+      username: "lean",
+      password: "p@lean",
+      prefix: "other",
     });
     expect(elsewhere.message).toMatch(/does not allow.*this prefix/);
   });
