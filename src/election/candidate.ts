@@ -105,7 +105,7 @@ export class Candidate implements Election {
     const plan = planResignation("stop()", options, 0);
     // Before the signal aborts, so that the term ends as planned.
     const handover = this.#term && this.#handOver(this.#term, plan);
-    this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
+    this.#stopped.abort(ClosedError.from({ what: `The election "${this.name}"` }));
     const result = await handover;
     // A `lead` that ignores its signals is reported, but not waited for.
     if (result?.release !== "overrun") await this.#campaigns;
@@ -335,7 +335,7 @@ export class Candidate implements Election {
     this.#state = "stopped";
     this.#parts.onStopped(this);
     this.#keepAlive?.cancel();
-    this.#stopped.abort(new ClosedError(`The election "${this.name}"`));
+    this.#stopped.abort(ClosedError.from({ what: `The election "${this.name}"` }));
     this.#report({ type: "stopped" });
   }
 }
