@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { until } from "../servers/ask.ts";
-import { isRunning, findTree } from "../servers/process-tree.mjs";
+import { findTree, isRunning } from "../servers/process-tree.mjs";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
 

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ask, until } from "../../servers/ask.ts";
 import { type EtcdServer, startEtcd, startEtcdCluster } from "../../servers/etcd.ts";
 import { type PostgresServer, startPostgres } from "../../servers/postgres.ts";
-import { isRunning, findTree } from "../../servers/process-tree.mjs";
+import { findTree, isRunning } from "../../servers/process-tree.mjs";
 import { startProxy } from "../../servers/proxy.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
 import type { RunningServer } from "../../servers/server.ts";
