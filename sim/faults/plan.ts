@@ -196,8 +196,8 @@ export function applyChanges(plan: Plan, changes: Changes): Plan {
 function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
   const all: FaultKind[] = [...MESSAGE_FAULTS, ...PLANNED_FAULTS];
   const drawn = all.filter((kind) => chance.isTrue(kind === BEFORE_WRITE ? 0.9 : 0.65));
-  // A run lasts a few ttl and has only a few planned faults per ttl. Only message faults can add up
-  // to a hundred.
+  // A run lasts a few ttl and has five to ten planned faults per ttl. Only message faults can bring
+  // the number to a hundred.
   while (drawn.filter(isMessageFault).length < 2) {
     const kind = chance.pick(MESSAGE_FAULTS.slice(0, 3));
     if (!drawn.includes(kind)) drawn.push(kind);
