@@ -1,4 +1,4 @@
-// Resolves names while a script is compiled. At run time each function call has a frame with one
+// Resolves names while a Lua script is compiled. At run time each function call has a frame with one
 // slot per local variable, and a reference to the frame of the function that surrounds it.
 
 import type { Value } from "./values.ts";
