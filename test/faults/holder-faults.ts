@@ -1,8 +1,8 @@
 // Faults of the holder's process, as a lease holder or as a leader: it dies, or it is frozen and
-// resumes. Expected: the next contender holds within ttl + lag (how long after the ttl the store may
-// keep a session), with a larger token. The former holder acts no more, and the resource rejects its
-// late write. A leader that returns campaigns again. Each fault is recorded in the history of its
-// trial, with evidence that it took effect.
+// resumes. Expected: the next contender holds within ttl + lag (the time for which the store may
+// keep a session after its ttl), with a larger token. The former holder acts no more, and the
+// resource rejects its late write. A leader that returns campaigns again. Each fault is recorded in
+// the history of its trial, with evidence that it took effect.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { continueTree, stopTree } from "../servers/process-tree.mjs";

@@ -1,5 +1,5 @@
-// The HTTP responses with which the HTTP guard refuses a request, as problem+json (RFC 9457). Tokens
-// are strings of decimal digits, because most JSON parsers lose precision above 2^53.
+// The responses with which the HTTP guard refuses a request, as problem+json (RFC 9457). Tokens are
+// strings of decimal digits, because most JSON parsers lose precision above 2^53.
 
 import {
   isTenureError,
