@@ -1,5 +1,5 @@
-// The writes through the guards of Redis, HTTP and files that guards.ts measures, and signed
-// tokens.
+// The writes that guards.ts measures on Redis, HTTP and files, each through a guard and without one
+// ("bare"), and the verification of signed tokens. The lease must be on the resource "ledger".
 
 import { generateKeyPairSync, verify } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";

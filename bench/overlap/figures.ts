@@ -8,9 +8,15 @@ export interface Figures {
   readonly trials: number;
   /** Trials in which the first holder acted at or after the grant to the second. */
   readonly overlaps: number;
-  /** The longest. Zero or below: there was none, and this much time lay between. Null: no trial. */
+  /**
+   * The longest overlap. If negative, there was none, and in every trial at least this much time
+   * lay between the last act and the next grant. Null: no trial.
+   */
   readonly overlapMsMax: number | null;
-  /** Null: in at least one of 100 trials the first holder was not notified within the window. */
+  /**
+   * How long it took until the first holder learned of its loss. Null: in at least 1 % of the
+   * trials it was not notified within the window.
+   */
   readonly holderToldMsP99: number | null;
 }
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Engine } from "../servers.ts";
 import type { Target } from "../workers.ts";
 
-/** A reason explains why a peer is ahead in some of these topics only. */
+/** The measurements in which a peer may be ahead of Tenure for a stated reason. */
 export type ReasonTopic =
   | "pairs"
   | "handover"
@@ -25,8 +25,9 @@ export interface Peer {
   readonly package?: string | null;
   /** How often it renews by default. Missing: never, because its locks end with the process. */
   readonly renewEveryMs?: (ttlMs: number) => number;
-  /** The value that its interface returns with a grant. */
+  /** The expression for the value that its interface returns with a grant, as printed. */
   readonly token?: string;
+  /** What limits the use of that value as a fencing token. */
   readonly tokenNote?: string;
   /** Its locks do not expire: they end with the process. */
   readonly endsWithProcess?: true;

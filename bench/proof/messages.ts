@@ -1,11 +1,12 @@
-// The messages between the proof and its holder processes, and the numbers that both use.
+// The messages between `npm run proof` (main.ts and trials.ts) and the holder process that it stops
+// or cuts off (holder.ts), and the numbers that both use.
 
 import type { WriterSettings } from "./writers.ts";
 
 export const RESOURCE = "settlement";
 /** Short, with explicit bounds, as a ttl below three seconds requires. */
 export const TIMING = { ttlMs: 800, clockErrorMs: 10, roundTripMs: 60 } as const;
-/** After this many accepted writes the holder is warm. */
+/** The holder reports "warm" after this many accepted writes. The fault begins only then. */
 export const WARM_WRITES = 10;
 
 export interface HolderSettings {
@@ -16,6 +17,7 @@ export interface HolderSettings {
 
 export type Order =
   | { readonly do: "begin"; readonly paceMs: number }
+  /** From now on no request of this process reaches the lease store. It continues to write. */
   | { readonly do: "cut" }
   /** Write this many times more, then report. */
   | { readonly do: "finish"; readonly attempts: number };

@@ -88,7 +88,7 @@ async function runTrial(trial: Trial, fault: Fault): Promise<number> {
   if (fault === "stopped with full buffers") await fillBuffers(resource);
   if (fault !== "cut off") await stopOutsideLocks(holder.pid, trial.locks);
   const lease = await granted;
-  // Without the lease itself: the trial does not test what the successor's clock says.
+  // Only the token, not the lease: the successor's check of its own deadline is not tested here.
   const successor = { resource: RESOURCE, token: lease.token };
   if (isGuarded) await writer.advance(successor);
   await writer.write(successor);

@@ -71,6 +71,7 @@ export class Team {
   /** Sends SIGSTOP, which the process cannot notice. */
   stop(name: string): void {
     const { child } = this.#member(name);
+    // A stopped worker cannot exit by itself. If this process dies, the others kill it.
     for (const other of this.#members.keys()) {
       if (other !== name) this.order(other, { type: "stopped", pid: child.pid });
     }

@@ -64,6 +64,11 @@ export function contendedResourcesActive(contended: readonly string[]): MakeChec
   };
 }
 
+/**
+ * A renewal that was sent during the faults may arrive in the calm phase, when its holder has
+ * already left the session. The store then keeps the session for another ttl. We recognize such a
+ * renewal because none was sent in the round trip before it arrived, and none is sent afterwards.
+ */
 interface LateRenewal {
   readonly resource: string;
   readonly session: string;
@@ -76,16 +81,12 @@ function isHeldBy(session: string, resource: string, facts: Facts, at: number): 
   return newest?.session === session && facts.isHeldAtStore(newest, at);
 }
 
-/**
- * A renewal that was sent during the faults may arrive in the calm phase, when its holder has
- * already left the session. The store then keeps the session for another ttl. We recognize such a
- * renewal because none was sent in the round trip before it arrived, and none is sent afterwards.
- */
+/** As `findActiveUntil`, if a late renewal keeps the session of a former holder. */
 function findActiveAfter({ storeLagMs }: Plan, keptUntil: number): number {
   return keptUntil + CLOCK_FACTOR * storeLagMs + GRACE_MS;
 }
 
-/** Until when every contended resource must have an active holder again. */
+/** The true instant by which every contended resource must have an active holder again. */
 function findActiveUntil(plan: Plan): number {
   const onceMs = CLOCK_FACTOR * (plan.ttlMs + plan.storeLagMs) + GRACE_MS;
   const twiceMs = onceMs + CLOCK_FACTOR * (plan.ttlMs + plan.storeLagMs);

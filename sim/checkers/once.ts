@@ -23,21 +23,22 @@ export const oneRunPerFire: MakeChecker = () => {
       if (event.step === "called") called.set(who, offMs);
       if (event.step !== "began") return;
       for (const run of runs) {
-        // A claim may expire before the fire is late for this program only if the other program's
-        // clock is ahead by half of the window.
+        // The other program's marker lasts for one window. This program does not start a fire that
+        // is older than half a window by its own clock. A second run is therefore possible only if
+        // the other clock was ahead by at least half a window.
         if (run.fire < fire || run.offMs - offMs >= BOUND_MS) continue;
         const what = run.fire === fire ? "which already ran" : "after a later one ran";
         report("once", `${who} runs fire ${fire}, ${what} on ${run.who}`);
       }
-      // The claim is made between the call and the run, and the clock may be set in between.
+      // The marker is written between the call and the run, and the clock may be set in between.
       runs.push({ fire, who, offMs: Math.max(offMs, called.get(who) ?? offMs) });
     },
   };
 };
 
 /**
- * From when on every fire must run: a program that crashed during the faults may hold the key until
- * then.
+ * The true instant from which every fire must run. Until then, a program that crashed during the
+ * faults may still hold the key.
  */
 export function fireCheckStart(plan: Plan): number {
   return plan.faultyMs + settlingMs(plan) + 1_000;

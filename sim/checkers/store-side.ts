@@ -5,7 +5,7 @@ import type { TraceEvent } from "../world/trace.ts";
 import type { MakeChecker, Report } from "./checker.ts";
 import type { Facts, Grant } from "./facts.ts";
 
-/** True instants are converted between two clock rates. */
+/** Errors of converting instants between the store's clock and true time stay below this. */
 const ROUNDING_MS = 0.01;
 
 export const risingTokens: MakeChecker = () => ({
@@ -68,8 +68,8 @@ export const oneGrantPerAttempt: MakeChecker = ({ store }) => {
  */
 const NEWEST_ONLY: ReadonlySet<string> = new Set(["postgres", "redis"]);
 /**
- * The renewal under way when the copy arrives cannot name the grant. The next one does, and its
- * answer may be late.
+ * A renewal request lists the attempts to withdraw. The one under way when the copy arrives may
+ * have been sent before the attempt was listed, and the next one may be late.
  */
 const RENEWALS_MAX = 3;
 

@@ -1,5 +1,6 @@
-// Tracks the queue of each resource as far as it is certain. A waiter is in the queue once the
-// store has confirmed it, and it is ahead of every waiter that sent its first request after that.
+// Reconstructs the queue of each resource from the trace, as far as it is certain, for the checkers
+// in queue.ts. It reports nothing itself. A waiter is in the queue once the store has confirmed it,
+// and it is ahead of every waiter that sent its first request after that.
 
 import type { TraceEvent } from "../world/trace.ts";
 import type { Facts, Grant } from "./facts.ts";

@@ -18,7 +18,7 @@ export async function explain(
   findings: readonly Finding[],
   store: string,
   host: Host,
-  voice: Output,
+  output: Output,
 ): Promise<void> {
   // An invalid run has no violation to explain.
   const finding = findings.find(({ violations }) => violations.length > 0);
@@ -30,13 +30,13 @@ export async function explain(
   const found = differs === undefined ? await runSeed(seed, store, host) : undefined;
   // A run that is not repeatable cannot be shrunk: any change may move or hide the failure.
   if (found === undefined || found.verdict.violations.length === 0) {
-    explainDifference(seed, store, differs, voice);
+    explainDifference(seed, store, differs, output);
     return;
   }
   const { changes, outcome, runs } = await shrink(found, host);
   const { trace } = outcome.result;
   const lines = excerpt(trace.events, outcome.verdict.violations, EXCERPT_MS);
-  voice.answer(
+  output.answer(
     () => [
       "",
       `Seed ${seed}, shrunk in ${runs} runs to ${outcome.plan.faults.length} planned faults and ${outcome.plan.programs} programs:`,
@@ -52,11 +52,11 @@ function explainDifference(
   seed: number,
   store: string,
   differs: Violation | undefined,
-  voice: Output,
+  output: Output,
 ): void {
   const how = differs?.message ?? "the violation does not occur when the seed is run again";
   const command = `${formatReplayCommand(seed, store, NO_CHANGES)} --twice`;
-  voice.answer(
+  output.answer(
     () => ["", `Seed ${seed}: ${how}.`, "", `Replay: ${command}`],
     () => ({ seed, how }),
   );

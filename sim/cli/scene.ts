@@ -19,8 +19,12 @@ const WIDTH = 96;
 /** A page has its mark within this many bytes. */
 const HEAD_BYTES = 512;
 
-export async function sceneCommand(name: string, options: Options, voice: Output): Promise<number> {
-  if (name === "scenes") return list(options, voice);
+export async function sceneCommand(
+  name: string,
+  options: Options,
+  output: Output,
+): Promise<number> {
+  if (name === "scenes") return list(options, output);
   const scene = SCENES.find((each) => each.name === name);
   if (scene === undefined) throw new Error(`There is no scene ${name}.`);
   const file = chooseFile(scene, options);
@@ -28,18 +32,18 @@ export async function sceneCommand(name: string, options: Options, voice: Output
   if (file !== undefined && !options.has("force")) rejectOtherFile(file);
   const played = await playScene(scene, simHost);
   if (file !== undefined) write(file, renderPage(played));
-  voice.answer(
+  output.answer(
     () => formatScene(played, file),
     () => toJson(played, file),
   );
   return played.unmet.length === 0 ? EXIT.ok : EXIT.no;
 }
 
-function list(options: Options, voice: Output): number {
+function list(options: Options, output: Output): number {
   const given = ["out", "no-page", "force"].find((option) => options.has(option));
   if (given !== undefined)
     throw new UsageError(`\`scenes\` only lists the scenes: leave out --${given}.`);
-  voice.answer(
+  output.answer(
     () =>
       table(
         ["SCENE", "STORY"],

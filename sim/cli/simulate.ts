@@ -21,12 +21,12 @@ import { runInThreads } from "./threads.ts";
 const DEFAULT_SEEDS = "1..1000";
 const PROGRESS_EVERY_MS = 250;
 
-export const simCommand: Command = async ({ options, positionals }, voice) => {
+export const simCommand: Command = async ({ options, positionals }, output) => {
   const [scene] = positionals;
   rejectMixedOptions(options, scene);
   if (scene !== undefined) {
     const { sceneCommand } = await import("./scene.ts");
-    return sceneCommand(scene, options, voice);
+    return sceneCommand(scene, options, output);
   }
   const store = options.text("store") ?? "memory";
   if (!MODEL_NAMES.includes(store)) {
@@ -36,15 +36,15 @@ export const simCommand: Command = async ({ options, positionals }, voice) => {
   await loadEngine(store);
   const seed = options.count("seed");
   return seed === undefined
-    ? simulateMany(options, store, voice)
-    : simulateOne(seed, store, options, voice);
+    ? simulateMany(options, store, output)
+    : simulateOne(seed, store, options, output);
 };
 
 async function simulateOne(
   seed: number,
   store: string,
   options: Options,
-  voice: Output,
+  output: Output,
 ): Promise<number> {
   const changes = parseChanges(options);
   const outcome = await runSeed(seed, store, simHost, changes);
@@ -52,7 +52,7 @@ async function simulateOne(
   const differs = again && compareTraces(outcome.result.trace, again.result.trace);
   const { verdict } = outcome;
   const violations = [...(differs === undefined ? [] : [differs]), ...verdict.violations];
-  return answerOne({ ...outcome, verdict: { ...verdict, violations } }, options, voice);
+  return answerOne({ ...outcome, verdict: { ...verdict, violations } }, options, output);
 }
 
 /** Rejects options that would be ignored. */
@@ -71,7 +71,7 @@ function rejectMixedOptions(options: Options, scene: string | undefined): void {
   );
 }
 
-async function simulateMany(options: Options, store: string, voice: Output): Promise<number> {
+async function simulateMany(options: Options, store: string, output: Output): Promise<number> {
   const { from, to } = parseRange(options.text("seeds") ?? DEFAULT_SEEDS);
   const { clock } = systemParts();
   const startedAt = clock.now();
@@ -80,27 +80,27 @@ async function simulateMany(options: Options, store: string, voice: Output): Pro
     const now = clock.now();
     if (now - shownAt < PROGRESS_EVERY_MS) return;
     shownAt = now;
-    voice.progress(formatProgress(to - from + 1, summary, now - startedAt));
+    output.progress(formatProgress(to - from + 1, summary, now - startedAt));
   };
   const jobs = options.count("jobs") ?? availableParallelism();
   const [failFast, twice] = [options.has("fail-fast"), options.has("twice")];
   const summary = await runInThreads({ from, to, store, failFast, twice, jobs, onPart });
-  voice.progress("");
+  output.progress("");
   const seconds = (clock.now() - startedAt) / 1_000;
   const isGreen = summary.findings.length === 0;
-  voice.answer(
+  output.answer(
     () => formatSummary(summary, store, seconds),
     () => ({ store, seconds, isGreen, ...summary, kinds: Object.fromEntries(summary.kinds) }),
   );
-  if (!voice.json && !options.has("no-shrink"))
-    await explain(summary.findings, store, simHost, voice);
+  if (!output.json && !options.has("no-shrink"))
+    await explain(summary.findings, store, simHost, output);
   return isGreen ? EXIT.ok : EXIT.no;
 }
 
-function answerOne({ plan, result, verdict }: Outcome, options: Options, voice: Output): number {
+function answerOne({ plan, result, verdict }: Outcome, options: Options, output: Output): number {
   const { violations, invalid } = verdict;
   const hash = result.trace.hash();
-  voice.answer(
+  output.answer(
     () => [
       ...timeline(result.trace.events, violations, { all: options.has("all") }),
       "",

@@ -1,5 +1,5 @@
-// The code of a simulation thread: runs each part of the seeds that it receives and sends back the
-// summary.
+// The code of a simulation thread. threads.ts starts it and sends it ranges of seeds; the thread
+// runs each range and sends back the summary.
 
 import { parentPort } from "node:worker_threads";
 import { simHost } from "../host/sim-host.ts";

@@ -70,8 +70,8 @@ export interface Plan {
   /** Clock rates: of the store's machine first, then of each program's. 1 is true time. */
   readonly rates: readonly number[];
   /**
-   * The shortest duration of the faults. The calm phase begins after it, once there were enough
-   * faults.
+   * The shortest duration of the phase with faults. After it, the calm phase begins as soon as
+   * there were enough faults.
    */
   readonly faultyMs: number;
   /** A run with fewer faults is invalid. 0 for a run that was cut short on purpose. */
@@ -108,10 +108,10 @@ const KINDS_MIN = 8;
 const FAULTS_MIN = 100;
 /** A run with fewer grants is invalid. */
 export const GRANTS_MIN = 10;
-/** The longest duration of the faults, for runs that never reach their minimum number of faults. */
+/** The longest duration of the phase with faults, if a run does not reach its minimum before. */
 export const FAULTY_TTLS_MAX = 54;
 const USUAL_MS = 4;
-/** Faults to use instead of those that do not apply to a store. */
+/** By store: faults that do not apply to it, and the faults to use instead. */
 const SUBSTITUTES: Readonly<Record<string, Partial<Record<FaultKind, FaultKind>>>> = {
   sqlite: {
     "cut requests": "stopped while writing",
@@ -196,7 +196,8 @@ export function applyChanges(plan: Plan, changes: Changes): Plan {
 function drawKinds(chance: Chance, isBeyondBounds: boolean): FaultKind[] {
   const all: FaultKind[] = [...MESSAGE_FAULTS, ...PLANNED_FAULTS];
   const drawn = all.filter((kind) => chance.isTrue(kind === BEFORE_WRITE ? 0.9 : 0.65));
-  // Planned faults are seconds apart. Only message faults can add up to a hundred in a run.
+  // A run lasts a few ttl and has five to ten planned faults per ttl. Only message faults can bring
+  // the number to a hundred.
   while (drawn.filter(isMessageFault).length < 2) {
     const kind = chance.pick(MESSAGE_FAULTS.slice(0, 3));
     if (!drawn.includes(kind)) drawn.push(kind);

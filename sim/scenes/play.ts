@@ -1,4 +1,6 @@
-// Plays a scene: each take runs to its end in its own world, with the real world closed off.
+// Plays a scene: each take runs to its end in its own simulated world, while the real clocks,
+// randomness and I/O of this process are blocked. Returns the record of each take with its numbers,
+// and the expectations of the scene that were not met.
 
 import type { Host } from "../world/world.ts";
 import { measure, type Numbers } from "./measure.ts";

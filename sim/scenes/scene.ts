@@ -25,15 +25,18 @@ export interface Scene {
   readonly moral: string;
   /** The time of day at instant 0, in seconds since midnight, if the story has times of day. */
   readonly startsAt?: number | undefined;
+  /** The instant at which every take ends, in milliseconds, like all instants here. */
   readonly endsAt: number;
-  /** Where the picture begins. Nothing that matters happens before. */
+  /** The instant at which the picture begins. Nothing that matters happens before it. */
   readonly shownFrom?: number | undefined;
   /** What is written, such as "payments". */
   readonly rows: string;
   /** How a row is described that two holders wrote, such as "paid twice". */
   readonly double?: string | undefined;
   readonly machines: readonly string[];
+  /** The resource that the machines compete for. */
   readonly resource: string;
+  /** What the story calls the service that receives the rows. Its guard compares tokens. */
   readonly ledger: string;
   /** The last token before the story begins. */
   readonly lastToken: bigint;

@@ -12,12 +12,12 @@ import { runSeed } from "../run.ts";
 import { formatReplayCommand, shrink } from "../shrink.ts";
 import { excerpt } from "../timeline.ts";
 import type { Host } from "../world/world.ts";
-import { ListeningVoice } from "./support/listening-voice.ts";
+import { RecordedOutput } from "./support/recorded-output.ts";
 
 async function sim(...words: string[]): Promise<{ code: number; text: string }> {
-  const voice = new ListeningVoice(words.includes("--json"));
-  const code = await simCommand(parseCommand(SIM, words), voice);
-  return { code, text: voice.texts.join("\n") };
+  const output = new RecordedOutput(words.includes("--json"));
+  const code = await simCommand(parseCommand(SIM, words), output);
+  return { code, text: output.texts.join("\n") };
 }
 
 /** A summary as an object, without its duration. */
@@ -93,16 +93,16 @@ describe("shrinking", () => {
   });
 
   test("skips an invalid run and explains the first one with a violation", async () => {
-    const voice = new ListeningVoice(false);
+    const output = new RecordedOutput(false);
     const planned = { invariant: "L1", message: "planned", at: 0 };
     const findings = [
       { seed: 4, violations: [], invalid: ["only 3 faults"] },
       { seed: 5, violations: [planned], invalid: [] },
     ];
-    await explain(findings.slice(0, 1), "memory", simHost, voice);
-    expect(voice.texts).toEqual([]);
-    await explain(findings, "memory", createHostEndingAfter(300), voice);
-    expect(voice.texts.join()).toMatch(/Seed 5, shrunk .*Replay: npm run sim -- --seed 5 /s);
+    await explain(findings.slice(0, 1), "memory", simHost, output);
+    expect(output.texts).toEqual([]);
+    await explain(findings, "memory", createHostEndingAfter(300), output);
+    expect(output.texts.join()).toMatch(/Seed 5, shrunk .*Replay: npm run sim -- --seed 5 /s);
   });
 
   test("rejects a run without a violation", async () => {
@@ -145,11 +145,11 @@ describe("a run that is not repeatable", () => {
   });
 
   test("is not shrunk if the violation does not occur again", async () => {
-    const voice = new ListeningVoice(false);
+    const output = new RecordedOutput(false);
     const planned = { invariant: "S3", message: "planned", at: 0 };
     const findings = [{ seed: 5, violations: [planned], invalid: [] }];
-    await explain(findings, "etcd", simHost, voice);
-    expect(voice.texts.join()).toMatch(
+    await explain(findings, "etcd", simHost, output);
+    expect(output.texts.join()).toMatch(
       /does not occur when .* is run again.*--store etcd --twice$/s,
     );
   });

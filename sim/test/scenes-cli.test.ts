@@ -10,15 +10,15 @@ import { parseCommand } from "../../src/cli/parsing/arguments.ts";
 import { SCENE_NAMES, SIM } from "../cli/definition.ts";
 import { simCommand } from "../cli/simulate.ts";
 import { SCENES } from "../scenes/list.ts";
-import { ListeningVoice } from "./support/listening-voice.ts";
+import { RecordedOutput } from "./support/recorded-output.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tenure-scenes-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function sim(...words: string[]): Promise<{ code: number; text: string }> {
-  const voice = new ListeningVoice(words.includes("--json"));
-  const code = await simCommand(parseCommand(SIM, words), voice);
-  return { code, text: voice.texts.join("\n") };
+  const output = new RecordedOutput(words.includes("--json"));
+  const code = await simCommand(parseCommand(SIM, words), output);
+  return { code, text: output.texts.join("\n") };
 }
 
 describe("npm run sim -- SCENE", () => {

@@ -1,7 +1,7 @@
-// The trace of a run: every event in order, with its true instant. The checkers read nothing else.
-// Events named `store...` are recorded by the model when the store applies a request. All other
-// events are what a program saw or did. The values of an event, `kind` included, are part of the
-// trace hash; the names of its other properties are not.
+// The trace of a run: every event in order, with its true instant. The checkers read only the trace
+// and the plan. Events named `store...` are recorded by the model when the store applies a request.
+// Most other events are what a program saw or did. All values of an event, in the order in which
+// its properties are written, are part of the trace hash; the property names are not.
 
 import { digest } from "./chance.ts";
 
@@ -114,9 +114,12 @@ export type TraceEventData =
       readonly token: bigint;
       readonly now: number;
       readonly safeUntil: number;
+      /** `safeUntil` as a true instant. */
       readonly safeUntilTrue: number;
+      /** The lease has `whileInDoubt: "act"`, so acts while a renewal is retried are allowed. */
       readonly actsInDoubt: boolean;
     }
+  /** Work under the lease has started, inside lease.run() or as the leader. */
   | {
       readonly kind: "workBegan";
       readonly resource: string;
@@ -167,7 +170,11 @@ export type TraceEventData =
       readonly outcome: "admitted" | "refused";
       readonly stale: boolean;
     }
-  /** A step of a scheduled job. `fire` is its scheduled time, `wall` the program's wall clock. */
+  /**
+   * A step of a scheduled job: `called` when the program calls once(), `began` when the job starts,
+   * then the result: `ran`, or the reason for which it was skipped. `fire` is the scheduled time,
+   * `wall` the program's wall clock.
+   */
   | {
       readonly kind: "fire";
       readonly fire: number;

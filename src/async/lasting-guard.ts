@@ -1,6 +1,7 @@
 // Connects leases to guards whose tokens outlive the process (a file, a database). A lease can
-// register a listener, and such a guard calls it before its first write under that lease. Holder
-// and guards share this module because neither may import the other.
+// register a listener, and such a guard calls it whenever it is used with that lease. The holder
+// uses this to warn about leases of a memory store, which other processes do not see. Holder and
+// guards share this module because neither may import the other.
 
 const listeners = new WeakMap<object, () => void>();
 

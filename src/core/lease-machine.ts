@@ -1,6 +1,7 @@
 // The states of one lease, as a pure function of state and event. The session machine handles
 // renewal; this one handles work in flight, drain and release. Its main rule: the release is sent
-// to the store only after all work has settled (S6). `holder/lease.ts` carries out the commands.
+// to the store only after all work has settled (S6). `holder/held-lease.ts` carries out the
+// commands.
 //
 //   held --drain--> draining --work settled--> releasing --answered--> ended
 //     |                | time limit passed: the signal aborts, and we still wait for the work
@@ -49,7 +50,7 @@ export function stepLease(state: LeaseState, event: LeaseEvent): LeaseStep {
   if (state.kind === "ended") return { state, commands: NOTHING };
   switch (event.type) {
     case "workStarted":
-      // In other states `holder/lease.ts` has already rejected the work with a reason.
+      // In other states `holder/held-lease.ts` has already rejected the work with a reason.
       if (state.kind !== "held") return { state, commands: NOTHING };
       return { state: { kind: "held", work: state.work + 1 }, commands: NOTHING };
     case "workSettled":

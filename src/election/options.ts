@@ -10,8 +10,9 @@ import { checkPreference, type Preference } from "./preference.ts";
 const DRAIN_MS = 10_000;
 
 /**
- * The extra delay of each rank. It is twice the head start that a queue gives its first waiter, so
- * a waiter that is stuck at the head of the queue does not let the next rank come first.
+ * The extra delay of each rank. It is twice the head start of the first waiter in a queue. If that
+ * waiter is stuck, the next one of its rank takes over after the head start, before candidates of
+ * the next rank campaign.
  */
 export const RANK_STEP_MS = 500;
 export const RANK_MAX = 20;

@@ -87,8 +87,9 @@ export class Term {
     };
     const onEnd = (): void => {
       this.#stopping.abort(signal.reason);
-      // After a drain that overran, the lease remains until its deadline. After any other end, the
-      // deadline has passed.
+      // After a drain that overran, the lease remains until its deadline. After expiry, the
+      // deadline has passed. After a revocation the session continues, so this waits for its
+      // deadline too, although another candidate may lead before.
       const leftMs = Math.max(0, lease.safeUntil - clock.now());
       timer = clock.setTimer(overran, leftMs + marginMs);
     };

@@ -161,7 +161,8 @@ export class HeldLease implements Lease, SessionMember {
   }
 
   /**
-   * Either this lease's release took effect and its answer is still on the way, or it was revoked.
+   * The store has granted the resource to this session again. Either the release of this lease took
+   * effect and its answer is still on the way, or the lease was revoked.
    */
   supersede(): void {
     if (this.#state.kind !== "releasing") {
@@ -202,6 +203,7 @@ export class HeldLease implements Lease, SessionMember {
         // withdraw it.
         if (this.#parts.mayArriveAgain)
           this.#session.withdrawOnRenewal(this.resource, this.#parts.attempt);
+        // Has no effect if #finish was called with another result before.
         this.#finish?.("lost");
     }
   }

@@ -1,6 +1,7 @@
-// The leases of one Tenure: acquire, read, list, watch, revoke, close. acquire() continues in
-// acquire.ts, which talks to the store and returns a held-lease.ts. src/tenure.ts combines this
-// class with elections and scheduled runs, which use its internal methods.
+// The leases of one Tenure: acquire, read, list, watch, revoke, close. This file checks arguments
+// and handles reentrance and guards; acquire.ts requests the grant and returns a HeldLease
+// (held-lease.ts). src/tenure.ts combines this class with elections and scheduled runs, which call
+// acquireHeld(), plan() and findInCallChain().
 
 import type { Clock, Random } from "../async/clock.ts";
 import { findRunning } from "../async/context.ts";
@@ -139,9 +140,9 @@ export class Leases {
   }
 
   /**
-   * Acquires for an election or once(): `options` are checked, and the call chain is not, because
-   * these wait for a lease on behalf of their own loop. `onRequest` runs with each request for the
-   * grant.
+   * Acquires without looking for a lease in the call chain. Elections and once() call it too: they
+   * wait on behalf of their own loop, not of the calling code. The caller has checked the names of
+   * `options`. `onRequest` runs with each request for the grant.
    */
   async acquireHeld(
     resource: string,

@@ -1,6 +1,7 @@
 // Markers record in the store that a run has begun. A marker is a lease in a session that is not
 // renewed, so it outlives the run and the process and expires by the store's clock. Only the holder
-// of the lease on the key may write markers.
+// of the lease on the key may write markers. Each key has two: replacing a marker takes two
+// requests, and while the older one is being replaced, the newer one still stops late machines.
 
 import { withLimit } from "../async/waits.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../core/errors.ts";

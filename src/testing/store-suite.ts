@@ -41,7 +41,10 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
   });
 }
 
-/** One test for each way in which the backend can lose its data. */
+/**
+ * One test for each way in which the backend can lose its data. Such a loss starts a new era, whose
+ * tokens must be above all earlier ones.
+ */
 function eras({ forgets = [] }: StoreUnderTest): Topic {
   const tests = forgets.map((way): [string, Topic[string]] => [
     `S1: after ${way}, tokens increase, holders learn of lost leases, and waiters are served`,

@@ -19,7 +19,7 @@ const good: readonly HistoryEvent[] = [
   { event: "acted", ...a, began: 110, at: 111 },
   { event: "renewed", ...a, at: 250, safeUntil: 900 },
   { event: "fault", what: "cut", process: "a", effect: "unreachable", at: 300 },
-  { event: "bit", what: "cut", evidence: "120 bytes lost", at: 310 },
+  { event: "tookEffect", what: "cut", evidence: "120 bytes lost", at: 310 },
   { event: "acted", ...a, began: 600, at: 601 },
   { event: "doubted", ...a, at: 700 },
   { event: "told", ...a, reason: "expired", at: 900 },
@@ -120,7 +120,7 @@ const breaches: readonly (readonly [Invariant, string, readonly HistoryEvent[]])
     "a process is granted while the store is unreachable",
     withMore(
       { event: "fault", what: "frozen", effect: "unreachable", at: 950 },
-      { event: "bit", what: "frozen", evidence: "no answer", at: 960 },
+      { event: "tookEffect", what: "frozen", evidence: "no answer", at: 960 },
       { event: "healed", what: "frozen", at: 1_050 },
     ),
   ],
@@ -146,7 +146,7 @@ test("S4: a process that was stopped between its check and its act is judged by 
   const act = change((each) => each.event === "acted" && each.began === 600, { at: 1_000 });
   const stop: HistoryEvent[] = [
     { event: "fault", what: "stop", process: "a", effect: "stopped", at: 605 },
-    { event: "bit", what: "stop", evidence: "state T", at: 610 },
+    { event: "tookEffect", what: "stop", evidence: "state T", at: 610 },
   ];
   expect(findBroken([...act, ...stop])).toEqual([]);
   const other = stop.map((each) => ("process" in each ? { ...each, process: "b" } : each));
@@ -181,7 +181,7 @@ describe("a history is invalid if", () => {
   });
 
   test("the fault had no effect", () => {
-    const ineffective = good.filter((each) => each.event !== "bit");
+    const ineffective = good.filter((each) => each.event !== "tookEffect");
     expect(invalid(ineffective)).toEqual(["nothing shows that this had an effect: cut"]);
   });
 

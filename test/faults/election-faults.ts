@@ -75,7 +75,7 @@ export function testElectionFaults(engine: AnyEngine, tests: SharedTests): void 
         first.told(trial, held),
         second.granted(trial, held.token),
       ]);
-      trial.history.note({ event: "bit", what, evidence: `it learned: ${told.reason}` });
+      trial.history.note({ event: "tookEffect", what, evidence: `it learned: ${told.reason}` });
       await first.event(trial, "overran");
       expect(await first.lateWrite(trial, held)).toBe("refused");
       await second.acts(trial, 20);
@@ -109,7 +109,7 @@ export function testElectionFaults(engine: AnyEngine, tests: SharedTests): void 
         process: "first",
         effect: "gone",
       });
-      trial.history.note({ event: "bit", what, evidence: "its release was answered" });
+      trial.history.note({ event: "tookEffect", what, evidence: "its release was answered" });
       await second.event(trial, "prepareFailed", leftAt);
       expect(countCampaigns(second, 0)).toBe(0);
       await second.recover(trial);
@@ -137,7 +137,7 @@ async function restart({ name, child }: Contender, { history }: Trial): Promise<
   child.signal("SIGTERM");
   expect((await child.exited).code).toBe(0);
   history.note({ event: "fault", what, process: name, effect: "gone" });
-  history.note({ event: "bit", what, evidence: "it ended with code 0" });
+  history.note({ event: "tookEffect", what, evidence: "it ended with code 0" });
 }
 
 /**

@@ -1,7 +1,8 @@
 // Faults of the holder's process, as a lease holder or as a leader: it dies, or it is frozen and
-// resumes. Expected: the next contender holds within ttl + lag, with a larger token. The former
-// holder acts no more, and the resource rejects its late write. A leader that returns campaigns
-// again.
+// resumes. Expected: the next contender holds within ttl + lag (the time for which the store may
+// keep a session after its ttl), with a larger token. The former holder acts no more, and the
+// resource rejects its late write. A leader that returns campaigns again. Each fault is recorded in
+// the history of its trial, with evidence that it took effect.
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { continueTree, stopTree } from "../servers/process-tree.mjs";
@@ -55,7 +56,7 @@ export function testHolderFaults(
         effect: "gone",
       });
       const { signal } = await first.child.exited;
-      trial.history.note({ event: "bit", what, evidence: `it ended by ${signal}` });
+      trial.history.note({ event: "tookEffect", what, evidence: `it ended by ${signal}` });
       expect(signal).toBe("SIGKILL");
       const next = await second.granted(trial);
       expect(next.token).toBeGreaterThan(held.token);
@@ -87,7 +88,11 @@ export function testHolderFaults(
       trial.history.note({ event: "healed", what });
       const isSilent = first.child.told.every(({ at }) => at < next.at);
       if (isSilent)
-        trial.history.note({ event: "bit", what, evidence: "it sent nothing while stopped" });
+        trial.history.note({
+          event: "tookEffect",
+          what,
+          evidence: "it sent nothing while stopped",
+        });
       continueTree(first.child.pid);
       expect(await write).toBe("refused");
       const told = await first.told(trial, held);

@@ -128,7 +128,7 @@ export function testLinkFaults(engine: FaultEngine, tests: FaultTests): void {
       await proxy.heal();
       await first.child.heard("settled", (told) => isOfTrial(told) && told.at > healedAt);
       if (proxy.counts().connections > connections)
-        trial.history.note({ event: "bit", what, evidence: "it has connected again" });
+        trial.history.note({ event: "tookEffect", what, evidence: "it has connected again" });
       expect(first.hasBeenTold(trial, held)).toBe(false);
       expect(second.child.told.map(({ event }) => event)).not.toContain("granted");
       await first.acts(trial, 20);
@@ -150,7 +150,7 @@ export function testLinkFaults(engine: FaultEngine, tests: FaultTests): void {
       trial.history.note({ event: "fault", what, process: "first", effect: "other" });
       await sleep(timing.ttlMs);
       if (proxy.counts().requests.chunks > before)
-        trial.history.note({ event: "bit", what, evidence: "requests were sent twice" });
+        trial.history.note({ event: "tookEffect", what, evidence: "requests were sent twice" });
       trial.history.note({ event: "healed", what });
       await proxy.heal();
       // Some protocols survive duplicates, others close the connection. In both cases the holder
@@ -209,7 +209,7 @@ async function cutOff(
   // In either direction: a client that lost a reply may send nothing more on that connection.
   if (countLostBytes(proxy) > 0)
     trial.history.note({
-      event: "bit",
+      event: "tookEffect",
       what,
       evidence: `${countLostBytes(proxy)} bytes were lost`,
     });
@@ -250,7 +250,7 @@ async function loseAndReturn(
   expect(told.at).toBeLessThan(next.at);
   expect(next.token).toBeGreaterThan(held.token);
   const shown = evidence();
-  if (shown !== false) trial.history.note({ event: "bit", what, evidence: shown });
+  if (shown !== false) trial.history.note({ event: "tookEffect", what, evidence: shown });
   trial.history.note({ event: "healed", what });
   await proxy.heal();
   await second.acts(trial, 20);

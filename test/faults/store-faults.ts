@@ -148,5 +148,5 @@ async function prepare(arena: Arena, server: RunningServer): Promise<Setting> {
 
 async function noteSilence(server: RunningServer, trial: Trial, what: string): Promise<void> {
   if (await server.answers(300)) return;
-  trial.history.note({ event: "bit", what, evidence: "it does not answer" });
+  trial.history.note({ event: "tookEffect", what, evidence: "it does not answer" });
 }

@@ -1,6 +1,6 @@
 // Cases for the client libraries of Redis and PostgreSQL, on real servers.
 import type { Case, Lab } from "../lab.ts";
-import { isRejected, type Plan, works } from "./running.ts";
+import { createPassingCase, createRejectedCase, type Plan } from "./running.ts";
 
 function redis(library: "redis" | "ioredis", part = ""): Omit<Plan, "packages"> {
   return {
@@ -20,7 +20,7 @@ function postgres(library: "pg" | "postgres"): Omit<Plan, "packages"> {
 
 /** Runs the whole conformance suite with the oldest supported version. */
 const conforms = (plan: Omit<Plan, "packages">, store: string, spec: string): Case =>
-  works(`${spec.split("@")[1]}, conformance`, {
+  createPassingCase(`${spec.split("@")[1]}, conformance`, {
     ...plan,
     packages: [spec],
     program: "conformance.mjs",
@@ -29,35 +29,39 @@ const conforms = (plan: Omit<Plan, "packages">, store: string, spec: string): Ca
 
 export const DRIVERS: readonly Case[] = [
   ...["4.6.0", "4", "5.0", "5", "6"].map((version) =>
-    works(version, { ...redis("redis"), packages: [`redis@${version}`] }),
+    createPassingCase(version, { ...redis("redis"), packages: [`redis@${version}`] }),
   ),
   conforms(redis("redis"), "redis", "redis@4.6.0"),
   ...["url", "client", "guard"].map((part) =>
-    isRejected(`3 by ${part}`, {
+    createRejectedCase(`3 by ${part}`, {
       ...redis("redis", part),
       packages: ["redis@3"],
       required: "4.6 or newer",
     }),
   ),
   ...["5.0.0", "5", "6"].map((version) =>
-    works(version, { ...redis("ioredis"), packages: [`ioredis@${version}`] }),
+    createPassingCase(version, { ...redis("ioredis"), packages: [`ioredis@${version}`] }),
   ),
   conforms(redis("ioredis"), "redis", "ioredis@5.0.0"),
   ...["url", "client", "guard"].map((part) =>
-    isRejected(`4 by ${part}`, {
+    createRejectedCase(`4 by ${part}`, {
       ...redis("ioredis", part),
       packages: ["ioredis@4"],
       required: "5.0 or newer",
     }),
   ),
   ...["8.7.0", "8"].map((version) =>
-    works(version, { ...postgres("pg"), packages: [`pg@${version}`] }),
+    createPassingCase(version, { ...postgres("pg"), packages: [`pg@${version}`] }),
   ),
   conforms(postgres("pg"), "postgres", "pg@8.7.0"),
-  isRejected("7", { ...postgres("pg"), packages: ["pg@7"], required: "8.7 or newer" }),
+  createRejectedCase("7", { ...postgres("pg"), packages: ["pg@7"], required: "8.7 or newer" }),
   ...["3.0.0", "3"].map((version) =>
-    works(version, { ...postgres("postgres"), packages: [`postgres@${version}`] }),
+    createPassingCase(version, { ...postgres("postgres"), packages: [`postgres@${version}`] }),
   ),
   conforms(postgres("postgres"), "postgres", "postgres@3.0.0"),
-  isRejected("1", { ...postgres("postgres"), packages: ["postgres@1"], required: "3.0 or newer" }),
+  createRejectedCase("1", {
+    ...postgres("postgres"),
+    packages: ["postgres@1"],
+    required: "3.0 or newer",
+  }),
 ];

@@ -13,7 +13,7 @@ export interface Plan extends ProjectOptions {
 }
 
 /** Installs and runs a program. Its last line must be "passed". */
-export function works(name: string, plan: Plan): Case {
+export function createPassingCase(name: string, plan: Plan): Case {
   return {
     group: plan.group,
     name,
@@ -28,7 +28,7 @@ export function works(name: string, plan: Plan): Case {
 }
 
 /** Installs a version outside the peer range. The program must fail and name both versions. */
-export function isRejected(name: string, plan: Plan & { readonly required: string }): Case {
+export function createRejectedCase(name: string, plan: Plan & { readonly required: string }): Case {
   return {
     group: plan.group,
     name,

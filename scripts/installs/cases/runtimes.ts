@@ -1,5 +1,5 @@
-// Cases for CommonJS on the current Node, and for Bun and Deno: the conformance suite on memory and
-// SQLite, and the snippets of the README.
+// Cases for CommonJS on the current Node: require() finds every public name. And cases for Bun and
+// Deno: the conformance suite on memory and SQLite, and the snippets of the README.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { CannotRunError } from "../../../test/servers/engine.ts";

@@ -1,7 +1,7 @@
 // Cases for the scheduler integrations, with every version that the peer ranges allow and one that
 // they do not.
 import type { Case } from "../lab.ts";
-import { isRejected, works } from "./running.ts";
+import { createPassingCase, createRejectedCase } from "./running.ts";
 
 const croner = { group: "croner", program: "croner.mjs" };
 const nodeCron = { group: "node-cron", program: "node-cron.mjs" };
@@ -24,18 +24,25 @@ const nestVersions = [
 
 export const SCHEDULERS: readonly Case[] = [
   ...nestVersions.map(([major, schedule]) =>
-    works(`${major}, schedule ${schedule}`, { ...nest, packages: nestPackages(major, schedule) }),
+    createPassingCase(`${major}, schedule ${schedule}`, {
+      ...nest,
+      packages: nestPackages(major, schedule),
+    }),
   ),
-  isRejected("8, schedule 2", { ...nest, packages: nestPackages(8, 2), required: "9.0 or newer" }),
+  createRejectedCase("8, schedule 2", {
+    ...nest,
+    packages: nestPackages(8, 2),
+    required: "9.0 or newer",
+  }),
   ...["9.0.0", "9", "10", "11"].map((version) =>
-    works(version, { ...croner, packages: [`croner@${version}`] }),
+    createPassingCase(version, { ...croner, packages: [`croner@${version}`] }),
   ),
-  isRejected("8", { ...croner, packages: ["croner@8"], required: "9.0 or newer" }),
+  createRejectedCase("8", { ...croner, packages: ["croner@8"], required: "9.0 or newer" }),
   ...["4.4", "4.6"].map((version) =>
-    works(version, { ...nodeCron, packages: [`node-cron@${version}`] }),
+    createPassingCase(version, { ...nodeCron, packages: [`node-cron@${version}`] }),
   ),
   ...["3", "4.3"].map((version) =>
-    isRejected(version, {
+    createRejectedCase(version, {
       ...nodeCron,
       packages: [`node-cron@${version}`],
       required: "4.4 or newer",

@@ -6,9 +6,14 @@ import { higher, nextToken, startOfEra } from "../../../src/core/era.ts";
 import { HEAD_START_MS } from "../../../src/stores/contract.ts";
 import type { Database, LeaseRow, SessionRow, WaiterRow } from "./database.ts";
 
+/**
+ * How many of the first waiters learn when the holder's lease expires, and check again then. All
+ * others wait for a notification.
+ */
 const LOOKOUTS = 2;
+/** In microseconds, like all instants of the database. */
 const MINUTE = 60_000_000;
-/** A notification longer than this names no attempts. */
+/** A notification of whose turn it is lists no attempts if it would be longer than this. */
 const TURN_BYTES_MAX = 7_000;
 
 /** The condition {LIVE} of the SQL. */

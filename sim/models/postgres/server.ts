@@ -24,9 +24,10 @@ const LOCKED = 0.05;
 /**
  * What docs/stores/postgres.md promises of a database that lost commits or whose clock was set. The
  * new era keeps tokens increasing. Holders learn from their renewals which leases are gone, and
- * release again the ones that were restored. It does not promise that a scheduled job runs once,
- * because its marker may be among the lost rows. It does not promise L1 after the clock was set
- * back, because every session then lives that much longer.
+ * release again the ones that were restored. It does not promise S3, because a session may end
+ * before the holder's deadline. It does not promise that a scheduled job runs once, because its
+ * marker may be among the lost rows. It does not promise L1 after the clock was set back, because
+ * every session then lives that much longer.
  */
 const KEPT = ["S1", "S4", "S5", "S6", "L3", "L4", "requests", "errors"];
 const KEEPS = { failover: [...KEPT, "L1"], clock: KEPT };

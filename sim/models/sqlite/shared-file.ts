@@ -29,7 +29,7 @@ interface Watcher {
 }
 
 export const FILE = "tenure.db";
-/** How often the kernel's notification of a write gets lost. The store then has to poll. */
+/** The share of the kernel's notifications that get lost. The store then has to poll. */
 const REPORTS_LOST = 0.05;
 
 export class SharedFile {
@@ -45,7 +45,10 @@ export class SharedFile {
   /** When the flush of the last commit ends. The lock is held until then. */
   #flushedAt = 0;
   #commits = 0;
-  /** The statements of the open transaction, if it may have to be repeated. */
+  /**
+   * The statements of the open transaction, to be repeated if a planned fault stops the program at
+   * the commit. Undefined if no fault is planned.
+   */
   #log: (() => void)[] | undefined;
 
   constructor(parts: SharedFileParts) {
@@ -78,11 +81,11 @@ export class SharedFile {
     };
     return {
       prepare: (sql) => {
-        if (sql === "BEGIN IMMEDIATE") return statementThat(() => this.#begin(program));
-        if (sql === "COMMIT") return statementThat(commit);
+        if (sql === "BEGIN IMMEDIATE") return makeStatement(() => this.#begin(program));
+        if (sql === "COMMIT") return makeStatement(commit);
         // Counts the commits of other connections only.
         if (sql === "PRAGMA data_version")
-          return { ...statementThat(), get: () => ({ data_version: this.#commits - own }) };
+          return { ...makeStatement(), get: () => ({ data_version: this.#commits - own }) };
         return this.#statement(sql);
       },
       exec: (sql) => {
@@ -185,6 +188,7 @@ export class SharedFile {
     if (known !== undefined) return known;
     const { database, truth, schedule } = this.#parts;
     const real = database.prepare(sql);
+    // If the statement frees a lease, its text tells which request it belongs to.
     const ending: Ending = sql.includes("attempt = ?") ? "withdrawn" : "released";
     const statement: Statement = {
       run: (...values) => {
@@ -207,7 +211,7 @@ export class SharedFile {
   }
 }
 
-/** Both libraries throw errors with such a code. */
+/** better-sqlite3 and node:sqlite both throw errors with such a code. */
 class SqliteError extends Error {
   readonly code: string;
 
@@ -220,7 +224,7 @@ class SqliteError extends Error {
 /** One object, because it is thrown very often. */
 const BUSY = new SqliteError("SQLITE_BUSY");
 
-function statementThat(run: () => void = () => undefined): Statement {
+function makeStatement(run: () => void = () => undefined): Statement {
   return {
     run: () => {
       run();

@@ -61,7 +61,7 @@ export class Connection {
   }
 }
 
-/** The server at the other end. */
+/** The server as the connection sees it. Each method runs in a turn of `program`. */
 export interface Listener {
   readonly program: Program;
   readonly isDown: boolean;
@@ -71,8 +71,6 @@ export interface Listener {
 }
 
 type Callback = (value: never) => void;
-
-const TURN: Promise<void> = Promise.resolve();
 
 export function dial(network: Network, client: Program, server: Listener): Duplex {
   // Implements only what src/clients/zookeeper uses of a stream. Node's own stream needs the real
@@ -119,7 +117,7 @@ class ClientEnd {
     if (!this.writableEnded) this.#leave();
     this.destroyed = true;
     // A stream emits this asynchronously.
-    void TURN.then(() => this.#emit("close", undefined));
+    void Promise.resolve().then(() => this.#emit("close", undefined));
   }
 
   /** Runs at the server. */

@@ -1,4 +1,5 @@
 // `tenure doctor` measures the store and the host, and prints recommended durations and problems.
+// It exits with 1 if leases of the given ttl would be lost or held twice.
 
 import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
@@ -6,7 +7,7 @@ import type { Guarantees } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
 import type { Command } from "../command.ts";
 import { type Advice, advise, formatMs, type Percentiles, percentiles } from "../doctor/advice.ts";
-import { type HostTaken, readHost, takenBetween } from "../doctor/host.ts";
+import { computeLosses, type HostLosses, readHost } from "../doctor/host.ts";
 import { type Measured, measure } from "../doctor/measure.ts";
 import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -17,6 +18,7 @@ import { SignalRelay } from "../signal-relay.ts";
 
 const FOR_MS = 5_000;
 const FOR_MAX_MS = 600_000;
+/** Without --ttl, the problems are those of leases with the default ttl. */
 const CHECKED_TTL_MS = 10_000;
 const BAR_WIDTH = 40;
 
@@ -36,7 +38,7 @@ export const doctorCommand: Command = async ({ options }, output) => {
     const onProgress = (share: number): void => bar.draw(share);
     const signal = relay.ended;
     const measured = await measure({ store, clock, random, holderId, forMs, onProgress, signal });
-    const host = takenBetween(before, readHost());
+    const host = computeLosses(before, readHost());
     const { guarantees } = store;
     const suspendSafe = process.platform === "linux" || process.platform === "darwin";
     const advice = advise({ measured, host, guarantees, suspendSafe, ttlMs, forMs });
@@ -54,7 +56,7 @@ export const doctorCommand: Command = async ({ options }, output) => {
 
 interface Findings {
   readonly measured: Measured;
-  readonly host: HostTaken;
+  readonly host: HostLosses;
   readonly guarantees: Guarantees;
   readonly suspendSafe: boolean;
   readonly advice: Advice;

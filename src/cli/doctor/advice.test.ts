@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { planTiming } from "../../core/timing.ts";
 import { advise, type Facts, percentiles } from "./advice.ts";
-import { readHost, takenBetween } from "./host.ts";
+import { computeLosses, readHost } from "./host.ts";
 
 const GUARANTEES = {
   store: "made-up",
@@ -98,9 +98,9 @@ describe("the host", () => {
       "/sys/fs/cgroup/cpu/cpu.stat": "nr_throttled 1\nthrottled_time 9000000\n",
     };
     const after = readHost((path) => older[path]);
-    expect(takenBetween(before, after)).toEqual({ throttledMs: 4, stolenShare: 1 });
+    expect(computeLosses(before, after)).toEqual({ throttledMs: 4, stolenShare: 1 });
     const nothing = readHost(() => undefined);
-    expect(takenBetween(nothing, nothing)).toEqual({
+    expect(computeLosses(nothing, nothing)).toEqual({
       throttledMs: undefined,
       stolenShare: undefined,
     });

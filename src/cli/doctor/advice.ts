@@ -5,12 +5,12 @@ import { DOCS } from "../../core/docs.ts";
 import { planTiming, type Timing } from "../../core/timing.ts";
 import type { Guarantees } from "../../stores/contract.ts";
 import { formatDuration } from "../parsing/duration.ts";
-import type { HostTaken } from "./host.ts";
+import type { HostLosses } from "./host.ts";
 import type { Measured } from "./measure.ts";
 
 export interface Facts {
   readonly measured: Measured;
-  readonly host: HostTaken;
+  readonly host: HostLosses;
   readonly guarantees: Guarantees;
   readonly suspendSafe: boolean;
   /** The ttl to check. */

@@ -11,7 +11,7 @@ export interface HostReading {
   readonly allTicks: number | undefined;
 }
 
-export interface HostTaken {
+export interface HostLosses {
   readonly throttledMs: number | undefined;
   /** From 0 to 1. */
   readonly stolenShare: number | undefined;
@@ -31,7 +31,7 @@ export function readHost(read: (path: string) => string | undefined = readText):
   };
 }
 
-export function takenBetween(before: HostReading, after: HostReading): HostTaken {
+export function computeLosses(before: HostReading, after: HostReading): HostLosses {
   const difference = (name: keyof HostReading): number | undefined => {
     const [from, to] = [before[name], after[name]];
     return from === undefined || to === undefined ? undefined : to - from;

@@ -62,6 +62,7 @@ export class Output {
     process.stdout.write("\u001B[?25h\u001B[?1049l");
   }
 
+  /** Writes one line of JSON, for a command whose result is a stream of objects. */
   line(object: unknown): void {
     process.stdout.write(`${toJson(object)}\n`);
   }

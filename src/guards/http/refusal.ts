@@ -1,5 +1,5 @@
-// The HTTP responses for rejected requests, as problem+json (RFC 9457). Tokens are strings of
-// decimal digits, because most JSON parsers lose precision above 2^53.
+// The responses with which the HTTP guard refuses a request, as problem+json (RFC 9457). Tokens are
+// strings of decimal digits, because most JSON parsers lose precision above 2^53.
 
 import {
   isTenureError,
@@ -112,8 +112,8 @@ export function unavailable(): Refusal {
 }
 
 /**
- * The response for an error, or undefined if the client cannot do anything about it. Details of
- * such errors are not sent.
+ * The response for an error that the client caused, or undefined for any other error. The caller
+ * then sends `unavailable()`, which contains no details of the error.
  */
 export function toRefusal(error: unknown): Refusal | undefined {
   if (isTenureError(error, "STALE_TOKEN")) return stale(error);

@@ -40,4 +40,5 @@ export function readFirst(row: unknown): unknown {
   return Object.values((row ?? {}) as object)[0];
 }
 
+/** Tokens are stored as 39 digits with leading zeros, so that SQLite compares them as text. */
 export const TOKEN_CHECK = "length(token) = 39 AND token NOT GLOB '*[^0-9]*'";

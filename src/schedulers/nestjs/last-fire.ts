@@ -29,7 +29,7 @@ export function findLastFire(times: CronTimes, now: number, reachMs: number): nu
   return findNewest(next, { found, from, latest });
 }
 
-/** `found` is a scheduled time. No other one lies between `from` and `latest`. */
+/** `found` is a scheduled time up to `from`. None lies after `from` and up to `latest`. */
 function findNewest(
   next: (after: number) => number,
   range: { readonly found: number; readonly from: number; readonly latest: number },

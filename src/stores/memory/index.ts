@@ -1,7 +1,7 @@
-// The store contract as a program: the effect of each request, without a server or a network. Also
-// the store for tests and for coordination inside one process. Other stores must give the same
-// answers, with one exception: this store remembers more granted attempts than the contract
-// requires (see `Session.granted`).
+// The store in memory, for tests and for coordination inside one process. It is also the reference
+// for what each request of the contract does: other stores must give the same answers, with one
+// exception. This store remembers more granted attempts than the contract requires (see
+// `Session.granted`).
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { linkSignals } from "../../async/signals.ts";

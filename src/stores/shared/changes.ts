@@ -1,5 +1,6 @@
-// For stores that watch by polling: computes the changes between two reads of the held leases, and
-// when the next read is due.
+// Used by watch() of all stores. Whenever a store has read the held leases again (after a
+// notification, after an expiry, or because changes may have been missed), this file computes what
+// has changed since the last read. It also computes when the first of the leases can expire.
 
 import type { LeaseView } from "../contract.ts";
 

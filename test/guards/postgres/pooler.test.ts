@@ -27,6 +27,7 @@ test("S2: with a pooler, admissions, idle limits and locks end with their transa
   const pool = ledger.pool(pooler().url);
   for (let turn = 0; turn < 8; turn += 1) {
     const bare = pool.query(`INSERT INTO ${table} (text) VALUES ('bare')`);
+    // The trigger of the protected table rejects a write without an admission of its transaction.
     await expect(bare).rejects.toMatchObject({ code: "TN002" });
     const { rows } = await pool.query("SHOW idle_in_transaction_session_timeout");
     expect(rows).toEqual([{ idle_in_transaction_session_timeout: "0" }]);

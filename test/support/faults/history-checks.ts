@@ -208,8 +208,8 @@ function findInvalidities(history: readonly HistoryEvent[], expectation: Expecta
   const faults = history.filter((each) => each.event === "fault");
   if (faults.length === 0) reasons.push("there was no fault");
   for (const { what } of faults) {
-    const hasBit = history.some((each) => each.event === "bit" && each.what === what);
-    if (!hasBit) reasons.push(`nothing shows that this had an effect: ${what}`);
+    const tookEffect = history.some((each) => each.event === "tookEffect" && each.what === what);
+    if (!tookEffect) reasons.push(`nothing shows that this had an effect: ${what}`);
   }
   const termOf = (each: Term): string => `${each.process} ${each.resource} ${each.token}`;
   const granted = new Set(

@@ -85,7 +85,7 @@ export interface Healed {
 
 /** Evidence from outside the library that the fault had an effect. */
 export interface Evidence {
-  readonly event: "bit";
+  readonly event: "tookEffect";
   readonly what: string;
   readonly at: number;
   readonly evidence: string;

@@ -13,7 +13,11 @@ export function partOf(most: number): fc.Arbitrary<number> {
 /** A value of `Random.next()`: at least 0, below 1. */
 export const anyDraw: fc.Arbitrary<number> = partOf(0.999);
 
-/** Any timing that satisfies both inequalities. A slack of 0 makes the ttl as short as possible. */
+/**
+ * Any timing that satisfies both inequalities of core/timing.ts: the margin covers clock error and
+ * round trip, and the ttl covers two renewal intervals, a round trip and the margin. A slack of 0
+ * makes the value as small as allowed.
+ */
 export const validTiming: fc.Arbitrary<Timing> = fc
   .record({
     renewEveryMs: fc.oneof(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 20_000 })),

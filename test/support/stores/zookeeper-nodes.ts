@@ -21,8 +21,9 @@ interface Address {
   readonly port: number;
 }
 
-const CONSOLE_MS = 10_000;
+const SESSION_TIMEOUT_MS = 10_000;
 
+/** A session with a ZooKeeper server, as an administrator's console would open it. */
 export class Console implements AsyncDisposable {
   readonly #wire: Wire;
 
@@ -33,7 +34,7 @@ export class Console implements AsyncDisposable {
   static async open({ host, port }: Address, auth?: string): Promise<Console> {
     const wire = new Wire(connect({ host, port, noDelay: true }));
     const password = Buffer.alloc(16);
-    await wire.shakeHands({ lastZxid: 0n, timeoutMs: CONSOLE_MS, sessionId: 0n, password });
+    await wire.shakeHands({ lastZxid: 0n, timeoutMs: SESSION_TIMEOUT_MS, sessionId: 0n, password });
     const console = new Console(wire);
     if (auth !== undefined) await wire.send(digestAuth(auth), XID.auth);
     return console;

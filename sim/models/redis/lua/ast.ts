@@ -1,4 +1,4 @@
-// The syntax tree of a script.
+// The syntax tree of a Lua script.
 
 export type Operator =
   | ("or" | "and" | "<" | ">" | "<=" | ">=" | "~=" | "==")

@@ -1,4 +1,4 @@
-// Compiles statements to JavaScript functions of the running frame, and a whole script to one
+// Compiles Lua statements to JavaScript functions of the running frame, and a whole script to one
 // function. A script is compiled once and runs for every call of every seed, so no state of a run
 // is kept here.
 

@@ -1,4 +1,6 @@
-// Compiles expressions to JavaScript functions of the running frame.
+// Compiles Lua expressions to JavaScript functions that take the frame of the running call. Part of
+// the Lua compiler with which the Redis model runs the store's own scripts. Behaves like the Lua of
+// Redis, including its errors, for the part of the language that these scripts use.
 
 import type { Body, Expression, Item, Operator } from "./ast.ts";
 import type { Frame, Scope } from "./scope.ts";

@@ -1,4 +1,4 @@
-// Splits the text of a script into tokens.
+// Splits the text of a Lua script into tokens.
 
 export type Token =
   | { readonly kind: "name" | "word" | "string"; readonly text: string; readonly line: number }

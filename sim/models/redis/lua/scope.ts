@@ -1,5 +1,5 @@
-// Resolves names while a script is compiled. At run time each function call has a frame with one
-// slot per local variable, and a reference to the frame of the function that surrounds it.
+// Resolves names while a Lua script is compiled. At run time each function call has a frame with
+// one slot per local variable, and a reference to the frame of the function that surrounds it.
 
 import type { Value } from "./values.ts";
 

@@ -1,7 +1,7 @@
 // Records the output of a command instead of printing it.
 import { type Line, Output } from "../../../src/cli/output/output.ts";
 
-export class ListeningVoice extends Output {
+export class RecordedOutput extends Output {
   readonly texts: string[] = [];
 
   override answer(lines: () => Line | readonly Line[], object: () => unknown): void {
