@@ -155,6 +155,23 @@ describe("loss", () => {
   });
 });
 
+describe("a lead that outlives a revoked lease", () => {
+  test("is reported after the margin, because another candidate may lead at once", async () => {
+    const world = makeWorld();
+    const gate = new Gate();
+    const one = await candidate(world, "one", { lead: () => gate.opened });
+    one.election.start();
+    await flush();
+    const other = await world.join("other");
+    await other.tenure.revoke("leader");
+    await world.clock.advance(RENEW_EVERY_MS);
+    expect(one.eventTypes()).not.toContain("overran");
+    await world.clock.advance(TIMING.ttlMs - SAFE_MS);
+    expect(one.eventTypes()).toContain("overran");
+    gate.open();
+  });
+});
+
 describe("resigning", () => {
   test("S6: the lease is held until lead has finished, and no new work begins until then", async () => {
     const world = makeWorld();

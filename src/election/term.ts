@@ -87,10 +87,10 @@ export class Term {
     };
     const onEnd = (): void => {
       this.#stopping.abort(signal.reason);
-      // After a drain that overran, the lease remains until its deadline. After expiry, the
-      // deadline has passed. After a revocation the session continues, so this waits for its
-      // deadline too, although another candidate may lead before.
-      const leftMs = Math.max(0, lease.safeUntil - clock.now());
+      // After a drain that overran, the lease remains until its deadline. A lost lease has ended:
+      // the session of a revoked one continues, so its deadline says nothing.
+      const isLost = findLoss(lease) !== undefined;
+      const leftMs = isLost ? 0 : Math.max(0, lease.safeUntil - clock.now());
       timer = clock.setTimer(overran, leftMs + marginMs);
     };
     let timer: { cancel(): void } | undefined;
