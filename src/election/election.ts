@@ -42,6 +42,7 @@ export interface ElectionOptions extends LeaseOptions {
 export interface LeaderAnswer {
   /** Absent if there is no leader. */
   readonly leader?: Leader | undefined;
+  /** What the answer is based on, as in `read()`. */
   readonly evidence: ReadAnswer["evidence"];
 }
 
@@ -82,7 +83,9 @@ export type ElectionState = "idle" | "preparing" | "campaigning" | "leading" | "
 
 /** One candidate for leadership under a name. */
 export interface Election extends AsyncDisposable {
+  /** The name of the election, which is also the resource of the leader's lease. */
   readonly name: string;
+  /** What this candidate is doing at this moment. */
   readonly state: ElectionState;
   /** The current term of this candidate while it leads; undefined otherwise. */
   readonly term: bigint | undefined;

@@ -18,7 +18,9 @@ import {
 /** What tls.connect() takes, as far as it makes sense here. */
 export interface TlsOptions
   extends Pick<SecureContextOptions, "ca" | "cert" | "key" | "passphrase" | "pfx"> {
+  /** The name that the certificate must have. @default the host in the URL */
   readonly servername?: string | undefined;
+  /** If false, every certificate is accepted, including one of an attacker. @default true */
   readonly rejectUnauthorized?: boolean | undefined;
 }
 

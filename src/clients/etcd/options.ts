@@ -18,6 +18,7 @@ import { checkedPrefix, type Names, namesOf } from "./names.ts";
 import type { EtcdTransport } from "./transport.ts";
 import { parseEtcdUrl } from "./url.ts";
 
+/** Options of etcdStore(), and the target of etcdGuard(). */
 export interface EtcdOptions {
   /**
    * The members of the cluster: `etcd://10.0.0.1:2379,10.0.0.2:2379`, or `etcds://` for TLS. Name
@@ -38,6 +39,7 @@ export interface EtcdOptions {
   readonly tls?: TlsOptions | undefined;
   /** Needed if authentication is enabled in etcd. docs/stores/etcd.md lists the permissions. */
   readonly username?: string | undefined;
+  /** The password of `username`. Set both or neither. */
   readonly password?: string | undefined;
   /**
    * The namespace: all keys begin with it. All competing processes must use the same one.

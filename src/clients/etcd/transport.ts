@@ -4,11 +4,13 @@
 /** gRPC metadata: names in small letters. */
 export type Metadata = Readonly<Record<string, string>>;
 
+/** A gRPC channel to etcd. Messages are passed as bytes. */
 export interface EtcdTransport {
   /** What may be shown to a person: host and port, never a password. */
   readonly place: string;
   /** One request, one answer: the messages alone, without gRPC's frame. */
   call(path: string, message: Uint8Array, metadata: Metadata): EtcdCall;
+  /** Opens a stream in both directions. */
   stream(path: string, metadata: Metadata, events: StreamEvents): EtcdStream;
   /** Nothing comes back on this connection: the next call must use a new one. Open calls and streams end. */
   reset(): void;
@@ -16,6 +18,7 @@ export interface EtcdTransport {
   close(): void;
 }
 
+/** A call in progress. */
 export interface EtcdCall {
   /**
    * Rejects with an error that has a gRPC `code` (a number) and `details` when the server answered so, as those of
@@ -26,14 +29,19 @@ export interface EtcdCall {
   cancel(): void;
 }
 
+/** What a stream reports. */
 export interface StreamEvents {
+  /** Called with each message, without gRPC's frame. */
   onMessage(message: Uint8Array): void;
   /** The end, once, whoever caused it; not after `cancel()`. */
   onEnd(reason: unknown): void;
 }
 
+/** An open stream. */
 export interface EtcdStream {
+  /** Sends a message, without gRPC's frame. */
   send(message: Uint8Array): void;
+  /** Ends the stream. No event is reported after that. */
   cancel(): void;
 }
 

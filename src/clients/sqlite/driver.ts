@@ -22,16 +22,17 @@ export interface Connection {
 
 /** In the order in which they are tried. */
 export const LIBRARIES = ["node:sqlite", "better-sqlite3"] as const;
-export type DriverName = (typeof LIBRARIES)[number];
+/** The module that opens the file: the one of Node, or a package by its name in npm. */
+export type SqliteLibraryName = (typeof LIBRARIES)[number];
 
 export interface Driver {
-  readonly name: DriverName;
+  readonly name: SqliteLibraryName;
   open(file: string): Connection;
 }
 
 /** The named driver, or the first one that this Node has. */
-export async function loadDriver(name?: DriverName): Promise<Driver> {
-  const order: readonly DriverName[] = name === undefined ? LIBRARIES : [name];
+export async function loadDriver(name?: SqliteLibraryName): Promise<Driver> {
+  const order: readonly SqliteLibraryName[] = name === undefined ? LIBRARIES : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {
     try {

@@ -10,7 +10,7 @@ export interface Host {
   readonly port: number;
 }
 
-/** How a connection is made: given by the user for tunnels and the like, or ours. */
+/** Opens a connection to one server of the ensemble. */
 export type Dial = (host: string, port: number) => Duplex | Promise<Duplex>;
 
 export function dialer(tls: ConnectionOptions | undefined): Dial {

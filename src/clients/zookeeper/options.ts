@@ -16,6 +16,7 @@ import type { Acl } from "./messages.ts";
 import { type Names, namesOf } from "./names.ts";
 import { parseZooKeeperUrl } from "./url.ts";
 
+/** Options of zookeeperStore(), and the target of zookeeperGuard(). */
 export interface ZooKeeperOptions {
   /**
    * The members of the ensemble: `zookeeper://h1:2181,h2:2181,h3:2181`. Each entry must be one
@@ -26,6 +27,7 @@ export interface ZooKeeperOptions {
   readonly url: string;
   /** For the digest scheme. All nodes then belong to this user alone. */
   readonly username?: string | undefined;
+  /** The password of `username`. Set both or neither. */
   readonly password?: string | undefined;
   /**
    * The namespace: the root node below which everything is kept, created if it is missing. A path

@@ -38,17 +38,20 @@ export type {
   TransactionOf,
 } from "./connection.ts";
 export { toTenureError } from "./failures.ts";
-export { type ProtectedTable, protectedTables } from "./inspect.ts";
+export { type InspectOptions, type ProtectedTable, protectedTables } from "./inspect.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 export {
   type GuardSqlOptions,
   guardSql,
+  type ProtectOptions,
   protectSql,
   removeGuardSql,
+  type SchemaOptions,
   unprotectSql,
 } from "./sql.ts";
 export { protectTable, unprotectTable } from "./tables.ts";
 
+/** Options of postgresGuard(). */
 export interface PostgresGuardOptions extends GuardOptions {
   /**
    * The schema of the highest tokens. All writers of the same data must use the same schema;
@@ -91,6 +94,10 @@ const POSTGRES_GUARD_OPTIONS: OptionNames<PostgresGuardOptions> = {
   waitLimitMs: true,
 };
 
+/**
+ * A guard for data in a PostgreSQL database. `Transaction` is what the write gets: the client of
+ * pg, or the `sql` of postgres.js.
+ */
 export interface PostgresGuard<Transaction> extends Guard {
   /**
    * Compares the token and runs the write in one transaction, and resolves with the result of the
@@ -100,16 +107,24 @@ export interface PostgresGuard<Transaction> extends Guard {
    * uses the lease of the `lease.run()` around the call.
    */
   transaction<T>(write: (transaction: Transaction) => T | Promise<T>): Promise<T>;
+  /** The same, with an explicit lease or token. */
   transaction<T>(
     source: TokenSource,
     write: (transaction: Transaction) => T | Promise<T>,
   ): Promise<T>;
   /** Waits for open transactions of earlier terms, at most `waitLimitMs`. */
   advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
+  /** Resolves with the highest token of the resource, or undefined before the first. */
   highest(resource: string): Promise<bigint | undefined>;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly "transaction"[];
 }
 
+/**
+ * Creates a guard for the data of your own Pool or connected Client of pg, or instance (`sql`) of
+ * postgres.js. The guard does not close it. All writers of the same data need a guard, or use
+ * protectTable() to reject writes without one.
+ */
 export function postgresGuard<Target extends PostgresTarget>(
   target: Target,
   options: PostgresGuardOptions = {},

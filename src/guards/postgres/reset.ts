@@ -13,6 +13,7 @@ import { explainFailure } from "./failures.ts";
 import { GATE } from "./functions.ts";
 import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
 
+/** Options of resetHighest(). */
 export interface ResetOptions {
   /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;

@@ -16,9 +16,8 @@ export function checkSchema(schema: unknown): string {
   );
 }
 
-export interface GuardSqlOptions {
-  /** @default "tenure_guard" */
-  readonly schema?: string | undefined;
+/** Options of guardSql(). */
+export interface GuardSqlOptions extends SchemaOptions {
   /**
    * A role that writes under the guard. It gets the rights to call admit() and to read the highest
    * tokens.
@@ -46,18 +45,20 @@ export function guardSql(options: GuardSqlOptions = {}): string {
   return `${parts.join("\n").replaceAll("{schema}", schema).trim()}\n`;
 }
 
-interface SchemaOptions {
-  /** @default "tenure_guard" */
+/** Names the guard, for functions that need nothing else. */
+export interface SchemaOptions {
+  /** The schema of the guard, not of the table. @default "tenure_guard" */
   readonly schema?: string | undefined;
 }
 
-interface ProtectSqlOptions extends SchemaOptions {
+/** Options of protectTable() and protectSql(). */
+export interface ProtectOptions extends SchemaOptions {
   /** The resource whose holder may write. */
   readonly resource: string;
 }
 
 export const SCHEMA_OPTIONS: OptionNames<SchemaOptions> = { schema: true };
-export const PROTECT_OPTIONS: OptionNames<ProtectSqlOptions> = { schema: true, resource: true };
+export const PROTECT_OPTIONS: OptionNames<ProtectOptions> = { schema: true, resource: true };
 const GUARD_SQL_OPTIONS: OptionNames<GuardSqlOptions> = { schema: true, role: true };
 
 /**
@@ -75,7 +76,7 @@ export function removeGuardSql(options: SchemaOptions = {}): string {
 }
 
 /** The SQL that protects a table, for psql and migrations. Run guardSql() first. */
-export function protectSql(table: string, options: ProtectSqlOptions): string {
+export function protectSql(table: string, options: ProtectOptions): string {
   checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
   const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
   const resource = checkResource(options.resource);

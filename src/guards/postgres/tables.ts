@@ -11,8 +11,10 @@ import {
   DEFAULT_SCHEMA,
   guardSql,
   PROTECT_OPTIONS,
+  type ProtectOptions,
   protectSql,
   SCHEMA_OPTIONS,
+  type SchemaOptions,
   unprotectSql,
 } from "./sql.ts";
 
@@ -29,11 +31,6 @@ export async function ensureSchema(connection: Connection, schema: string): Prom
   if (row?.outdated === "true") await connection.run(guardSql({ schema }));
 }
 
-export interface TableOptions {
-  /** The schema of the guard, not of the table. @default "tenure_guard" */
-  readonly schema?: string | undefined;
-}
-
 /**
  * Installs a trigger on a table (`"public.settlement"`) and its partitions. It rejects every
  * insert, update, delete and truncate of a transaction that was not admitted with a current token
@@ -43,7 +40,7 @@ export interface TableOptions {
 export async function protectTable(
   target: PostgresTarget,
   table: string,
-  options: TableOptions & { readonly resource: string },
+  options: ProtectOptions,
 ): Promise<void> {
   const connection = toConnection(target);
   checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
@@ -58,7 +55,7 @@ export async function protectTable(
 export async function unprotectTable(
   target: PostgresTarget,
   table: string,
-  options: TableOptions = {},
+  options: SchemaOptions = {},
 ): Promise<void> {
   const connection = toConnection(target);
   checkOptionNames("unprotectTable()", options, SCHEMA_OPTIONS);

@@ -23,6 +23,7 @@ import {
 
 /** The store that grants the leases. A Tenure implements this. */
 export interface TokenIssuer {
+  /** Reads the holder of a resource, as `Tenure.read()` does. */
   read(
     resource: string,
     options: { readonly consistency: "linearizable" },

@@ -22,9 +22,11 @@ import { resolveSource, type TokenSource } from "../guard.ts";
 /** An Ed25519 key: a KeyObject of node:crypto, or its PEM text. */
 export type Key = KeyObject | string;
 
+/** Options of signer(). */
 export interface SignerOptions {
   /** Identifies the key, so that a verifier can trust several: 1 to 64 letters, digits, - and _. */
   readonly keyId: string;
+  /** The private key. Keep it where only the holders of leases can read it. */
   readonly privateKey: Key;
   /**
    * The service that the tokens are for, such as its URL: 1 to 200 printable ASCII characters. Only
@@ -36,6 +38,7 @@ export interface SignerOptions {
   readonly clock?: Pick<Clock, "wallNow"> | undefined;
 }
 
+/** Options of sign(). */
 export interface SignOptions {
   /**
    * How long the signed token is valid. Too small: slow clients, and clients whose clock differs,
@@ -45,16 +48,20 @@ export interface SignOptions {
   readonly expiresInMs: number;
 }
 
+/** Signs tokens with one private key. */
 export interface Signer {
+  /** The id of the key, as in SignerOptions. */
   readonly keyId: string;
   /**
    * Calls the lease's check(), then signs. Without a source, it uses the lease of the `lease.run()`
    * around the call.
    */
   sign(source: TokenSource, options: SignOptions): string;
+  /** The same, with the lease of the `lease.run()` around the call. */
   sign(options: SignOptions): string;
 }
 
+/** Options of verifier(). */
 export interface VerifierOptions {
   /** The trusted public keys by their ids. */
   readonly keys: Readonly<Record<string, Key>>;
@@ -73,12 +80,15 @@ export interface VerifierOptions {
   readonly clock?: Pick<Clock, "wallNow"> | undefined;
 }
 
+/** The content of a token whose signature is trusted. Guards accept it as a TokenSource. */
 export interface VerifiedToken extends TokenSource {
+  /** The id of the key that signed it. */
   readonly keyId: string;
   /** Milliseconds since 1970 by the signer's wall clock. */
   readonly expiresAt: number;
 }
 
+/** Verifies signed tokens offline. */
 export interface Verifier {
   /** Returns the content of a trusted token, or throws UntrustedTokenError. */
   verify(text: string): VerifiedToken;
@@ -110,6 +120,10 @@ const SEEN_MAX = 1_000;
 const TOLERANCE_MAX_MS = 3_600_000;
 const EXPIRY_MAX_MS = 366 * 24 * 3_600_000;
 
+/**
+ * Creates a signer for the process that holds the leases. Throws InvalidArgumentError for a key
+ * that is not an Ed25519 private key.
+ */
 export function signer(options: SignerOptions): Signer {
   checkOptionNames("signer()", options, SIGNER_OPTIONS);
   const keyId = checkKeyId(options.keyId);
@@ -139,6 +153,10 @@ export function signer(options: SignerOptions): Signer {
   };
 }
 
+/**
+ * Creates a verifier for the service that the clients write to. Pass it to httpGuard() as
+ * `signedBy`.
+ */
 export function verifier(options: VerifierOptions): Verifier {
   checkOptionNames("verifier()", options, VERIFIER_OPTIONS);
   const { toleranceMs = 5_000 } = options;

@@ -5,12 +5,17 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 
 /** Implemented by Database of better-sqlite3 and DatabaseSync of node:sqlite. */
 export interface SqliteDatabase {
+  /** Runs SQL without parameters. */
   exec(sql: string): unknown;
+  /** Compiles one statement. */
   prepare(sql: string): SqliteStatement;
 }
 
+/** The part of a prepared statement that the guard uses. */
 export interface SqliteStatement {
+  /** Runs the statement and ignores its rows. */
   run(...values: string[]): unknown;
+  /** Runs the statement and returns its first row, or undefined. */
   get(...values: string[]): unknown;
 }
 

@@ -19,7 +19,8 @@ import {
 } from "./database.ts";
 import { createTable, keepSql } from "./tokens.ts";
 
-interface ProtectOptions {
+/** Options of protectTable() and protectSql(). */
+export interface ProtectOptions {
   /** The resource whose holder may write. */
   readonly resource: string;
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */

@@ -16,6 +16,7 @@ import {
 import { inTransaction } from "./protection.ts";
 import { keepSql } from "./tokens.ts";
 
+/** Options of resetHighest(). */
 export interface ResetOptions {
   /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;

@@ -8,12 +8,21 @@ import type {
   EtcdCall,
   EtcdStream,
   EtcdTransport,
+  Metadata,
   StreamEvents,
 } from "../../clients/etcd/transport.ts";
 import type { OpenStore } from "../contract.ts";
 import { EtcdStore } from "./store.ts";
 
-export type { EtcdCall, EtcdOptions, EtcdStream, EtcdTransport, StreamEvents, TlsOptions };
+export type {
+  EtcdCall,
+  EtcdOptions,
+  EtcdStream,
+  EtcdTransport,
+  Metadata,
+  StreamEvents,
+  TlsOptions,
+};
 
 /** A store on an etcd cluster (3.4 or newer). */
 export function etcdStore(options: EtcdOptions): OpenStore {

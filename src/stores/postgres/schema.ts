@@ -124,6 +124,7 @@ DO $$ BEGIN
 END $$;
 `;
 
+/** Options of migrationSql(). */
 export interface MigrationOptions {
   /** The schema: the `prefix` of postgresStore(). @default "tenure" */
   readonly prefix?: string | undefined;

@@ -2,7 +2,7 @@
 // connected.
 
 import { parseRedisUrl } from "../../clients/redis/url.ts";
-import { LIBRARIES, type LibraryName, type RedisClient } from "../../clients/redis/wire.ts";
+import { LIBRARIES, type RedisClient, type RedisLibraryName } from "../../clients/redis/wire.ts";
 import {
   checkClientOptions,
   checkLibraryName,
@@ -17,6 +17,7 @@ import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { namesOf } from "./names.ts";
 import type { ConnectSettings } from "./open.ts";
 
+/** Options of redisStore(). */
 export interface RedisOptions {
   /**
    * `redis://user:password@host:6379/0`, or `rediss://` for TLS; `redis://host1,host2?cluster=1`
@@ -32,8 +33,10 @@ export interface RedisOptions {
    */
   readonly client?: RedisClient | undefined;
   /** The library that connects to `url`. @default "ioredis" if it is installed, else "redis" */
-  readonly library?: LibraryName | undefined;
+  readonly library?: RedisLibraryName | undefined;
+  /** The user for `url`. @default the user "default" of Redis */
   readonly username?: string | undefined;
+  /** The password for `url`. @default none */
   readonly password?: string | undefined;
   /** For `rediss://`: the options of tls.connect(), such as `{ ca }` for your own certificate. */
   readonly tls?: object | undefined;
