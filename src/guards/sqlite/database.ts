@@ -33,7 +33,7 @@ export function checkDatabase<Database extends SqliteDatabase>(database: Databas
 export function checkTable(table: string): string {
   if (typeof table === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,62}$/.test(table)) return table;
   throw new InvalidArgumentError(
-    `\`table\` must be a plain name (letters, digits and _, at most 63), got ${JSON.stringify(table)}.`,
+    `\`prefix\`, the table of the highest tokens, must be a plain name (letters, digits and _, at most 63), got ${JSON.stringify(table)}.`,
   );
 }
 

@@ -38,11 +38,11 @@ export { type ResetOptions, resetHighest } from "./reset.ts";
 /** Options of sqliteGuard(). */
 export interface SqliteGuardOptions extends GuardOptions {
   /**
-   * The table of the highest tokens. It is created if it does not exist. All writers of the same
-   * data must use the same table; otherwise they do not see each other's tokens. @default
-   * "tenure_guard"
+   * The name of the table of the highest tokens, and the prefix of the guard's other tables and
+   * triggers. They are created if they do not exist. All writers of the same data must use the same
+   * one; otherwise they do not see each other's tokens. @default "tenure_guard"
    */
-  readonly table?: string | undefined;
+  readonly prefix?: string | undefined;
   /**
    * Allows a database on a network file system (NFS, SMB, FUSE and others). Set it only if no other
    * host can reach the file. Locks may not work across hosts, and then a stale token can be
@@ -53,7 +53,7 @@ export interface SqliteGuardOptions extends GuardOptions {
 
 const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = {
   ...GUARD_OPTIONS,
-  table: true,
+  prefix: true,
   allowNetworkFileSystem: true,
 };
 
@@ -86,7 +86,7 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   options: SqliteGuardOptions = {},
 ): SqliteGuard<Database> {
   const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
-  const table = checkTable(options.table ?? DEFAULT_TABLE);
+  const table = checkTable(options.prefix ?? DEFAULT_TABLE);
   rejectSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
   const tokens = openTokens(database, table);
   const admission = openAdmission(database, table);
