@@ -32,8 +32,6 @@ export {
   TenureError,
   type TokenFacts,
   TokenRegressionError,
-  type UntrustedReason,
-  UntrustedTokenError,
 } from "./core/errors.ts";
 export {
   explainTiming,
@@ -44,6 +42,7 @@ export {
   type TimingRule,
 } from "./core/timing.ts";
 export { formatToken, padToken, parseToken } from "./core/token.ts";
+export { type UntrustedReason, UntrustedTokenError } from "./core/untrusted-token.ts";
 export type {
   Election,
   ElectionOptions,

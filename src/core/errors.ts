@@ -1,12 +1,14 @@
-// Every error class of the package. Each error has a stable `code`, says whether a retry can help,
-// and carries the facts that a caller needs to decide what to do. Use `isTenureError(error, code)`
-// to recognise an error: unlike `instanceof`, it also works when two copies of the package are
-// loaded. Messages are for people and may change.
+// The error classes of the package, except TimingError and UntrustedTokenError, which have files of
+// their own. Each error has a stable `code`, says whether a retry can help, and carries the facts
+// that a caller needs to decide what to do. Use `isTenureError(error, code)` to recognise an error:
+// unlike `instanceof`, it also works when two copies of the package are loaded. Messages are for
+// people and may change.
 //
 // All constructors take `(message, facts)`. Where the facts determine the message, a static
 // `from(facts)` composes it; stores and guards written by users can call either.
 
 import type { TimingError } from "./timing.ts";
+import type { UntrustedTokenError } from "./untrusted-token.ts";
 
 const MARK = Symbol.for("tenure.error");
 
@@ -270,48 +272,6 @@ export class StaleTokenError extends TenureError {
         "A newer holder has taken over; nothing was written.",
       facts,
     );
-  }
-}
-
-/**
- * Why a guard does not trust a token that it received over a network.
- *
- * - `unsigned`: it has no signature, and the guard requires one.
- * - `malformed`: it is not a signed token.
- * - `unknownKey`, `revokedKey`: the guard does not trust the key that the token names.
- * - `signature`: the signature was not made with that key, or the text was changed afterwards.
- * - `expired`: its signature has expired.
- * - `audience`: it was signed for another service.
- * - `notHeld`: the store has no lease with this token or a higher one. The lease has ended, or was
- *   never
- *   granted.
- */
-export type UntrustedReason =
-  | "unsigned"
-  | "malformed"
-  | "unknownKey"
-  | "revokedKey"
-  | "signature"
-  | "expired"
-  | "audience"
-  | "notHeld";
-
-/** A guard that requires proof of a token rejected this one. Nothing was advanced or written. */
-export class UntrustedTokenError extends TenureError {
-  /** Why the guard does not trust the token. */
-  readonly reason: UntrustedReason;
-
-  constructor(
-    message: string,
-    facts: {
-      readonly reason: UntrustedReason;
-      readonly resource?: string | undefined;
-      readonly cause?: unknown;
-    },
-  ) {
-    const { resource, cause } = facts;
-    super(message, { code: "UNTRUSTED_TOKEN", retryable: false, resource, cause });
-    this.reason = facts.reason;
   }
 }
 

@@ -15,7 +15,7 @@ import {
   type StreamEvents,
 } from "./transport.ts";
 
-/** What tls.connect() takes, as far as it makes sense here. */
+/** The options of tls.connect() that apply to etcd. */
 export interface TlsOptions
   extends Pick<SecureContextOptions, "ca" | "cert" | "key" | "passphrase" | "pfx"> {
   /** The name that the certificate must have. @default the host in the URL */

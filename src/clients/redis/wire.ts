@@ -42,7 +42,7 @@ export const LIBRARIES = ["ioredis", "redis"] as const;
 /** The package that connects to Redis, by its name in npm. */
 export type RedisLibraryName = (typeof LIBRARIES)[number];
 
-/** What Tenure uses of an ioredis client (5 and up), standalone, Sentinel or Cluster. */
+/** The part of an ioredis client (5 and up) that the store uses: standalone, Sentinel or Cluster. */
 export interface IoredisClient {
   /** The state of the connection, such as "ready". */
   readonly status: string;
@@ -68,7 +68,10 @@ export interface IoredisClient {
   on(event: string, listener: (...facts: any[]) => void): unknown;
 }
 
-/** What Tenure uses of a node-redis client (4.6 and up), made by createClient or createCluster. */
+/**
+ * The part of a node-redis client (4.6 and up) that the store uses, as made by createClient or
+ * createCluster.
+ */
 export interface NodeRedisClient {
   /** Whether connect() was called and the client was not closed. */
   readonly isOpen: boolean;
@@ -80,7 +83,7 @@ export interface NodeRedisClient {
   duplicate(overrides?: any): NodeRedisClient;
   /** Connects the client. */
   connect(): Promise<unknown>;
-  /** Since redis 5. */
+  /** Closes the connection immediately, since redis 5. */
   destroy?(): unknown;
   /** Closes the connection immediately, up to redis 4. */
   disconnect?(): Promise<unknown>;

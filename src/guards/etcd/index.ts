@@ -9,10 +9,11 @@ import type { Names } from "../../clients/etcd/names.ts";
 import { openMembers } from "../../clients/etcd/open.ts";
 import { checkEtcdOptions, type EtcdOptions } from "../../clients/etcd/options.ts";
 import { range, txn } from "../../clients/etcd/rpc.ts";
-import { InvalidArgumentError, StaleTokenError, UntrustedTokenError } from "../../core/errors.ts";
+import { InvalidArgumentError, StaleTokenError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { padToken } from "../../core/token.ts";
+import { UntrustedTokenError } from "../../core/untrusted-token.ts";
 // biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import {

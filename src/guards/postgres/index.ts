@@ -54,8 +54,8 @@ export { protectTable, unprotectTable } from "./tables.ts";
 /** Options of postgresGuard(). */
 export interface PostgresGuardOptions extends GuardOptions {
   /**
-   * The PostgreSQL schema of the highest tokens. All writers of the same data must use the same one;
-   * otherwise they do not see each other's tokens. @default "tenure_guard"
+   * The PostgreSQL schema of the highest tokens. All writers of the same data must use the same
+   * one; otherwise they do not see each other's tokens. @default "tenure_guard"
    */
   readonly prefix?: string | undefined;
   /**

@@ -5,12 +5,8 @@
 
 import { currentHeld } from "../../async/context.ts";
 import { enterLastingGuard, onLastingGuard } from "../../async/lasting-guard.ts";
-import {
-  GuardUnavailableError,
-  InvalidArgumentError,
-  isTenureError,
-  UntrustedTokenError,
-} from "../../core/errors.ts";
+import { GuardUnavailableError, InvalidArgumentError, isTenureError } from "../../core/errors.ts";
+import { UntrustedTokenError } from "../../core/untrusted-token.ts";
 import {
   type AdvanceOptions,
   checkBound,

@@ -11,10 +11,11 @@
 // biome-ignore lint/style/noRestrictedImports: Ed25519 signatures; not random
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import type { Clock } from "../../async/clock.ts";
-import { InvalidArgumentError, UntrustedTokenError } from "../../core/errors.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
+import { UntrustedTokenError } from "../../core/untrusted-token.ts";
 // biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import { resolveSource, type TokenSource } from "../guard.ts";
