@@ -82,6 +82,7 @@ export type {
   LeaseView,
   OpenStore,
   ReadAnswer,
+  ReadEvidence,
   Store,
 } from "./stores/contract.ts";
 export type { Tenure } from "./tenure.ts";

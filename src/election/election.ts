@@ -4,7 +4,7 @@
 import type { Handover } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { LeaseOptions, ReadOptions } from "../holder/options.ts";
-import type { ReadAnswer } from "../stores/contract.ts";
+import type { ReadEvidence } from "../stores/contract.ts";
 import type { ElectionEvent } from "./events.ts";
 import type { Leader } from "./observe.ts";
 
@@ -43,7 +43,7 @@ export interface LeaderAnswer {
   /** Absent if there is no leader. */
   readonly leader?: Leader | undefined;
   /** What the answer is based on, as in `read()`. */
-  readonly evidence: ReadAnswer["evidence"];
+  readonly evidence: ReadEvidence;
 }
 
 /** Options of resign() and stop(). */

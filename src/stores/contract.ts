@@ -252,17 +252,21 @@ export interface HolderView {
 
 /** The answer of read(): the holder of a resource, and what that is based on. */
 export interface ReadAnswer extends LeaseView {
-  /** What the answer is based on, so that a stale read is not mistaken for proof. */
-  readonly evidence: {
-    readonly consistency: Consistency;
-    /** The backend's own version of what was read, if it has one. */
-    readonly revision?: string | undefined;
-    /**
-     * The age of the answer, apart from the round trip. Absent if it is unknown, as for stale reads
-     * from a replica.
-     */
-    readonly ageMs?: number | undefined;
-  };
+  /** What the answer is based on. */
+  readonly evidence: ReadEvidence;
+}
+
+/** What an answer is based on, so that a stale read is not mistaken for proof. */
+export interface ReadEvidence {
+  /** The consistency of the read, as requested. */
+  readonly consistency: Consistency;
+  /** The backend's own version of what was read, if it has one. */
+  readonly revision?: string | undefined;
+  /**
+   * The age of the answer in milliseconds, apart from the round trip. Absent if it is unknown, as
+   * for stale reads from a replica.
+   */
+  readonly ageMs?: number | undefined;
 }
 
 /** The request of list(). */

@@ -12,7 +12,7 @@ import {
   DEFAULT_CONNECT_MS,
   mergeUrlOptions,
 } from "../shared/options.ts";
-import { Http2Transport, type TlsOptions } from "./http2-transport.ts";
+import { type EtcdTlsOptions, Http2Transport } from "./http2-transport.ts";
 import type { Login } from "./members.ts";
 import { checkedPrefix, type Names, namesOf } from "./names.ts";
 import type { EtcdTransport } from "./transport.ts";
@@ -36,7 +36,7 @@ export interface EtcdOptions {
    * For `etcds://`: the options of tls.connect() such as ca, cert, key and servername.
    * @default the certificates that Node trusts
    */
-  readonly tls?: TlsOptions | undefined;
+  readonly tls?: EtcdTlsOptions | undefined;
   /** Needed if authentication is enabled in etcd. docs/stores/etcd.md lists the permissions. */
   readonly username?: string | undefined;
   /** The password of `username`. Set both or neither. */
@@ -48,7 +48,7 @@ export interface EtcdOptions {
   readonly prefix?: string | undefined;
   /**
    * How long opening the store may take, in milliseconds. Too small: a slow start of the server
-   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5000
    */
   readonly connectMs?: number | undefined;
   /**

@@ -2,16 +2,16 @@
 // as bytes. Http2Transport implements it. Users can pass their own channel instead.
 
 /** gRPC metadata by name. Names are in lower case. */
-export type Metadata = Readonly<Record<string, string>>;
+export type EtcdMetadata = Readonly<Record<string, string>>;
 
 /** A gRPC channel to etcd. Messages are passed as bytes. */
 export interface EtcdTransport {
   /** The address for messages: host and port, never a password. */
   readonly place: string;
   /** Sends one request and gets one answer. Messages are passed without gRPC's frame. */
-  call(path: string, message: Uint8Array, metadata: Metadata): EtcdCall;
+  call(path: string, message: Uint8Array, metadata: EtcdMetadata): EtcdCall;
   /** Opens a stream in both directions. */
-  stream(path: string, metadata: Metadata, events: StreamEvents): EtcdStream;
+  stream(path: string, metadata: EtcdMetadata, events: EtcdStreamEvents): EtcdStream;
   /**
    * Called when the connection stops responding. Open calls and streams must end, and the next call
    * must use a new connection.
@@ -34,7 +34,7 @@ export interface EtcdCall {
 }
 
 /** What a stream reports. */
-export interface StreamEvents {
+export interface EtcdStreamEvents {
   /** Called with each message, without gRPC's frame. */
   onMessage(message: Uint8Array): void;
   /** Called once when the stream has ended, on either side. Not called after `cancel()`. */

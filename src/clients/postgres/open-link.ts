@@ -23,10 +23,11 @@ import {
 } from "./postgresjs-link.ts";
 import type { HostUrl } from "./url.ts";
 
-/** In the order in which they are tried. */
-export const LIBRARIES = ["pg", "postgres"] as const;
 /** The package that connects to PostgreSQL, by its name in npm. */
-export type PostgresLibraryName = (typeof LIBRARIES)[number];
+export type PostgresLibraryName = "pg" | "postgres";
+
+/** In the order in which they are tried. */
+export const LIBRARIES: readonly PostgresLibraryName[] = ["pg", "postgres"];
 
 /** A Pool or a connected Client of pg, or an instance of postgres.js. */
 export type PostgresClient = PgPool | PgClient | PostgresJs;

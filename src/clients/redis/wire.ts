@@ -37,10 +37,11 @@ export interface ChannelWire {
   close(): void;
 }
 
-/** In the order in which they are tried. */
-export const LIBRARIES = ["ioredis", "redis"] as const;
 /** The package that connects to Redis, by its name in npm. */
-export type RedisLibraryName = (typeof LIBRARIES)[number];
+export type RedisLibraryName = "ioredis" | "redis";
+
+/** In the order in which they are tried. */
+export const LIBRARIES: readonly RedisLibraryName[] = ["ioredis", "redis"];
 
 /** The part of an ioredis client (5 and up) that the store uses: standalone, Sentinel or Cluster. */
 export interface IoredisClient {

@@ -20,10 +20,11 @@ export interface Connection {
   close(): void;
 }
 
-/** In the order in which they are tried. */
-export const LIBRARIES = ["node:sqlite", "better-sqlite3"] as const;
 /** The module that opens the file: the one of Node, or a package by its name in npm. */
-export type SqliteLibraryName = (typeof LIBRARIES)[number];
+export type SqliteLibraryName = "node:sqlite" | "better-sqlite3";
+
+/** In the order in which they are tried. */
+export const LIBRARIES: readonly SqliteLibraryName[] = ["node:sqlite", "better-sqlite3"];
 
 export interface Driver {
   readonly name: SqliteLibraryName;

@@ -32,14 +32,14 @@ import { checkResetToken, type ResetOptions } from "../shared/reset.ts";
 import { parseStoredToken } from "../shared/stored.ts";
 import { type EtcdWrite, explainWriteError, isWriteError, toOps } from "./writes.ts";
 
-export type { TlsOptions } from "../../clients/etcd/http2-transport.ts";
+export type { EtcdTlsOptions } from "../../clients/etcd/http2-transport.ts";
 export type { EtcdOptions } from "../../clients/etcd/options.ts";
 export type {
   EtcdCall,
+  EtcdMetadata,
   EtcdStream,
+  EtcdStreamEvents,
   EtcdTransport,
-  Metadata,
-  StreamEvents,
 } from "../../clients/etcd/transport.ts";
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type { ResetOptions } from "../shared/reset.ts";
@@ -56,7 +56,7 @@ export interface EtcdGuardOptions extends GuardOptions {
   readonly leasesHere?: boolean | undefined;
   /**
    * The time limit of a request, in milliseconds. Too small: a slow cluster looks like an outage.
-   * Too large: a holder detects an outage late. @default 5,000
+   * Too large: a holder detects an outage late. @default 5000
    */
   readonly limitMs?: number | undefined;
 }

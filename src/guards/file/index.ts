@@ -45,7 +45,7 @@ export interface FileGuardOptions extends GuardOptions {
   /**
    * How long a guarded write waits for the lock, in milliseconds, before it is rejected. Too small:
    * writes are rejected when there are many writers. Too large: if a process was stopped while it
-   * had the lock, all others wait that long. @default 5,000
+   * had the lock, all others wait that long. @default 5000
    */
   readonly waitMs?: number | undefined;
   /**

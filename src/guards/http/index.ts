@@ -62,7 +62,7 @@ export interface HttpGuardOptions {
    * How long a request waits for requests of earlier holders, in milliseconds, before it is
    * answered with 503. Too small: the first requests of a new holder fail while a slow request of
    * the former one is in progress. Too large: if a handler does not end, clients wait longer for
-   * their error. @default 10,000
+   * their error. @default 10000
    */
   readonly waitMs?: number | undefined;
   /**

@@ -68,7 +68,7 @@ export interface VerifierOptions {
   readonly keys: Readonly<Record<string, Key>>;
   /**
    * How far the clocks of signer and verifier may differ, in milliseconds. Too small: valid tokens
-   * are rejected. Too large: a stolen token is valid for that much longer. @default 5,000
+   * are rejected. Too large: a stolen token is valid for that much longer. @default 5000
    */
   readonly toleranceMs?: number | undefined;
   /**

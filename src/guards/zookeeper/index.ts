@@ -53,7 +53,7 @@ import {
   type ZooKeeperWritten,
 } from "./writes.ts";
 
-export type { Dial } from "../../clients/zookeeper/hosts.ts";
+export type { ZooKeeperDial } from "../../clients/zookeeper/hosts.ts";
 export type { ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type { ResetOptions } from "../shared/reset.ts";
@@ -63,7 +63,7 @@ export type { ZooKeeperData, ZooKeeperWrite, ZooKeeperWritten } from "./writes.t
 export interface ZooKeeperGuardOptions extends GuardOptions {
   /**
    * The time limit of a request, in milliseconds. Too small: a slow ensemble looks like an outage.
-   * Too large: a holder detects an outage late. @default 5,000
+   * Too large: a holder detects an outage late. @default 5000
    */
   readonly limitMs?: number | undefined;
 }

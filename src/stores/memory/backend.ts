@@ -58,7 +58,7 @@ const BACKEND_OPTIONS: OptionNames<MemoryBackendOptions> = { firstToken: true };
 
 /**
  * The state of memory stores, in place of a server. Several stores can share it, as several clients
- * share one server. Its members are for the store alone.
+ * share one server.
  */
 export class MemoryBackend {
   readonly #firstToken: bigint | undefined;

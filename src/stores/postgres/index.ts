@@ -65,7 +65,7 @@ export interface PostgresOptions {
   readonly listen?: boolean | string | undefined;
   /**
    * How long opening the store may take, in milliseconds. Too small: a slow start of the server
-   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5000
    */
   readonly connectMs?: number | undefined;
 }

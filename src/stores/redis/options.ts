@@ -1,6 +1,7 @@
 // The options of the Redis store and their checks. Invalid options are rejected before anything is
 // connected.
 
+import type { ConnectionOptions } from "node:tls";
 import { parseRedisUrl } from "../../clients/redis/url.ts";
 import { LIBRARIES, type RedisClient, type RedisLibraryName } from "../../clients/redis/wire.ts";
 import {
@@ -39,7 +40,7 @@ export interface RedisOptions {
   /** The password for `url`. @default none */
   readonly password?: string | undefined;
   /** For `rediss://`: the options of tls.connect(), such as `{ ca }` for your own certificate. */
-  readonly tls?: object | undefined;
+  readonly tls?: ConnectionOptions | undefined;
   /**
    * The namespace: all keys and channels begin with it. All competing processes must use the same
    * one. @default "tenure"
@@ -53,7 +54,7 @@ export interface RedisOptions {
   readonly replicas?: number | undefined;
   /**
    * How long opening the store may take, in milliseconds. Too small: a slow start of the server
-   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5000
    */
   readonly connectMs?: number | undefined;
   /**

@@ -36,7 +36,7 @@ export interface SqliteOptions {
   readonly library?: SqliteLibraryName | undefined;
   /**
    * How long opening the store may take, in milliseconds, while other processes lock the file.
-   * Too small: processes that start together fail. @default 5,000
+   * Too small: processes that start together fail. @default 5000
    */
   readonly connectMs?: number | undefined;
   /**
