@@ -18,7 +18,9 @@ export {
   DrainingError,
   type ErrorByCode,
   type ErrorCode,
+  type ErrorFacts,
   GuardUnavailableError,
+  type HeldByWhom,
   InvalidArgumentError,
   isTenureError,
   LeaseInDoubtError,
@@ -28,9 +30,8 @@ export {
   StoreUnavailableError,
   StoreUnusableError,
   TenureError,
+  type TokenFacts,
   TokenRegressionError,
-  type UntrustedReason,
-  UntrustedTokenError,
 } from "./core/errors.ts";
 export {
   explainTiming,
@@ -41,6 +42,7 @@ export {
   type TimingRule,
 } from "./core/timing.ts";
 export { formatToken, padToken, parseToken } from "./core/token.ts";
+export { type UntrustedReason, UntrustedTokenError } from "./core/untrusted-token.ts";
 export type {
   Election,
   ElectionOptions,
@@ -80,6 +82,7 @@ export type {
   LeaseView,
   OpenStore,
   ReadAnswer,
+  ReadEvidence,
   Store,
 } from "./stores/contract.ts";
 export type { Tenure } from "./tenure.ts";

@@ -48,6 +48,7 @@ export interface Tenure extends AsyncDisposable {
    * result of the release never hides it.
    */
   withLease<T>(resource: string, work: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options for the acquisition, such as `waitMs` and `ttlMs`. */
   withLease<T>(
     resource: string,
     options: AcquireOptions,

@@ -115,8 +115,8 @@ export const openWriter: Readonly<
     pool.on("error", () => undefined);
     // A holder that is stopped inside a transaction blocks its successor for this long. The
     // successor is not stopped, but may be starved on few cores.
-    const idleLimitMs = isStopped ? 300 : 5_000;
-    const guard = postgresGuard(pool, { schema: `${name}_guard`, idleLimitMs });
+    const idleMs = isStopped ? 300 : 5_000;
+    const guard = postgresGuard(pool, { prefix: `${name}_guard`, idleMs });
     const insert = `INSERT INTO ${name} (token) VALUES ($1)`;
     return {
       inFlight: 4,

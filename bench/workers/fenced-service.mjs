@@ -29,7 +29,7 @@ async function openPostgresGuard() {
   const { default: pg } = await import("pg");
   const { postgresGuard } = await import("tenure/guards/postgres");
   const pool = new pg.Pool({ connectionString: settings.postgresUrl, max: 10 });
-  return postgresGuard(pool, { schema: "http_guard" });
+  return postgresGuard(pool, { prefix: "http_guard" });
 }
 
 const fence = httpGuard({

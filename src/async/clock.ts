@@ -6,7 +6,9 @@
 // still (a suspended machine) is reported through `onJump`. The pause of a whole virtual machine is
 // reported only if its wall clock shows it.
 
+/** A pending callback, as setTimer() returns it. */
 export interface Timer {
+  /** Prevents the callback. Does nothing if the timer has fired. */
   cancel(): void;
   /**
    * Sets whether the timer keeps the process alive. Absent on clocks that have no process, such as
@@ -15,6 +17,7 @@ export interface Timer {
   keepAlive?(on: boolean): void;
 }
 
+/** Options of setTimer(). */
 export interface TimerOptions {
   /** Keep the process alive while this timer is pending. @default false */
   readonly keepAlive?: boolean;
@@ -28,6 +31,7 @@ export interface TimerOptions {
  */
 export type ClockJump = "certain" | "possible";
 
+/** The time as one process sees it: a monotonic clock, the wall clock and timers. */
 export interface Clock {
   /**
    * Milliseconds on the monotonic clock of this process. Calls the `onJump` listeners first if it
@@ -67,6 +71,7 @@ export interface HostClock {
   readonly bootId: string;
 }
 
+/** The source of random numbers and ids. */
 export interface Random {
   /** At least 0, below 1. For jitter. */
   next(): number;

@@ -36,6 +36,7 @@ export function higher(one: bigint, other: bigint): bigint {
   return one < other ? other : one;
 }
 
+/** What a store knows about the tokens of one resource before a grant. */
 export interface TokenState {
   /** The newest token of the resource that the backend knows; undefined if it knows none. */
   readonly last: bigint | undefined;

@@ -18,9 +18,9 @@ import {
   StoreUnusableError,
   TenureError,
   TokenRegressionError,
-  UntrustedTokenError,
 } from "./errors.ts";
 import { type Timing, TimingError } from "./timing.ts";
+import { UntrustedTokenError } from "./untrusted-token.ts";
 
 const resource = "settlement";
 const confirmedAt = new Date("2026-01-02T03:04:05.678Z");

@@ -1,45 +1,69 @@
-// Every error class of the package. Each error has a stable `code`, says whether a retry can help,
-// and carries the facts that a caller needs to decide what to do. Use `isTenureError(error, code)`
-// to recognise an error: unlike `instanceof`, it also works when two copies of the package are
-// loaded. Messages are for people and may change.
+// The error classes of the package, except TimingError and UntrustedTokenError, which have files of
+// their own. Each error has a stable `code`, says whether a retry can help, and carries the facts
+// that a caller needs to decide what to do. Use `isTenureError(error, code)` to recognise an error:
+// unlike `instanceof`, it also works when two copies of the package are loaded. Messages are for
+// people and may change.
 //
 // All constructors take `(message, facts)`. Where the facts determine the message, a static
 // `from(facts)` composes it; stores and guards written by users can call either.
 
 import type { TimingError } from "./timing.ts";
+import type { UntrustedTokenError } from "./untrusted-token.ts";
 
 const MARK = Symbol.for("tenure.error");
 
 /** The class of each error code. `isTenureError(error, code)` narrows to it. */
 export interface ErrorByCode {
+  /** The resource stayed busy for all of `waitMs`. */
   readonly ACQUIRE_TIMEOUT: AcquireTimeoutError;
+  /** The lease has ended, and its holder may no longer act. */
   readonly LEASE_LOST: LeaseLostError;
+  /** A renewal failed and is being retried; the lease may have ended. */
   readonly LEASE_IN_DOUBT: LeaseInDoubtError;
+  /** The lease is being released and accepts no new work. */
   readonly DRAINING: DrainingError;
+  /** A guard has seen a higher token and rejected the write. */
   readonly STALE_TOKEN: StaleTokenError;
+  /** A guard could not establish that the token was granted. */
   readonly UNTRUSTED_TOKEN: UntrustedTokenError;
+  /** The store did not answer. */
   readonly STORE_UNAVAILABLE: StoreUnavailableError;
+  /** A guard did not answer. */
   readonly GUARD_UNAVAILABLE: GuardUnavailableError;
+  /** The durations of a lease contradict each other. */
   readonly TIMING: TimingError;
+  /** The store has lost data: it granted a token that is not above an earlier one. */
   readonly TOKEN_REGRESSION: TokenRegressionError;
+  /** The caller passed something that can never work. */
   readonly INVALID_ARGUMENT: InvalidArgumentError;
+  /** The store can never be used in its present state. */
   readonly STORE_UNUSABLE: StoreUnusableError;
+  /** The Tenure, store or guard has been closed. */
   readonly CLOSED: ClosedError;
 }
 
+/** The stable code of an error. Messages may change between versions; codes do not. */
 export type ErrorCode = keyof ErrorByCode;
 
+/** What every TenureError carries besides its message. */
 export interface ErrorFacts {
+  /** The stable code of the error. */
   readonly code: ErrorCode;
   /** Whether the same call may succeed later without any change. */
   readonly retryable: boolean;
+  /** The resource that the failed call was about. Absent if it concerned none. */
   readonly resource?: string | undefined;
+  /** The error that led to this one, such as that of a client library. */
   readonly cause?: unknown;
 }
 
+/** The base class of every error that Tenure throws. Recognise it with isTenureError(). */
 export class TenureError extends Error {
+  /** The stable code of the error. Each code belongs to one subclass, see ErrorByCode. */
   readonly code: ErrorCode;
+  /** Whether the same call may succeed later without any change. */
   readonly retryable: boolean;
+  /** The resource that the failed call was about; undefined if it concerned none. */
   readonly resource: string | undefined;
 
   constructor(message: string, facts: ErrorFacts) {
@@ -59,6 +83,7 @@ Object.defineProperty(TenureError.prototype, MARK, { value: true });
  * only for that kind of error, and the type narrows to its class.
  */
 export function isTenureError(error: unknown): error is TenureError;
+/** With a code: true only for errors with this code, and the type narrows to their class. */
 export function isTenureError<Code extends ErrorCode>(
   error: unknown,
   code: Code,
@@ -80,6 +105,7 @@ export type HeldByWhom = "self" | "namesake" | "other";
 
 /** The resource stayed busy for all of `waitMs`. */
 export class AcquireTimeoutError extends TenureError {
+  /** How long the call was allowed to wait, in milliseconds. */
   readonly waitMs: number;
   /** The holder when the wait ended, if the store reported it. */
   readonly heldBy: string | undefined;
@@ -135,7 +161,9 @@ export type LossReason = "expired" | "revoked" | "released";
  * another holder.
  */
 export class LeaseLostError extends TenureError {
+  /** Why the lease ended. */
   readonly reason: LossReason;
+  /** The fencing token of the lost lease. */
   readonly token: bigint;
   /** When the store last confirmed this lease, by the wall clock. For logs. */
   readonly confirmedAt: Date;
@@ -212,9 +240,12 @@ export class DrainingError extends TenureError {
 }
 
 /** Two tokens of one resource, of which the second should have been the lower one. */
-interface TokenFacts {
+export interface TokenFacts {
+  /** The resource that both tokens belong to. */
   readonly resource: string;
+  /** The token that was rejected. */
   readonly offered: bigint;
+  /** The highest token seen before. */
   readonly highest: bigint;
 }
 
@@ -223,7 +254,9 @@ interface TokenFacts {
  * written.
  */
 export class StaleTokenError extends TenureError {
+  /** The token that the guard rejected. */
   readonly offered: bigint;
+  /** The highest token that the guard has seen for this resource. */
   readonly highest: bigint;
 
   constructor(message: string, facts: TokenFacts) {
@@ -243,51 +276,11 @@ export class StaleTokenError extends TenureError {
 }
 
 /**
- * Why a guard does not trust a token that it received over a network.
- *
- * - `unsigned`: it has no signature, and the guard requires one.
- * - `malformed`: it is not a signed token.
- * - `unknownKey`, `revokedKey`: the guard does not trust the key that the token names.
- * - `signature`: the signature was not made with that key, or the text was changed afterwards.
- * - `expired`: its signature has expired.
- * - `audience`: it was signed for another service.
- * - `notHeld`: the store has no lease with this token or a higher one. The lease has ended, or was
- *   never
- *   granted.
- */
-export type UntrustedReason =
-  | "unsigned"
-  | "malformed"
-  | "unknownKey"
-  | "revokedKey"
-  | "signature"
-  | "expired"
-  | "audience"
-  | "notHeld";
-
-/** A guard that requires proof of a token rejected this one. Nothing was advanced or written. */
-export class UntrustedTokenError extends TenureError {
-  readonly reason: UntrustedReason;
-
-  constructor(
-    message: string,
-    facts: {
-      readonly reason: UntrustedReason;
-      readonly resource?: string | undefined;
-      readonly cause?: unknown;
-    },
-  ) {
-    const { resource, cause } = facts;
-    super(message, { code: "UNTRUSTED_TOKEN", retryable: false, resource, cause });
-    this.reason = facts.reason;
-  }
-}
-
-/**
  * The store did not answer. `applied: "no"` means that nothing changed there. `"unknown"` means
  * that the request may have been carried out, or may still be.
  */
 export class StoreUnavailableError extends TenureError {
+  /** `"no"` if nothing changed in the store; `"unknown"` if the request may have been applied. */
   readonly applied: "no" | "unknown";
 
   constructor(
@@ -310,6 +303,7 @@ export class StoreUnavailableError extends TenureError {
  * safe in any case.
  */
 export class GuardUnavailableError extends TenureError {
+  /** `"no"` if nothing was written; `"unknown"` if the write may have been done. */
   readonly applied: "no" | "unknown";
 
   constructor(
@@ -344,7 +338,9 @@ export class GuardUnavailableError extends TenureError {
  * given back.
  */
 export class TokenRegressionError extends TenureError {
+  /** The token that the store granted. */
   readonly offered: bigint;
+  /** The highest token of this resource that this process has seen. */
   readonly highest: bigint;
 
   constructor(message: string, facts: TokenFacts) {

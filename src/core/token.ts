@@ -38,6 +38,7 @@ export function parseToken(text: string): bigint {
   return checkToken(BigInt(text));
 }
 
+/** The token as decimal digits, without leading zeros. parseToken() reads it back. */
 export function formatToken(token: bigint): string {
   return checkToken(token).toString();
 }

@@ -4,7 +4,7 @@
 import type { Handover } from "../holder/handover.ts";
 import type { Lease } from "../holder/lease.ts";
 import type { LeaseOptions, ReadOptions } from "../holder/options.ts";
-import type { ReadAnswer } from "../stores/contract.ts";
+import type { ReadEvidence } from "../stores/contract.ts";
 import type { ElectionEvent } from "./events.ts";
 import type { Leader } from "./observe.ts";
 
@@ -42,7 +42,8 @@ export interface ElectionOptions extends LeaseOptions {
 export interface LeaderAnswer {
   /** Absent if there is no leader. */
   readonly leader?: Leader | undefined;
-  readonly evidence: ReadAnswer["evidence"];
+  /** What the answer is based on, as in `read()`. */
+  readonly evidence: ReadEvidence;
 }
 
 /** Options of resign() and stop(). */
@@ -82,7 +83,9 @@ export type ElectionState = "idle" | "preparing" | "campaigning" | "leading" | "
 
 /** One candidate for leadership under a name. */
 export interface Election extends AsyncDisposable {
+  /** The name of the election, which is also the resource of the leader's lease. */
   readonly name: string;
+  /** What this candidate is doing at this moment. */
   readonly state: ElectionState;
   /** The current term of this candidate while it leads; undefined otherwise. */
   readonly term: bigint | undefined;

@@ -13,6 +13,7 @@ export type ElectionEvent =
   | { readonly type: "campaignFailed"; readonly error: unknown; readonly retryInMs: number }
   /** Acquired the lease and released it before leading, because `to` was preferred. */
   | { readonly type: "yielded"; readonly to: string }
+  /** This candidate leads. `lead` begins. */
   | { readonly type: "elected"; readonly term: bigint }
   /** `lead` threw while it held the lease. The lease is released; retried after `retryInMs`. */
   | {
@@ -34,6 +35,7 @@ export type ElectionEvent =
   | { readonly type: "overran"; readonly term: bigint }
   /** The `lead` that overran has settled, `lateMs` after the `overran` event. */
   | { readonly type: "settled"; readonly term: bigint; readonly lateMs: number }
+  /** The election has stopped for good. */
   | { readonly type: "stopped" };
 
 /** The warning for a program without `onEvent`; undefined for events that are not failures. */

@@ -9,6 +9,7 @@ import type { HolderView, LeaseView } from "../stores/contract.ts";
 export interface Leader {
   /** The term: the token of the leader's lease. Every later leader has a larger one. */
   readonly term: bigint;
+  /** The `holderId` of the leader's Tenure. */
   readonly holderId: string;
   /** The `value` that it published with its candidacy. */
   readonly value: unknown;

@@ -18,7 +18,9 @@ import { admits, checkToken } from "../core/token.ts";
  * comparison alone. That is equally safe, but a lost lease is rejected later.
  */
 export interface TokenSource {
+  /** The resource that the token was granted for. */
   readonly resource: string;
+  /** The fencing token of the lease. */
   readonly token: bigint;
   /** Returns the token, or throws if the holder may not act now. */
   check?(): bigint;

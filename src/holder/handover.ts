@@ -40,7 +40,9 @@ export type Handover =
 
 /** The next holder of a resource that was handed over. */
 export interface Successor {
+  /** The `holderId` of the successor's Tenure. */
   readonly holderId: string;
+  /** The fencing token of its lease, larger than that of the released lease. */
   readonly token: bigint;
 }
 

@@ -29,6 +29,7 @@ export type ReleaseResult = "released" | "lost" | "unconfirmed" | "overrun" | "k
 
 /** A time-limited right to one resource. Renewed in the background until it is released or lost. */
 export interface Lease extends AsyncDisposable {
+  /** The name of the protected resource, as passed to acquire(). */
   readonly resource: string;
   /**
    * The fencing token: larger than that of every earlier grant of this resource, and unchanged by

@@ -11,10 +11,10 @@
 // - A store answers with durations, never with times, so the store's clock is never compared with
 //   the holder's clock.
 
-import type { Clock, HostClock, Random, Timer, TimerOptions } from "../async/clock.ts";
+import type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions } from "../async/clock.ts";
 
 export { clockToken, nextToken, startOfEra, type TokenState } from "../core/era.ts";
-export type { Clock, HostClock, Random, Timer, TimerOptions };
+export type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions };
 
 /**
  * For stores that keep a queue: how long only the first waiter may take a resource that became
@@ -31,8 +31,11 @@ export const ACKNOWLEDGED_MAX = 100;
 
 /** The parts of the outside world that a store may use. Tests and the simulator pass their own. */
 export interface StoreParts {
+  /** The clock of this process, for time limits and timers. */
   readonly clock: Clock;
+  /** The clock that all processes of this host share, for embedded stores. */
   readonly hostClock: HostClock;
+  /** The source of ids and jitter. */
   readonly random: Random;
   /** Reports a risk that no request would reveal. connect() passes process.emitWarning. */
   warn(message: string): void;
@@ -41,7 +44,11 @@ export interface StoreParts {
 /** A store that is not open yet. `connect()` accepts it in place of a URL. */
 export type OpenStore = (parts: StoreParts) => Promise<Store>;
 
+/**
+ * An open connection to a backend. Every Tenure uses one store; Tenure calls these methods itself.
+ */
 export interface Store {
+  /** What this store promises. Constant while the store is open. */
   readonly guarantees: Guarantees;
 
   /** Registers the session with the backend. Answers with the ttl that the backend granted. */
@@ -80,6 +87,7 @@ export interface Store {
    */
   untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void>;
 
+  /** Reads the current holder of one resource. */
   read(request: ReadRequest): Promise<ReadAnswer>;
   /** One page of the held leases, ordered by resource. */
   list(request: ListRequest): Promise<ListPage>;
@@ -97,6 +105,7 @@ export interface Store {
 
 /** What users and the conformance suite may rely on. */
 export interface Guarantees {
+  /** The name of the store, such as "redis". */
   readonly store: string;
   /** Where tokens come from. */
   readonly tokenSource: string;
@@ -116,24 +125,33 @@ export interface Guarantees {
   readonly durable: boolean;
 }
 
+/** A request of one session. */
 export interface SessionRequest {
+  /** The id that the holder chose for its session. Never used for a second one. */
   readonly sessionId: string;
   /** The store must have answered or thrown after this many milliseconds. */
   readonly limitMs: number;
 }
 
+/** The request of openSession(). */
 export interface OpenSessionRequest extends SessionRequest {
+  /** The name of the holder, for readers. It need not be unique. */
   readonly holderId: string;
+  /** The ttl that the holder requests. The backend may grant another one; see the answer. */
   readonly ttlMs: number;
 }
 
+/** A request about one attempt to acquire a resource. */
 export interface AttemptRequest extends SessionRequest {
+  /** The name of the resource. */
   readonly resource: string;
   /** Identifies one acquisition. Never used for a second one, not even on another resource. */
   readonly attempt: string;
 }
 
+/** The request of grant(). */
 export interface GrantRequest extends AttemptRequest {
+  /** The name of the holder, for readers and waiters. */
   readonly holderId: string;
   /** Information about the holder that readers get: any JSON value. */
   readonly value?: unknown;
@@ -141,20 +159,26 @@ export interface GrantRequest extends AttemptRequest {
   readonly queue: boolean;
 }
 
+/** The answer of grant(). */
 export type GrantOutcome =
   /** Held from now on, until the session expires, unless it is released or revoked. */
   | { readonly kind: "granted"; readonly token: bigint }
+  /** Held by another session, or another waiter comes first. `holderId` is absent if unknown. */
   | { readonly kind: "busy"; readonly holderId?: string | undefined }
   /** This attempt was granted earlier and its lease has ended: the request is a late copy. */
   | { readonly kind: "ended" }
   /** The session is unknown or expired. */
   | { readonly kind: "gone" };
 
+/** Identifies one lease: a resource and the token of its grant. */
 export interface LeaseRef {
+  /** The name of the resource. */
   readonly resource: string;
+  /** The fencing token of the grant. */
   readonly token: bigint;
 }
 
+/** The request of renew(). */
 export interface RenewRequest extends SessionRequest {
   /** Attempts whose outcome is unknown. The store undoes each of them, as `withdraw` does. */
   readonly withdrawn: readonly { readonly resource: string; readonly attempt: string }[];
@@ -166,6 +190,7 @@ export interface RenewRequest extends SessionRequest {
   readonly acknowledged: readonly LeaseRef[];
 }
 
+/** The answer of renew(). */
 export type RenewOutcome =
   /**
    * The session lives for `ttlMs` from the moment the store handled the request. `gone` lists the
@@ -176,31 +201,42 @@ export type RenewOutcome =
   /** The session is unknown or expired, and all its leases with it. */
   | { readonly kind: "gone" };
 
+/** The request of release(). */
 export interface ReleaseRequest extends SessionRequest, LeaseRef {}
 
+/** The answer of release(). `notHeld`: the session did not hold the resource with this token. */
 export type ReleaseOutcome = { readonly kind: "released" } | { readonly kind: "notHeld" };
 
 /** A linearizable read reflects all changes that completed before it began; a stale one may not. */
 export type Consistency = "linearizable" | "stale";
 
+/** The request of read(). */
 export interface ReadRequest {
+  /** The name of the resource. */
   readonly resource: string;
+  /** How current the answer must be. */
   readonly consistency: Consistency;
+  /** The store must have answered or thrown after this many milliseconds. */
   readonly limitMs: number;
 }
 
 /** What a reader sees of a resource. */
 export interface LeaseView {
+  /** The name of the resource. */
   readonly resource: string;
   /** Absent if the resource is free. */
   readonly holder?: HolderView | undefined;
 }
 
+/** What a reader sees of the holder of a resource. */
 export interface HolderView {
   /** "(unreadable record)" in lists and watches if another program has overwritten the record. */
   readonly holderId: string;
+  /** The session of the lease. A process that starts again has a new one. */
   readonly sessionId: string;
+  /** The fencing token of the lease. */
   readonly token: bigint;
+  /** The `value` that the holder published. Undefined if it published none. */
   readonly value?: unknown;
   /** Time until the lease expires unless it is renewed, by the store's clock when it was read. */
   readonly expiresInMs: number;
@@ -214,37 +250,50 @@ export interface HolderView {
   readonly heldForMs?: number | undefined;
 }
 
+/** The answer of read(): the holder of a resource, and what that is based on. */
 export interface ReadAnswer extends LeaseView {
-  /** What the answer is based on, so that a stale read is not mistaken for proof. */
-  readonly evidence: {
-    readonly consistency: Consistency;
-    /** The backend's own version of what was read, if it has one. */
-    readonly revision?: string | undefined;
-    /**
-     * The age of the answer, apart from the round trip. Absent if it is unknown, as for stale reads
-     * from a replica.
-     */
-    readonly ageMs?: number | undefined;
-  };
+  /** What the answer is based on. */
+  readonly evidence: ReadEvidence;
 }
 
+/** What an answer is based on, so that a stale read is not mistaken for proof. */
+export interface ReadEvidence {
+  /** The consistency of the read, as requested. */
+  readonly consistency: Consistency;
+  /** The backend's own version of what was read, if it has one. */
+  readonly revision?: string | undefined;
+  /**
+   * The age of the answer in milliseconds, apart from the round trip. Absent if it is unknown, as
+   * for stale reads from a replica.
+   */
+  readonly ageMs?: number | undefined;
+}
+
+/** The request of list(). */
 export interface ListRequest {
+  /** Only resources that begin with this text. Empty for all. */
   readonly prefix: string;
   /** Start after this resource. */
   readonly after?: string | undefined;
   /** The most leases in the page. */
   readonly limit: number;
+  /** The store must have answered or thrown after this many milliseconds. */
   readonly limitMs: number;
 }
 
+/** The answer of list(): one page of the held leases. */
 export interface ListPage {
+  /** Held leases, ordered by resource. */
   readonly leases: readonly LeaseView[];
   /** Pass as `after` for the next page. Absent on the last page. */
   readonly next?: string | undefined;
 }
 
+/** The request of watch(). */
 export interface WatchRequest {
+  /** Only resources that begin with this text. Empty for all. */
   readonly prefix: string;
+  /** Ends the watch when it aborts. */
   readonly signal: AbortSignal;
   /**
    * Called each time all leases that are held have been yielded. After the first call, the absence
@@ -253,8 +302,11 @@ export interface WatchRequest {
   readonly onCaughtUp?: (() => void) | undefined;
 }
 
+/** The request of revoke(). */
 export interface RevokeRequest extends LeaseRef {
+  /** The store must have answered or thrown after this many milliseconds. */
   readonly limitMs: number;
 }
 
+/** The answer of revoke(). `notHeld`: the resource was not held with this token. */
 export type RevokeOutcome = { readonly kind: "revoked" } | { readonly kind: "notHeld" };

@@ -11,6 +11,7 @@ interface Pending {
 
 /** A clock for tests. It stands still until `advance`, `stall` or `jump` is called. */
 export class ManualClock implements Clock {
+  /** A host clock that moves together with this clock, for embedded stores. */
   readonly hostClock: HostClock;
   #now = 1_000;
   #order = 0;
@@ -22,24 +23,29 @@ export class ManualClock implements Clock {
     this.hostClock = { now, stepMs: 1, bootId: "manual" };
   }
 
+  /** Milliseconds on the monotonic clock. Starts at 1000. */
   now(): number {
     return this.#now;
   }
 
+  /** Milliseconds since 1970, at a constant distance from now(). */
   wallNow(): number {
     return 1_700_000_000_000 + this.#now;
   }
 
+  /** Calls back once `advance` has moved time by `delayMs`. */
   setTimer(callback: () => void, delayMs: number): Timer {
     const entry = { at: this.#now + Math.max(0, delayMs), order: this.#order++, callback };
     this.#pending.add(entry);
     return { cancel: () => this.#pending.delete(entry) };
   }
 
+  /** Calls back at the next `advance`, after the timers that are due before. */
   soon(callback: () => void): void {
     this.setTimer(callback, 0);
   }
 
+  /** Adds a listener for `jump`. Returns the function that removes it. */
   onJump(listener: (jump: ClockJump) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

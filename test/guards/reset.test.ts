@@ -40,10 +40,10 @@ describe("the SQLite guard", () => {
 
   test("S2: after a reset the highest tokens still cannot be lowered or deleted by accident", () => {
     const database = open();
-    const guard = sqliteGuard(database, { table: "my_tokens" });
-    protectTable(database, "entry", { resource: "ledger", table: "my_tokens" });
+    const guard = sqliteGuard(database, { prefix: "my_tokens" });
+    protectTable(database, "entry", { resource: "ledger", prefix: "my_tokens" });
     guard.advance(source(LARGE));
-    expect(resetHighest(database, "ledger", { highest: LARGE, table: "my_tokens" })).toBe(true);
+    expect(resetHighest(database, "ledger", { highest: LARGE, prefix: "my_tokens" })).toBe(true);
     guard.advance(source(SMALL));
     const low = "1".padStart(39, "0");
     for (const text of [
@@ -97,7 +97,7 @@ describe("the SQLite guard", () => {
     const tables = () => database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.n;
     const before = tables();
     expect(() => resetHighest(database, "ledger", { highest: 1n })).toThrow("no guard");
-    expect(() => resetHighest(database, "ledger", { highest: 1n, table: "entry" })).toThrow(
+    expect(() => resetHighest(database, "ledger", { highest: 1n, prefix: "entry" })).toThrow(
       "no guard",
     );
     expect(() => resetHighest(database, "ledger", { highest: 0n })).toThrow("fencing token");

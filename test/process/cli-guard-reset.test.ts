@@ -53,7 +53,7 @@ const places: Record<string, (folder: string) => Promise<Place>> = {
     const { schema } = ledger;
     return {
       args: [postgres().url, "--guard", schema],
-      open: () => postgresGuard(ledger.pool(), { schema }),
+      open: () => postgresGuard(ledger.pool(), { prefix: schema }),
     };
   },
   Redis: async () => {

@@ -185,7 +185,7 @@ describe("on PostgreSQL", () => {
       [{ table, resource: "it's a ledger", guard: schema, intact: true }],
     ]);
     expect((await tenure("check")).out).toContain(`public."odd; na""me"`);
-    const guard = postgresGuard(ledger.pool(), { schema });
+    const guard = postgresGuard(ledger.pool(), { prefix: schema });
     await guard.transaction({ resource: "it's a ledger", token: 1n }, (client) =>
       client.query(`INSERT INTO ${table} (text) VALUES ('guarded')`),
     );

@@ -6,8 +6,8 @@ import {
   type EtcdCall,
   EtcdLinkError,
   type EtcdStream,
+  type EtcdStreamEvents,
   type EtcdTransport,
-  type StreamEvents,
 } from "../../../src/clients/etcd/transport.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Network } from "../../world/network.ts";
@@ -74,7 +74,7 @@ export class SimulatedTransport implements EtcdTransport {
     return { answer, cancel: () => undefined };
   }
 
-  stream(path: string, _metadata: unknown, events: StreamEvents): EtcdStream {
+  stream(path: string, _metadata: unknown, events: EtcdStreamEvents): EtcdStream {
     const { schedule, network, trace, client, callee, server, streams } = this.#parts;
     let isOpen = true;
     let session: Session | undefined;

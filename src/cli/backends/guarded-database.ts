@@ -78,11 +78,12 @@ async function openPostgres(url: string, schema: string | undefined): Promise<Gu
     [target, end] = [sql as unknown as PostgresTarget, () => sql.end({ timeout: 1 })];
   }
   return {
-    protect: (table, resource) => protectTable(target, table, { resource, schema }),
-    unprotect: (table, guard) => unprotectTable(target, table, { schema: guard }),
+    protect: (table, resource) => protectTable(target, table, { resource, prefix: schema }),
+    unprotect: (table, guard) => unprotectTable(target, table, { prefix: guard }),
     tables: (table) => protectedTables(target, { table }),
-    highest: (resource) => postgresGuard(target, { schema, createSchema: false }).highest(resource),
-    reset: (resource, highest) => resetHighest(target, resource, { schema, highest }),
+    highest: (resource) =>
+      postgresGuard(target, { prefix: schema, createSchema: false }).highest(resource),
+    reset: (resource, highest) => resetHighest(target, resource, { prefix: schema, highest }),
     close: end,
   };
 }
@@ -116,12 +117,12 @@ async function openSqlite(url: string, table: string | undefined): Promise<Guard
   });
   return {
     protect: (name, resource) =>
-      explainErrors(() => protectTable(database, name, { resource, table })),
+      explainErrors(() => protectTable(database, name, { resource, prefix: table })),
     unprotect: (name) => explainErrors(() => unprotectTable(database, name)),
     tables: (name) => explainErrors(() => protectedTables(database, { table: name })),
     highest: (resource) => explainErrors(() => readHighest(database, resource, table)),
     reset: (resource, highest) =>
-      explainErrors(() => resetHighest(database, resource, { table, highest })),
+      explainErrors(() => resetHighest(database, resource, { prefix: table, highest })),
     close: async () => database.close(),
   };
 }

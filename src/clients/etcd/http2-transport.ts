@@ -9,23 +9,25 @@ import { listen } from "./http2-stream.ts";
 import {
   type EtcdCall,
   EtcdLinkError,
+  type EtcdMetadata,
   type EtcdStream,
+  type EtcdStreamEvents,
   type EtcdTransport,
-  type Metadata,
-  type StreamEvents,
 } from "./transport.ts";
 
-/** What tls.connect() takes, as far as it makes sense here. */
-export interface TlsOptions
+/** The options of tls.connect() that apply to etcd. */
+export interface EtcdTlsOptions
   extends Pick<SecureContextOptions, "ca" | "cert" | "key" | "passphrase" | "pfx"> {
+  /** The name that the certificate must have. @default the host in the URL */
   readonly servername?: string | undefined;
+  /** If false, every certificate is accepted, including one of an attacker. @default true */
   readonly rejectUnauthorized?: boolean | undefined;
 }
 
 export interface Target {
   readonly host: string;
   readonly port: number;
-  readonly tls: TlsOptions | undefined;
+  readonly tls: EtcdTlsOptions | undefined;
   /** A connection that is not there by then is given up. */
   readonly connectMs: number;
 }
@@ -61,7 +63,7 @@ export class Http2Transport implements EtcdTransport {
     this.#origin = `${target.tls === undefined ? "http" : "https"}://${this.place}`;
   }
 
-  call(path: string, message: Uint8Array, metadata: Metadata): EtcdCall {
+  call(path: string, message: Uint8Array, metadata: EtcdMetadata): EtcdCall {
     let stream: ClientHttp2Stream | undefined;
     const answer = new Promise<Uint8Array>((resolve, reject) => {
       const connection = this.#connected();
@@ -82,7 +84,7 @@ export class Http2Transport implements EtcdTransport {
     return { answer, cancel: () => cancel(stream) };
   }
 
-  stream(path: string, metadata: Metadata, events: StreamEvents): EtcdStream {
+  stream(path: string, metadata: EtcdMetadata, events: EtcdStreamEvents): EtcdStream {
     const connection = this.#connected();
     const stream = this.#open(connection, path, metadata);
     let isOver = false;
@@ -124,7 +126,7 @@ export class Http2Transport implements EtcdTransport {
       this.#drop(connection, new Error("the store was closed"));
   }
 
-  #open(connection: Connection, path: string, metadata: Metadata): ClientHttp2Stream {
+  #open(connection: Connection, path: string, metadata: EtcdMetadata): ClientHttp2Stream {
     try {
       return connection.session.request({
         ":method": "POST",

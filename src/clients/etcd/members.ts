@@ -9,7 +9,7 @@ import { judge, loginRejected, refusal, statusOf, unavailable, withApplied } fro
 import { type Credential, Logins } from "./logins.ts";
 import { type Member, Race, type Reply } from "./race.ts";
 import { authenticate, type Rpc } from "./rpc.ts";
-import type { EtcdStream, EtcdTransport, Metadata, StreamEvents } from "./transport.ts";
+import type { EtcdMetadata, EtcdStream, EtcdStreamEvents, EtcdTransport } from "./transport.ts";
 
 export interface Login {
   readonly name: string;
@@ -93,10 +93,10 @@ export class Members {
   }
 
   /** A stream at the member that answered last, and what it was opened with. Throws when it cannot be made. */
-  stream(path: string, events: StreamEvents): Opened {
+  stream(path: string, events: EtcdStreamEvents): Opened {
     if (this.#closed) throw this.closedError();
     const member = this.#at(this.#current);
-    const heard: StreamEvents = {
+    const heard: EtcdStreamEvents = {
       onMessage: (message) => {
         member.heardAt = this.#clock.now();
         events.onMessage(message);
@@ -201,7 +201,7 @@ export class Members {
   }
 }
 
-function metadataOf({ token }: Credential, leaderless = false): Metadata {
+function metadataOf({ token }: Credential, leaderless = false): EtcdMetadata {
   return {
     ...(token === undefined ? {} : { token }),
     // A member without a leader then says so instead of waiting for one.

@@ -12,12 +12,13 @@ import {
   DEFAULT_CONNECT_MS,
   mergeUrlOptions,
 } from "../shared/options.ts";
-import { Http2Transport, type TlsOptions } from "./http2-transport.ts";
+import { type EtcdTlsOptions, Http2Transport } from "./http2-transport.ts";
 import type { Login } from "./members.ts";
 import { checkedPrefix, type Names, namesOf } from "./names.ts";
 import type { EtcdTransport } from "./transport.ts";
 import { parseEtcdUrl } from "./url.ts";
 
+/** Options of etcdStore(), and the target of etcdGuard(). */
 export interface EtcdOptions {
   /**
    * The members of the cluster: `etcd://10.0.0.1:2379,10.0.0.2:2379`, or `etcds://` for TLS. Name
@@ -35,9 +36,10 @@ export interface EtcdOptions {
    * For `etcds://`: the options of tls.connect() such as ca, cert, key and servername.
    * @default the certificates that Node trusts
    */
-  readonly tls?: TlsOptions | undefined;
+  readonly tls?: EtcdTlsOptions | undefined;
   /** Needed if authentication is enabled in etcd. docs/stores/etcd.md lists the permissions. */
   readonly username?: string | undefined;
+  /** The password of `username`. Set both or neither. */
   readonly password?: string | undefined;
   /**
    * The namespace: all keys begin with it. All competing processes must use the same one.
@@ -46,7 +48,7 @@ export interface EtcdOptions {
   readonly prefix?: string | undefined;
   /**
    * How long opening the store may take, in milliseconds. Too small: a slow start of the server
-   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5000
    */
   readonly connectMs?: number | undefined;
   /**

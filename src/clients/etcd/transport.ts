@@ -1,39 +1,51 @@
-// The narrow seam to etcd: gRPC calls and streams that carry messages as bytes. Http2Transport is ours; whoever has a
-// channel of their own passes an object of this shape.
+// The interface between the etcd client and the network: gRPC calls and streams that carry messages
+// as bytes. Http2Transport implements it. Users can pass their own channel instead.
 
-/** gRPC metadata: names in small letters. */
-export type Metadata = Readonly<Record<string, string>>;
+/** gRPC metadata by name. Names are in lower case. */
+export type EtcdMetadata = Readonly<Record<string, string>>;
 
+/** A gRPC channel to etcd. Messages are passed as bytes. */
 export interface EtcdTransport {
-  /** What may be shown to a person: host and port, never a password. */
+  /** The address for messages: host and port, never a password. */
   readonly place: string;
-  /** One request, one answer: the messages alone, without gRPC's frame. */
-  call(path: string, message: Uint8Array, metadata: Metadata): EtcdCall;
-  stream(path: string, metadata: Metadata, events: StreamEvents): EtcdStream;
-  /** Nothing comes back on this connection: the next call must use a new one. Open calls and streams end. */
+  /** Sends one request and gets one answer. Messages are passed without gRPC's frame. */
+  call(path: string, message: Uint8Array, metadata: EtcdMetadata): EtcdCall;
+  /** Opens a stream in both directions. */
+  stream(path: string, metadata: EtcdMetadata, events: EtcdStreamEvents): EtcdStream;
+  /**
+   * Called when the connection stops responding. Open calls and streams must end, and the next call
+   * must use a new connection.
+   */
   reset(): void;
-  /** Called once, when the store is closed. Leave a channel alone that others use. */
+  /** Called once, when the store is closed. Do not close a channel that other code uses. */
   close(): void;
 }
 
+/** A call in progress. */
 export interface EtcdCall {
   /**
-   * Rejects with an error that has a gRPC `code` (a number) and `details` when the server answered so, as those of
-   * @grpc/grpc-js have; any other error means that no answer came.
+   * The answer of the server. If the server answered with an error, it rejects with an error that
+   * has a gRPC `code` (a number) and `details`, as in @grpc/grpc-js. Any other error means that
+   * there was no answer.
    */
   readonly answer: Promise<Uint8Array>;
-  /** Nobody waits for the answer any more. */
+  /** Called when the answer is no longer needed. */
   cancel(): void;
 }
 
-export interface StreamEvents {
+/** What a stream reports. */
+export interface EtcdStreamEvents {
+  /** Called with each message, without gRPC's frame. */
   onMessage(message: Uint8Array): void;
-  /** The end, once, whoever caused it; not after `cancel()`. */
+  /** Called once when the stream has ended, on either side. Not called after `cancel()`. */
   onEnd(reason: unknown): void;
 }
 
+/** An open stream. */
 export interface EtcdStream {
+  /** Sends a message, without gRPC's frame. */
   send(message: Uint8Array): void;
+  /** Ends the stream. No event is reported after that. */
   cancel(): void;
 }
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { readOptionsWithPath, type UrlOptions } from "../shared/options.ts";
 import { type HostPort, parseHosts, parseStoreUrl, type UrlKind } from "../shared/url.ts";
-import type { TlsOptions } from "./http2-transport.ts";
+import type { EtcdTlsOptions } from "./http2-transport.ts";
 
 const KIND: UrlKind = {
   name: "An etcd: URL",
@@ -16,7 +16,7 @@ const KIND: UrlKind = {
 export interface EtcdUrl {
   readonly hosts: readonly HostPort[];
   readonly isTls: boolean;
-  readonly options: UrlOptions & { readonly tls?: TlsOptions | undefined };
+  readonly options: UrlOptions & { readonly tls?: EtcdTlsOptions | undefined };
 }
 
 export function parseEtcdUrl(text: unknown): EtcdUrl {
@@ -34,7 +34,7 @@ export function parseEtcdUrl(text: unknown): EtcdUrl {
 }
 
 /** ca, cert and key name files. */
-function readTls(settings: ReadonlyMap<string, string>): TlsOptions | undefined {
+function readTls(settings: ReadonlyMap<string, string>): EtcdTlsOptions | undefined {
   const contents = ["ca", "cert", "key"].flatMap((name): [string, Buffer][] => {
     const file = settings.get(name);
     return file === undefined ? [] : [[name, readSettingFile(name, file)]];

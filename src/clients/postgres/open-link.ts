@@ -23,9 +23,11 @@ import {
 } from "./postgresjs-link.ts";
 import type { HostUrl } from "./url.ts";
 
+/** The package that connects to PostgreSQL, by its name in npm. */
+export type PostgresLibraryName = "pg" | "postgres";
+
 /** In the order in which they are tried. */
-export const LIBRARIES = ["pg", "postgres"] as const;
-export type LibraryName = (typeof LIBRARIES)[number];
+export const LIBRARIES: readonly PostgresLibraryName[] = ["pg", "postgres"];
 
 /** A Pool or a connected Client of pg, or an instance of postgres.js. */
 export type PostgresClient = PgPool | PgClient | PostgresJs;
@@ -33,7 +35,7 @@ export type PostgresClient = PgPool | PgClient | PostgresJs;
 export interface LinkOptions {
   readonly hosts: readonly HostUrl[];
   readonly client: PostgresClient | undefined;
-  readonly library: LibraryName | undefined;
+  readonly library: PostgresLibraryName | undefined;
   readonly listenUrl: string | undefined;
   readonly connectMs: number;
 }
@@ -98,8 +100,8 @@ type Loaded =
   | { readonly name: "postgres"; readonly library: PostgresJsLibrary };
 
 /** The named one, or the first that is installed. */
-export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
-  const order: readonly LibraryName[] = wanted === undefined ? LIBRARIES : [wanted];
+export async function loadLibrary(wanted?: PostgresLibraryName): Promise<Loaded> {
+  const order: readonly PostgresLibraryName[] = wanted === undefined ? LIBRARIES : [wanted];
   const failures: unknown[] = [];
   for (const name of order) {
     try {
@@ -124,7 +126,7 @@ export async function loadLibrary(wanted?: LibraryName): Promise<Loaded> {
   });
 }
 
-function refuseUnsupported(name: LibraryName): void {
+function refuseUnsupported(name: PostgresLibraryName): void {
   const fault = findFault(name);
   if (fault !== undefined) throw new StoreUnusableError(fault);
 }

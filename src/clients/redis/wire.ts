@@ -8,7 +8,7 @@ import type { Place } from "./url.ts";
 
 /** One connection for commands. */
 export interface Wire {
-  readonly library: LibraryName;
+  readonly library: RedisLibraryName;
   /** A cluster client: commands go to whichever node has the key. */
   readonly isCluster: boolean;
   /** One command, one round trip. Commands sent one behind the other arrive in this order. */
@@ -37,47 +37,73 @@ export interface ChannelWire {
   close(): void;
 }
 
-/** In the order in which they are tried. */
-export const LIBRARIES = ["ioredis", "redis"] as const;
-export type LibraryName = (typeof LIBRARIES)[number];
+/** The package that connects to Redis, by its name in npm. */
+export type RedisLibraryName = "ioredis" | "redis";
 
-/** What Tenure uses of an ioredis client (5 and up), standalone, Sentinel or Cluster. */
+/** In the order in which they are tried. */
+export const LIBRARIES: readonly RedisLibraryName[] = ["ioredis", "redis"];
+
+/** The part of an ioredis client (5 and up) that the store uses: standalone, Sentinel or Cluster. */
 export interface IoredisClient {
+  /** The state of the connection, such as "ready". */
   readonly status: string;
+  /** Sends any command. */
   call(command: string, ...args: string[]): Promise<unknown>;
+  /** Makes another client with the same settings. */
   // biome-ignore lint/suspicious/noExplicitAny: a cluster takes its nodes first
   duplicate(...overrides: any[]): IoredisClient;
+  /** Connects a client that was made with `lazyConnect`. */
   connect(): Promise<void>;
+  /** Closes the connection. With `reconnect`, opens a new one. */
   disconnect(reconnect?: boolean): void;
+  /** Subscribes to channels. */
   subscribe(...channels: string[]): Promise<unknown>;
+  /** Ends subscriptions to channels. */
   unsubscribe(...channels: string[]): Promise<unknown>;
+  /** Subscribes to all channels that match a pattern. */
   psubscribe(...patterns: string[]): Promise<unknown>;
+  /** Ends subscriptions to patterns. */
   punsubscribe(...patterns: string[]): Promise<unknown>;
+  /** Adds a listener for messages and for changes of the connection. */
   // biome-ignore lint/suspicious/noExplicitAny: events of many shapes
   on(event: string, listener: (...facts: any[]) => void): unknown;
 }
 
-/** What Tenure uses of a node-redis client (4.6 and up), made by createClient or createCluster. */
+/**
+ * The part of a node-redis client (4.6 and up) that the store uses, as made by createClient or
+ * createCluster.
+ */
 export interface NodeRedisClient {
+  /** Whether connect() was called and the client was not closed. */
   readonly isOpen: boolean;
+  /** Sends any command. */
   // biome-ignore lint/suspicious/noExplicitAny: a client takes words, a cluster takes a key first
   sendCommand(...args: any[]): Promise<unknown>;
+  /** Makes another client with the same settings. */
   // biome-ignore lint/suspicious/noExplicitAny: overrides of many shapes
   duplicate(overrides?: any): NodeRedisClient;
+  /** Connects the client. */
   connect(): Promise<unknown>;
-  /** Since redis 5. */
+  /** Closes the connection immediately, since redis 5. */
   destroy?(): unknown;
+  /** Closes the connection immediately, up to redis 4. */
   disconnect?(): Promise<unknown>;
+  /** Subscribes to a channel. */
   // biome-ignore lint/suspicious/noExplicitAny: texts or buffers
   subscribe(channel: string, listener: (message: any, channel: any) => void): Promise<unknown>;
+  /** Ends the subscription to a channel. */
   unsubscribe(channel: string): Promise<unknown>;
+  /** Subscribes to all channels that match a pattern. */
   // biome-ignore lint/suspicious/noExplicitAny: texts or buffers
   pSubscribe(pattern: string, listener: (message: any, channel: any) => void): Promise<unknown>;
+  /** Ends the subscription to a pattern. */
   pUnsubscribe(pattern: string): Promise<unknown>;
+  /** Adds a listener for changes of the connection. */
   // biome-ignore lint/suspicious/noExplicitAny: events of many shapes
   on(event: string, listener: (...facts: any[]) => void): unknown;
 }
 
+/** What redisStore() accepts as `client`: a client of ioredis or node-redis. */
 export type RedisClient = IoredisClient | NodeRedisClient;
 
 export interface Target {
@@ -94,7 +120,7 @@ export interface Library {
 
 /** The named library, or the first one that is installed. Clusters and Sentinels are reached by URL through ioredis only. */
 export async function loadLibrary(
-  name?: LibraryName,
+  name?: RedisLibraryName,
   kind: Place["kind"] = "server",
 ): Promise<Library> {
   if (kind !== "server" && name === "redis") {
@@ -102,7 +128,7 @@ export async function loadLibrary(
       `A ${kind} URL is opened through ioredis: write library=ioredis, or make the client of redis yourself and pass it as redisStore({ client }).`,
     );
   }
-  const both: readonly LibraryName[] = kind === "server" ? LIBRARIES : ["ioredis"];
+  const both: readonly RedisLibraryName[] = kind === "server" ? LIBRARIES : ["ioredis"];
   const order = name === undefined ? both : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {
@@ -147,7 +173,7 @@ export async function wireOf(client: RedisClient): Promise<Wire> {
   );
 }
 
-function refuseUnsupported(...names: LibraryName[]): void {
+function refuseUnsupported(...names: RedisLibraryName[]): void {
   const fault = findFault(...names);
   if (fault !== undefined) throw new StoreUnusableError(fault);
 }

@@ -20,18 +20,20 @@ export interface Connection {
   close(): void;
 }
 
+/** The module that opens the file: the one of Node, or a package by its name in npm. */
+export type SqliteLibraryName = "node:sqlite" | "better-sqlite3";
+
 /** In the order in which they are tried. */
-export const LIBRARIES = ["node:sqlite", "better-sqlite3"] as const;
-export type DriverName = (typeof LIBRARIES)[number];
+export const LIBRARIES: readonly SqliteLibraryName[] = ["node:sqlite", "better-sqlite3"];
 
 export interface Driver {
-  readonly name: DriverName;
+  readonly name: SqliteLibraryName;
   open(file: string): Connection;
 }
 
 /** The named driver, or the first one that this Node has. */
-export async function loadDriver(name?: DriverName): Promise<Driver> {
-  const order: readonly DriverName[] = name === undefined ? LIBRARIES : [name];
+export async function loadDriver(name?: SqliteLibraryName): Promise<Driver> {
+  const order: readonly SqliteLibraryName[] = name === undefined ? LIBRARIES : [name];
   const failures: unknown[] = [];
   for (const candidate of order) {
     try {

@@ -10,10 +10,10 @@ export interface Host {
   readonly port: number;
 }
 
-/** How a connection is made: given by the user for tunnels and the like, or ours. */
-export type Dial = (host: string, port: number) => Duplex | Promise<Duplex>;
+/** Opens a connection to one server of the ensemble. */
+export type ZooKeeperDial = (host: string, port: number) => Duplex | Promise<Duplex>;
 
-export function dialer(tls: ConnectionOptions | undefined): Dial {
+export function dialer(tls: ConnectionOptions | undefined): ZooKeeperDial {
   return (host, port) =>
     tls === undefined
       ? connectPlain({ host, port, noDelay: true })
@@ -30,7 +30,7 @@ export function placeOf({ host, port }: Host): string {
 
 /** How long a host may take, and what ends the attempt before. */
 export interface Attempt {
-  readonly dial: Dial;
+  readonly dial: ZooKeeperDial;
   readonly clock: Clock;
   readonly limitMs: number;
   readonly signal: AbortSignal;

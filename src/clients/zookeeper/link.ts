@@ -11,14 +11,14 @@ import type { Duplex } from "node:stream";
 import type { Clock } from "../../async/clock.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
 import { connectError, isHangUp, refusalOf, SessionOverError } from "./failures.ts";
-import { addressOf, type Dial, dialWithin, type Host, placeOf } from "./hosts.ts";
+import { addressOf, dialWithin, type Host, placeOf, type ZooKeeperDial } from "./hosts.ts";
 import { findLeader, type Probe, resetsExpiry } from "./leader.ts";
 import { closeSession, digestAuth, ERROR, type Message, type WatchEvent, XID } from "./messages.ts";
 import { ConnectionLostError, type Reply, Wire } from "./wire.ts";
 
 export interface LinkSettings {
   readonly hosts: readonly Host[];
-  readonly dial: Dial;
+  readonly dial: ZooKeeperDial;
   /** "user:password" of the digest scheme. */
   readonly auth: string | undefined;
   /** For all hosts of the list together. */

@@ -10,12 +10,13 @@ import {
   DEFAULT_CONNECT_MS,
   mergeUrlOptions,
 } from "../shared/options.ts";
-import { type Dial, dialer } from "./hosts.ts";
+import { dialer, type ZooKeeperDial } from "./hosts.ts";
 import type { LinkSettings } from "./link.ts";
 import type { Acl } from "./messages.ts";
 import { type Names, namesOf } from "./names.ts";
 import { parseZooKeeperUrl } from "./url.ts";
 
+/** Options of zookeeperStore(), and the target of zookeeperGuard(). */
 export interface ZooKeeperOptions {
   /**
    * The members of the ensemble: `zookeeper://h1:2181,h2:2181,h3:2181`. Each entry must be one
@@ -26,6 +27,7 @@ export interface ZooKeeperOptions {
   readonly url: string;
   /** For the digest scheme. All nodes then belong to this user alone. */
   readonly username?: string | undefined;
+  /** The password of `username`. Set both or neither. */
   readonly password?: string | undefined;
   /**
    * The namespace: the root node below which everything is kept, created if it is missing. A path
@@ -41,13 +43,13 @@ export interface ZooKeeperOptions {
   readonly tickMs?: number | undefined;
   /**
    * How long opening the store may take, in milliseconds. Too small: a slow start of the server
-   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5000
    */
   readonly connectMs?: number | undefined;
   /** TLS with these options of node:tls. The port is then the server's secureClientPort. */
   readonly tls?: ConnectionOptions | undefined;
   /** Makes connections in place of node:net and node:tls, for tunnels and proxies. */
-  readonly connect?: Dial | undefined;
+  readonly connect?: ZooKeeperDial | undefined;
 }
 
 export interface Settings {

@@ -9,10 +9,11 @@ import type { Names } from "../../clients/etcd/names.ts";
 import { openMembers } from "../../clients/etcd/open.ts";
 import { checkEtcdOptions, type EtcdOptions } from "../../clients/etcd/options.ts";
 import { range, txn } from "../../clients/etcd/rpc.ts";
-import { InvalidArgumentError, StaleTokenError, UntrustedTokenError } from "../../core/errors.ts";
+import { InvalidArgumentError, StaleTokenError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { padToken } from "../../core/token.ts";
+import { UntrustedTokenError } from "../../core/untrusted-token.ts";
 // biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import {
@@ -31,11 +32,20 @@ import { checkResetToken, type ResetOptions } from "../shared/reset.ts";
 import { parseStoredToken } from "../shared/stored.ts";
 import { type EtcdWrite, explainWriteError, isWriteError, toOps } from "./writes.ts";
 
+export type { EtcdTlsOptions } from "../../clients/etcd/http2-transport.ts";
 export type { EtcdOptions } from "../../clients/etcd/options.ts";
-export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type {
+  EtcdCall,
+  EtcdMetadata,
+  EtcdStream,
+  EtcdStreamEvents,
+  EtcdTransport,
+} from "../../clients/etcd/transport.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type { ResetOptions } from "../shared/reset.ts";
 export type { EtcdBytes, EtcdWrite } from "./writes.ts";
 
+/** Options of etcdGuard(). */
 export interface EtcdGuardOptions extends GuardOptions {
   /**
    * Set this if the leases are stored in the same etcd under the same prefix (etcdStore with the
@@ -46,7 +56,7 @@ export interface EtcdGuardOptions extends GuardOptions {
   readonly leasesHere?: boolean | undefined;
   /**
    * The time limit of a request, in milliseconds. Too small: a slow cluster looks like an outage.
-   * Too large: a holder detects an outage late. @default 5,000
+   * Too large: a holder detects an outage late. @default 5000
    */
   readonly limitMs?: number | undefined;
 }
@@ -57,6 +67,7 @@ const ETCD_GUARD_OPTIONS: OptionNames<EtcdGuardOptions> = {
   limitMs: true,
 };
 
+/** A guard for data in etcd. It connects on first use. */
 export interface EtcdGuard extends Guard, AsyncDisposable {
   /**
    * Compares the token and does all of the writes in one transaction, or none. Resolves with the
@@ -64,11 +75,15 @@ export interface EtcdGuard extends Guard, AsyncDisposable {
    * around the call.
    */
   write(source: TokenSource, writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   write(writes: readonly EtcdWrite[]): Promise<{ readonly revision: bigint }>;
+  /** Raises the highest token to that of the source without writing anything else. */
   advance(source?: TokenSource): Promise<void>;
+  /** Resolves with the highest token of the resource, or undefined before the first. */
   highest(resource: string): Promise<bigint | undefined>;
   /** Closes the connection. Later calls reject with ClosedError. */
   close(): Promise<void>;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly "write"[];
 }
 

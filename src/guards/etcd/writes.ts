@@ -5,11 +5,15 @@ import type { Op } from "../../clients/etcd/kv.ts";
 import { type Names, spanBelow } from "../../clients/etcd/names.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 
+/** A key or value of etcd. A text is encoded as UTF-8. */
 export type EtcdBytes = string | Uint8Array;
 
+/** One write of a guarded transaction: `put`, `delete` or `deletePrefix`. */
 export type EtcdWrite =
   | {
+      /** The key to write. */
       readonly put: EtcdBytes;
+      /** Its new value. */
       readonly value: EtcdBytes;
       /**
        * The etcd lease that the key belongs to. The key is deleted when it ends. @default none: the
@@ -17,6 +21,7 @@ export type EtcdWrite =
        */
       readonly leaseId?: bigint | undefined;
     }
+  /** Deletes this key. A key that does not exist is not an error. */
   | { readonly delete: EtcdBytes }
   /** Deletes every key with this prefix. */
   | { readonly deletePrefix: EtcdBytes };

@@ -26,14 +26,16 @@ import {
 import { appendWhole, fileSize, repairAppend, replaceWhole } from "./data.ts";
 import { Ledger, LedgerLockedError, type Locked } from "./ledger.ts";
 
-export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 
+/** Options of resetHighest(). */
 export interface ResetOptions
   extends Pick<FileGuardOptions, "ledger" | "waitMs" | "allowNetworkFileSystem"> {
   /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
 }
 
+/** Options of fileGuard(). */
 export interface FileGuardOptions extends GuardOptions {
   /**
    * The file with the highest tokens. All writers of the same data must use the same one. By
@@ -43,7 +45,7 @@ export interface FileGuardOptions extends GuardOptions {
   /**
    * How long a guarded write waits for the lock, in milliseconds, before it is rejected. Too small:
    * writes are rejected when there are many writers. Too large: if a process was stopped while it
-   * had the lock, all others wait that long. @default 5,000
+   * had the lock, all others wait that long. @default 5000
    */
   readonly waitMs?: number | undefined;
   /**
@@ -71,6 +73,7 @@ const RESET_OPTIONS: OptionNames<ResetOptions> = {
   allowNetworkFileSystem: true,
 };
 
+/** A guard for one file of this host. */
 export interface FileGuard extends Guard, AsyncDisposable {
   /**
    * Replaces the whole content of the file. Readers see either the old or the new content. The data
@@ -79,17 +82,22 @@ export interface FileGuard extends Guard, AsyncDisposable {
    * they belong to.
    */
   replace(data: string | Uint8Array): Promise<void>;
+  /** The same, with an explicit lease or token. */
   replace(source: TokenSource, data: string | Uint8Array): Promise<void>;
   /**
    * Appends the data. It is on the disk when the promise resolves. If a crash interrupts an append,
    * the next write removes its bytes.
    */
   append(data: string | Uint8Array): Promise<void>;
+  /** The same, with an explicit lease or token. */
   append(source: TokenSource, data: string | Uint8Array): Promise<void>;
+  /** Raises the highest token to that of the source without writing anything else. */
   advance(source?: TokenSource): Promise<void>;
+  /** Resolves with the highest token of the resource, or undefined before the first. */
   highest(resource: string): Promise<bigint | undefined>;
   /** Closes the ledger. Later calls reject with ClosedError. */
   close(): Promise<void>;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly ("replace" | "append")[];
 }
 
@@ -101,6 +109,7 @@ const ROUNDS_MAX = 1_000;
 
 type Data = string | Uint8Array;
 
+/** Creates a guard for the file at this path, which need not exist yet. Its folder must exist. */
 export function fileGuard(path: string, options: FileGuardOptions = {}): FileGuard {
   return new GuardOnFile(path, options);
 }

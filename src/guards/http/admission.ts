@@ -4,8 +4,9 @@
 
 import type { Clock } from "../../async/clock.ts";
 import type { Held } from "../../async/context.ts";
-import { InvalidArgumentError, isTenureError, UntrustedTokenError } from "../../core/errors.ts";
+import { InvalidArgumentError, isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
+import { UntrustedTokenError } from "../../core/untrusted-token.ts";
 import type { Guard, TokenSource } from "../guard.ts";
 import { HEADER, type Offered, parseHeader } from "./header.ts";
 import { Pace } from "./pace.ts";

@@ -28,6 +28,7 @@ export interface FencedFetchOptions extends GuardOptions {
 
 const FENCED_FETCH_OPTIONS: OptionNames<FencedFetchOptions> = { ...GUARD_OPTIONS, sign: true };
 
+/** The options of one request: those of fetch(), and the lease. */
 export interface FencedInit extends Omit<RequestInit, "redirect"> {
   /** The lease of the request. @default the lease of the `lease.run()` around the call */
   readonly lease?: TokenSource | undefined;
@@ -39,6 +40,7 @@ export interface FencedInit extends Omit<RequestInit, "redirect"> {
   readonly redirect?: RequestInit["redirect"] | undefined;
 }
 
+/** A fetch() that sends the token of a lease with every request. */
 export type FencedFetch = (input: string | URL | Request, init?: FencedInit) => Promise<Response>;
 
 /**

@@ -19,7 +19,7 @@ import { hasEnded, type NodeResponse, reject, whenEnded } from "./response.ts";
 /** The default of `waitMs`. */
 const WAIT_MS = 10_000;
 
-export type { Guard, TokenSource } from "../guard.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export {
   type FencedFetch,
   type FencedFetchOptions,
@@ -30,9 +30,11 @@ export type { NodeResponse } from "./response.ts";
 
 /** A verifier() of tenure/proof. */
 export interface TokenVerifier {
+  /** Returns the content of a signed token, or throws UntrustedTokenError. */
   verify(text: string): TokenSource;
 }
 
+/** Options of httpGuard(). */
 export interface HttpGuardOptions {
   /**
    * Stores the highest tokens. Use a guard whose tokens survive restarts, such as sqliteGuard().
@@ -60,7 +62,7 @@ export interface HttpGuardOptions {
    * How long a request waits for requests of earlier holders, in milliseconds, before it is
    * answered with 503. Too small: the first requests of a new holder fail while a slow request of
    * the former one is in progress. Too large: if a handler does not end, clients wait longer for
-   * their error. @default 10,000
+   * their error. @default 10000
    */
   readonly waitMs?: number | undefined;
   /**
@@ -80,22 +82,35 @@ const HTTP_GUARD_OPTIONS: OptionNames<HttpGuardOptions> = {
   onError: true,
 };
 
+/** The part of a node:http request that the guard uses. */
 export interface NodeRequest {
+  /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
+/** The part of a Fastify reply that the guard uses. */
 export interface FastifyLikeReply {
+  /** Sets the status code. */
   code(status: number): unknown;
+  /** Sets a header. */
   header(name: string, value: string): unknown;
+  /** Sends the body. */
   send(body: string): unknown;
+  /** The response of node:http below the reply. */
   readonly raw: NodeResponse;
 }
+/** The part of a Hono context that the guard uses. */
 export interface HonoLikeContext {
+  /**
+   * The request. The `signal` of `raw` aborts when the client disconnects, if the server supports
+   * it.
+   */
   readonly req: {
     header(name: string): string | undefined;
     readonly raw: { readonly signal?: AbortSignal };
   };
 }
 
+/** Rejects requests with a stale token, in node:http, Express, Fastify and Hono. */
 export interface HttpGuard {
   /**
    * Wraps a handler of node:http or Express. It counts as running until its promise has settled. A
@@ -128,6 +143,10 @@ export interface HttpGuard {
   tokenOf(request: object): TokenSource | undefined;
 }
 
+/**
+ * Creates a guard for an HTTP service. A client sends its token with fencedFetch(), or in the
+ * header `Fencing-Token`.
+ */
 export function httpGuard(options: HttpGuardOptions): HttpGuard {
   checkOptions(options);
   const { onError = warnAboutGuard, waitMs = WAIT_MS } = options;

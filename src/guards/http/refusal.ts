@@ -1,11 +1,8 @@
 // The responses with which the HTTP guard refuses a request, as problem+json (RFC 9457). Tokens are
 // strings of decimal digits, because most JSON parsers lose precision above 2^53.
 
-import {
-  isTenureError,
-  type StaleTokenError,
-  type UntrustedTokenError,
-} from "../../core/errors.ts";
+import { isTenureError, type StaleTokenError } from "../../core/errors.ts";
+import type { UntrustedTokenError } from "../../core/untrusted-token.ts";
 import { HEADER } from "./header.ts";
 import type { NoTurnError } from "./turns.ts";
 

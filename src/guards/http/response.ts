@@ -7,11 +7,17 @@ import type { Refusal } from "./refusal.ts";
  * The part of a node:http response that the guard uses. Express and Fastify use the same objects.
  */
 export interface NodeResponse {
+  /** Whether the connection was closed. */
   readonly closed: boolean;
+  /** Whether the head of the response was sent. */
   readonly headersSent: boolean;
+  /** Whether end() was called. */
   readonly writableEnded: boolean;
+  /** Sets status and headers. The result takes the body. */
   writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
+  /** Calls back when the response is complete, or its connection was closed. */
   once(event: "close" | "prefinish", listener: () => void): unknown;
+  /** Closes the connection. */
   destroy(): unknown;
 }
 

@@ -15,20 +15,26 @@ import {
   type TokenSource,
 } from "../guard.ts";
 
-export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 
+/** A guard for data in this process. Its tokens are lost when the process ends. */
 export interface MemoryGuard extends Guard {
   /**
    * Runs the write if the token is not stale, and returns its result. The function must be
    * synchronous. Without a source, it uses the lease of the `lease.run()` around the call.
    */
   write<T>(write: () => T): T;
+  /** The same, with an explicit lease or token. */
   write<T>(source: TokenSource, write: () => T): T;
+  /** Raises the highest token to that of the source without writing anything else. */
   advance(source?: TokenSource): void;
+  /** The highest token of the resource, or undefined before the first. */
   highest(resource: string): bigint | undefined;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly "write"[];
 }
 
+/** Creates a guard for data in this process, for tests and for single processes. */
 export function memoryGuard(options: GuardOptions = {}): MemoryGuard {
   const bound = checkBound("memoryGuard()", options, GUARD_OPTIONS);
   const highest = new Map<string, bigint>();

@@ -10,27 +10,35 @@ type Row = Readonly<Record<string, unknown>>;
 
 /** The part of a pg connection that the guard uses: a Client, or a client of a Pool. */
 export interface PgClient {
+  /** Sends one query, as in pg. */
   // biome-ignore lint/suspicious/noExplicitAny: the overloads of pg's query() have no common type.
   query(...args: any[]): any;
+  /** Adds a listener for connection errors. */
   on(event: "error", listener: (error: Error) => void): unknown;
+  /** Removes such a listener. */
   removeListener(event: "error", listener: (error: Error) => void): unknown;
 }
 
 /** A Pool of pg. */
 export interface PgPool {
+  /** Takes a client out of the pool. */
   // biome-ignore lint/suspicious/noExplicitAny: it has overloads with and without a callback.
   connect(...args: any[]): any;
+  /** The number of clients in the pool. Distinguishes a Pool from a Client. */
   readonly totalCount: number;
 }
 
 /** An instance (`sql`) of postgres.js. */
 export interface PostgresJs {
+  /** Runs a function in a transaction. */
   // biome-ignore lint/suspicious/noExplicitAny: it has overloads with and without options.
   begin(...args: any[]): Promise<any>;
+  /** Sends a statement as text. */
   // biome-ignore lint/suspicious/noExplicitAny: it returns an extended promise.
   unsafe(text: string, ...args: any[]): PromiseLike<any>;
 }
 
+/** What postgresGuard() accepts: a Pool or Client of pg, or an instance of postgres.js. */
 export type PostgresTarget = PgPool | PgClient | PostgresJs;
 
 /** The argument of the user's function: the transaction of postgres.js, or the client of pg. */

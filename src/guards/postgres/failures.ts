@@ -95,14 +95,14 @@ export function explainFailure(error: unknown, { resource, schema, step }: Circu
       return new InvalidArgumentError(cause.message, { resource, cause });
     case "42501":
       return new InvalidArgumentError(
-        `PostgreSQL denied a permission: ${cause.message}. Let an owner run guardSql({ schema: "${schema}", role }).`,
+        `PostgreSQL denied a permission: ${cause.message}. Let an owner run guardSql({ prefix: "${schema}", role }).`,
         { resource, cause },
       );
     case "3F000":
     case "42P01":
     case "42883":
       return new InvalidArgumentError(
-        `The schema "${schema}" is missing or incomplete: ${cause.message}. Run guardSql({ schema: "${schema}" }).`,
+        `The schema "${schema}" is missing or incomplete: ${cause.message}. Run guardSql({ prefix: "${schema}" }).`,
         { resource, cause },
       );
     case LOCK_NOT_AVAILABLE:
@@ -142,7 +142,7 @@ function describeBlockers({ detail }: ServerError): string {
   if (!detail?.startsWith("In the way: ")) {
     return "To see who is in the way, upgrade the guard with guardSql(), or look at pg_blocking_pids()";
   }
-  return `${detail} To end such a transaction: SELECT pg_terminate_backend(pid). If it may take that long, raise \`waitLimitMs\``;
+  return `${detail} To end such a transaction: SELECT pg_terminate_backend(pid). If it may take that long, raise \`waitMs\``;
 }
 
 function unavailable(

@@ -9,12 +9,12 @@ export const STALE_STATE = "TN001";
 export const NOT_ADMITTED_STATE = "TN002";
 
 /**
- * How long a transaction that calls admit() itself may be idle. A guard uses its `idleLimitMs`
+ * How long a transaction that calls admit() itself may be idle. A guard uses its `idleMs`
  * instead.
  */
-const IDLE_LIMIT_MS = 5_000;
+const IDLE_MS = 5_000;
 /** How long admit() waits if neither its caller nor `lock_timeout` sets a limit. */
-const WAIT_LIMIT_MS = 10_000;
+const WAIT_MS = 10_000;
 /** How often admit() retries a row that a transaction without the gate has locked. */
 const POLL_SECONDS = 0.01;
 
@@ -100,8 +100,8 @@ export const GATE = (resource: string): string =>
 export const ADMIT: string = `
 -- The comparison (S2). Call it in the transaction that writes, before the first write: select {schema}.admit('settlement', 4720)
 -- Until that transaction ends, no other one can raise the highest above this token. A stale token raises SQLSTATE ${STALE_STATE}.
--- It waits for p_wait_ms at most; without that, for lock_timeout; without either, for ${WAIT_LIMIT_MS} ms.
--- The server ends the transaction if it is idle for ${IDLE_LIMIT_MS} ms. To change that, set idle_in_transaction_session_timeout after the call.
+-- It waits for p_wait_ms at most; without that, for lock_timeout; without either, for ${WAIT_MS} ms.
+-- The server ends the transaction if it is idle for ${IDLE_MS} ms. To change that, set idle_in_transaction_session_timeout after the call.
 CREATE OR REPLACE FUNCTION "{schema}".admit(p_resource text, p_token numeric, p_wait_ms integer DEFAULT NULL)
 RETURNS numeric LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -133,7 +133,7 @@ BEGIN
         USING ERRCODE = '22023';
     END IF;
     setting := current_setting('lock_timeout');
-    wait_ms := round(coalesce(p_wait_ms, nullif(extract(epoch FROM setting::interval)::numeric * 1000, 0), ${WAIT_LIMIT_MS}));
+    wait_ms := round(coalesce(p_wait_ms, nullif(extract(epoch FROM setting::interval)::numeric * 1000, 0), ${WAIT_MS}));
     deadline := clock_timestamp() + wait_ms * interval '1 millisecond';
     BEGIN
       LOOP
@@ -174,8 +174,8 @@ BEGIN
   END IF;
   -- A process that is stopped in its transaction must not block its successor. A stricter limit of the user stays.
   setting := current_setting('idle_in_transaction_session_timeout');
-  IF setting = '0' OR (setting <> '${IDLE_LIMIT_MS / 1_000}s' AND setting::interval > interval '${IDLE_LIMIT_MS} milliseconds') THEN
-    setting := set_config('idle_in_transaction_session_timeout', '${IDLE_LIMIT_MS}', true);
+  IF setting = '0' OR (setting <> '${IDLE_MS / 1_000}s' AND setting::interval > interval '${IDLE_MS} milliseconds') THEN
+    setting := set_config('idle_in_transaction_session_timeout', '${IDLE_MS}', true);
   END IF;
   -- For the triggers of protected tables. It includes the transaction id, so that no later transaction can use it.
   mine := pg_current_xact_id()::text || ' ';

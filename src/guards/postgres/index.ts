@@ -38,23 +38,26 @@ export type {
   TransactionOf,
 } from "./connection.ts";
 export { toTenureError } from "./failures.ts";
-export { type ProtectedTable, protectedTables } from "./inspect.ts";
+export { type InspectOptions, type ProtectedTable, protectedTables } from "./inspect.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 export {
   type GuardSqlOptions,
   guardSql,
+  type PrefixOptions,
+  type ProtectOptions,
   protectSql,
   removeGuardSql,
   unprotectSql,
 } from "./sql.ts";
 export { protectTable, unprotectTable } from "./tables.ts";
 
+/** Options of postgresGuard(). */
 export interface PostgresGuardOptions extends GuardOptions {
   /**
-   * The schema of the highest tokens. All writers of the same data must use the same schema;
-   * otherwise they do not see each other's tokens. @default "tenure_guard"
+   * The PostgreSQL schema of the highest tokens. All writers of the same data must use the same
+   * one; otherwise they do not see each other's tokens. @default "tenure_guard"
    */
-  readonly schema?: string | undefined;
+  readonly prefix?: string | undefined;
   /**
    * Creates a missing schema on first use, which needs the right to create one. If false, run
    * guardSql() yourself. @default true
@@ -68,29 +71,33 @@ export interface PostgresGuardOptions extends GuardOptions {
   /**
    * How long a guarded transaction may be idle between two statements, in milliseconds. After that
    * the server closes its connection. This bounds how long a stopped holder delays its successor.
-   * Too small: slow work between two statements is rolled back. Too large (above `waitLimitMs` or
+   * Too small: slow work between two statements is rolled back. Too large (above `waitMs` or
    * the ttl): a successor times out. It replaces the session's
    * `idle_in_transaction_session_timeout`. @default 5000
    */
-  readonly idleLimitMs?: number | undefined;
+  readonly idleMs?: number | undefined;
   /**
    * How long to wait for all open transactions of earlier terms together, in milliseconds.
    * `acquire(..., { guards })` also stops waiting shortly before the lease's first deadline. Too
-   * small (below `idleLimitMs`): a stopped holder makes its successor fail and retry. Too large: a
+   * small (below `idleMs`): a stopped holder makes its successor fail and retry. Too large: a
    * failure is reported late. @default 10000
    */
-  readonly waitLimitMs?: number | undefined;
+  readonly waitMs?: number | undefined;
 }
 
 const POSTGRES_GUARD_OPTIONS: OptionNames<PostgresGuardOptions> = {
   ...GUARD_OPTIONS,
-  schema: true,
+  prefix: true,
   createSchema: true,
   isolation: true,
-  idleLimitMs: true,
-  waitLimitMs: true,
+  idleMs: true,
+  waitMs: true,
 };
 
+/**
+ * A guard for data in a PostgreSQL database. `Transaction` is what the write gets: the client of
+ * pg, or the `sql` of postgres.js.
+ */
 export interface PostgresGuard<Transaction> extends Guard {
   /**
    * Compares the token and runs the write in one transaction, and resolves with the result of the
@@ -100,16 +107,24 @@ export interface PostgresGuard<Transaction> extends Guard {
    * uses the lease of the `lease.run()` around the call.
    */
   transaction<T>(write: (transaction: Transaction) => T | Promise<T>): Promise<T>;
+  /** The same, with an explicit lease or token. */
   transaction<T>(
     source: TokenSource,
     write: (transaction: Transaction) => T | Promise<T>,
   ): Promise<T>;
-  /** Waits for open transactions of earlier terms, at most `waitLimitMs`. */
+  /** Waits for open transactions of earlier terms, at most `waitMs`. */
   advance(source?: TokenSource, options?: AdvanceOptions): Promise<void>;
+  /** Resolves with the highest token of the resource, or undefined before the first. */
   highest(resource: string): Promise<bigint | undefined>;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly "transaction"[];
 }
 
+/**
+ * Creates a guard for the data of your own Pool or connected Client of pg, or instance (`sql`) of
+ * postgres.js. The guard does not close it. All writers of the same data need a guard, or use
+ * protectTable() to reject writes without one.
+ */
 export function postgresGuard<Target extends PostgresTarget>(
   target: Target,
   options: PostgresGuardOptions = {},
@@ -118,8 +133,8 @@ export function postgresGuard<Target extends PostgresTarget>(
 }
 
 const ISOLATIONS = ["read committed", "repeatable read", "serializable"];
-const IDLE_LIMIT_MS = 5_000;
-const WAIT_LIMIT_MS = 10_000;
+const IDLE_MS = 5_000;
+const WAIT_MS = 10_000;
 
 class GuardOnPostgres<Target extends PostgresTarget>
   implements PostgresGuard<TransactionOf<Target>>
@@ -130,18 +145,18 @@ class GuardOnPostgres<Target extends PostgresTarget>
   readonly #schema: string;
   readonly #createSchema: boolean;
   readonly #isolation: string | undefined;
-  readonly #idleLimitMs: number;
-  readonly #waitLimitMs: number;
+  readonly #idleMs: number;
+  readonly #waitMs: number;
   #ready: Promise<void> | undefined;
 
   constructor(target: Target, options: PostgresGuardOptions) {
     this.#connection = toConnection(target);
     this.#bound = checkBound("postgresGuard()", options, POSTGRES_GUARD_OPTIONS);
-    this.#schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
+    this.#schema = checkSchema(options.prefix ?? DEFAULT_SCHEMA);
     this.#createSchema = options.createSchema ?? true;
     this.#isolation = checkIsolation(options.isolation);
-    this.#idleLimitMs = checkLimit("idleLimitMs", options.idleLimitMs ?? IDLE_LIMIT_MS);
-    this.#waitLimitMs = checkLimit("waitLimitMs", options.waitLimitMs ?? WAIT_LIMIT_MS);
+    this.#idleMs = checkLimit("idleMs", options.idleMs ?? IDLE_MS);
+    this.#waitMs = checkLimit("waitMs", options.waitMs ?? WAIT_MS);
   }
 
   async transaction<T>(
@@ -162,7 +177,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
       // is the start of the transaction: if it differs from the time of this statement, the
       // connection was already in a transaction.
       statement: `SELECT CASE WHEN ${this.#admit(source)} IS NOT NULL
-        AND set_config('idle_in_transaction_session_timeout', '${this.#idleLimitMs}', true) IS NOT NULL
+        AND set_config('idle_in_transaction_session_timeout', '${this.#idleMs}', true) IS NOT NULL
         THEN (now() = statement_timestamp())::text END AS fresh`,
     };
     const work = (transaction: unknown): T | Promise<T> => {
@@ -192,7 +207,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
   }
 
   #admit({ resource, token }: TokenSource, waitAtMostMs = Number.POSITIVE_INFINITY): string {
-    const waitMs = Math.min(this.#waitLimitMs, waitAtMostMs);
+    const waitMs = Math.min(this.#waitMs, waitAtMostMs);
     return `"${this.#schema}".admit(${toSqlText(resource)}, ${formatToken(token)}, ${waitMs})`;
   }
 

@@ -7,6 +7,7 @@ import { admitSource, PROTECTION_FUNCTION, protectionSource } from "./functions.
 import { checkTable, literal } from "./sql.ts";
 import { explainErrors } from "./tables.ts";
 
+/** A protected table and the state of its protection. */
 export interface ProtectedTable {
   /** With its schema, quoted where necessary. */
   readonly table: string;
@@ -18,6 +19,7 @@ export interface ProtectedTable {
   readonly fault: string | undefined;
 }
 
+/** Options of protectedTables(). */
 export interface InspectOptions {
   /** Only this table. @default all protected tables */
   readonly table?: string | undefined;

@@ -13,21 +13,22 @@ import { explainFailure } from "./failures.ts";
 import { GATE } from "./functions.ts";
 import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
 
+/** Options of resetHighest(). */
 export interface ResetOptions {
   /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
-  /** The schema of the guard. @default "tenure_guard" */
-  readonly schema?: string | undefined;
+  /** The PostgreSQL schema of the guard, as given to postgresGuard(). @default "tenure_guard" */
+  readonly prefix?: string | undefined;
   /**
    * How long to wait for open transactions that use the guard, in milliseconds. Too small: a short
    * transaction makes the reset fail. Too large: new terms of all resources of this guard may wait
    * that long. @default 10000
    */
-  readonly waitLimitMs?: number | undefined;
+  readonly waitMs?: number | undefined;
 }
 
-const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, schema: true, waitLimitMs: true };
-const WAIT_LIMIT_MS = 10_000;
+const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, prefix: true, waitMs: true };
+const WAIT_MS = 10_000;
 
 /**
  * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
@@ -42,9 +43,9 @@ export async function resetHighest(
 ): Promise<boolean> {
   const connection = toConnection(target);
   checkOptionNames("resetHighest()", options, RESET_OPTIONS);
-  const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
+  const schema = checkSchema(options?.prefix ?? DEFAULT_SCHEMA);
   const highest = checkToken(options?.highest);
-  const waitMs = checkLimit("waitLimitMs", options.waitLimitMs ?? WAIT_LIMIT_MS);
+  const waitMs = checkLimit("waitMs", options.waitMs ?? WAIT_MS);
   const text = resetSql({ schema, resource: toSqlText(checkResource(resource)), highest, waitMs });
   try {
     const [row] = await connection.run(text);
@@ -93,8 +94,8 @@ SELECT (NOT EXISTS (SELECT FROM "{schema}".highest WHERE resource = ${resource})
 
 const REASONS: Readonly<Record<string, string>> = {
   "42501": "only the owner of the guard's tables, or a superuser, may reset it",
-  "42P01": "the guard is not in this database. Check the schema",
-  "3F000": "the guard is not in this database. Check the schema",
+  "42P01": "the guard is not in this database. Check the `prefix`",
+  "3F000": "the guard is not in this database. Check the `prefix`",
 };
 
 function explain(

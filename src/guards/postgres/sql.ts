@@ -12,13 +12,12 @@ export const DEFAULT_SCHEMA = "tenure_guard";
 export function checkSchema(schema: unknown): string {
   if (typeof schema === "string" && /^[a-z_][a-z0-9_]{0,62}$/.test(schema)) return schema;
   throw new InvalidArgumentError(
-    `\`schema\` must be a name of a-z, 0-9 and _ that does not begin with a digit, at most 63 long; got ${JSON.stringify(schema)}.`,
+    `\`prefix\`, the PostgreSQL schema, must be a name of a-z, 0-9 and _ that does not begin with a digit, at most 63 long; got ${JSON.stringify(schema)}.`,
   );
 }
 
-export interface GuardSqlOptions {
-  /** @default "tenure_guard" */
-  readonly schema?: string | undefined;
+/** Options of guardSql(). */
+export interface GuardSqlOptions extends PrefixOptions {
   /**
    * A role that writes under the guard. It gets the rights to call admit() and to read the highest
    * tokens.
@@ -33,7 +32,7 @@ export interface GuardSqlOptions {
  */
 export function guardSql(options: GuardSqlOptions = {}): string {
   checkOptionNames("guardSql()", options, GUARD_SQL_OPTIONS);
-  const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
+  const schema = checkSchema(options.prefix ?? DEFAULT_SCHEMA);
   const parts = [
     "-- Creates the guard of Tenure, or upgrades one of an earlier version. The lock serialises processes that start together.",
     `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('tenure guard ${schema}'));`,
@@ -46,27 +45,29 @@ export function guardSql(options: GuardSqlOptions = {}): string {
   return `${parts.join("\n").replaceAll("{schema}", schema).trim()}\n`;
 }
 
-interface SchemaOptions {
-  /** @default "tenure_guard" */
-  readonly schema?: string | undefined;
+/** Names the guard, for functions that need nothing else. */
+export interface PrefixOptions {
+  /** The PostgreSQL schema of the guard, as given to postgresGuard(). @default "tenure_guard" */
+  readonly prefix?: string | undefined;
 }
 
-interface ProtectSqlOptions extends SchemaOptions {
+/** Options of protectTable() and protectSql(). */
+export interface ProtectOptions extends PrefixOptions {
   /** The resource whose holder may write. */
   readonly resource: string;
 }
 
-export const SCHEMA_OPTIONS: OptionNames<SchemaOptions> = { schema: true };
-export const PROTECT_OPTIONS: OptionNames<ProtectSqlOptions> = { schema: true, resource: true };
-const GUARD_SQL_OPTIONS: OptionNames<GuardSqlOptions> = { schema: true, role: true };
+export const PREFIX_OPTIONS: OptionNames<PrefixOptions> = { prefix: true };
+export const PROTECT_OPTIONS: OptionNames<ProtectOptions> = { prefix: true, resource: true };
+const GUARD_SQL_OPTIONS: OptionNames<GuardSqlOptions> = { prefix: true, role: true };
 
 /**
  * The SQL that removes the guard and the protection of every table. From then on, nothing rejects a
  * former holder.
  */
-export function removeGuardSql(options: SchemaOptions = {}): string {
-  checkOptionNames("removeGuardSql()", options, SCHEMA_OPTIONS);
-  const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
+export function removeGuardSql(options: PrefixOptions = {}): string {
+  checkOptionNames("removeGuardSql()", options, PREFIX_OPTIONS);
+  const schema = checkSchema(options.prefix ?? DEFAULT_SCHEMA);
   return [
     "-- CASCADE drops the triggers of protected tables together with their function.",
     `DROP FUNCTION IF EXISTS "${schema}".refuse_unadmitted() CASCADE;`,
@@ -75,17 +76,17 @@ export function removeGuardSql(options: SchemaOptions = {}): string {
 }
 
 /** The SQL that protects a table, for psql and migrations. Run guardSql() first. */
-export function protectSql(table: string, options: ProtectSqlOptions): string {
+export function protectSql(table: string, options: ProtectOptions): string {
   checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
-  const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
+  const schema = checkSchema(options.prefix ?? DEFAULT_SCHEMA);
   const resource = checkResource(options.resource);
   return `SELECT "${schema}".protect(${literal(checkTable(table))}, ${literal(resource)});\n`;
 }
 
 /** The SQL that removes the protection of a table. */
-export function unprotectSql(table: string, options: SchemaOptions = {}): string {
-  checkOptionNames("unprotectSql()", options, SCHEMA_OPTIONS);
-  const schema = checkSchema(options.schema ?? DEFAULT_SCHEMA);
+export function unprotectSql(table: string, options: PrefixOptions = {}): string {
+  checkOptionNames("unprotectSql()", options, PREFIX_OPTIONS);
+  const schema = checkSchema(options.prefix ?? DEFAULT_SCHEMA);
   return `SELECT "${schema}".unprotect(${literal(checkTable(table))});\n`;
 }
 

@@ -10,9 +10,11 @@ import {
   checkTable,
   DEFAULT_SCHEMA,
   guardSql,
+  PREFIX_OPTIONS,
   PROTECT_OPTIONS,
+  type PrefixOptions,
+  type ProtectOptions,
   protectSql,
-  SCHEMA_OPTIONS,
   unprotectSql,
 } from "./sql.ts";
 
@@ -26,12 +28,7 @@ export async function ensureSchema(connection: Connection, schema: string): Prom
       OR bool_or(c.relname = 'secret') IS NOT TRUE AND has_schema_privilege('${schema}', 'CREATE')
         AND bool_or(c.relname = 'highest' AND pg_has_role(c.relowner, 'USAGE')))::text AS outdated
     FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid WHERE n.nspname = '${schema}'`);
-  if (row?.outdated === "true") await connection.run(guardSql({ schema }));
-}
-
-export interface TableOptions {
-  /** The schema of the guard, not of the table. @default "tenure_guard" */
-  readonly schema?: string | undefined;
+  if (row?.outdated === "true") await connection.run(guardSql({ prefix: schema }));
 }
 
 /**
@@ -43,13 +40,13 @@ export interface TableOptions {
 export async function protectTable(
   target: PostgresTarget,
   table: string,
-  options: TableOptions & { readonly resource: string },
+  options: ProtectOptions,
 ): Promise<void> {
   const connection = toConnection(target);
   checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
-  const schema = checkSchema(options?.schema ?? DEFAULT_SCHEMA);
+  const schema = checkSchema(options?.prefix ?? DEFAULT_SCHEMA);
   checkResource(options?.resource);
-  const text = protectSql(table, { ...options, schema });
+  const text = protectSql(table, { ...options, prefix: schema });
   await ensureSchema(connection, schema);
   await explainErrors(table, () => connection.run(text));
 }
@@ -58,10 +55,10 @@ export async function protectTable(
 export async function unprotectTable(
   target: PostgresTarget,
   table: string,
-  options: TableOptions = {},
+  options: PrefixOptions = {},
 ): Promise<void> {
   const connection = toConnection(target);
-  checkOptionNames("unprotectTable()", options, SCHEMA_OPTIONS);
+  checkOptionNames("unprotectTable()", options, PREFIX_OPTIONS);
   await explainErrors(table, () => connection.run(unprotectSql(table, options)));
 }
 

@@ -5,12 +5,8 @@
 
 import { currentHeld } from "../../async/context.ts";
 import { enterLastingGuard, onLastingGuard } from "../../async/lasting-guard.ts";
-import {
-  GuardUnavailableError,
-  InvalidArgumentError,
-  isTenureError,
-  UntrustedTokenError,
-} from "../../core/errors.ts";
+import { GuardUnavailableError, InvalidArgumentError, isTenureError } from "../../core/errors.ts";
+import { UntrustedTokenError } from "../../core/untrusted-token.ts";
 import {
   type AdvanceOptions,
   checkBound,
@@ -23,6 +19,7 @@ import {
 
 /** The store that grants the leases. A Tenure implements this. */
 export interface TokenIssuer {
+  /** Reads the holder of a resource, as `Tenure.read()` does. */
   read(
     resource: string,
     options: { readonly consistency: "linearizable" },

@@ -11,10 +11,11 @@
 // biome-ignore lint/style/noRestrictedImports: Ed25519 signatures; not random
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import type { Clock } from "../../async/clock.ts";
-import { InvalidArgumentError, UntrustedTokenError } from "../../core/errors.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
+import { UntrustedTokenError } from "../../core/untrusted-token.ts";
 // biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import { resolveSource, type TokenSource } from "../guard.ts";
@@ -22,9 +23,11 @@ import { resolveSource, type TokenSource } from "../guard.ts";
 /** An Ed25519 key: a KeyObject of node:crypto, or its PEM text. */
 export type Key = KeyObject | string;
 
+/** Options of signer(). */
 export interface SignerOptions {
   /** Identifies the key, so that a verifier can trust several: 1 to 64 letters, digits, - and _. */
   readonly keyId: string;
+  /** The private key. Keep it where only the holders of leases can read it. */
   readonly privateKey: Key;
   /**
    * The service that the tokens are for, such as its URL: 1 to 200 printable ASCII characters. Only
@@ -36,6 +39,7 @@ export interface SignerOptions {
   readonly clock?: Pick<Clock, "wallNow"> | undefined;
 }
 
+/** Options of sign(). */
 export interface SignOptions {
   /**
    * How long the signed token is valid. Too small: slow clients, and clients whose clock differs,
@@ -45,22 +49,26 @@ export interface SignOptions {
   readonly expiresInMs: number;
 }
 
+/** Signs tokens with one private key. */
 export interface Signer {
+  /** The id of the key, as in SignerOptions. */
   readonly keyId: string;
   /**
    * Calls the lease's check(), then signs. Without a source, it uses the lease of the `lease.run()`
    * around the call.
    */
   sign(source: TokenSource, options: SignOptions): string;
+  /** The same, with the lease of the `lease.run()` around the call. */
   sign(options: SignOptions): string;
 }
 
+/** Options of verifier(). */
 export interface VerifierOptions {
   /** The trusted public keys by their ids. */
   readonly keys: Readonly<Record<string, Key>>;
   /**
    * How far the clocks of signer and verifier may differ, in milliseconds. Too small: valid tokens
-   * are rejected. Too large: a stolen token is valid for that much longer. @default 5,000
+   * are rejected. Too large: a stolen token is valid for that much longer. @default 5000
    */
   readonly toleranceMs?: number | undefined;
   /**
@@ -73,12 +81,15 @@ export interface VerifierOptions {
   readonly clock?: Pick<Clock, "wallNow"> | undefined;
 }
 
+/** The content of a token whose signature is trusted. Guards accept it as a TokenSource. */
 export interface VerifiedToken extends TokenSource {
+  /** The id of the key that signed it. */
   readonly keyId: string;
   /** Milliseconds since 1970 by the signer's wall clock. */
   readonly expiresAt: number;
 }
 
+/** Verifies signed tokens offline. */
 export interface Verifier {
   /** Returns the content of a trusted token, or throws UntrustedTokenError. */
   verify(text: string): VerifiedToken;
@@ -110,6 +121,10 @@ const SEEN_MAX = 1_000;
 const TOLERANCE_MAX_MS = 3_600_000;
 const EXPIRY_MAX_MS = 366 * 24 * 3_600_000;
 
+/**
+ * Creates a signer for the process that holds the leases. Throws InvalidArgumentError for a key
+ * that is not an Ed25519 private key.
+ */
 export function signer(options: SignerOptions): Signer {
   checkOptionNames("signer()", options, SIGNER_OPTIONS);
   const keyId = checkKeyId(options.keyId);
@@ -139,6 +154,10 @@ export function signer(options: SignerOptions): Signer {
   };
 }
 
+/**
+ * Creates a verifier for the service that the clients write to. Pass it to httpGuard() as
+ * `signedBy`.
+ */
 export function verifier(options: VerifierOptions): Verifier {
   checkOptionNames("verifier()", options, VERIFIER_OPTIONS);
   const { toleranceMs = 5_000 } = options;

@@ -9,12 +9,16 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import type { Script } from "./script.ts";
 
+/** A value for Redis: a text, or bytes that are stored unchanged. */
 export type RedisValue = string | Buffer;
 
 /** The part of an ioredis client (5 and up) that the guard uses: Redis or Cluster. */
 export interface IoredisScripting {
+  /** Runs a script by its SHA-1. */
   evalsha(sha: string, keys: number, ...words: RedisValue[]): Promise<unknown>;
+  /** Runs a script by its text. */
   eval(text: string, keys: number, ...words: RedisValue[]): Promise<unknown>;
+  /** Reads a key. */
   get(key: string): Promise<unknown>;
 }
 
@@ -23,13 +27,17 @@ export interface IoredisScripting {
  * or createCluster.
  */
 export interface NodeRedisScripting {
+  /** Runs a script by its SHA-1. */
   // biome-ignore lint/suspicious/noExplicitAny: its type differs between versions
   evalSha(sha: string, options: any): Promise<unknown>;
+  /** Runs a script by its text. */
   // biome-ignore lint/suspicious/noExplicitAny: the same
   eval(text: string, options: any): Promise<unknown>;
+  /** Reads a key. */
   get(key: string): Promise<unknown>;
 }
 
+/** What redisGuard() accepts: a client of ioredis or node-redis. */
 export type RedisGuardClient = IoredisScripting | NodeRedisScripting;
 
 interface ScriptCall {

@@ -21,7 +21,7 @@ import { type RedisGuardClient, type RedisValue, type Scripting, toScripting } f
 import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
 import { CORRUPT, fenced, type Script, STALE, scripts } from "./script.ts";
 
-export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type {
   IoredisScripting,
   NodeRedisScripting,
@@ -32,6 +32,7 @@ export { type ResetOptions, resetHighest } from "./reset.ts";
 
 import { paddedToken } from "../shared/stored.ts";
 
+/** Options of redisGuard(). */
 export interface RedisGuardOptions extends GuardOptions {
   /**
    * The prefix of the keys of the highest tokens. All writers of the same data must use the same
@@ -41,13 +42,17 @@ export interface RedisGuardOptions extends GuardOptions {
   readonly prefix?: string | undefined;
 }
 
+/** Options of set(). */
 export interface SetOptions {
   /** The key expires after this time. @default never */
   readonly ttlMs?: number | undefined;
 }
 
+/** The input of script(). */
 export interface ScriptInput {
+  /** The KEYS of the script. On a cluster, all must share the slot of the guard. @default none */
   readonly keys?: readonly string[] | undefined;
+  /** The ARGV of the script. Redis passes numbers to Lua as text. @default none */
   readonly args?: readonly (RedisValue | number | bigint)[] | undefined;
 }
 
@@ -60,10 +65,13 @@ const SCRIPT_INPUT: OptionNames<ScriptInput> = { keys: true, args: true };
  * stale token rejects with StaleTokenError, and nothing is written.
  */
 export interface RedisGuard extends Guard {
+  /** Sets a key, which loses its former ttl. */
   set(source: TokenSource, key: string, value: RedisValue, options?: SetOptions): Promise<void>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   set(key: string, value: RedisValue, options?: SetOptions): Promise<void>;
   /** Resolves with the number of keys that existed. */
   del(source: TokenSource, ...keys: string[]): Promise<number>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   del(...keys: string[]): Promise<number>;
   /** Resolves with the number of new fields. */
   hset(
@@ -71,12 +79,15 @@ export interface RedisGuard extends Guard {
     key: string,
     fields: Readonly<Record<string, RedisValue>>,
   ): Promise<number>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   hset(key: string, fields: Readonly<Record<string, RedisValue>>): Promise<number>;
   /** Resolves with the new value, which is exact up to Redis' own limit of 2^63. */
   incr(source: TokenSource, key: string, by?: number | bigint): Promise<bigint>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   incr(key: string, by?: number | bigint): Promise<bigint>;
   /** Resolves with the number of subscribers that received the message. */
   publish(source: TokenSource, channel: string, message: RedisValue): Promise<number>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   publish(channel: string, message: RedisValue): Promise<number>;
   /**
    * Runs your own Lua script after the comparison. It sees its own KEYS and ARGV, and its result or
@@ -84,9 +95,13 @@ export interface RedisGuard extends Guard {
    * and the highest token stays raised.
    */
   script(source: TokenSource, lua: string, input?: ScriptInput): Promise<unknown>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   script(lua: string, input?: ScriptInput): Promise<unknown>;
+  /** Raises the highest token to that of the source without writing anything else. */
   advance(source?: TokenSource): Promise<void>;
+  /** Resolves with the highest token of the resource, or undefined before the first. */
   highest(resource: string): Promise<bigint | undefined>;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly ("set" | "del" | "hset" | "incr" | "publish" | "script")[];
 }
 
@@ -95,6 +110,10 @@ const WORDS_MAX = 4_000;
 /** The size of the cache of user scripts. Hashing a script takes longer than sending it. */
 const SCRIPTS_KEPT_MAX = 1_000;
 
+/**
+ * Creates a guard for the data of your own client of ioredis or node-redis. The guard does not
+ * close it.
+ */
 export function redisGuard(client: RedisGuardClient, options: RedisGuardOptions = {}): RedisGuard {
   const steps = new Steps(toScripting(client), options);
   const fencedScripts = new Map<string, Script>();

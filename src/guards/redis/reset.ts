@@ -8,6 +8,7 @@ import { type RedisGuardClient, toScripting } from "./client.ts";
 import { DEFAULT_PREFIX, keysUnder } from "./names.ts";
 import { scripts } from "./script.ts";
 
+/** Options of resetHighest(). */
 export interface ResetOptions {
   /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;

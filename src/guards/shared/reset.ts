@@ -3,6 +3,7 @@
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkToken } from "../../core/token.ts";
 
+/** Options of resetHighest(). */
 export interface ResetOptions {
   /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;

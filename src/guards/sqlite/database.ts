@@ -5,12 +5,17 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 
 /** Implemented by Database of better-sqlite3 and DatabaseSync of node:sqlite. */
 export interface SqliteDatabase {
+  /** Runs SQL without parameters. */
   exec(sql: string): unknown;
+  /** Compiles one statement. */
   prepare(sql: string): SqliteStatement;
 }
 
+/** The part of a prepared statement that the guard uses. */
 export interface SqliteStatement {
+  /** Runs the statement and ignores its rows. */
   run(...values: string[]): unknown;
+  /** Runs the statement and returns its first row, or undefined. */
   get(...values: string[]): unknown;
 }
 
@@ -28,7 +33,7 @@ export function checkDatabase<Database extends SqliteDatabase>(database: Databas
 export function checkTable(table: string): string {
   if (typeof table === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,62}$/.test(table)) return table;
   throw new InvalidArgumentError(
-    `\`table\` must be a plain name (letters, digits and _, at most 63), got ${JSON.stringify(table)}.`,
+    `\`prefix\`, the table of the highest tokens, must be a plain name (letters, digits and _, at most 63), got ${JSON.stringify(table)}.`,
   );
 }
 

@@ -29,19 +29,20 @@ import {
 import { openAdmission } from "./protection.ts";
 import { openTokens } from "./tokens.ts";
 
-export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type { SqliteDatabase, SqliteStatement } from "./database.ts";
-export { type ProtectedTable, protectedTables } from "./inspect.ts";
-export { protectSql, protectTable, unprotectTable } from "./protection.ts";
+export { type InspectOptions, type ProtectedTable, protectedTables } from "./inspect.ts";
+export { type ProtectOptions, protectSql, protectTable, unprotectTable } from "./protection.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 
+/** Options of sqliteGuard(). */
 export interface SqliteGuardOptions extends GuardOptions {
   /**
-   * The table of the highest tokens. It is created if it does not exist. All writers of the same
-   * data must use the same table; otherwise they do not see each other's tokens. @default
-   * "tenure_guard"
+   * The name of the table of the highest tokens, and the prefix of the guard's other tables and
+   * triggers. They are created if they do not exist. All writers of the same data must use the same
+   * one; otherwise they do not see each other's tokens. @default "tenure_guard"
    */
-  readonly table?: string | undefined;
+  readonly prefix?: string | undefined;
   /**
    * Allows a database on a network file system (NFS, SMB, FUSE and others). Set it only if no other
    * host can reach the file. Locks may not work across hosts, and then a stale token can be
@@ -52,10 +53,11 @@ export interface SqliteGuardOptions extends GuardOptions {
 
 const SQLITE_GUARD_OPTIONS: OptionNames<SqliteGuardOptions> = {
   ...GUARD_OPTIONS,
-  table: true,
+  prefix: true,
   allowNetworkFileSystem: true,
 };
 
+/** A guard for data in a SQLite database. */
 export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
   /**
    * Compares the token and runs the write in one immediate transaction, and returns the result of
@@ -65,18 +67,26 @@ export interface SqliteGuard<Database extends SqliteDatabase> extends Guard {
    * of the `lease.run()` around the call.
    */
   transaction<T>(write: (database: Database) => T): T;
+  /** The same, with an explicit lease or token. */
   transaction<T>(source: TokenSource, write: (database: Database) => T): T;
+  /** Raises the highest token to that of the source without writing anything else. */
   advance(source?: TokenSource): void;
+  /** The highest token of the resource, or undefined before the first. */
   highest(resource: string): bigint | undefined;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly "transaction"[];
 }
 
+/**
+ * Creates a guard for the data of an open connection of better-sqlite3 or node:sqlite. All writers
+ * of the same data need a guard, or use protectTable() to reject writes without one.
+ */
 export function sqliteGuard<Database extends SqliteDatabase>(
   database: Database,
   options: SqliteGuardOptions = {},
 ): SqliteGuard<Database> {
   const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
-  const table = checkTable(options.table ?? DEFAULT_TABLE);
+  const table = checkTable(options.prefix ?? DEFAULT_TABLE);
   rejectSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
   const tokens = openTokens(database, table);
   const admission = openAdmission(database, table);

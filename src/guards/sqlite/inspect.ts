@@ -6,7 +6,9 @@ import { checkDatabase, readFirst, type SqliteDatabase } from "./database.ts";
 import { admittedRows, checkName, EVENTS } from "./protection.ts";
 import { missingKeepers } from "./tokens.ts";
 
+/** A protected table and the state of its protection. */
 export interface ProtectedTable {
+  /** The name of the table. */
   readonly table: string;
   /** The resource whose holder may write to the table. */
   readonly resource: string;
@@ -16,6 +18,7 @@ export interface ProtectedTable {
   readonly fault: string | undefined;
 }
 
+/** Options of protectedTables(). */
 export interface InspectOptions {
   /** Only this table. @default all protected tables */
   readonly table?: string | undefined;

@@ -19,14 +19,15 @@ import {
 } from "./database.ts";
 import { createTable, keepSql } from "./tokens.ts";
 
-interface ProtectOptions {
+/** Options of protectTable() and protectSql(). */
+export interface ProtectOptions {
   /** The resource whose holder may write. */
   readonly resource: string;
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
-  readonly table?: string | undefined;
+  readonly prefix?: string | undefined;
 }
 
-const PROTECT_OPTIONS: OptionNames<ProtectOptions> = { table: true, resource: true };
+const PROTECT_OPTIONS: OptionNames<ProtectOptions> = { prefix: true, resource: true };
 
 /**
  * Makes the table reject all writes outside a guarded transaction of this resource, including
@@ -40,7 +41,7 @@ export function protectTable(
 ): void {
   checkOptionNames("protectTable()", options, PROTECT_OPTIONS);
   const text = protectSql(name, options);
-  const table = checkTable(options.table ?? DEFAULT_TABLE);
+  const table = checkTable(options.prefix ?? DEFAULT_TABLE);
   checkDatabase(database);
   const kind = readFirst(
     database
@@ -77,7 +78,7 @@ export function unprotectTable(database: SqliteDatabase, name: string): void {
 /** The SQL of protectTable(), for migrations. The table of the guard must exist. */
 export function protectSql(name: string, options: ProtectOptions): string {
   checkOptionNames("protectSql()", options, PROTECT_OPTIONS);
-  const table = checkTable(options?.table ?? DEFAULT_TABLE);
+  const table = checkTable(options?.prefix ?? DEFAULT_TABLE);
   const resource = checkResource(options?.resource);
   checkName(name);
   if (

@@ -16,14 +16,15 @@ import {
 import { inTransaction } from "./protection.ts";
 import { keepSql } from "./tokens.ts";
 
+/** Options of resetHighest(). */
 export interface ResetOptions {
   /** The highest token, as highest() returned it. If it has changed since, nothing is reset. */
   readonly highest: bigint;
   /** The table of the highest tokens, as given to sqliteGuard(). @default "tenure_guard" */
-  readonly table?: string | undefined;
+  readonly prefix?: string | undefined;
 }
 
-const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, table: true };
+const RESET_OPTIONS: OptionNames<ResetOptions> = { highest: true, prefix: true };
 
 /**
  * Deletes the highest token of a resource, so that the guard admits the next token, whatever its
@@ -39,7 +40,7 @@ export function resetHighest(
   checkOptionNames("resetHighest()", options, RESET_OPTIONS);
   checkResource(resource);
   const highest = checkToken(options?.highest);
-  const table = checkGuardTable(database, options.table);
+  const table = checkGuardTable(database, options.prefix);
   return inTransaction(database, () => {
     database.exec(`DROP TRIGGER IF EXISTS ${table}_keep_delete`);
     const remove = database.prepare(`DELETE FROM ${table} WHERE resource = ? AND token = ?`);

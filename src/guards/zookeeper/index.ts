@@ -53,15 +53,17 @@ import {
   type ZooKeeperWritten,
 } from "./writes.ts";
 
+export type { ZooKeeperDial } from "../../clients/zookeeper/hosts.ts";
 export type { ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
-export type { Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
 export type { ResetOptions } from "../shared/reset.ts";
 export type { ZooKeeperData, ZooKeeperWrite, ZooKeeperWritten } from "./writes.ts";
 
+/** Options of zookeeperGuard(). */
 export interface ZooKeeperGuardOptions extends GuardOptions {
   /**
    * The time limit of a request, in milliseconds. Too small: a slow ensemble looks like an outage.
-   * Too large: a holder detects an outage late. @default 5,000
+   * Too large: a holder detects an outage late. @default 5000
    */
   readonly limitMs?: number | undefined;
 }
@@ -71,17 +73,22 @@ const ZOOKEEPER_GUARD_OPTIONS: OptionNames<ZooKeeperGuardOptions> = {
   limitMs: true,
 };
 
+/** A guard for data in ZooKeeper. It connects on first use. */
 export interface ZooKeeperGuard extends Guard, AsyncDisposable {
   /**
    * Compares the token and does all of the writes in one multi, or none. Resolves with one entry
    * per write. Without a source, it uses the lease of the `lease.run()` around the call.
    */
   write(source: TokenSource, writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
+  /** The same, with the lease of the `lease.run()` around the call. */
   write(writes: readonly ZooKeeperWrite[]): Promise<ZooKeeperWritten[]>;
+  /** Raises the highest token to that of the source without writing anything else. */
   advance(source?: TokenSource): Promise<void>;
+  /** Resolves with the highest token of the resource, or undefined before the first. */
   highest(resource: string): Promise<bigint | undefined>;
   /** Closes the connection. Later calls reject with ClosedError. */
   close(): Promise<void>;
+  /** The names of the methods above that write, for boundedBy(). */
   readonly writeMethods: readonly "write"[];
 }
 

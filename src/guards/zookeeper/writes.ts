@@ -13,8 +13,13 @@ import {
 import type { Settings } from "../../clients/zookeeper/options.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 
+/** The data of a node. A text is encoded as UTF-8. */
 export type ZooKeeperData = string | Uint8Array;
 
+/**
+ * One write of a guarded multi: `create`, `set`, `delete` or `check`, each with the absolute path
+ * of the node.
+ */
 export type ZooKeeperWrite =
   | {
       /**
@@ -22,6 +27,7 @@ export type ZooKeeperWrite =
        * the guard's own session.
        */
       readonly create: string;
+      /** The data of the new node. @default empty */
       readonly data?: ZooKeeperData | undefined;
       /**
        * The server appends a number to the name, and the result has the full path. @default false
@@ -30,6 +36,7 @@ export type ZooKeeperWrite =
     }
   /** `version`: write only if the node has this version. @default any version */
   | { readonly set: string; readonly data: ZooKeeperData; readonly version?: number | undefined }
+  /** `version`: delete only if the node has this version. @default any version */
   | { readonly delete: string; readonly version?: number | undefined }
   /** Writes nothing. The other writes happen only if this node exists and has this version. */
   | { readonly check: string; readonly version?: number | undefined };
@@ -38,7 +45,9 @@ export type ZooKeeperWrite =
  * The result of one write: the path of a created node, or the new version of a node that was set.
  */
 export interface ZooKeeperWritten {
+  /** The full path of the node that was created. Absent for other writes. */
   readonly path?: string | undefined;
+  /** The new version of the node that was set. Absent for other writes. */
   readonly version?: number | undefined;
 }
 

@@ -8,6 +8,7 @@ import type { Tenure } from "../../tenure.ts";
 import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../run-options.ts";
 import { type CronerJob, findLastFire } from "./last-fire.ts";
 
+export type { FireOptions, SkippedFire } from "../run-options.ts";
 export type { CronerJob } from "./last-fire.ts";
 
 /** The work of a job. `fire` is the scheduled time, which is the same on every machine. */
@@ -23,6 +24,7 @@ export function oncePerFire<Job extends CronerJob>(
   key: string,
   work: CronerWork<Job>,
 ): (job: Job) => Promise<void>;
+/** The same with options, such as `windowMs` and `onSkip`. */
 export function oncePerFire<Job extends CronerJob>(
   tenure: Tenure,
   key: string,

@@ -5,7 +5,9 @@
 
 /** A job of croner, as far as this adapter needs it. */
 export interface CronerJob {
+  /** When the run in progress began; null outside a run. */
   currentRun(): Date | null;
+  /** The first scheduled time after `after`; null if the schedule has ended. */
   nextRun(after?: Date | null): Date | null;
   /** Since croner 10. */
   previousRuns?(count: number, reference?: Date): Date[];

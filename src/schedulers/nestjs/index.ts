@@ -22,6 +22,8 @@ import type { Tenure } from "../../tenure.ts";
 import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../run-options.ts";
 import { findLastFire } from "./last-fire.ts";
 
+export type { FireOptions, SkippedFire } from "../run-options.ts";
+
 /** The injection token of the Tenure that TenureModule provides. */
 export const TENURE: unique symbol = Symbol.for("tenure");
 
@@ -38,9 +40,12 @@ export interface TenureModuleOptions extends ConnectOptions {
 
 /** Options of TenureModule.forRootAsync(). */
 export interface TenureModuleAsyncOptions {
+  /** Modules that export what the factory injects. @default none */
   readonly imports?: DynamicModule["imports"];
+  /** Returns the options, or a promise of them. Called once, with the injected values. */
   // biome-ignore lint/suspicious/noExplicitAny: a narrower type would reject real factories
   readonly useFactory: (...injected: any[]) => TenureModuleOptions | Promise<TenureModuleOptions>;
+  /** The injection tokens of the factory's arguments. @default none */
   readonly inject?: FactoryProvider["inject"];
 }
 
@@ -59,11 +64,13 @@ export class TenureModule implements OnApplicationShutdown {
     this.#tenure = tenure;
   }
 
+  /** The module with these options. */
   static forRoot(options: TenureModuleOptions): DynamicModule {
     checkOptionNames("TenureModule", options, MODULE_OPTIONS);
     return TenureModule.forRootAsync({ useFactory: () => options });
   }
 
+  /** The module with options from a factory, for example from a configuration service. */
   static forRootAsync(options: TenureModuleAsyncOptions): DynamicModule {
     checkNest();
     checkOptionNames("TenureModule", options, ASYNC_OPTIONS);

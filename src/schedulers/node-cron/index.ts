@@ -11,6 +11,8 @@ import { warn } from "../../runtime/system.ts";
 import type { Tenure } from "../../tenure.ts";
 import { checkFireOptions, FIRE_OPTIONS, type FireOptions, reportSkip } from "../run-options.ts";
 
+export type { FireOptions, SkippedFire } from "../run-options.ts";
+
 /** Options of nodeCronCoordinator(). */
 export interface NodeCronOptions extends FireOptions {
   /**

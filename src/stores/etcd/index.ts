@@ -1,19 +1,28 @@
 // The public entry of the etcd store: its options and the function that makes it. The store itself
 // is in store.ts.
 
-import type { TlsOptions } from "../../clients/etcd/http2-transport.ts";
+import type { EtcdTlsOptions } from "../../clients/etcd/http2-transport.ts";
 import { openMembers } from "../../clients/etcd/open.ts";
 import { checkEtcdOptions, type EtcdOptions } from "../../clients/etcd/options.ts";
 import type {
   EtcdCall,
+  EtcdMetadata,
   EtcdStream,
+  EtcdStreamEvents,
   EtcdTransport,
-  StreamEvents,
 } from "../../clients/etcd/transport.ts";
 import type { OpenStore } from "../contract.ts";
 import { EtcdStore } from "./store.ts";
 
-export type { EtcdCall, EtcdOptions, EtcdStream, EtcdTransport, StreamEvents, TlsOptions };
+export type {
+  EtcdCall,
+  EtcdMetadata,
+  EtcdOptions,
+  EtcdStream,
+  EtcdStreamEvents,
+  EtcdTlsOptions,
+  EtcdTransport,
+};
 
 /** A store on an etcd cluster (3.4 or newer). */
 export function etcdStore(options: EtcdOptions): OpenStore {

@@ -44,6 +44,7 @@ export interface Entry {
   queue: { readonly session: Session; readonly attempt: string }[];
 }
 
+/** Options of MemoryBackend. */
 export interface MemoryBackendOptions {
   /**
    * The first token of every resource, for tests whose output must not vary. By default tokens
@@ -55,12 +56,20 @@ export interface MemoryBackendOptions {
 
 const BACKEND_OPTIONS: OptionNames<MemoryBackendOptions> = { firstToken: true };
 
-/** The state of memory stores. Several stores can share it, as several clients share one server. */
+/**
+ * The state of memory stores, in place of a server. Several stores can share it, as several clients
+ * share one server.
+ */
 export class MemoryBackend {
   readonly #firstToken: bigint | undefined;
+  /** @internal */
   readonly sessions: Map<string, Session> = new Map();
+  /** @internal */
   readonly entries: Map<string, Entry> = new Map();
-  /** The number of changes. A watcher compares it to detect a change between two waits. */
+  /**
+   * The number of changes. A watcher compares it to detect a change between two waits.
+   * @internal
+   */
   version = 0;
   readonly #listeners = new Set<() => void>();
 
@@ -70,17 +79,21 @@ export class MemoryBackend {
       options.firstToken === undefined ? undefined : checkToken(options.firstToken);
   }
 
-  /** The token of the next grant (S1). `last` is the newest token of the resource. */
+  /**
+   * The token of the next grant (S1). `last` is the newest token of the resource.
+   * @internal
+   */
   nextToken(last: bigint | undefined, wallMs: number): bigint {
     return nextToken({ last, floor: 1n, clock: this.#firstToken ?? clockToken(wallMs) });
   }
 
+  /** Adds a listener for changes. Returns the function that removes it. @internal */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Call after every change: wakes all waiters and watchers. */
+  /** Call after every change: wakes all waiters and watchers. @internal */
   changed(): void {
     this.version += 1;
     for (const listener of [...this.#listeners]) listener();

@@ -4,9 +4,9 @@
 import {
   checkClient,
   LIBRARIES,
-  type LibraryName,
   openLink,
   type PostgresClient,
+  type PostgresLibraryName,
 } from "../../clients/postgres/open-link.ts";
 import { parseConnectionUrl, parsePostgresUrl } from "../../clients/postgres/url.ts";
 import {
@@ -23,8 +23,10 @@ import type { OpenStore } from "../contract.ts";
 import { openOnLink } from "./open-store.ts";
 import { checkSchema } from "./schema.ts";
 
-export { migrationSql } from "./schema.ts";
+export { type MigrationOptions, migrationSql } from "./schema.ts";
+export type { PostgresClient, PostgresLibraryName };
 
+/** Options of postgresStore(). */
 export interface PostgresOptions {
   /**
    * `postgres://user:password@host:port/database`. With several hosts (`host1:5432,host2:5432`) the
@@ -40,8 +42,10 @@ export interface PostgresOptions {
    */
   readonly client?: PostgresClient | undefined;
   /** The library that connects to `url`. @default "pg" if it is installed, else "postgres" */
-  readonly library?: LibraryName | undefined;
+  readonly library?: PostgresLibraryName | undefined;
+  /** The user for `url`. @default the choice of the library, such as PGUSER */
   readonly username?: string | undefined;
+  /** The password for `url`. @default the choice of the library, such as PGPASSWORD */
   readonly password?: string | undefined;
   /**
    * The namespace: the PostgreSQL schema. All competing processes must use the same one.
@@ -61,7 +65,7 @@ export interface PostgresOptions {
   readonly listen?: boolean | string | undefined;
   /**
    * How long opening the store may take, in milliseconds. Too small: a slow start of the server
-   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5000
    */
   readonly connectMs?: number | undefined;
 }

@@ -124,18 +124,19 @@ DO $$ BEGIN
 END $$;
 `;
 
+/** Options of migrationSql(). */
 export interface MigrationOptions {
   /** The schema: the `prefix` of postgresStore(). @default "tenure" */
   readonly prefix?: string | undefined;
-  /** Gets what the store needs, and no more. @default no role */
+  /** A role that gets the privileges that the store needs, and no others. @default none */
   readonly role?: string | undefined;
 }
 
 const MIGRATION_OPTIONS: OptionNames<MigrationOptions> = { prefix: true, role: true };
 
 /**
- * The SQL that makes the schema, for people who keep such things in their own migrations. Run it in one transaction, as a
- * role that may create; it may be run again. With `role`, that role gets what the store needs, and no more.
+ * The SQL that creates the schema, for use in your own migrations. Run it in one transaction, as a
+ * role that may create a schema. It can be run repeatedly.
  */
 export function migrationSql(options: MigrationOptions = {}): string {
   checkOptionNames("migrationSql()", options, MIGRATION_OPTIONS);

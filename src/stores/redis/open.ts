@@ -5,9 +5,9 @@ import type { Clock, Timer } from "../../async/clock.ts";
 import { connectFailure } from "../../clients/redis/failures.ts";
 import type { Place } from "../../clients/redis/url.ts";
 import {
-  type LibraryName,
   loadLibrary,
   type RedisClient,
+  type RedisLibraryName,
   type Wire,
   wireOf,
 } from "../../clients/redis/wire.ts";
@@ -37,7 +37,7 @@ export interface OpenSettings {
 
 export interface ConnectSettings extends OpenSettings {
   readonly client: RedisClient | undefined;
-  readonly library: LibraryName | undefined;
+  readonly library: RedisLibraryName | undefined;
   readonly tls: object | undefined;
 }
 

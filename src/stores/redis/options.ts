@@ -1,8 +1,9 @@
 // The options of the Redis store and their checks. Invalid options are rejected before anything is
 // connected.
 
+import type { ConnectionOptions } from "node:tls";
 import { parseRedisUrl } from "../../clients/redis/url.ts";
-import { LIBRARIES, type LibraryName, type RedisClient } from "../../clients/redis/wire.ts";
+import { LIBRARIES, type RedisClient, type RedisLibraryName } from "../../clients/redis/wire.ts";
 import {
   checkClientOptions,
   checkLibraryName,
@@ -17,6 +18,7 @@ import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { namesOf } from "./names.ts";
 import type { ConnectSettings } from "./open.ts";
 
+/** Options of redisStore(). */
 export interface RedisOptions {
   /**
    * `redis://user:password@host:6379/0`, or `rediss://` for TLS; `redis://host1,host2?cluster=1`
@@ -32,11 +34,13 @@ export interface RedisOptions {
    */
   readonly client?: RedisClient | undefined;
   /** The library that connects to `url`. @default "ioredis" if it is installed, else "redis" */
-  readonly library?: LibraryName | undefined;
+  readonly library?: RedisLibraryName | undefined;
+  /** The user for `url`. @default the user "default" of Redis */
   readonly username?: string | undefined;
+  /** The password for `url`. @default none */
   readonly password?: string | undefined;
   /** For `rediss://`: the options of tls.connect(), such as `{ ca }` for your own certificate. */
-  readonly tls?: object | undefined;
+  readonly tls?: ConnectionOptions | undefined;
   /**
    * The namespace: all keys and channels begin with it. All competing processes must use the same
    * one. @default "tenure"
@@ -50,7 +54,7 @@ export interface RedisOptions {
   readonly replicas?: number | undefined;
   /**
    * How long opening the store may take, in milliseconds. Too small: a slow start of the server
-   * looks like an outage. Too large: a wrong address is noticed late. @default 5,000
+   * looks like an outage. Too large: a wrong address is noticed late. @default 5000
    */
   readonly connectMs?: number | undefined;
   /**

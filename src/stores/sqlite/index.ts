@@ -10,7 +10,7 @@ import {
   mergeUrlOptions,
 } from "../../clients/shared/options.ts";
 import { localDisk } from "../../clients/sqlite/disk.ts";
-import { type DriverName, LIBRARIES, loadDriver } from "../../clients/sqlite/driver.ts";
+import { LIBRARIES, loadDriver, type SqliteLibraryName } from "../../clients/sqlite/driver.ts";
 import { parseSqliteUrl } from "../../clients/sqlite/url.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
@@ -18,6 +18,9 @@ import type { OpenStore } from "../contract.ts";
 import { openFile } from "./file.ts";
 import { SqliteStore } from "./store.ts";
 
+export type { SqliteLibraryName };
+
+/** Options of sqliteStore(). */
 export interface SqliteOptions {
   /**
    * `sqlite:./tenure.db`. `?library=`, `?connect-ms=` and `?allow-network-file-system=1` may be in
@@ -29,11 +32,11 @@ export interface SqliteOptions {
    * processes must use the same file, which takes the place of the prefix of other stores.
    */
   readonly file?: string | undefined;
-  /** @default "node:sqlite" if this Node has it, else "better-sqlite3" */
-  readonly library?: DriverName | undefined;
+  /** The module that opens the file. @default "node:sqlite" if this Node has it, else "better-sqlite3" */
+  readonly library?: SqliteLibraryName | undefined;
   /**
    * How long opening the store may take, in milliseconds, while other processes lock the file.
-   * Too small: processes that start together fail. @default 5,000
+   * Too small: processes that start together fail. @default 5000
    */
   readonly connectMs?: number | undefined;
   /**

@@ -1,12 +1,13 @@
 // The public entry of the ZooKeeper store: its options and the function that makes it. The store
 // itself is in store.ts.
 
+import type { ZooKeeperDial } from "../../clients/zookeeper/hosts.ts";
 import { openReader } from "../../clients/zookeeper/open.ts";
 import { checkZooKeeperOptions, type ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
 import type { OpenStore } from "../contract.ts";
 import { ZooKeeperStore } from "./store.ts";
 
-export type { ZooKeeperOptions };
+export type { ZooKeeperDial, ZooKeeperOptions };
 
 /** A store on a ZooKeeper ensemble (3.6 or newer). */
 export function zookeeperStore(options: ZooKeeperOptions): OpenStore {

@@ -28,13 +28,17 @@ export interface GuardHarness {
    * new guards afterwards. Leave it out if the guard keeps its tokens in the process.
    */
   readonly restart?: (() => void | Promise<void>) | undefined;
+  /** Called after the test: removes the data and closes connections. */
   close(): void | Promise<void>;
 }
 
+/** A kind of guard, as given to guardSuite(). */
 export interface GuardUnderTest {
+  /** The name of the guard in test titles, such as "SQLite". */
   readonly name: string;
   /** Whether a failed write is rolled back together with its token. */
   readonly rollsBack: boolean;
+  /** Called before each test. */
   create(): GuardHarness | Promise<GuardHarness>;
 }
 

@@ -24,10 +24,13 @@ export interface StoreHarness {
   readonly forgetting?: Readonly<Record<string, () => Promise<() => Promise<void>>>> | undefined;
   /** Sets the newest token of the resource. */
   readonly setToken?: ((resource: string, token: bigint) => Promise<void>) | undefined;
+  /** Called after the test: removes the backend. The suite has closed the stores before. */
   close(): Promise<void>;
 }
 
+/** A kind of store, as given to storeSuite(). */
 export interface StoreUnderTest {
+  /** The name of the store in test titles, such as "the memory store". */
   readonly name: string;
   /** A ttl that the backend grants exactly. Many tests wait for it, so keep it short. */
   readonly ttlMs: number;
@@ -38,6 +41,7 @@ export interface StoreUnderTest {
   readonly forgets?: readonly string[] | undefined;
   /** Must equal the guarantees of the opened stores. Decides which tests are declared. */
   readonly guarantees: Pick<Guarantees, "fifo" | "durable">;
+  /** Called before each test. */
   create(): Promise<StoreHarness>;
 }
 
@@ -46,7 +50,9 @@ export type TestBody = (skip: (reason: string) => never) => Promise<void>;
 
 /** The part of a test runner that the suite uses. */
 export interface Runner {
+  /** Declares a group of tests. */
   describe(name: string, body: () => void): void;
+  /** Declares a test. */
   test(name: string, body: TestBody): void;
 }
 

@@ -28,7 +28,7 @@ async function newAttacker(): Promise<Attacker> {
   const { schema, table } = ledger;
   const role = `mallory_${schema}`;
   await postgres().sql(`CREATE ROLE ${role} LOGIN; GRANT INSERT, SELECT ON ${table} TO ${role}`);
-  await protectTable(ledger.pool(), table, { resource: "ledger", schema });
+  await protectTable(ledger.pool(), table, { resource: "ledger", prefix: schema });
   await ledger.guard().guard.advance(source(4720n));
   const url = new URL(postgres().url);
   url.username = role;
@@ -108,7 +108,7 @@ describe("a role with only INSERT on a protected table", () => {
 describe("a role that may only connect", () => {
   test("can delay an advance with an advisory lock, and is named in the error", async () => {
     const { ledger, run } = await newAttacker();
-    const { guard } = ledger.guard("pg", { waitLimitMs: 300 });
+    const { guard } = ledger.guard("pg", { waitMs: 300 });
     const lock = "SELECT pg_advisory_lock(hashtextextended($$tenure guard {schema} ledger$$, 0))";
     const held = await run(
       lock.replace("{schema}", ledger.schema),
@@ -125,7 +125,7 @@ describe("a role that may call admit()", () => {
   test("S2: cannot have a forged admission signed together with its own", async () => {
     const { ledger, role, run } = await newAttacker();
     const { schema } = ledger;
-    await postgres().sql(guardSql({ schema, role }));
+    await postgres().sql(guardSql({ prefix: schema, role }));
     const forged = run(
       set(`tenure.admitted_${schema}`, `pg_current_xact_id() || ' {"ledger": "4720"} '`),
       `SELECT ${schema}.admit('another', 1)`,
@@ -159,7 +159,7 @@ describe("the secret", () => {
     const { ledger, role, run } = await newAttacker();
     const schema = `${ledger.schema}_more`;
     await postgres().sql(
-      `ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO ${role}, PUBLIC; ${guardSql({ schema })};
+      `ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO ${role}, PUBLIC; ${guardSql({ prefix: schema })};
        ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM ${role}, PUBLIC; GRANT USAGE ON SCHEMA ${schema} TO ${role}`,
     );
     await expect(run(`SELECT * FROM ${schema}.secret`)).rejects.toThrow("permission denied");
@@ -187,7 +187,7 @@ describe("the secret", () => {
     const { schema } = ledger;
     const { sql } = postgres();
     const before = await sql(`SELECT value FROM ${schema}.secret`);
-    await sql(guardSql({ schema }));
+    await sql(guardSql({ prefix: schema }));
     expect(await sql(`SELECT value FROM ${schema}.secret`)).toBe(before);
   });
 });

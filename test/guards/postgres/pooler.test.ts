@@ -17,8 +17,8 @@ const source = (token: bigint): TokenSource => ({ resource: "ledger", token });
 test("S2: with a pooler, admissions, idle limits and locks end with their transaction", async () => {
   const ledger = await newLedger();
   const { schema, table } = ledger;
-  await protectTable(ledger.pool(), table, { resource: "ledger", schema });
-  const { guard, append } = ledger.guard("pg", { waitLimitMs: 2_000 }, pooler().url);
+  await protectTable(ledger.pool(), table, { resource: "ledger", prefix: schema });
+  const { guard, append } = ledger.guard("pg", { waitMs: 2_000 }, pooler().url);
   await guard.advance(source(1n));
   const texts = Array.from({ length: 40 }, (_, i) => `${i}`);
   const write = (text: string) => guard.transaction(source(1n), (tx) => append(tx, "ledger", text));
@@ -33,9 +33,7 @@ test("S2: with a pooler, admissions, idle limits and locks end with their transa
     expect(rows).toEqual([{ idle_in_transaction_session_timeout: "0" }]);
   }
   await guard.transaction(source(1n), async () => {
-    const advancing = ledger
-      .guard("pg", { waitLimitMs: 100 }, pooler().url)
-      .guard.advance(source(2n));
+    const advancing = ledger.guard("pg", { waitMs: 100 }, pooler().url).guard.advance(source(2n));
     await expect(advancing).rejects.toThrow(/backend pid \d+ \(idle in transaction for/);
   });
   await guard.advance(source(2n));

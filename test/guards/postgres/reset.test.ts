@@ -33,9 +33,9 @@ describe.each(["pg", "postgres"] as const satisfies Library[])("through %s", (li
     const resource = "it's $$ a \\ ledger";
     await guard.advance(source(LARGE, resource));
     await guard.advance(source(LARGE, "other"));
-    await protectTable(target, table, { resource, schema });
+    await protectTable(target, table, { resource, prefix: schema });
     await expect(guard.advance(source(SMALL, resource))).rejects.toThrow("stale");
-    expect(await resetHighest(target, resource, { highest: LARGE, schema })).toBe(true);
+    expect(await resetHighest(target, resource, { highest: LARGE, prefix: schema })).toBe(true);
     expect(await guard.highest(resource)).toBeUndefined();
     await guard.transaction(source(SMALL, resource), (tx) => append(tx, resource, "new"));
     expect(await ledger.written()).toEqual(["new"]);
@@ -53,7 +53,9 @@ test("S2: after a reset the highest tokens still cannot be lowered, deleted or t
   for (const state of ["ENABLE", "ENABLE ALWAYS", "DISABLE"]) {
     await guard.advance(source(LARGE));
     await sql(`ALTER TABLE ${schema}.highest ${state} TRIGGER keep_highest`);
-    expect(await resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema })).toBe(true);
+    expect(await resetHighest(ledger.pool(), "ledger", { highest: LARGE, prefix: schema })).toBe(
+      true,
+    );
     await guard.advance(source(SMALL));
     for (const text of ["UPDATE # SET token = 4", "DELETE FROM #", "TRUNCATE #"]) {
       await expect(sql(text.replace("#", `${schema}.highest`)), state).rejects.toThrow(REFUSED);
@@ -70,9 +72,13 @@ test("a reset with an outdated token does nothing", async () => {
   const { schema } = ledger;
   const { guard } = ledger.guard();
   await guard.advance(source(LARGE + 1n));
-  expect(await resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema })).toBe(false);
+  expect(await resetHighest(ledger.pool(), "ledger", { highest: LARGE, prefix: schema })).toBe(
+    false,
+  );
   expect(await guard.highest("ledger")).toBe(LARGE + 1n);
-  expect(await resetHighest(ledger.pool(), "nobody", { highest: LARGE, schema })).toBe(true);
+  expect(await resetHighest(ledger.pool(), "nobody", { highest: LARGE, prefix: schema })).toBe(
+    true,
+  );
 });
 
 test("a role that may call admit(), even with all rights on the rows, cannot reset", async () => {
@@ -82,13 +88,15 @@ test("a role that may call admit(), even with all rights on the rows, cannot res
   // Roles belong to the whole server, which other test files use, too.
   const role = `reset_writer_${schema}`;
   await sql(`CREATE ROLE ${role} LOGIN`);
-  await sql(guardSql({ schema, role }));
+  await sql(guardSql({ prefix: schema, role }));
   await sql(`GRANT ALL ON ${schema}.highest TO ${role}`);
   await ledger.guard().guard.advance(source(LARGE));
   const as = new URL(url);
   as.username = role;
   const pool = ledger.pool(as.href);
-  await expect(resetHighest(pool, "ledger", { highest: LARGE, schema })).rejects.toMatchObject({
+  await expect(
+    resetHighest(pool, "ledger", { highest: LARGE, prefix: schema }),
+  ).rejects.toMatchObject({
     code: "INVALID_ARGUMENT",
     message: expect.stringContaining("only the owner"),
   });
@@ -101,8 +109,8 @@ test("S2: a reset waits for the open transactions of the resource, and changes n
   const { schema } = ledger;
   const { guard, append } = ledger.guard();
   await guard.advance(source(LARGE));
-  const reset = (waitLimitMs: number): Promise<boolean> =>
-    resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema, waitLimitMs });
+  const reset = (waitMs: number): Promise<boolean> =>
+    resetHighest(ledger.pool(), "ledger", { highest: LARGE, prefix: schema, waitMs });
   let patient: Promise<boolean> | undefined;
   await guard.transaction(source(LARGE), async (tx) => {
     await expect(reset(50)).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE", applied: "no" });
@@ -125,7 +133,7 @@ test("an advance and a concurrent reset do not deadlock", async () => {
   const blocker = new pg.Client({ connectionString: postgres().url });
   await blocker.connect();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.highest IN ROW EXCLUSIVE MODE`);
-  const reset = resetHighest(ledger.pool(), "ledger", { highest: LARGE, schema });
+  const reset = resetHighest(ledger.pool(), "ledger", { highest: LARGE, prefix: schema });
   await waiting("relation");
   const advanced = guard.advance(source(LARGE + 1n));
   await waiting("advisory");
@@ -138,7 +146,7 @@ test("an advance and a concurrent reset do not deadlock", async () => {
 
 test("a schema without a guard is rejected with a reason", async () => {
   const pool = (await newLedger()).pool();
-  const reset = resetHighest(pool, "ledger", { highest: 1n, schema: "no_guard_here" });
+  const reset = resetHighest(pool, "ledger", { highest: 1n, prefix: "no_guard_here" });
   await expect(reset).rejects.toThrow("not in this database");
 });
 

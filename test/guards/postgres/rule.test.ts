@@ -141,9 +141,9 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect((await ledger.written()).sort()).toEqual(["a", "b"]);
   });
 
-  test("a holder that is idle in its transaction delays its successor by at most `idleLimitMs`", async () => {
+  test("a holder that is idle in its transaction delays its successor by at most `idleMs`", async () => {
     const ledger = await newLedger();
-    const stopped = ledger.guard(library, { idleLimitMs: 300 });
+    const stopped = ledger.guard(library, { idleMs: 300 });
     const successor = ledger.guard(library);
     const [begun, go] = [new Gate(), new Gate()];
     const standing = stopped.guard.transaction(source(1n), async (tx) => {
@@ -162,9 +162,9 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
     expect(await ledger.written()).toEqual(["later"]);
   });
 
-  test("an advance that waits longer than `waitLimitMs` fails with a retryable error and changes nothing", async () => {
+  test("an advance that waits longer than `waitMs` fails with a retryable error and changes nothing", async () => {
     const ledger = await newLedger();
-    const [older, newer] = [ledger.guard(library), ledger.guard(library, { waitLimitMs: 200 })];
+    const [older, newer] = [ledger.guard(library), ledger.guard(library, { waitMs: 200 })];
     const refused = older.guard.transaction(source(1n), async () => {
       const facts = { code: "GUARD_UNAVAILABLE", applied: "no", retryable: true };
       await expect(newer.guard.advance(source(2n))).rejects.toMatchObject(facts);
@@ -249,7 +249,7 @@ describe.each<Library>(["pg", "postgres"])("through %s", (library) => {
 describe("an instance of postgres.js", () => {
   test("statements, savepoints and the end of a transaction are safe after its connection was closed", async () => {
     const ledger = await newLedger();
-    const guard = postgresGuard(ledger.sql(), { schema: ledger.schema, idleLimitMs: 100 });
+    const guard = postgresGuard(ledger.sql(), { prefix: ledger.schema, idleMs: 100 });
     const told: string[] = [];
     const closed = guard.transaction(source(1n), async (tx) => {
       await tx.savepoint(async (inner) => {
@@ -292,7 +292,7 @@ describe("a connection of pg", () => {
     const ledger = await newLedger();
     const client = new pg.Client(postgres().url);
     await client.connect();
-    const guard = postgresGuard(client, { schema: ledger.schema });
+    const guard = postgresGuard(client, { prefix: ledger.schema });
     const outer = guard.transaction(source(1n), async (tx) => {
       expect(tx).toBe(client);
       const nested = guard.transaction(source(1n), () => undefined);

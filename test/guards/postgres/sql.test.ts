@@ -24,7 +24,7 @@ const source = (token: bigint, resource = "ledger"): TokenSource => ({ resource,
 describe("the guard in SQL", () => {
   async function newSchema(): Promise<string> {
     const { schema } = await newLedger();
-    await postgres().sql(guardSql({ schema }));
+    await postgres().sql(guardSql({ prefix: schema }));
     return schema;
   }
 
@@ -74,13 +74,13 @@ describe("the guard in SQL", () => {
     const role = `writer "${ledger.schema}"`;
     const name = `"${role.replaceAll('"', '""')}"`;
     await sql(`CREATE ROLE ${name} LOGIN; GRANT INSERT, SELECT ON ${ledger.table} TO ${name}`);
-    await sql(guardSql({ schema: ledger.schema }));
+    await sql(guardSql({ prefix: ledger.schema }));
     const as = new URL(url);
     as.username = encodeURIComponent(role);
     const { guard, append } = ledger.guard("pg", {}, as.href);
     const refused = guard.advance(source(1n));
     await expect(refused).rejects.toThrow(/INVALID_ARGUMENT|denied a permission/);
-    await sql(guardSql({ schema: ledger.schema, role }));
+    await sql(guardSql({ prefix: ledger.schema, role }));
     await guard.transaction(source(3n), (tx) => append(tx, "ledger", "allowed"));
     expect(await guard.highest("ledger")).toBe(3n);
     const pool = ledger.pool(as.href);
@@ -109,9 +109,9 @@ describe("the guard in SQL", () => {
     const { sql } = postgres();
     const [one, two] = [ledger.guard("pg"), ledger.guard("postgres")];
     await Promise.all([one.guard.advance(source(1n)), two.guard.advance(source(1n))]);
-    await sql(guardSql({ schema: ledger.schema }));
+    await sql(guardSql({ prefix: ledger.schema }));
     expect(await one.guard.highest("ledger")).toBe(1n);
-    await sql(removeGuardSql({ schema: ledger.schema }));
+    await sql(removeGuardSql({ prefix: ledger.schema }));
     const without = ledger.guard("pg", { createSchema: false });
     await expect(without.guard.advance(source(1n))).rejects.toThrow("Run guardSql(");
   });
@@ -130,7 +130,7 @@ describe("toTenureError()", () => {
     async (library) => {
       const ledger = await newLedger();
       const { schema } = ledger;
-      await postgres().sql(guardSql({ schema }));
+      await postgres().sql(guardSql({ prefix: schema }));
       const [pool, sql] = [ledger.pool(), ledger.sql()];
       const run = (text: string): Promise<unknown> =>
         library === "pg" ? pool.query(text) : sql.begin((tx) => tx.unsafe(text));
@@ -153,7 +153,7 @@ describe("toTenureError()", () => {
     const ledger = await newLedger();
     const { schema, table } = ledger;
     const pool = ledger.pool();
-    await protectTable(pool, table, { resource: "ledger", schema });
+    await protectTable(pool, table, { resource: "ledger", prefix: schema });
     const error = await catchError(pool.query(`INSERT INTO ${table} (text) VALUES ('bare')`));
     expect(toTenureError(error)).toMatchObject({
       code: "INVALID_ARGUMENT",
@@ -165,7 +165,7 @@ describe("toTenureError()", () => {
   test("translates an admit() that waited too long for an earlier term", async () => {
     const ledger = await newLedger();
     const { schema } = ledger;
-    await postgres().sql(guardSql({ schema }));
+    await postgres().sql(guardSql({ prefix: schema }));
     const pool = ledger.pool();
     const client = await pool.connect();
     await client.query(`BEGIN; SELECT ${schema}.admit('ledger', 1)`);
@@ -204,10 +204,12 @@ describe("invalid input", () => {
     const pool = new pg.Pool({ connectionString: "postgres://127.0.0.1:1/none" });
     expect(() => postgresGuard({} as pg.Pool)).toThrow("needs a Pool or a connected Client");
     expect(() => postgresGuard(undefined as unknown as pg.Pool)).toThrow("needs a Pool");
-    expect(() => postgresGuard(pool, { schema: `x"; DROP TABLE y` })).toThrow("`schema` must be");
+    expect(() => postgresGuard(pool, { prefix: `x"; DROP TABLE y` })).toThrow(
+      "`prefix`, the PostgreSQL schema, must be",
+    );
     expect(() => postgresGuard(pool, { isolation: "none" as "serializable" })).toThrow("isolation");
-    expect(() => postgresGuard(pool, { idleLimitMs: 0 })).toThrow("`idleLimitMs` must be");
-    expect(() => postgresGuard(pool, { waitLimitMs: 1.5 })).toThrow("`waitLimitMs` must be");
+    expect(() => postgresGuard(pool, { idleMs: 0 })).toThrow("`idleMs` must be");
+    expect(() => postgresGuard(pool, { waitMs: 1.5 })).toThrow("`waitMs` must be");
     expect(() => postgresGuard(pool, { resource: "" })).toThrow("resource name");
     expect(() => guardSql({ role: "" })).toThrow("`role` must be");
     const guard = postgresGuard(pool);

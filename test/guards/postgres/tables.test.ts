@@ -23,7 +23,7 @@ async function protectedLedger(): Promise<Ledger> {
   const ledger = await newLedger();
   const { schema, table } = ledger;
   await postgres().sql(`INSERT INTO ${table} (text) VALUES ('before')`);
-  await protectTable(ledger.pool(), table, { resource: "ledger", schema });
+  await protectTable(ledger.pool(), table, { resource: "ledger", prefix: schema });
   return ledger;
 }
 
@@ -109,14 +109,14 @@ describe("a protected table", () => {
       `CREATE TABLE ${parent} (id int) PARTITION BY RANGE (id);
        CREATE TABLE ${parent}_1 PARTITION OF ${parent} FOR VALUES FROM (0) TO (100)`,
     );
-    await protectTable(ledger.pool(), parent, { resource: "ledger", schema });
+    await protectTable(ledger.pool(), parent, { resource: "ledger", prefix: schema });
     await expect(sql(`INSERT INTO ${parent} VALUES (1)`)).rejects.toThrow(REFUSED);
     await expect(sql(`INSERT INTO ${parent}_1 VALUES (1)`)).rejects.toThrow(REFUSED);
     await sql(
       `BEGIN; SELECT ${schema}.admit('ledger', 1); INSERT INTO ${parent} VALUES (1); COMMIT`,
     );
     expect(await sql(`SELECT count(*) FROM ${parent}`)).toBe("1");
-    await unprotectTable(ledger.pool(), parent, { schema });
+    await unprotectTable(ledger.pool(), parent, { prefix: schema });
     await sql(`INSERT INTO ${parent}_1 VALUES (2)`);
   });
 
@@ -131,10 +131,12 @@ describe("a protected table", () => {
     const pool = ledger.pool(as.href);
     const insert = `INSERT INTO ${table} (text) VALUES ('role')`;
     await expect(pool.query(insert)).rejects.toThrow(REFUSED);
-    await sql(guardSql({ schema, role }));
+    await sql(guardSql({ prefix: schema, role }));
     await pool.query(`BEGIN; SELECT ${schema}.admit('ledger', 1); ${insert}; COMMIT`);
     expect(await ledger.written()).toEqual(["before", "role"]);
-    await expect(pool.query(unprotectSql(table, { schema }))).rejects.toThrow("permission denied");
+    await expect(pool.query(unprotectSql(table, { prefix: schema }))).rejects.toThrow(
+      "permission denied",
+    );
   });
 });
 
@@ -144,14 +146,14 @@ describe("protectTable()", () => {
     const { schema, table } = ledger;
     const { sql } = postgres();
     const insert = `INSERT INTO ${table} (text) VALUES ('bare')`;
-    await unprotectTable(ledger.sql(), table, { schema });
+    await unprotectTable(ledger.sql(), table, { prefix: schema });
     await sql(insert);
-    await sql(protectSql(table, { resource: 'it\'s \\ "odd"; --', schema }));
+    await sql(protectSql(table, { resource: 'it\'s \\ "odd"; --', prefix: schema }));
     await expect(sql(insert)).rejects.toThrow(`the holder of "it's \\ "odd"; --"`);
-    await sql(unprotectSql(table, { schema }));
+    await sql(unprotectSql(table, { prefix: schema }));
     await sql(insert);
-    await sql(protectSql(table, { resource: "ledger", schema }));
-    await sql(removeGuardSql({ schema }));
+    await sql(protectSql(table, { resource: "ledger", prefix: schema }));
+    await sql(removeGuardSql({ prefix: schema }));
     await sql(insert);
     expect(await ledger.written()).toEqual(["before", "bare", "bare", "bare"]);
   });
@@ -162,9 +164,9 @@ describe("protectTable()", () => {
     const { sql } = postgres();
     const table = `public."a""b; DROP TABLE ${schema}.highest; --"`;
     await sql(`CREATE TABLE ${table} (id int)`);
-    await protectTable(ledger.sql(), table, { resource: "ledger", schema });
+    await protectTable(ledger.sql(), table, { resource: "ledger", prefix: schema });
     await expect(sql(`INSERT INTO ${table} VALUES (1)`)).rejects.toThrow(REFUSED);
-    await unprotectTable(ledger.pool(), table, { schema });
+    await unprotectTable(ledger.pool(), table, { prefix: schema });
     await sql(`INSERT INTO ${table} VALUES (1)`);
     await sql(`DROP TABLE ${table}`);
   });
@@ -176,7 +178,7 @@ describe("protectTable()", () => {
     const pool = ledger.pool();
     const view = `public.view_${schema}`;
     await sql(`CREATE VIEW ${view} AS SELECT 1`);
-    const options = { resource: "ledger", schema };
+    const options = { resource: "ledger", prefix: schema };
     for (const [name, reason] of [
       [table, "protected already"],
       ["public.nowhere", "there is no such table"],
@@ -192,7 +194,9 @@ describe("protectTable()", () => {
         message: expect.stringContaining(reason),
       });
     }
-    await expect(unprotectTable(pool, view, { schema })).rejects.toThrow("it is not protected");
+    await expect(unprotectTable(pool, view, { prefix: schema })).rejects.toThrow(
+      "it is not protected",
+    );
     await expect(protectTable(pool, table, { resource: "" })).rejects.toThrow("resource name");
     expect(await ledger.written()).toEqual(["before"]);
   });

@@ -40,7 +40,7 @@ async function newOld(): Promise<Old> {
     GRANT CREATE ON DATABASE ${new URL(url).pathname.slice(1)} TO ${owner};
     ALTER TABLE ${table} OWNER TO ${owner}; GRANT INSERT ON ${table} TO ${writer}`);
   const old = OLD.replaceAll("{schema}", schema);
-  await sql(`SET ROLE ${owner}; ${old}; ${protectSql(table, { resource: "ledger", schema })}
+  await sql(`SET ROLE ${owner}; ${old}; ${protectSql(table, { resource: "ledger", prefix: schema })}
     SELECT ${schema}.admit('ledger', 5);
     GRANT USAGE ON SCHEMA ${schema} TO ${writer}; GRANT SELECT ON ${schema}.highest TO ${writer};
     GRANT EXECUTE ON FUNCTION ${schema}.admit(text, numeric, integer) TO ${writer}`);
@@ -74,8 +74,8 @@ describe("a guard of version 0.1.0", () => {
     const { sql } = postgres();
     expect(await fault(old.ledger)).toContain("Run guardSql() again");
     const as = who === "its owner" ? `SET ROLE ${old.owner};` : "";
-    await sql(`${as} ${guardSql({ schema })}`);
-    await sql(`${as} ${guardSql({ schema })}`);
+    await sql(`${as} ${guardSql({ prefix: schema })}`);
+    await sql(`${as} ${guardSql({ prefix: schema })}`);
     expect(await fault(old.ledger)).toBeUndefined();
     await expectUpgraded(old);
   });
@@ -101,8 +101,8 @@ describe("a guard of version 0.1.0", () => {
     const { schema, table } = ledger;
     const client = await ledger.pool().connect();
     await client.query(`BEGIN; SELECT ${schema}.admit('ledger', 5)`);
-    await postgres().sql(guardSql({ schema }));
-    const { guard } = ledger.guard("pg", { waitLimitMs: 300 });
+    await postgres().sql(guardSql({ prefix: schema }));
+    const { guard } = ledger.guard("pg", { waitMs: 300 });
     await expect(guard.advance(source(6n))).rejects.toMatchObject({ code: "GUARD_UNAVAILABLE" });
     // Its admission has no signature, so it must be admitted again.
     const unsigned = client.query(`INSERT INTO ${table} (text) VALUES ('unsigned')`);

@@ -79,9 +79,9 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
     expect(await guard.highest("ledger")).toBe(2n);
   });
 
-  test("waits for `waitLimitMs` in total, however many transactions it waits for", async () => {
+  test("waits for `waitMs` in total, however many transactions it waits for", async () => {
     const ledger = await newLedger();
-    const { guard } = ledger.guard(library, { waitLimitMs: 1_000 });
+    const { guard } = ledger.guard(library, { waitMs: 1_000 });
     await guard.advance(source(1n));
     const writers: pg.Client[] = [];
     for (let count = 0; count < 12; count += 1) writers.push(await writer(ledger));
@@ -100,7 +100,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
 
   test("is also limited when sessions keep taking row locks without admit()", async () => {
     const ledger = await newLedger();
-    const { guard } = ledger.guard(library, { waitLimitMs: 500 });
+    const { guard } = ledger.guard(library, { waitMs: 500 });
     await guard.advance(source(1n));
     const lock = `BEGIN; SELECT FROM ${ledger.schema}.highest FOR SHARE`;
     const [one, two] = [await newClient(), await newClient()];
@@ -124,7 +124,7 @@ describe.each<Library>(["pg", "postgres"])("an advance through %s", (library) =>
 
   test("names the blocking backend and how long it has been idle", async () => {
     const ledger = await newLedger();
-    const { guard } = ledger.guard(library, { waitLimitMs: 300 });
+    const { guard } = ledger.guard(library, { waitMs: 300 });
     await guard.advance(source(1n));
     const [idle, second] = [await writer(ledger), await writer(ledger)];
     const message = expect.stringMatching(

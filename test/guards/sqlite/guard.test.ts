@@ -341,8 +341,8 @@ describe("invalid input to the SQLite guard", () => {
 
   test("a table of another program and an invalid name are rejected, and nothing is changed", () => {
     const database = open();
-    expect(() => sqliteGuard(database, { table: "entry" })).toThrow("belongs to something else");
-    expect(() => sqliteGuard(database, { table: `a"; DROP TABLE entry` })).toThrow("plain name");
+    expect(() => sqliteGuard(database, { prefix: "entry" })).toThrow("belongs to something else");
+    expect(() => sqliteGuard(database, { prefix: `a"; DROP TABLE entry` })).toThrow("plain name");
     expect(() => sqliteGuard(undefined as unknown as Connection)).toThrow("open connection");
     expect(texts(database)).toEqual([]);
   });

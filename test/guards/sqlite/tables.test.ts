@@ -158,10 +158,10 @@ describe("protectTable()", () => {
     const database = open();
     const name = `a"b; DROP TABLE entry; --'`;
     database.exec(`CREATE TABLE "${name.replaceAll('"', '""')}" (id)`);
-    protectTable(database, name, { resource: "ledger", table: "mine" });
+    protectTable(database, name, { resource: "ledger", prefix: "mine" });
     const insert = `INSERT INTO "${name.replaceAll('"', '""')}" VALUES (1)`;
     expect(() => database.exec(insert)).toThrow(REFUSED);
-    sqliteGuard(database, { table: "mine" }).transaction(source(1n), (db) => db.exec(insert));
+    sqliteGuard(database, { prefix: "mine" }).transaction(source(1n), (db) => db.exec(insert));
     expect(texts(database)).toEqual([]);
   });
 
@@ -180,7 +180,7 @@ describe("protectTable()", () => {
     expect(() => protect(undefined)).toThrow("Expected the name of a table");
     expect(() => protect("seen", "")).toThrow("resource name");
     expect(() => unprotectTable(database, "seen")).toThrow("it is not protected");
-    expect(() => protectSql("entry", { resource: "r", table: "a b" })).toThrow("plain name");
+    expect(() => protectSql("entry", { resource: "r", prefix: "a b" })).toThrow("plain name");
     expect(texts(database)).toEqual(["before"]);
   });
 });

@@ -62,13 +62,13 @@ export class Ledger {
     const { schema, table } = this;
     const insert = `INSERT INTO ${table} (resource, text) VALUES ($1, $2)`;
     if (library === "pg") {
-      const guard = postgresGuard(this.pool(url), { schema, ...options });
+      const guard = postgresGuard(this.pool(url), { prefix: schema, ...options });
       return {
         guard: guard as PostgresGuard<unknown>,
         append: async (tx, ...values) => void (await (tx as pg.PoolClient).query(insert, values)),
       };
     }
-    const guard = postgresGuard(this.sql(url), { schema, ...options });
+    const guard = postgresGuard(this.sql(url), { prefix: schema, ...options });
     return {
       guard: guard as PostgresGuard<unknown>,
       append: async (tx, ...values) =>

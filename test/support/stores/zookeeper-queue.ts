@@ -10,14 +10,18 @@ import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 export const TICK_MS = 200;
 export const LIMIT_MS = 5_000;
 
-type Dial = (host: string, port: number) => Duplex;
+type ZooKeeperDial = (host: string, port: number) => Duplex;
 
 interface Address {
   readonly host: string;
   readonly port: number;
 }
 
-export async function openStore(server: Address, root: string, connect?: Dial): Promise<Store> {
+export async function openStore(
+  server: Address,
+  root: string,
+  connect?: ZooKeeperDial,
+): Promise<Store> {
   const hosts = `${server.host}:${server.port}`;
   const store = await zookeeperStore({
     url: `zookeeper://${hosts}`,
@@ -97,7 +101,7 @@ export class FaultyLink {
    */
   delay: (chunk: Buffer) => Promise<void> | undefined = () => undefined;
 
-  readonly dial: Dial = (host, port) => {
+  readonly dial: ZooKeeperDial = (host, port) => {
     const socket = dial({ host, port, noDelay: true });
     let dropsReplies = false;
     const stream = new Duplex({
