@@ -176,7 +176,7 @@ describe("the server that all tests of a run share", () => {
     await expect(second().sql("SELECT FROM seen")).rejects.toThrow(
       'relation "seen" does not exist',
     );
-    await expect(first().kill()).rejects.toThrow("asks for { own: true }");
+    await expect(first().kill()).rejects.toThrow("has to set { own: true }");
   });
 
   test("a test that passes options gets its own server", async () => {
