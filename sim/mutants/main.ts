@@ -1,6 +1,6 @@
-// `npm run mutants`: plants one bug at a time in a copy of the code, runs the simulator on it until
-// a seed detects it, and prints a table. If no seed does and the bug names a test, that test is
-// run. Two bugs are tried at a time, one per core.
+// `npm run mutants`: plants one bug at a time in a copy of the code and prints a table of what
+// detects it. If the bug names a test, that test is run first. If it passes, or there is none, the
+// simulator runs until a seed detects the bug. Two bugs are tried at a time, one per core.
 //   npm run mutants -- [--seeds 1..2000] [--store memory] [--at-once 2] [NAME...]
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -90,14 +90,15 @@ async function tryMutant(folder: string, mutant: Mutant): Promise<Result> {
     original.replace(mutant.find, () => mutant.replace),
   );
   try {
+    // A test takes seconds, and seeds that find nothing take a minute, so the test goes first.
+    const { test } = mutant;
+    if (test !== undefined && (await failsTest(folder, test)))
+      return { mutant, caughtBy: "test", where: "by test", how: test };
     const seen = await simulate(folder, mutant.store ?? values.store, values.seeds);
     // A hang does not count as detected: no invariant was reported as broken.
     if (seen === "hangs")
       return { mutant, where: "", how: `did not finish within ${LIMIT_MS / 1_000} s` };
     if (seen !== undefined) return { mutant, caughtBy: "seed", ...seen };
-    const { test } = mutant;
-    if (test !== undefined && (await failsTest(folder, test)))
-      return { mutant, caughtBy: "test", where: "by test", how: test };
     return { mutant, where: "", how: "" };
   } finally {
     writeFileSync(path, original);
