@@ -9,7 +9,7 @@ export interface Mutant {
   readonly replace: string;
   /** The model that runs the changed code, if it is not the model that was asked for. */
   readonly store?: string;
-  /** The test that detects the bug if no seed does. */
+  /** A test that detects the bug. It is run before any seed. */
   readonly test?: string;
   /** Why no test can detect the bug, if that is the case. */
   readonly equivalent?: string;
