@@ -1,6 +1,6 @@
 // `npm run mutants`: plants one bug at a time in a copy of the code and prints a table of what
-// detects it. If the bug names a test, that test is run first. If it passes, or there is none, the
-// simulator runs until a seed detects the bug. Two bugs are tried at a time, one per core.
+// detects it. If the bug names a test, that test is run first. Otherwise, or if the test passes,
+// the simulator runs until a seed detects the bug. Two bugs are tried at a time, one per core.
 //   npm run mutants -- [--seeds 1..2000] [--store memory] [--at-once 2] [NAME...]
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

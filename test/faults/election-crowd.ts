@@ -14,6 +14,12 @@ const ROUND_MS = TIMING.ttlMs / 3;
 const CHANGES = 10;
 /** The leader resigns and queues again, the next candidate takes over, and a few after it check. */
 const CHANGE_MAX = 20;
+/**
+ * If the next candidate does not take over within its head start, for example because the machine is
+ * busy, two others check in its place, with three requests each.
+ */
+const HEAD_START_MS = 250;
+const HEAD_START_MAX = 6;
 
 export function testElectionCrowd<S extends Place>(
   engine: FaultEngine<S>,
@@ -44,7 +50,10 @@ export function testElectionCrowd<S extends Place>(
       const renewals = ({ rounds }: Spent): number => CANDIDATES * perRenewal * (rounds + 1);
       expect(idle.requests).toBeLessThanOrEqual(renewals(idle));
       // If each change woke all candidates, it would be 500 or more.
-      expect(changing.requests).toBeLessThanOrEqual(CHANGES * CHANGE_MAX + renewals(changing));
+      const checks = (changing.tookMs / HEAD_START_MS) * HEAD_START_MAX;
+      expect(changing.requests).toBeLessThanOrEqual(
+        CHANGES * CHANGE_MAX + checks + renewals(changing),
+      );
     },
   );
 }
