@@ -15,8 +15,8 @@ const CHANGES = 10;
 /** The leader resigns and queues again, the next candidate takes over, and a few after it check. */
 const CHANGE_MAX = 20;
 /**
- * If the next candidate does not take over within its head start, for example because the machine is
- * busy, two others check in its place, with three requests each.
+ * If the next candidate does not take over within its head start, for example because the machine
+ * is busy, two others check in its place, with three requests each.
  */
 const HEAD_START_MS = 250;
 const HEAD_START_MAX = 6;
