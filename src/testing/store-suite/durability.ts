@@ -135,7 +135,7 @@ export const ambiguity: Record<string, (bench: Bench) => Promise<void>> = {
 
   "S5: late requests of a former holder change nothing": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     const attempt = one.newAttempt();
     const old = await one.take("r", { attempt });
     await bench.expire(store);

@@ -13,7 +13,7 @@ export async function tokensAfter(
   prepare: () => Promise<() => Promise<void>>,
 ): Promise<void> {
   const store = await bench.store();
-  const one = await bench.session(store, "one", bench.longMs);
+  const one = await bench.session(store, "one");
   const early = await one.take("early");
   await one.release("early", early);
   const forget = await prepare();
@@ -27,7 +27,7 @@ export async function tokensAfter(
   highest = higher(highest, held);
   await forget();
   const fresh = await bench.store();
-  const two = await bench.session(fresh, "two", bench.longMs);
+  const two = await bench.session(fresh, "two");
   for (const resource of ["early", "late", "never seen"]) {
     const token = await two.take(resource);
     expectTrue(token > highest, `S1: the token of "${resource}" is above every earlier one`);

@@ -25,7 +25,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
   ) => {
     const store = await bench.store();
     const tokens: bigint[] = [];
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     tokens.push(await one.take("r"));
     await one.release("r", tokens[0] ?? 0n);
     tokens.push(await one.take("r"));
@@ -50,7 +50,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
   "S4: of many concurrent requests exactly one is granted": async (bench) => {
     const stores = await Promise.all([bench.store(), bench.store(), bench.store(), bench.store()]);
     const clients = await Promise.all(
-      stores.map((store, index) => bench.session(store, `s${index}`, bench.longMs)),
+      stores.map((store, index) => bench.session(store, `s${index}`)),
     );
     for (let round = 0; round < 10; round += 1) {
       const asked = clients.flatMap((client) => [
@@ -66,7 +66,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
     bench,
   ) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     const first = await one.take("r");
     const two = await bench.session(store, "two", bench.ttlMs * 4);
     await bench.harness.sleep(bench.ttlMs / 3);
@@ -81,7 +81,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
     const store = await bench.store();
     const two = await bench.session(await bench.store(), "two", bench.ttlMs * 4);
     const sentAt = bench.harness.now();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     await one.take("r");
     for (;;) {
       const outcome = await two.ask("r");
@@ -120,7 +120,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
 
   "an expired or ended session is granted nothing": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     await bench.expire(store);
     expect((await one.ask("r")).kind, "gone", "an expired session");
     const stranger = await bench.session(store, "two");
@@ -129,7 +129,7 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
   },
 
   "names that differ in one byte are different resources": async (bench) => {
-    const one = await bench.session(await bench.store(), "one", bench.longMs);
+    const one = await bench.session(await bench.store(), "one");
     const names = [
       "a",
       "A",

@@ -28,7 +28,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
   "a view states how long the lease has been held, and a renewal does not reset that": async (
     bench,
   ) => {
-    const one = await bench.session(await bench.store(), "one", bench.longMs);
+    const one = await bench.session(await bench.store(), "one");
     const attempt = one.newAttempt();
     const granting = await timed(bench, one.take("r", { attempt }));
     await expectHeldSince(bench, granting, "just granted");
@@ -42,8 +42,8 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
 
   "the time that a waiter spent in the queue is not counted as held": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one", bench.longMs);
-    const two = await bench.session(store, "two", bench.longMs);
+    const one = await bench.session(store, "one");
+    const two = await bench.session(store, "two");
     const token = await one.take("r");
     const attempt = two.newAttempt();
     expect((await two.ask("r", { attempt, queue: true })).kind, "busy", "one has it");
@@ -58,7 +58,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
 
   "a released or expired lease has no holder": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     expect(await one.holder("r"), undefined, "never held");
     const token = await one.take("r");
     await one.release("r", token);
@@ -97,7 +97,7 @@ export const reading: Record<string, (bench: Bench) => Promise<void>> = {
     await seen.until("w/first held by keeper");
     await keeper.release("w/first", first);
     await seen.until("w/first free");
-    const mortal = await bench.session(store, "mortal");
+    const mortal = await bench.shortSession(store, "mortal");
     await mortal.take("w/second");
     await seen.until("w/second held by mortal");
     await bench.expire(store);

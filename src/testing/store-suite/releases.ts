@@ -26,7 +26,7 @@ export const releases: Record<string, (bench: Bench) => Promise<void>> = {
 
   "S5: a late release of an expired holder does not free its successor": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     const old = await one.take("r");
     await bench.expire(store);
     const two = await bench.session(store, "two");
@@ -42,7 +42,7 @@ export const releases: Record<string, (bench: Bench) => Promise<void>> = {
 
   "a release from an expired session is a no-op": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     const token = await one.take("r");
     await bench.expire(store);
     expect(await one.release("r", token), "notHeld", "the session has expired");

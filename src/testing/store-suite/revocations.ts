@@ -7,7 +7,7 @@ import { type Bench, type Client, expect, expectTrue, LIMIT_MS } from "./harness
 export const revocations: Record<string, (bench: Bench) => Promise<void>> = {
   "S6: a revocation is reported until it is acknowledged": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one", bench.longMs);
+    const one = await bench.session(store, "one");
     await one.take("kept");
     const revoked = await takeAndRevoke(one, store, "r");
     for (let renewal = 0; renewal < 3; renewal += 1)
@@ -16,7 +16,7 @@ export const revocations: Record<string, (bench: Bench) => Promise<void>> = {
 
   "an acknowledged revocation is not reported again": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one", bench.longMs);
+    const one = await bench.session(store, "one");
     const kept = await one.take("kept");
     const first = await takeAndRevoke(one, store, "first");
     const second = await takeAndRevoke(one, store, "second");
@@ -30,8 +30,8 @@ export const revocations: Record<string, (bench: Bench) => Promise<void>> = {
 
   "S5: an acknowledgement of another session or token changes nothing": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one", bench.longMs);
-    const two = await bench.session(await bench.store(), "two", bench.longMs);
+    const one = await bench.session(store, "one");
+    const two = await bench.session(await bench.store(), "two");
     const held = { resource: "held", token: await one.take("held") };
     const earlier = await takeAndRevoke(one, store, "r");
     await expectGone(one, [], [earlier], "the first revocation is reported");
@@ -49,7 +49,7 @@ export const revocations: Record<string, (bench: Bench) => Promise<void>> = {
 
   "S6: a revocation between a report and its acknowledgement is reported": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one", bench.longMs);
+    const one = await bench.session(store, "one");
     const first = await takeAndRevoke(one, store, "first");
     await expectGone(one, [], [first], "the first is reported");
     const second = await takeAndRevoke(one, await bench.store(), "second");
@@ -63,7 +63,7 @@ export const revocations: Record<string, (bench: Bench) => Promise<void>> = {
 
   "one renewal can acknowledge ACKNOWLEDGED_MAX revocations": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one", bench.longMs);
+    const one = await bench.session(store, "one");
     const revoked: LeaseRef[] = [];
     for (let index = 0; index <= ACKNOWLEDGED_MAX; index += 1)
       revoked.push(await takeAndRevoke(one, store, `many/${index}`));

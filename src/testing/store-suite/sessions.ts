@@ -6,14 +6,14 @@ import { type Bench, expect, expectTrue, LIMIT_MS } from "./harness.ts";
 export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
   "L3: renewals keep every lease of the session beyond its ttl": async (bench) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     const names = Array.from({ length: 50 }, (_, index) => `r${index}`);
     await Promise.all(names.map((name) => one.take(name)));
     for (let beat = 0; beat < 6; beat += 1) {
       await bench.harness.sleep(bench.ttlMs / 3);
       expect((await one.renew()).kind, "renewed", `renewal ${beat}`);
     }
-    const two = await bench.session(await bench.store(), "two", bench.longMs);
+    const two = await bench.session(await bench.store(), "two");
     expect((await one.renew()).kind, "renewed", "the last renewal");
     // Concurrently, so that all are answered before the session expires.
     const answers = await Promise.all(names.map((name) => two.ask(name)));
@@ -34,7 +34,7 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
     bench,
   ) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     await one.take("r");
     await bench.expire(store);
     expect((await one.renew()).kind, "gone", "too late");
@@ -48,7 +48,7 @@ export const sessions: Record<string, (bench: Bench) => Promise<void>> = {
     bench,
   ) => {
     const store = await bench.store();
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     await one.take("a");
     await one.take("b");
     await bench.expire(store);

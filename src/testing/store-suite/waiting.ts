@@ -45,7 +45,7 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
   ) => {
     const store = await bench.store();
     const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
-    const one = await bench.session(store, "one");
+    const one = await bench.shortSession(store, "one");
     const token = await one.take("r");
     const waiter = waitFor(two, "r");
     await bench.expire(store);
@@ -163,7 +163,7 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
 
   "a first waiter whose session has expired is skipped at once": async (bench) => {
     const store = await bench.store();
-    const dead = await bench.session(store, "dead");
+    const dead = await bench.shortSession(store, "dead");
     const long = bench.ttlMs * 50;
     const one = await bench.session(await bench.store(), "one", long);
     const token = await one.take("r");
