@@ -12,7 +12,7 @@ import { sqliteGuard } from "tenure/guards/sqlite";
 test("a lease", async () => {
   const tenure = await connect(memoryStore(new MemoryBackend()));
   const token: bigint = await tenure.withLease("jest", async (lease) => lease.check());
-  expect(token).toBe(1n);
+  expect(token > 0n).toBe(true);
   expect(nodeCronCoordinator(tenure).lease("x")).toBeUndefined();
   expect(typeof oncePerFire(tenure, "x", () => undefined)).toBe("function");
   expect(typeof sqliteGuard).toBe("function");
