@@ -24,6 +24,8 @@ const RETRY_MAX_MS = 2;
 /** So many tries in vain mean a crowd of writers, whose tries would take the cores from the one that has the lock. */
 const CROWD_TRIES = 4;
 const RETRY_CROWD_MS = 16;
+/** A writer that has waited this long for the lock tries often again, so that it does not starve. */
+const PATIENCE_MS = 20;
 
 /**
  * How often it is looked whether the file is still the one that was opened. Not at every write, where it would cost a
@@ -58,6 +60,7 @@ export class Writer {
   #scheduled = false;
   #closed = false;
   #triesInVain = 0;
+  #waitingSince = 0;
   /** How many of the next jobs get a transaction of their own. */
   #alone = 0;
 
@@ -158,9 +161,11 @@ export class Writer {
     });
     if (this.#jobs.length === 0) return;
     this.#scheduled = true;
+    if (this.#triesInVain === 0) this.#waitingSince = now;
     this.#triesInVain += 1;
     const growth = 2 ** Math.max(0, this.#triesInVain - CROWD_TRIES);
-    const maxMs = Math.min(RETRY_MAX_MS * growth, RETRY_CROWD_MS);
+    const isPatient = now - this.#waitingSince < PATIENCE_MS;
+    const maxMs = isPatient ? Math.min(RETRY_MAX_MS * growth, RETRY_CROWD_MS) : RETRY_MAX_MS;
     const delayMs = RETRY_MIN_MS + random.next() * (maxMs - RETRY_MIN_MS);
     clock.setTimer(() => this.#turn(), delayMs, { keepAlive: true });
   }
