@@ -39,6 +39,8 @@ export interface Grant {
 interface SessionFacts {
   /** Store: the true instant at which it expires. */
   until: number;
+  /** Store: the true instant at which it was opened or renewed. */
+  keptAt: number;
   /** The holder sent the request to end it. */
   isEnded: boolean;
   /** The holder sent a renewal. */
@@ -73,6 +75,7 @@ export class Facts {
     if (session === undefined) {
       session = {
         until: Number.NEGATIVE_INFINITY,
+        keptAt: Number.NEGATIVE_INFINITY,
         confirmedSentAt: Number.NEGATIVE_INFINITY,
         isEnded: false,
         isRenewed: false,
@@ -101,7 +104,7 @@ export class Facts {
         this.#granted(event);
         return;
       case "storeKept":
-        this.session(event.session).until = event.until;
+        Object.assign(this.session(event.session), { until: event.until, keptAt: event.at });
         return;
       case "endedSession":
         this.session(event.session).isEnded = true;

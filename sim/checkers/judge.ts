@@ -7,6 +7,7 @@ import type { TraceEvent } from "../world/trace.ts";
 import { CONTENDED, type RunResult } from "../world/world.ts";
 import type { Checker, MakeChecker, Violation } from "./checker.ts";
 import { Facts } from "./facts.ts";
+import { handoffsReachWaiters, handsOffAtOnce, handsOffInOrder } from "./handoff.ts";
 import { certainActs, deadline, lostTermsEnd, releaseAfterWork } from "./holder-side.ts";
 import {
   boundedRequests,
@@ -36,6 +37,9 @@ const CHECKERS: readonly MakeChecker[] = [
   renewals,
   firstComeFirstServed,
   promptGrants,
+  handsOffInOrder,
+  handsOffAtOnce,
+  handoffsReachWaiters,
   sessionsExpire,
   contendedResourcesActive(CONTENDED),
   calmKeepsLeases,

@@ -1,6 +1,7 @@
-// Checks waiting. At any time, a free resource goes to the waiter that has waited longest, at least
-// during the head start (FIFO). In the calm phase, a waiter gets a released resource within two
-// round trips (L2), and an expired one within the lag that the store states (L1).
+// Checks waiting on stores without handoff; handoff.ts checks the others. At any time, a free
+// resource goes to the waiter that has waited longest, at least during the head start (FIFO). In
+// the calm phase, a waiter gets a released resource within two round trips (L2), and an expired one
+// within the lag that the store states (L1).
 
 import { HEAD_START_MS } from "../../src/stores/contract.ts";
 import { renewEveryMs } from "../faults/plan.ts";
@@ -8,6 +9,7 @@ import { CALM_MAX_MS } from "../world/network.ts";
 import type { TraceEvent } from "../world/trace.ts";
 import type { Checker, MakeChecker, Report } from "./checker.ts";
 import type { Facts, Grant } from "./facts.ts";
+import { HANDOFF_STORES } from "./handoff.ts";
 import { type Waiter, Waiters } from "./waiters.ts";
 
 /**
@@ -29,13 +31,7 @@ const WHOLE_MS = 2;
  * Stores that are checked for prompt grants. ZooKeeper is not, because it is late in a few runs
  * (docs/simulator.md).
  */
-const PROMPT_STORES: ReadonlySet<string> = new Set([
-  "memory",
-  "sqlite",
-  "etcd",
-  "redis",
-  "postgres",
-]);
+const PROMPT_STORES: ReadonlySet<string> = new Set(["sqlite", "etcd", "redis", "postgres"]);
 /**
  * How long it takes until the server has registered a waiter's subscription: one message on Redis;
  * a read and one message on etcd. The waiter then checks once more, which is one of the two round
@@ -56,10 +52,10 @@ const NOTIFIED_WAITERS: ReadonlyMap<string, number> = new Map([["redis", 3]]);
  */
 const EXPIRY_WATCHERS: ReadonlyMap<string, number> = new Map([["postgres", 2]]);
 
-export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds }) =>
+export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds, store }) =>
   withWaiters((event, waiters, facts, report) => {
     // Beyond the bounds, the clocks of later waiters may run too fast.
-    if (isBeyondBounds) return;
+    if (isBeyondBounds || HANDOFF_STORES.has(store)) return;
     if (event.kind === "storePassedOver") checkSkippedWaiter(event, waiters, facts, report);
     if (event.kind !== "storeGranted") return;
     const { resource, attempt, at, token } = event;

@@ -4,9 +4,9 @@
 import { linkSignals } from "../../src/async/signals.ts";
 import { StoreUnavailableError } from "../../src/core/errors.ts";
 import type {
-  AttemptRequest,
   Guarantees,
   LeaseView,
+  SessionEvents,
   Store,
   WatchRequest,
 } from "../../src/stores/contract.ts";
@@ -24,8 +24,6 @@ export interface RemoteParts {
   readonly store: Store;
 }
 
-/** A waiter's notification can get lost. After this time it asks again by itself. */
-const ASK_AGAIN_MS = 1_000;
 const POLL_MS = 400;
 const LIMIT_MS = 1_000;
 const PAGE = 1_000;
@@ -40,8 +38,12 @@ export class RemoteStore implements Store {
     this.guarantees = parts.store.guarantees;
   }
 
-  openSession: Store["openSession"] = (request) =>
-    this.#call("opening of a session", request.limitMs, (store) => store.openSession(request));
+  openSession: Store["openSession"] = (request) => {
+    const events = request.events && this.#overNetwork(request.events);
+    return this.#call("opening of a session", request.limitMs, (store) =>
+      store.openSession({ ...request, events }),
+    );
+  };
   grant: Store["grant"] = (request) =>
     this.#call("request for a grant", request.limitMs, (store) => store.grant(request));
   renew: Store["renew"] = (request) =>
@@ -58,30 +60,6 @@ export class RemoteStore implements Store {
     this.#call("listing", request.limitMs, (store) => store.list(request));
   revoke: Store["revoke"] = (request) =>
     this.#call("revocation", request.limitMs, (store) => store.revoke(request));
-
-  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
-    const { network, client, server, store } = this.#parts;
-    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    const wakeup = new Wakeup(client.clock);
-    network.send(client, server.program, () => {
-      if (server.isDown) return;
-      const giveUp = new AbortController();
-      // The client may be gone, so the server does not keep a wait for ever.
-      const limit = server.program.clock.setTimer(() => giveUp.abort("too long"), 2 * ASK_AGAIN_MS);
-      store.untilFree({ ...request, signal: giveUp.signal }).then(
-        () => {
-          limit.cancel();
-          network.send(server.program, client, wakeup.notify);
-        },
-        () => undefined,
-      );
-    });
-    try {
-      await wakeup.wait(ASK_AGAIN_MS, signal);
-    } finally {
-      unlink();
-    }
-  }
 
   async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
@@ -105,6 +83,20 @@ export class RemoteStore implements Store {
 
   async close(): Promise<void> {
     this.#closing.abort(new StoreUnavailableError("The store is closed.", { applied: "no" }));
+  }
+
+  /** Events are messages of their own: they get lost, come late or twice, or out of order. */
+  #overNetwork(events: SessionEvents): SessionEvents {
+    const { network, client, server } = this.#parts;
+    const send = (arrive: () => void): void =>
+      network.send(server.program, client, () => {
+        if (!this.#closing.signal.aborted) arrive();
+      });
+    return {
+      granted: (grant) => send(() => events.granted(grant)),
+      lost: (ref) => send(() => events.lost(ref)),
+      wanted: (ref) => send(() => events.wanted(ref)),
+    };
   }
 
   async #call<T>(what: string, limitMs: number, handle: (store: Store) => Promise<T>): Promise<T> {

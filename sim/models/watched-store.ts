@@ -35,7 +35,7 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       const { sentAtTrue } = asked("grant", request);
       const answer = await store.grant(request);
       if (answer.kind === "gone") trace.note(who, { kind: "toldGone", session });
-      if (answer.kind === "busy" && queue)
+      if (answer.kind === "queued" || (answer.kind === "busy" && queue))
         trace.note(who, { kind: "queued", resource, attempt, sentAtTrue });
       return answer;
     },
@@ -78,15 +78,18 @@ function noteOnly(
   store: Store,
   asked: Asked,
 ): Pick<Store, "withdraw" | "untilFree" | "revoke" | "read" | "list" | "watch"> {
+  const untilFree = store.untilFree?.bind(store);
   return {
     withdraw: (request) => {
       asked("withdraw", request);
       return store.withdraw(request);
     },
-    untilFree: (request) => {
-      asked("untilFree", request);
-      return store.untilFree(request);
-    },
+    ...(untilFree && {
+      untilFree: (request) => {
+        asked("untilFree", request);
+        return untilFree(request);
+      },
+    }),
     revoke: (request) => {
       asked("revoke", {});
       return store.revoke(request);

@@ -6,6 +6,7 @@
 import type { Mutant } from "./mutant.ts";
 import { ACKNOWLEDGEMENT_MUTANTS } from "./planted/acknowledgements.ts";
 import { ERA_MUTANTS } from "./planted/eras.ts";
+import { HANDOFF_MUTANTS } from "./planted/handoff.ts";
 import { HOLDER_MUTANTS } from "./planted/holder.ts";
 import { LIVENESS_MUTANTS } from "./planted/liveness.ts";
 import { ONCE_MUTANTS } from "./planted/once.ts";
@@ -21,11 +22,12 @@ const machine = "src/core/session-machine.ts";
 const modelsTest = "sim/test/models.test.ts";
 const machineTest = "src/core/session-machine.test.ts";
 const lease = "src/holder/held-lease.ts";
-const memory = "src/stores/memory/index.ts";
+const memory = "src/stores/memory/backend.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...ACKNOWLEDGEMENT_MUTANTS,
   ...ERA_MUTANTS,
+  ...HANDOFF_MUTANTS,
   ...HOLDER_MUTANTS,
   ...LIVENESS_MUTANTS,
   ...ONCE_MUTANTS,
@@ -204,54 +206,51 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a late release frees a successor's lease",
     file: memory,
-    find: "if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {",
-    replace: "if (!entry || held === undefined) {",
+    find: "if (!entry || held?.session.id !== sessionId || held.token !== token) return false;",
+    replace: "if (!entry || held === undefined) return false;",
   },
   {
     name: "a release with an older token succeeds",
     file: memory,
-    find: "if (!entry || held?.session.id !== request.sessionId || held.token !== request.token) {",
-    replace: "if (!entry || held?.session.id !== request.sessionId) {",
+    find: "if (!entry || held?.session.id !== sessionId || held.token !== token) return false;",
+    replace: "if (!entry || held?.session.id !== sessionId) return false;",
   },
   {
     name: "a held lease is granted again",
     file: memory,
-    find: "if (held !== undefined || !this.#mayTake(entry, request.attempt)) {",
-    replace: "if (!this.#mayTake(entry, request.attempt)) {",
+    find: "    if (this.findHeld(entry, at) !== undefined) return;\n    const mayBeGranted",
+    replace:
+      "    if (this.findHeld(entry, at) === undefined && requester === undefined) return;\n    const mayBeGranted",
   },
   {
     name: "sessions expire early",
     file: memory,
-    find: "session.expiresAt = this.#clock.now() + session.ttlMs;",
-    replace: "session.expiresAt = this.#clock.now() + session.ttlMs * 0.9;",
+    find: "  return renewedAt + ttlMs;",
+    replace: "  return renewedAt + 0.9 * ttlMs;",
   },
   {
     name: "a token is issued twice",
     file: memory,
-    find: "    const token = this.#backend.nextToken(entry.token, this.#clock.wallNow());",
+    find: "    const token = this.#nextToken(entry.token, at.wallMs);",
     replace: `    const isSame = entry.lastAttempt?.startsWith(session.id) === true;
-    const token = (isSame ? entry.token : undefined) ?? this.#backend.nextToken(entry.token, this.#clock.wallNow());`,
+    const token = (isSame ? entry.token : undefined) ?? this.#nextToken(entry.token, at.wallMs);`,
   },
   {
     name: "a repeated request is granted again",
     file: memory,
-    find: `    if (entry.lastAttempt === request.attempt) {
-      return held?.session === session ? { kind: "granted", token: held.token } : { kind: "ended" };
-    }
-    if (session.granted.has(request.attempt)) return { kind: "ended" };`,
-    replace: `    if (entry.lastAttempt === request.attempt && held?.session === session)
-      return { kind: "granted", token: entry.token };`,
+    find: `      return isHeld ? { kind: "granted", token: held.token } : { kind: "ended" };`,
+    replace: `      if (isHeld) return { kind: "granted", token: held.token };`,
     test: modelsTest,
   },
   {
     name: "a renewal revives an expired session",
     file: memory,
-    find: `    const session = this.#findSession(request.sessionId);
+    find: `    const session = this.#findSession(request.sessionId, at);
     if (session === undefined) return { kind: "gone" };
-    for`,
-    replace: `    const session = this.#backend.sessions.get(request.sessionId);
+    session.renewedAt = at.now;`,
+    replace: `    const session = this.sessions.get(request.sessionId);
     if (session === undefined) return { kind: "gone" };
-    for`,
+    session.renewedAt = at.now;`,
     test: modelsTest,
   },
   {

@@ -50,7 +50,6 @@ export class Stage {
       token: scene.lastToken,
       lastAttempt: undefined,
       held: undefined,
-      freeSince: 0,
       queue: [],
     });
     const machine = (name: string): Program => this.#machine(name);

@@ -166,7 +166,10 @@ async function ask(store: Store, request: LeaseRequest): Promise<LeaseAnswer> {
     return { kind: "withdrawn" };
   }
   const outcome = await store.grant({ ...asked, holderId: sessionId, queue: false });
-  if (outcome.kind === "gone") throw new Error("The session is gone, although its ttl is long.");
+  if (outcome.kind === "gone" || outcome.kind === "queued")
+    throw new Error(
+      `The answer is ${outcome.kind}, for a long ttl and a request that does not queue.`,
+    );
   return outcome.kind === "granted" ? outcome : { kind: outcome.kind };
 }
 

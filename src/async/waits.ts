@@ -3,7 +3,7 @@
 // process alive, because a caller is waiting; the timers of renewals do not.
 
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
-import type { Clock } from "./clock.ts";
+import type { Clock, Timer } from "./clock.ts";
 import { getSharedLimits } from "./limits.ts";
 
 /** Stores enforce the limit themselves. This extra time applies to a store that fails to do so. */
@@ -55,6 +55,16 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     const timer = clock.setTimer(done, delayMs, { keepAlive: true });
     signal?.addEventListener("abort", stop, { once: true });
   });
+}
+
+/** About twelve days. A Node timer can run at most twice that long, so it is set repeatedly. */
+const LONG_MS = 2 ** 30;
+
+/** Keeps the process alive until it is cancelled. */
+export function stayAlive(clock: Clock): Timer {
+  const set = (): Timer => clock.setTimer(() => (timer = set()), LONG_MS, { keepAlive: true });
+  let timer = set();
+  return { cancel: () => timer.cancel() };
 }
 
 /** Whether a caller may pass this as a duration. Infinity is allowed. */

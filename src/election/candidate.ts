@@ -5,7 +5,7 @@
 
 import type { Timer } from "../async/clock.ts";
 import { checkSignal, orAborted } from "../async/signals.ts";
-import { pause } from "../async/waits.ts";
+import { pause, stayAlive } from "../async/waits.ts";
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import { ClosedError, isTenureError } from "../core/errors.ts";
 import { checkOptionNames } from "../core/options.ts";
@@ -51,8 +51,6 @@ const RETRY: Backoff = { baseMs: 200, capMs: 10_000 };
 /** After this many short terms in a row, `lead` was most likely not meant to return. */
 const BRIEF_TERMS_MAX = 3;
 const BRIEF_TERM_MS = 1_000;
-/** About twelve days. A Node timer can run at most twice that long, so it is set repeatedly. */
-const LONG_MS = 2 ** 30;
 
 export class Candidate implements Election {
   readonly name: string;
@@ -89,7 +87,7 @@ export class Candidate implements Election {
     this.#parts.leases.throwIfClosed();
     if (this.#campaigns === undefined) {
       this.#parts.onStart(this);
-      this.#stayAlive();
+      this.#keepAlive = stayAlive(this.#parts.clock);
       this.#campaigns = this.#campaignRepeatedly();
     }
     return this;
@@ -192,12 +190,14 @@ export class Candidate implements Election {
     this.#report({ type: "campaigning" });
     for (;;) {
       try {
-        // Read in parallel with the request for the grant, so that a takeover takes no longer.
+        // Read in parallel with the request for the grant, so that a takeover takes no longer. A
+        // store with handoff may grant long after the request, so there it is read again.
         let preference: Promise<StoredPreference | undefined> | undefined;
         const onRequest = (): void => {
           preference = readPreference(this.#parts, this.name);
         };
         const lease = await this.#acquire(onRequest);
+        if (this.#parts.store.untilFree === undefined) onRequest();
         if (lease !== undefined && !(await this.#yieldLease(lease, await preference))) return lease;
       } catch (error) {
         if (isTenureError(error, "CLOSED")) throw error;
@@ -323,11 +323,6 @@ export class Candidate implements Election {
     const warning = toWarning(event);
     if (warning === undefined) return;
     this.#parts.warn(`Election "${this.name}": ${warning}.`, findError(event));
-  }
-
-  #stayAlive(): void {
-    const { clock } = this.#parts;
-    this.#keepAlive = clock.setTimer(() => this.#stayAlive(), LONG_MS, { keepAlive: true });
   }
 
   #end(): void {

@@ -1,16 +1,20 @@
-// One acquisition, from the first request to the lease. It waits for its turn among the callers of
-// this process, requests the grant, and waits for the store's wake-up while the resource is busy.
-// A lost answer is resolved by repeating the request as the same attempt. An acquisition that gives
+// One acquisition, from the first request to the lease. It requests the grant and, if the store has
+// queued it, waits until its session learns that the store has handed the resource off to it. A
+// lost answer is resolved by repeating the request as the same attempt. An acquisition that gives
 // up withdraws whatever the store may have granted or queued for it.
+//
+// On a store without handoff (`Store.untilFree`) it first waits for its turn among the callers of
+// this process, and repeats its request whenever the store wakes it.
 
 import type { Clock, Random, Timer } from "../async/clock.ts";
 import type { InFlight } from "../async/counter.ts";
 import { type LinkedSignal, linkSignals, orAborted } from "../async/signals.ts";
-import { pause, withLimit } from "../async/waits.ts";
+import { pause, stayAlive, withLimit } from "../async/waits.ts";
 import { backoffMs } from "../core/backoff.ts";
 import { AcquireTimeoutError, isTenureError, type StoreUnavailableError } from "../core/errors.ts";
 import type { Timing } from "../core/timing.ts";
 import type { GrantOutcome, Store } from "../stores/contract.ts";
+import type { AwaitedGrant } from "./awaited-grants.ts";
 import { HeldLease, type HeldLeaseParts } from "./held-lease.ts";
 import type { LocalQueue } from "./local-queue.ts";
 import type { Session } from "./session.ts";
@@ -23,7 +27,8 @@ export interface AcquireParts {
   readonly random: Random;
   readonly holderId: string;
   readonly sessions: Sessions;
-  readonly queue: LocalQueue;
+  /** Only for stores without handoff. */
+  readonly queue: LocalQueue | undefined;
   readonly tokens: TokenMemory;
   /** Acquisitions in progress. close() waits for them. */
   readonly acquiring: InFlight;
@@ -56,8 +61,8 @@ const TRIES_WITHOUT_WAIT = 2;
 const UNAVAILABLE_BACKOFF = { baseMs: 50, capMs: 1_000 };
 const WAIT_OVER = Symbol("waitMs has passed");
 
-/** The session ended during the acquisition: try again with a new one. */
-const SESSION_GONE = Symbol("the session is gone");
+/** The session or the grant ended during the acquisition: try again with a new attempt. */
+const TRY_AGAIN = Symbol("try again");
 
 /** Held by another holder; `heldBy` if the store has named it. */
 export interface Busy {
@@ -97,22 +102,22 @@ class Acquisition {
     acquiring.begin();
     try {
       this.#throwIfOver();
-      hasTurn = queue.tryEnter(resource);
+      hasTurn = queue === undefined || queue.tryEnter(resource);
       if (!hasTurn && waitMs !== undefined) {
-        await queue.enter(resource, this.#ending());
+        await queue?.enter(resource, this.#ending());
         hasTurn = true;
       }
       while (hasTurn) {
         const session = sessions.current(timing) ?? (await this.#liveSession());
         const answer = await this.#attempt(session);
         if (answer === undefined) break;
-        if (answer !== SESSION_GONE) return answer;
+        if (answer !== TRY_AGAIN) return answer;
       }
       return { heldBy: this.#heldBy };
     } catch (error) {
       throw error === WAIT_OVER ? this.#timedOut() : error;
     } finally {
-      if (hasTurn) queue.leave(resource);
+      if (hasTurn) queue?.leave(resource);
       this.#waiting?.timer?.cancel();
       this.#waiting?.link.unlink();
       acquiring.end();
@@ -134,7 +139,7 @@ class Acquisition {
       const end = (): void => over.abort(WAIT_OVER);
       this.#waiting = {
         link,
-        timer: limited ? clock.setTimer(end, leftMs, { keepAlive: true }) : undefined,
+        timer: limited ? clock.setTimer(end, leftMs, { keepAlive: true }) : stayAlive(clock),
       };
     }
     return this.#waiting.link.signal;
@@ -160,9 +165,13 @@ class Acquisition {
    * Requests the grant as one attempt until it is granted or there is a reason to stop. Undefined:
    * busy, and the caller does not wait.
    */
-  async #attempt(session: Session): Promise<HeldLease | undefined | typeof SESSION_GONE> {
+  async #attempt(session: Session): Promise<HeldLease | undefined | typeof TRY_AGAIN> {
     session.startUsing();
-    const attempt = session.newAttempt();
+    const awaited = session.awaitGrant();
+    const { attempt } = awaited;
+    const { tokens } = this.#parts;
+    const { resource } = this.#plan;
+    const before = tokens.highest(resource);
     // What the store may keep for this attempt: a grant whose answer was lost, or a queue entry.
     let atStore: "nothing" | "queued" | "unknown" = "nothing";
     let mayArriveAgain = false;
@@ -178,28 +187,39 @@ class Acquisition {
             mayArriveAgain = true;
           }
           await this.#backOff(error);
-          if (session.end !== undefined) return SESSION_GONE;
+          if (session.end !== undefined) return TRY_AGAIN;
           continue;
         }
         this.#unavailable = undefined;
-        if (outcome.kind === "granted") {
+        if (outcome.kind === "queued") {
+          this.#heldBy = outcome.holderId;
+          if (atStore === "nothing") atStore = "queued";
+          if (!(await this.#untilWoken(session, awaited))) return TRY_AGAIN;
+        }
+        // The store may have reported a handoff before it answered the request.
+        const token = outcome.kind === "granted" ? outcome.token : awaited.token;
+        if (token !== undefined) {
           atStore = "unknown";
-          this.#parts.tokens.accept(this.#plan.resource, outcome.token);
+          if (!tokens.accept(resource, token, before)) return TRY_AGAIN;
           this.#throwIfOver();
           if (session.inDoubt) await this.#untilConfirmed(session);
-          lease = this.#accept(session, { attempt, mayArriveAgain, token: outcome.token });
-          return lease ?? SESSION_GONE;
+          lease = this.#accept(session, { attempt, mayArriveAgain, token });
+          return lease ?? TRY_AGAIN;
         }
+        if (outcome.kind === "queued") continue;
         if (outcome.kind === "gone") session.markGone();
-        if (outcome.kind !== "busy") return SESSION_GONE;
+        if (outcome.kind !== "busy") return TRY_AGAIN;
         this.#heldBy = outcome.holderId;
         if (this.#wait.waitMs === undefined) return undefined;
         if (atStore === "nothing") atStore = "queued";
-        if (!(await this.#untilFree(session, attempt, mayArriveAgain))) return SESSION_GONE;
+        if (!(await this.#untilFree(session, attempt, mayArriveAgain))) return TRY_AGAIN;
       }
     } finally {
+      session.stopAwaiting(awaited);
+      // A request that is still in flight may arrive after this withdrawal.
+      const late = { mayArriveAgain: atStore === "unknown" };
       if (lease === undefined && atStore !== "nothing")
-        await this.#withdraw(session, attempt, atStore);
+        await session.withdraw(resource, attempt, late);
       session.stopUsing();
     }
   }
@@ -246,6 +266,30 @@ class Acquisition {
   }
 
   /**
+   * Waits until the session learns of the handoff, or that the request must be repeated. False: the
+   * session ended.
+   */
+  async #untilWoken(session: Session, awaited: AwaitedGrant): Promise<boolean> {
+    const { signal, unlink } = linkSignals(this.#ending(), session.endSignal);
+    const woken = new Promise<void>((resolve) => {
+      awaited.wake = resolve;
+      if (awaited.token !== undefined) resolve();
+    });
+    awaited.isQueued = true;
+    try {
+      await orAborted(woken, signal);
+      return true;
+    } catch {
+      this.#throwIfOver();
+      return false;
+    } finally {
+      awaited.isQueued = false;
+      awaited.wake = undefined;
+      unlink();
+    }
+  }
+
+  /**
    * Waits until the store reports that the resource may be free. False: the session ended. If an
    * earlier request of this attempt may still arrive, the wait is limited: that request may be
    * granted during the wait, and the store would then wait for its own waiter.
@@ -267,7 +311,7 @@ class Acquisition {
     try {
       // The session or the wait may have ended while the store answered.
       signal.throwIfAborted();
-      await store.untilFree(request);
+      await store.untilFree?.(request);
       return true;
     } catch (error) {
       this.#throwIfOver();
@@ -278,18 +322,6 @@ class Acquisition {
       timer?.cancel();
       unlink();
     }
-  }
-
-  async #withdraw(session: Session, attempt: string, atStore: "queued" | "unknown"): Promise<void> {
-    const { store, clock } = this.#parts;
-    const { resource, timing } = this.#plan;
-    const limitMs = timing.roundTripMs;
-    const { sessionId } = session;
-    // A request that is still in flight may arrive after this withdrawal, so renewals repeat it.
-    if (atStore === "unknown") session.withdrawOnRenewal(resource, attempt);
-    await withLimit(clock, limitMs, "withdrawal", () =>
-      store.withdraw({ sessionId, resource, attempt, limitMs }),
-    ).catch(() => session.withdrawOnRenewal(resource, attempt));
   }
 
   /** Waits before the next try after a failure; throws if no try is left. */

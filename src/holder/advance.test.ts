@@ -31,6 +31,7 @@ describe("acquire with guards", () => {
     const guard = memoryGuard();
     const first = await one.tenure.acquire("ledger");
     guard.write(first, () => undefined);
+    one.store.losesEvents = true;
     await one.tenure.revoke("ledger");
     const second = await two.tenure.acquire("ledger", { guards: [guard] });
     expect(guard.highest("ledger")).toBe(second.token);

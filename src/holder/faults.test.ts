@@ -15,6 +15,7 @@ import {
   TIMING,
   type World,
 } from "../../test/support/holder/holder-world.ts";
+import { expiresAt } from "../stores/memory/backend.ts";
 import type { Lease } from "./lease.ts";
 
 const RESOURCE = "settlement";
@@ -143,7 +144,7 @@ class Day {
     const entry = this.#world.backend.entries.get(RESOURCE);
     for (const token of acting) {
       expect(entry?.token).toBe(token);
-      expect(entry?.held?.session.expiresAt).toBeGreaterThan(this.#world.clock.now());
+      expect(entry?.held && expiresAt(entry.held.session)).toBeGreaterThan(this.#world.clock.now());
     }
     const tokens = this.leases.map(({ lease }) => lease.token);
     expect(tokens).toEqual([...new Set(tokens)].sort((one, other) => (one < other ? -1 : 1)));

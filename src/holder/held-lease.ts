@@ -57,10 +57,14 @@ export class HeldLease implements Lease, SessionMember {
   #state: LeaseState = HELD;
   #acting = true;
   #controller: AbortController | undefined;
+  #wanted: AbortController | undefined;
+  #isWanted = false;
   #loss: Loss | undefined;
   #lostError: LeaseLostError | undefined;
   #release: Promise<ReleaseResult> | undefined;
   #finish: ((result: ReleaseResult) => void) | undefined;
+  /** Called when the release has been sent to the store. */
+  #onSent: (() => void) | undefined;
 
   constructor(parts: HeldLeaseParts) {
     this.#parts = parts;
@@ -80,6 +84,14 @@ export class HeldLease implements Lease, SessionMember {
       if (this.#loss !== undefined) this.#controller.abort(this.#toError(this.#loss));
     }
     return this.#controller.signal;
+  }
+
+  get wanted(): AbortSignal {
+    if (this.#wanted === undefined) {
+      this.#wanted = new AbortController();
+      if (this.#isWanted) this.#wanted.abort(toWantedReason(this.resource));
+    }
+    return this.#wanted.signal;
   }
 
   get safeUntil(): number {
@@ -138,6 +150,21 @@ export class HeldLease implements Lease, SessionMember {
     return this.#release;
   }
 
+  /**
+   * Releases, and resolves as soon as the release has been sent. If its answer gets lost, renewals
+   * repeat it. A store without handoff may carry out the next request before it, so there this
+   * waits for the answer.
+   */
+  async startRelease(): Promise<void> {
+    const released = this.release();
+    if (this.#parts.store.untilFree !== undefined) return void (await released);
+    if (this.#state.kind === "releasing" || this.#state.kind === "ended") return;
+    await new Promise<void>((resolve, reject) => {
+      this.#onSent = resolve;
+      released.then(() => resolve(), reject);
+    });
+  }
+
   handover(options: HandoverOptions): Promise<Handover> {
     return this.handoverTo(undefined, options);
   }
@@ -158,6 +185,13 @@ export class HeldLease implements Lease, SessionMember {
   /** The session reports that this lease has ended. */
   lose(reason: LossReason, detail: string): void {
     this.#feed({ type: "lost", reason, detail });
+  }
+
+  /** The session reports that another attempt waits for the resource. */
+  want(): void {
+    if (this.#isWanted) return;
+    this.#isWanted = true;
+    this.#wanted?.abort(toWantedReason(this.resource));
   }
 
   /**
@@ -209,6 +243,7 @@ export class HeldLease implements Lease, SessionMember {
   }
 
   #sendRelease(): void {
+    this.#onSent?.();
     void sendRelease(this.#parts).then((result) => {
       this.#finish?.(this.#state.kind === "ended" ? "lost" : result);
       this.#feed({ type: "releaseAnswered" });
@@ -249,6 +284,10 @@ interface Loss {
   readonly detail: string;
   readonly confirmedAt: Date;
   readonly cause: unknown;
+}
+
+function toWantedReason(resource: string): DOMException {
+  return new DOMException(`Another caller waits for "${resource}".`, "AbortError");
 }
 
 function waitsForItself(): InvalidArgumentError {

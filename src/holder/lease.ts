@@ -42,6 +42,11 @@ export interface Lease extends AsyncDisposable {
    */
   readonly signal: AbortSignal;
   /**
+   * Aborts when another caller waits for the resource, so that long work can stop early and hand
+   * over. It does not end the lease. A lost notification delays it by up to `renewEveryMs`.
+   */
+  readonly wanted: AbortSignal;
+  /**
    * The instant on the monotonic clock (`performance.now()`) from which this lease may not be used
    * unless it has been renewed.
    */

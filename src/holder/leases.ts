@@ -95,7 +95,7 @@ export class Leases {
       random,
       holderId,
       sessions: this.#sessions,
-      queue: new LocalQueue(),
+      queue: store.untilFree === undefined ? undefined : new LocalQueue(),
       tokens: new TokenMemory(),
       acquiring: this.#acquiring,
       closing: this.#closing.signal,
@@ -135,7 +135,7 @@ export class Leases {
     try {
       return await lease.run(work);
     } finally {
-      await lease.release();
+      await lease.startRelease();
     }
   }
 
@@ -246,7 +246,11 @@ export class Leases {
     );
   }
 
-  async #acquireOrReenter(call: string, resource: string, options: AcquireOptions): Promise<Lease> {
+  async #acquireOrReenter(
+    call: string,
+    resource: string,
+    options: AcquireOptions,
+  ): Promise<HeldLease | NestedLease> {
     checkOptionNames(call, options, ACQUIRE_OPTIONS);
     return this.#reenter(resource, options) ?? this.acquireHeld(resource, options);
   }

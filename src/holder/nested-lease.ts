@@ -25,6 +25,10 @@ export class NestedLease implements Lease {
     return this.#outer.signal;
   }
 
+  get wanted(): AbortSignal {
+    return this.#outer.wanted;
+  }
+
   get safeUntil(): number {
     return this.#outer.safeUntil;
   }

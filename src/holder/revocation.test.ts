@@ -1,6 +1,6 @@
-// Goal: a revocation is reported with the first answer that can carry it, to the right lease and to
-// no other. Method: a second holder revokes, and the wrapped store delays answers, on a manual
-// clock.
+// Goal: a revocation is reported at once, or with the first answer that can carry it, to the right
+// lease and to no other. Method: a second holder revokes, and the wrapped store loses notifications
+// and delays answers, on a manual clock.
 import { describe, expect, test } from "vitest";
 import {
   down,
@@ -17,9 +17,21 @@ import { LeaseLostError } from "../core/errors.ts";
 import { ACKNOWLEDGED_MAX } from "../stores/contract.ts";
 
 describe("revocation", () => {
-  test("the next renewal reports it to the revoked lease and to no other", async () => {
+  test("the store notifies the revoked lease at once", async () => {
+    const { join } = makeWorld();
+    const [one, two] = [await join("one"), await join("two")];
+    const revoked = await one.tenure.acquire("a");
+    const { signal } = revoked;
+    await two.tenure.revoke("a");
+    await flush();
+    expect(signal.reason).toMatchObject({ code: "LEASE_LOST", reason: "revoked" });
+    expect(one.store.calls.renew).toBe(0);
+  });
+
+  test("if the notification is lost, the next renewal reports it to the revoked lease and to no other", async () => {
     const { clock, join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
+    one.store.losesEvents = true;
     const revoked = await one.tenure.acquire("a");
     const kept = await one.tenure.acquire("b");
     const { signal } = revoked;
@@ -72,6 +84,7 @@ describe("revocation", () => {
     const [one, two] = [await join("one"), await join("two")];
     const revoked = await one.tenure.acquire("a", { whileInDoubt: "act" });
     const kept = await one.tenure.acquire("b", { whileInDoubt: "act" });
+    one.store.losesEvents = true;
     await two.tenure.revoke("a");
     const answered = new Gate();
     one.store.hooks.renew = (_, forward) => {

@@ -16,16 +16,22 @@ import {
 import type { Timing } from "../core/timing.ts";
 import {
   ACKNOWLEDGED_MAX,
+  type Grant,
   type LeaseRef,
   type RenewOutcome,
+  type SessionEvents,
   type Store,
 } from "../stores/contract.ts";
+import { type AwaitedGrant, AwaitedGrants, type GrantReport } from "./awaited-grants.ts";
+import { Withdrawals } from "./withdrawals.ts";
 
 /** A lease, as its session sees it. */
 export interface SessionMember {
   readonly resource: string;
   readonly token: bigint;
   lose(reason: LossReason, detail: string): void;
+  /** Another attempt waits for the resource. */
+  want(): void;
   /** A newer grant of the same resource proves that this one has ended. */
   supersede(): void;
 }
@@ -46,15 +52,9 @@ export interface OpenedSession {
   readonly grantedTtlMs: number;
 }
 
-/**
- * A lost request may still reach the store for this many ttls, longer than any connection keeps
- * one.
- */
-const LATE_TTLS = 10;
-
 const NEVER = Number.NEGATIVE_INFINITY;
 
-export class Session {
+export class Session implements SessionEvents {
   readonly sessionId: string;
   readonly timing: Timing;
   /** Leases may act until this instant, even in doubt. In the past once the session has ended. */
@@ -70,26 +70,25 @@ export class Session {
   readonly #ended = new AbortController();
   readonly #timers: { renewal?: Timer; deadline?: Timer } = {};
   #state: SessionState;
+  readonly #awaited = new AwaitedGrants();
   /**
-   * Revocations reported while an acquisition is in progress. The revoked grant may be one whose
-   * lease object does not exist yet.
+   * Facts reported while an acquisition is in progress. They may concern a grant whose lease object
+   * does not exist yet.
    */
-  readonly #revoked = new Set<string>();
+  readonly #early = { lost: new Set<string>(), wanted: new Set<string>() };
   /**
    * Revocations reported by the last answer. All are processed; the next renewal acknowledges them.
    */
   #reported: readonly LeaseRef[] = [];
   #users = 0;
   #attempts = 0;
-  readonly #withdrawn = new Map<
-    string,
-    { readonly resource: string; readonly attempt: string; readonly until: number }
-  >();
+  readonly #withdrawals: Withdrawals;
   #waiters: { resolve: () => void; reject: (reason: Error) => void }[] = [];
   #doubtCause: unknown;
 
   constructor(parts: SessionParts, opened: OpenedSession) {
     this.#parts = parts;
+    this.#withdrawals = new Withdrawals(parts.clock, parts.timing);
     this.sessionId = opened.sessionId;
     this.timing = parts.timing;
     this.confirmedAt = wallAt(parts.clock, opened.sentAt);
@@ -151,26 +150,54 @@ export class Session {
 
   stopUsing(): void {
     this.#users -= 1;
-    if (this.#users === 0) this.#revoked.clear();
+    if (this.#users > 0) return;
+    this.#early.lost.clear();
+    this.#early.wanted.clear();
   }
 
-  /** An identifier for one acquisition, unique in the store. */
-  newAttempt(): string {
+  /** Begins an acquisition with a new attempt. Each call needs one stopAwaiting(). */
+  awaitGrant(): AwaitedGrant {
     this.#attempts += 1;
-    return `${this.sessionId}.${this.#attempts}`;
+    return this.#awaited.begin(`${this.sessionId}.${this.#attempts}`);
   }
 
-  /**
-   * Whether a renewal has reported this grant as revoked, possibly before its lease object existed.
-   */
+  stopAwaiting(awaited: AwaitedGrant): void {
+    this.#awaited.end(awaited);
+  }
+
+  /** Whether the store has reported that this grant was revoked. */
   wasRevoked(ref: LeaseRef): boolean {
-    return this.#revoked.has(toKey(ref));
+    return this.#early.lost.has(toKey(ref));
+  }
+
+  /** The store reports that it has handed a resource off to an attempt of this session. */
+  granted(grant: Grant): void {
+    if (this.#awaited.deliver(grant) || this.#hasLease(grant)) return;
+    // The acquisition has given up. Renewals repeat this if it gets lost.
+    const { resource, attempt } = grant;
+    if (!this.#withdrawals.has(attempt))
+      void this.withdraw(resource, attempt, { mayArriveAgain: true });
+  }
+
+  /** The store reports that a lease of this session was revoked. */
+  lost(ref: LeaseRef): void {
+    const member = this.#members.get(ref.resource);
+    if (member?.token === ref.token) member.lose("revoked", "a third party revoked it");
+    else if (this.#users > 0) this.#early.lost.add(toKey(ref));
+  }
+
+  /** The store reports that another attempt waits for a resource that this session holds. */
+  wanted(ref: LeaseRef): void {
+    const member = this.#members.get(ref.resource);
+    if (member?.token === ref.token) member.want();
+    else if (this.#users > 0) this.#early.wanted.add(toKey(ref));
   }
 
   join(member: SessionMember): void {
     // The store has granted the resource again, so an earlier lease of this session has ended.
     this.#members.get(member.resource)?.supersede();
     this.#members.set(member.resource, member);
+    if (this.#early.wanted.has(toKey(member))) member.want();
   }
 
   leave(member: SessionMember): void {
@@ -178,12 +205,26 @@ export class Session {
   }
 
   /**
-   * The outcome of this attempt is unknown and its lease is not wanted. Renewals withdraw it until
-   * no copy of its request can still arrive.
+   * Withdraws an attempt at the store. Renewals repeat it if the store does not answer, or if a
+   * request of the attempt may still arrive after it. Never rejects.
    */
+  async withdraw(
+    resource: string,
+    attempt: string,
+    { mayArriveAgain }: { readonly mayArriveAgain: boolean },
+  ): Promise<void> {
+    const { store, clock } = this.#parts;
+    const { sessionId } = this;
+    const limitMs = this.timing.roundTripMs;
+    if (mayArriveAgain) this.withdrawOnRenewal(resource, attempt);
+    await withLimit(clock, limitMs, "withdrawal", () =>
+      store.withdraw({ sessionId, resource, attempt, limitMs }),
+    ).catch(() => this.withdrawOnRenewal(resource, attempt));
+  }
+
+  /** Renewals withdraw this attempt until no copy of its request can still arrive. */
   withdrawOnRenewal(resource: string, attempt: string): void {
-    const until = this.#parts.clock.now() + LATE_TTLS * this.timing.ttlMs;
-    this.#withdrawn.set(attempt, { resource, attempt, until });
+    this.#withdrawals.add(resource, attempt);
   }
 
   /** The clock has jumped since the newest confirmed request was sent. */
@@ -270,15 +311,17 @@ export class Session {
   async #renew(limitMs: number): Promise<void> {
     const { store, clock, random } = this.#parts;
     const { sessionId } = this;
-    const withdrawn = this.#stillWithdrawn();
+    const withdrawn = this.#withdrawals.list();
     const acknowledged = this.#reported.slice(0, ACKNOWLEDGED_MAX);
+    const report = this.#awaited.prepareReport((ref) => this.#hasLease(ref));
+    const { accepted } = report;
     const sentAt = clock.now();
     let outcome: RenewOutcome;
     try {
       outcome = await withLimit(clock, limitMs, "renewal", () =>
         store
-          .renew({ sessionId, withdrawn, acknowledged, limitMs })
-          .then((answer) => this.#processAnswer(answer)),
+          .renew({ sessionId, withdrawn, acknowledged, accepted, limitMs })
+          .then((answer) => this.#processAnswer(answer, report)),
       );
     } catch (cause) {
       // Set before the leases can ask for it; cleared again if a newer renewal was confirmed.
@@ -293,29 +336,24 @@ export class Session {
     if (newest) this.confirmedAt = wallAt(clock, sentAt);
   }
 
-  /** Processes reported ends even if the answer comes too late to count as a renewal. */
-  #processAnswer(answer: RenewOutcome): RenewOutcome {
-    if (answer.kind === "gone") this.markGone();
-    else {
-      for (const ref of answer.gone) this.#loseOne(ref);
-      // Each answer reports everything not acknowledged yet, so this list replaces the previous
-      // one and stays short. If no answer comes, the next renewal repeats the acknowledgement.
-      this.#reported = answer.gone;
+  /** Processes reported facts even if the answer comes too late to count as a renewal. */
+  #processAnswer(answer: RenewOutcome, report: GrantReport): RenewOutcome {
+    if (answer.kind === "gone") {
+      this.markGone();
+      return answer;
     }
+    for (const ref of answer.gone) this.lost(ref);
+    // Each answer reports everything not acknowledged yet, so this list replaces the previous one
+    // and stays short. If no answer comes, the next renewal repeats the acknowledgement.
+    this.#reported = answer.gone;
+    for (const grant of answer.granted ?? []) this.granted(grant);
+    for (const ref of answer.wanted ?? []) this.wanted(ref);
+    this.#awaited.confirmReport(report, answer.waiting);
     return answer;
   }
 
-  #stillWithdrawn(): { readonly resource: string; readonly attempt: string }[] {
-    const now = this.#parts.clock.now();
-    for (const [attempt, { until }] of this.#withdrawn)
-      if (now >= until) this.#withdrawn.delete(attempt);
-    return [...this.#withdrawn.values()];
-  }
-
-  #loseOne(ref: LeaseRef): void {
-    const member = this.#members.get(ref.resource);
-    if (member?.token === ref.token) member.lose("revoked", "a third party revoked it");
-    else if (this.#users > 0) this.#revoked.add(toKey(ref));
+  #hasLease({ resource, token }: LeaseRef): boolean {
+    return this.#members.get(resource)?.token === token;
   }
 
   #finish(command: {

@@ -5,7 +5,7 @@ import type { Clock, ClockJump, Random } from "../async/clock.ts";
 import { withLimit } from "../async/waits.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import { checkTiming, type Timing } from "../core/timing.ts";
-import type { Store } from "../stores/contract.ts";
+import type { SessionEvents, Store } from "../stores/contract.ts";
 import { Session, type SessionMember } from "./session.ts";
 
 export interface SessionsParts {
@@ -86,8 +86,17 @@ export class Sessions {
     const { store, clock, random, holderId } = this.#parts;
     const sessionId = random.id();
     const limitMs = timing.roundTripMs;
-    const request = { sessionId, holderId, ttlMs: timing.ttlMs, limitMs };
+    const quietAfterMs = timing.renewEveryMs + timing.roundTripMs;
+    let opening: Session | undefined;
+    const events: SessionEvents = {
+      granted: (grant) => opening?.granted(grant),
+      lost: (ref) => opening?.lost(ref),
+      wanted: (ref) => opening?.wanted(ref),
+    };
+    const request = { sessionId, holderId, ttlMs: timing.ttlMs, quietAfterMs, events, limitMs };
     const jumps = new Set<ClockJump>();
+    // This reading reports a jump that happened earlier. Only later ones concern the session.
+    clock.now();
     const stopListening = clock.onJump((jump) => jumps.add(jump));
     try {
       const sentAt = clock.now();
@@ -100,6 +109,7 @@ export class Sessions {
         { ...this.#parts, timing },
         { sessionId, sentAt, grantedTtlMs: opened.ttlMs },
       );
+      opening = session;
       // A clock jump since `sentAt` makes the deadline wrong or doubtful. The session itself
       // listens only from now on.
       if (jumps.has("certain")) session.close(false);

@@ -151,7 +151,7 @@ class OnceRun {
       if (this.#hasBegun || !isTenureError(error, "DRAINING")) throw error;
       return CLOSING;
     } finally {
-      await lease.release();
+      await lease.startRelease();
     }
   }
 

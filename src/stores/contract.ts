@@ -17,15 +17,15 @@ export { clockToken, nextToken, startOfEra, type TokenState } from "../core/era.
 export type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions };
 
 /**
- * For stores that keep a queue: how long only the first waiter may take a resource that became
- * free. After that any process may take it, so that one stuck waiter cannot block the others for a
- * ttl.
+ * For stores without handoff (see `Store.untilFree`): how long only the first waiter may take a
+ * resource that became free. After that any process may take it, so that one stuck waiter cannot
+ * block the others for a ttl.
  */
 export const HEAD_START_MS = 250;
 
 /**
- * The most revocations that one renewal acknowledges. It bounds the size of a renewal: etcd accepts
- * 128 operations in a transaction.
+ * The most revocations, and the most grants, that one renewal acknowledges. It bounds the size of a
+ * renewal: etcd accepts 128 operations in a transaction.
  */
 export const ACKNOWLEDGED_MAX = 100;
 
@@ -54,8 +54,9 @@ export interface Store {
   /** Registers the session with the backend. Answers with the ttl that the backend granted. */
   openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }>;
   /**
-   * Grants a resource: one atomic conditional write, one round trip (S1, S4). A repeated request
-   * for the same attempt gets the same answer while the grant is held, and `ended` afterwards.
+   * Grants a resource, or queues the attempt: one atomic conditional write, one round trip (S1,
+   * S4). A repeated request for the same attempt gets the same answer while the grant is held, and
+   * `ended` afterwards. queue-policy.ts states who is granted a resource that is wanted by several.
    *
    * A store must recognise the newest attempt that was granted on each resource. It need not
    * recognise an older one: if a copy of an old request arrives after the attempt was released and
@@ -65,27 +66,34 @@ export interface Store {
    */
   grant(request: GrantRequest): Promise<GrantOutcome>;
   /**
-   * Extends the session with one request, however many leases it has. Reports which of them were
-   * revoked.
+   * Extends the session with one request, however many leases it has. Reports everything that
+   * `SessionEvents` may have failed to deliver. If a resource that the session waits for is free,
+   * the store grants it to the next waiter now.
    */
   renew(request: RenewRequest): Promise<RenewOutcome>;
-  /** Frees the resource if the session still holds it with this token. */
+  /**
+   * Frees the resource if the session still holds it with this token, and hands it off to the next
+   * waiter in the same atomic step.
+   */
   release(request: ReleaseRequest): Promise<ReleaseOutcome>;
   /**
-   * Undoes an attempt whose answer is unknown or no longer wanted: frees the resource if the
-   * attempt was granted, and removes the attempt from the queue.
+   * Undoes an attempt whose answer is unknown or no longer wanted: removes it from the queue and,
+   * if it was granted, frees the resource as `release` does.
    */
   withdraw(request: AttemptRequest): Promise<void>;
   /**
-   * Frees all leases of the session and removes its waiters. An unknown session is not an error.
+   * Frees all leases of the session, as `release` does, and removes its waiters. An unknown session
+   * is not an error.
    */
   endSession(request: SessionRequest): Promise<void>;
   /**
-   * Resolves when another grant request is likely to succeed: the resource is free and it is this
-   * attempt's turn. It may resolve too early, but it must not miss the moment. Rejects only with
-   * the signal's reason, or when the store is closed.
+   * Only on stores without handoff, which answer `busy` even if they have queued the attempt. The
+   * holder waits for this, then repeats its request. Resolves when another grant request is likely
+   * to succeed: the resource is free and it is this attempt's turn. It may resolve too early, but
+   * it must not miss the moment. Rejects only with the signal's reason, or when the store is
+   * closed.
    */
-  untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void>;
+  untilFree?(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void>;
 
   /** Reads the current holder of one resource. */
   read(request: ReadRequest): Promise<ReadAnswer>;
@@ -96,7 +104,10 @@ export interface Store {
    * when the signal aborts.
    */
   watch(request: WatchRequest): AsyncIterable<LeaseView>;
-  /** Ends a lease of another holder if it still has this token. */
+  /**
+   * Ends a lease of another holder if it still has this token, and hands the resource off as
+   * `release` does. The former holder is notified.
+   */
   revoke(request: RevokeRequest): Promise<RevokeOutcome>;
 
   /** Frees the connections and timers of this process. Leases and sessions stay as they are. */
@@ -139,6 +150,27 @@ export interface OpenSessionRequest extends SessionRequest {
   readonly holderId: string;
   /** The ttl that the holder requests. The backend may grant another one; see the answer. */
   readonly ttlMs: number;
+  /**
+   * A waiter is skipped in a handoff if its session has not been renewed for this many
+   * milliseconds, because its process may be stuck. It keeps its place in the queue. Absent: it is
+   * skipped only when the session has expired. See queue-policy.ts.
+   */
+  readonly quietAfterMs?: number | undefined;
+  /** Receives what the store learns about the session. Absent if the session never waits. */
+  readonly events?: SessionEvents | undefined;
+}
+
+/**
+ * What a store reports about a session between requests. These calls are an optimisation: they may
+ * come late, twice or not at all, and renewals report the same facts. They must not throw.
+ */
+export interface SessionEvents {
+  /** A queued attempt of the session was granted. */
+  granted(grant: Grant): void;
+  /** A lease of the session was revoked. */
+  lost(lease: LeaseRef): void;
+  /** Another attempt waits for a resource that the session holds. */
+  wanted(lease: LeaseRef): void;
 }
 
 /** A request about one attempt to acquire a resource. */
@@ -157,13 +189,23 @@ export interface GrantRequest extends AttemptRequest {
   readonly value?: unknown;
   /** If busy, queue the attempt until it is granted or withdrawn, or the session ends. */
   readonly queue: boolean;
+  /**
+   * Waiters with a lower rank come first. A whole number from 0 on. Absent: 0. Stores without
+   * handoff ignore it.
+   */
+  readonly rank?: number | undefined;
 }
 
 /** The answer of grant(). */
 export type GrantOutcome =
   /** Held from now on, until the session expires, unless it is released or revoked. */
   | { readonly kind: "granted"; readonly token: bigint }
-  /** Held by another session, or another waiter comes first. `holderId` is absent if unknown. */
+  /**
+   * In the queue. The store reports the grant through `SessionEvents`, or in the answer to a
+   * renewal. `holderId` names the current holder; it is absent if unknown.
+   */
+  | { readonly kind: "queued"; readonly holderId?: string | undefined }
+  /** Held by another holder, or another waiter comes first, and `queue` was false. */
   | { readonly kind: "busy"; readonly holderId?: string | undefined }
   /** This attempt was granted earlier and its lease has ended: the request is a late copy. */
   | { readonly kind: "ended" }
@@ -178,6 +220,12 @@ export interface LeaseRef {
   readonly token: bigint;
 }
 
+/** A queued attempt that was granted. */
+export interface Grant extends LeaseRef {
+  /** The attempt that was granted. */
+  readonly attempt: string;
+}
+
 /** The request of renew(). */
 export interface RenewRequest extends SessionRequest {
   /** Attempts whose outcome is unknown. The store undoes each of them, as `withdraw` does. */
@@ -188,21 +236,42 @@ export interface RenewRequest extends SessionRequest {
    * ignores unknown ones, so a renewal whose answer was lost can repeat them.
    */
   readonly acknowledged: readonly LeaseRef[];
+  /**
+   * Grants to queued attempts that the holder has learned of and still holds, at most
+   * ACKNOWLEDGED_MAX. The store stops reporting them. Absent: none.
+   */
+  readonly accepted?: readonly LeaseRef[] | undefined;
 }
 
 /** The answer of renew(). */
 export type RenewOutcome =
-  /**
-   * The session lives for `ttlMs` from the moment the store handled the request. `gone` lists the
-   * leases of the session that were revoked. A revocation is reported by every renewal until one
-   * acknowledges it, because the store cannot know whether an answer arrived.
-   */
-  | { readonly kind: "renewed"; readonly ttlMs: number; readonly gone: readonly LeaseRef[] }
+  /** The session lives for `ttlMs` from the moment the store handled the request. */
+  | {
+      readonly kind: "renewed";
+      readonly ttlMs: number;
+      /**
+       * The leases of the session that were revoked. A revocation is reported by every renewal
+       * until one acknowledges it, because the store cannot know whether an answer arrived.
+       */
+      readonly gone: readonly LeaseRef[];
+      /** Grants to queued attempts. Each is reported until it is accepted or has ended. */
+      readonly granted?: readonly Grant[] | undefined;
+      /** The leases of the session that another attempt waits for. */
+      readonly wanted?: readonly LeaseRef[] | undefined;
+      /**
+       * How many attempts of the session are queued. If the holder knows of more, the store has
+       * lost some of them, and the holder repeats these requests.
+       */
+      readonly waiting?: number | undefined;
+    }
   /** The session is unknown or expired, and all its leases with it. */
   | { readonly kind: "gone" };
 
 /** The request of release(). */
-export interface ReleaseRequest extends SessionRequest, LeaseRef {}
+export interface ReleaseRequest extends SessionRequest, LeaseRef {
+  /** Hands off to a waiter of this holder if one can be granted, else to the next waiter. */
+  readonly preferred?: string | undefined;
+}
 
 /** The answer of release(). `notHeld`: the session did not hold the resource with this token. */
 export type ReleaseOutcome = { readonly kind: "released" } | { readonly kind: "notHeld" };

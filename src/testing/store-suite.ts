@@ -4,12 +4,13 @@
 import { ambiguity, durability } from "./store-suite/durability.ts";
 import { tokensAfter } from "./store-suite/eras.ts";
 import { grants } from "./store-suite/grants.ts";
+import { handoff, quietWaiters } from "./store-suite/handoff.ts";
 import { Bench, type Runner, type StoreUnderTest } from "./store-suite/harness.ts";
 import { reading } from "./store-suite/reading.ts";
 import { releases } from "./store-suite/releases.ts";
 import { revocations } from "./store-suite/revocations.ts";
 import { sessions } from "./store-suite/sessions.ts";
-import { order, waiting } from "./store-suite/waiting.ts";
+import { order, waiting, waking } from "./store-suite/waiting.ts";
 
 type Topic = Record<string, (bench: Bench, skip: (reason: string) => never) => Promise<void>>;
 
@@ -28,6 +29,10 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
   runner.describe(`${subject.name} keeps the store contract`, () => {
     for (const [topic, tests] of Object.entries(topics)) declare(runner, subject, topic, tests);
     if (subject.guarantees.fifo) declare(runner, subject, "order", order);
+    if (subject.handsOff === false) declare(runner, subject, "waking", waking);
+    else declare(runner, subject, "handoff", handoff);
+    if (subject.handsOff !== false && subject.skipsQuiet !== false)
+      declare(runner, subject, "quiet waiters", quietWaiters);
     declare(runner, subject, "eras", eras(subject));
     runner.test("the guarantees of the store are those given to the suite", async () => {
       await withBench(subject, async (bench) => {

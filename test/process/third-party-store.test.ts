@@ -283,6 +283,7 @@ const runner: Runner = {
 storeSuite(runner, {
   name: "a third-party store",
   ttlMs: 10_000,
+  handsOff: false,
   guarantees: { fifo: true, durable: false },
   create: async () => {
     const clock = new ManualClock();

@@ -1,7 +1,8 @@
 // The reference model: the memory store reached over the simulated network. It is linearizable, and
 // it never forgets a grant.
 
-import type { GrantRequest, Store } from "../../../src/stores/contract.ts";
+import type { Store } from "../../../src/stores/contract.ts";
+import { expiresAt } from "../../../src/stores/memory/backend.ts";
 import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
@@ -29,53 +30,55 @@ export function memoryModel({ network, trace, machine }: Site, backend: MemoryBa
   };
 }
 
-/** Compares the backend before and after each request, and notes the difference in the trace. */
+type Held = NonNullable<NonNullable<ReturnType<MemoryBackend["entries"]["get"]>>["held"]>;
+
+/** Notes every change of the backend in the trace, at the moment when it happens. */
 class Truth {
   readonly #backend: MemoryBackend;
   readonly #trace: Trace;
   readonly #clocks: HostClocks;
+  /** The holder of each resource at the last change. */
+  readonly #held = new Map<string, Held>();
+  /** How the request that is being handled ends leases. */
+  #ending: Ending = "released";
 
   constructor(backend: MemoryBackend, trace: Trace, clocks: HostClocks) {
     this.#backend = backend;
     this.#trace = trace;
     this.#clocks = clocks;
+    backend.onChange(() => this.#compare());
   }
 
   kept(session: string): void {
     const found = this.#backend.sessions.get(session);
     if (found === undefined) return;
-    const until = this.#clocks.trueInstant(found.expiresAt);
+    const until = this.#clocks.trueInstant(expiresAt(found));
     this.#trace.note("store", { kind: "storeKept", session, until });
   }
 
-  granted({ resource, sessionId: session, attempt }: GrantRequest, token: bigint): void {
-    this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
+  /** Runs `act`. The backend changes before it returns. */
+  during<T>(how: Ending, act: () => Promise<T>): Promise<T> {
+    this.#ending = how;
+    return act();
   }
 
-  /** Runs `act`, and notes each of these leases that it freed. */
-  async freed<T>(how: Ending, held: readonly string[], act: () => Promise<T>): Promise<T> {
-    const before = held.flatMap((resource) => {
-      const entry = this.#backend.entries.get(resource);
-      const session = entry?.held?.session;
-      if (entry === undefined || session === undefined) return [];
-      // A request that finds a lease expired, or ended with its session, has not freed it.
-      const isThere = this.#backend.sessions.get(session.id) === session;
-      const isHeld = isThere && session.expiresAt > this.#clocks.now();
-      return isHeld ? [{ entry, token: entry.held?.token ?? 0n }] : [];
-    });
-    const answer = await act();
-    for (const { entry, token } of before) {
-      const isOver = how === "sessionEnded" || entry.held === undefined || entry.token !== token;
-      if (isOver)
-        this.#trace.note("store", { kind: "storeFreed", resource: entry.resource, token, how });
+  #compare(): void {
+    for (const { resource, held } of this.#backend.entries.values()) {
+      const before = this.#held.get(resource);
+      if (held === before) continue;
+      // A session that has expired was not ended by this request.
+      if (before !== undefined && expiresAt(before.session) > this.#clocks.now()) {
+        const { token } = before;
+        this.#trace.note("store", { kind: "storeFreed", resource, token, how: this.#ending });
+      }
+      if (held === undefined) this.#held.delete(resource);
+      else {
+        this.#held.set(resource, held);
+        const { token, attempt } = held;
+        const session = held.session.id;
+        this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
+      }
     }
-    return answer;
-  }
-
-  heldBy(session: string): string[] {
-    return [...this.#backend.entries.values()]
-      .filter((entry) => entry.held?.session.id === session)
-      .map(({ resource }) => resource);
   }
 }
 
@@ -91,24 +94,16 @@ function witnessed(store: Store, truth: Truth): Store {
       truth.kept(request.sessionId);
       return opened;
     },
-    grant: async (request) => {
-      const outcome = await store.grant(request);
-      if (outcome.kind === "granted") truth.granted(request, outcome.token);
-      return outcome;
-    },
+    grant: (request) => store.grant(request),
     renew: async (request) => {
-      const resources = request.withdrawn.map(({ resource }) => resource);
-      const outcome = await truth.freed("withdrawn", resources, () => store.renew(request));
+      const outcome = await truth.during("withdrawn", () => store.renew(request));
       if (outcome.kind === "renewed") truth.kept(request.sessionId);
       return outcome;
     },
-    release: (request) => truth.freed("released", [request.resource], () => store.release(request)),
-    withdraw: (request) =>
-      truth.freed("withdrawn", [request.resource], () => store.withdraw(request)),
-    endSession: (request) =>
-      truth.freed("sessionEnded", truth.heldBy(request.sessionId), () => store.endSession(request)),
-    revoke: (request) => truth.freed("revoked", [request.resource], () => store.revoke(request)),
-    untilFree: (request) => store.untilFree(request),
+    release: (request) => truth.during("released", () => store.release(request)),
+    withdraw: (request) => truth.during("withdrawn", () => store.withdraw(request)),
+    endSession: (request) => truth.during("sessionEnded", () => store.endSession(request)),
+    revoke: (request) => truth.during("revoked", () => store.revoke(request)),
     read: (request) => store.read(request),
     list: (request) => store.list(request),
     watch: (request) => store.watch(request),

@@ -23,6 +23,7 @@ export function deliverInTurns(store: Store, { program, schedule, network }: Del
         (error: unknown) => arrive(() => reject(error)),
       );
     });
+  const untilFree = store.untilFree?.bind(store);
   return {
     guarantees: store.guarantees,
     openSession: (request) => deliver(store.openSession(request)),
@@ -32,7 +33,7 @@ export function deliverInTurns(store: Store, { program, schedule, network }: Del
     withdraw: (request) => deliver(store.withdraw(request)),
     endSession: (request) => deliver(store.endSession(request)),
     revoke: (request) => deliver(store.revoke(request)),
-    untilFree: (request) => deliver(store.untilFree(request)),
+    ...(untilFree && { untilFree: (request) => deliver(untilFree(request)) }),
     read: (request) => deliver(store.read(request)),
     list: (request) => deliver(store.list(request)),
     watch: (request) => store.watch(request),

@@ -8,24 +8,24 @@ const modelsTest = "sim/test/models.test.ts";
 export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   {
     name: "the store forgets a revocation when it reports it",
-    file: "src/stores/memory/index.ts",
-    find: `    return { kind: "renewed", ttlMs: session.ttlMs, gone: [...session.revoked.values()] };`,
-    replace: `    const gone = [...session.revoked.values()];
-    session.revoked.clear();
-    return { kind: "renewed", ttlMs: session.ttlMs, gone };`,
+    file: "src/stores/memory/backend.ts",
+    find: `    for (const ref of request.acknowledged) session.revoked.delete(toKey(ref));
+`,
+    replace: `    queueMicrotask(() => session.revoked.clear());
+`,
     test: modelsTest,
   },
   {
     name: "the holder acknowledges a revocation that it did not process",
     file: "src/holder/session.ts",
-    find: "      for (const ref of answer.gone) this.#loseOne(ref);\n",
-    replace: "      if (!this.inDoubt) for (const ref of answer.gone) this.#loseOne(ref);\n",
+    find: "    for (const ref of answer.gone) this.lost(ref);\n",
+    replace: "    if (!this.inDoubt) for (const ref of answer.gone) this.lost(ref);\n",
     test: "src/holder/revocation.test.ts",
   },
   {
     name: "the holder acknowledges nothing",
     file: "src/holder/session.ts",
-    find: "      this.#reported = answer.gone;\n",
+    find: "    this.#reported = answer.gone;\n",
     replace: "",
     test: "src/holder/revocation.test.ts",
   },

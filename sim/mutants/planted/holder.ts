@@ -5,7 +5,7 @@ import type { Mutant } from "../mutant.ts";
 const machine = "src/core/session-machine.ts";
 const machineTest = "src/core/session-machine.test.ts";
 const lease = "src/holder/held-lease.ts";
-const memory = "src/stores/memory/index.ts";
+const memory = "src/stores/memory/backend.ts";
 const session = "src/holder/session.ts";
 const acquire = "src/holder/acquire.ts";
 
@@ -35,14 +35,14 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "a revocation is not reported to the lease",
     file: session,
-    find: "      for (const ref of answer.gone) this.#loseOne(ref);\n",
+    find: "    for (const ref of answer.gone) this.lost(ref);\n",
     replace: "",
   },
   {
     name: "an answer that arrives after its time limit is ignored",
     file: session,
-    find: ".then((answer) => this.#processAnswer(answer)),\n      );",
-    replace: ",\n      );\n      this.#processAnswer(outcome);",
+    find: ".then((answer) => this.#processAnswer(answer, report)),\n      );",
+    replace: ",\n      );\n      this.#processAnswer(outcome, report);",
     test: "src/holder/revocation.test.ts",
   },
   {
@@ -54,8 +54,8 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "renewals do not repeat withdrawals",
     file: session,
-    find: "const withdrawn = this.#stillWithdrawn();",
-    replace: "const withdrawn = this.#stillWithdrawn().slice(0, 0);",
+    find: "const withdrawn = this.#withdrawals.list();",
+    replace: "const withdrawn = this.#withdrawals.list().slice(0, 0);",
   },
   {
     name: "the end of doubt is not reported",
@@ -90,9 +90,9 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
     name: "a grant that arrives after its caller gave up is kept",
     file: acquire,
     find: `          atStore = "unknown";
-          this.#parts.tokens`,
+          if (!tokens`,
     replace: `          atStore = "nothing";
-          this.#parts.tokens`,
+          if (!tokens`,
   },
   {
     name: "an unavailable store is retried without a pause",
@@ -153,13 +153,13 @@ export const HOLDER_MUTANTS: readonly Mutant[] = [
   {
     name: "a withdrawal frees another holder's lease",
     file: memory,
-    find: "if (held?.session.id === request.sessionId && entry.lastAttempt === request.attempt)",
-    replace: "if (held !== undefined)",
+    find: "if (held?.session === session && held.attempt === attempt) this.#free(entry, held, at);",
+    replace: "if (held !== undefined) this.#free(entry, held, at);",
   },
   {
     name: "the store does not report revocations",
     file: memory,
-    find: "    held.session.revoked.set(toKey(request), { resource: request.resource, token: request.token });\n",
+    find: "    held.session.revoked.set(toKey(ref), ref);\n    report(held.session, (events) => events.lost(ref));\n",
     replace: "",
   },
 ];

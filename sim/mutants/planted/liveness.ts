@@ -4,7 +4,7 @@ import type { Mutant } from "../mutant.ts";
 
 const machine = "src/core/session-machine.ts";
 const advance = "src/holder/advance.ts";
-const memory = "src/stores/memory/index.ts";
+const memory = "src/stores/memory/backend.ts";
 
 export const LIVENESS_MUTANTS: readonly Mutant[] = [
   {
@@ -54,27 +54,9 @@ export const LIVENESS_MUTANTS: readonly Mutant[] = [
     replace: "void orAborted(Promise.all(advancing), signal).catch(() => undefined);",
   },
   {
-    name: "a release does not wake waiters",
-    file: memory,
-    find: "    entry.freeSince = this.#clock.now();\n    this.#backend.changed();",
-    replace: "    entry.freeSince = this.#clock.now();",
-  },
-  {
-    name: "the first waiter has no head start",
-    file: memory,
-    find: "this.#clock.now() >= entry.freeSince + HEAD_START_MS\n    );",
-    replace: "this.#clock.now() >= entry.freeSince\n    );",
-  },
-  {
-    name: "the newest waiter is served first",
-    file: memory,
-    find: "    entry.queue.push({ session, attempt });",
-    replace: "    entry.queue.unshift({ session, attempt });",
-  },
-  {
     name: "sessions are kept for twice their ttl",
     file: memory,
-    find: "session.expiresAt = this.#clock.now() + session.ttlMs;",
-    replace: "session.expiresAt = this.#clock.now() + 2 * session.ttlMs;",
+    find: "  return renewedAt + ttlMs;",
+    replace: "  return renewedAt + 2 * ttlMs;",
   },
 ];

@@ -4,6 +4,7 @@ import { createPlan, type Plan } from "../../faults/plan.ts";
 import type { TraceEvent, TraceEventData } from "../../world/trace.ts";
 import { CONTENDED } from "../../world/world.ts";
 
+/** The memory store hands off. The tests of waiters on stores without handoff use SQLite. */
 export const plan: Plan = {
   ...createPlan(1, "memory"),
   isBeyondBounds: false,

@@ -1,7 +1,15 @@
 // What the author of a store gives to the suite, and helpers for its tests. The test runner is
 // passed in, so that authors can use their own.
 
-import type { GrantOutcome, Guarantees, LeaseRef, Store } from "../../stores/contract.ts";
+import type {
+  Grant,
+  GrantOutcome,
+  Guarantees,
+  LeaseRef,
+  RenewRequest,
+  SessionEvents,
+  Store,
+} from "../../stores/contract.ts";
 
 /** A backend that is new for each test. */
 export interface StoreHarness {
@@ -39,6 +47,16 @@ export interface StoreUnderTest {
    * consensus log.
    */
   readonly forgets?: readonly string[] | undefined;
+  /**
+   * False for a store without handoff (see `Store.untilFree`).
+   * @default true
+   */
+  readonly handsOff?: boolean | undefined;
+  /**
+   * False for a store on which a quiet waiter cannot be skipped (see queue-policy.ts).
+   * @default true
+   */
+  readonly skipsQuiet?: boolean | undefined;
   /** Must equal the guarantees of the opened stores. Decides which tests are declared. */
   readonly guarantees: Pick<Guarantees, "fifo" | "durable">;
   /** Called before each test. */
@@ -75,14 +93,23 @@ export class Bench {
   }
 
   /** Opens a session. Its default ttl is long: it must not expire, even on a busy machine. */
-  async session(store: Store, sessionId: string, ttlMs: number = this.longMs): Promise<Client> {
+  async session(
+    store: Store,
+    sessionId: string,
+    ttlMs: number = this.longMs,
+    quietAfterMs?: number,
+  ): Promise<Client> {
+    const events = new EventLog();
     const granted = await store.openSession({
       sessionId,
       holderId: `holder of ${sessionId}`,
       ttlMs,
+      quietAfterMs,
+      events,
       limitMs: LIMIT_MS,
     });
-    return new Client(store, sessionId, granted.ttlMs, () => `${sessionId}.${++this.#attempts}`);
+    const newAttempt = (): string => `${sessionId}.${++this.#attempts}`;
+    return new Client({ store, sessionId, ttlMs: granted.ttlMs, newAttempt, events });
   }
 
   /** Opens a session with the harness's short ttl, for tests in which it expires. */
@@ -108,26 +135,77 @@ export class Bench {
 
 export const LIMIT_MS = 5_000;
 
+/** What the store has reported about a session. */
+class EventLog implements SessionEvents {
+  readonly grants: Grant[] = [];
+  readonly losses: LeaseRef[] = [];
+  readonly wishes: LeaseRef[] = [];
+  readonly #listeners = new Set<() => void>();
+
+  granted(grant: Grant): void {
+    this.grants.push(grant);
+    this.#changed();
+  }
+
+  lost(ref: LeaseRef): void {
+    this.losses.push(ref);
+    this.#changed();
+  }
+
+  wanted(ref: LeaseRef): void {
+    this.wishes.push(ref);
+    this.#changed();
+  }
+
+  /** Resolves when `find` returns something. */
+  until<T>(find: () => T | undefined): Promise<T> {
+    return new Promise((resolve) => {
+      const check = (): void => {
+        const found = find();
+        if (found === undefined) return;
+        this.#listeners.delete(check);
+        resolve(found);
+      };
+      this.#listeners.add(check);
+      check();
+    });
+  }
+
+  #changed(): void {
+    for (const check of [...this.#listeners]) check();
+  }
+}
+
+interface ClientParts {
+  readonly store: Store;
+  readonly sessionId: string;
+  readonly ttlMs: number;
+  readonly newAttempt: () => string;
+  readonly events: EventLog;
+}
+
 /** A session at a store, with a short method for each request. */
 export class Client {
   readonly store: Store;
   readonly sessionId: string;
   readonly ttlMs: number;
   readonly newAttempt: () => string;
+  readonly events: EventLog;
 
-  constructor(store: Store, sessionId: string, ttlMs: number, newAttempt: () => string) {
+  constructor({ store, sessionId, ttlMs, newAttempt, events }: ClientParts) {
     this.store = store;
     this.sessionId = sessionId;
     this.ttlMs = ttlMs;
     this.newAttempt = newAttempt;
+    this.events = events;
   }
 
   ask(
     resource: string,
-    options: { attempt?: string; queue?: boolean; value?: unknown } = {},
+    options: { attempt?: string; queue?: boolean; value?: unknown; rank?: number | undefined } = {},
   ): Promise<GrantOutcome> {
     const { sessionId } = this;
-    const { attempt = this.newAttempt(), queue = false, value } = options;
+    const { attempt = this.newAttempt(), queue = false, value, rank } = options;
     const holderId = `holder of ${sessionId}`;
     return this.store.grant({
       sessionId,
@@ -135,6 +213,7 @@ export class Client {
       attempt,
       holderId,
       queue,
+      rank,
       value,
       limitMs: LIMIT_MS,
     });
@@ -150,17 +229,43 @@ export class Client {
     throw new Error(`${this.sessionId} expected a grant of "${resource}", got ${outcome.kind}`);
   }
 
-  async release(resource: string, token: bigint): Promise<string> {
+  /** Enters the queue and fails the test if that is not what happens. Returns the attempt. */
+  async queue(resource: string, rank?: number): Promise<string> {
+    const attempt = this.newAttempt();
+    const { kind } = await this.ask(resource, { attempt, queue: true, rank });
+    if (kind === "queued" || (kind === "busy" && this.store.untilFree !== undefined))
+      return attempt;
+    throw new Error(`${this.sessionId} expected to be queued for "${resource}", got ${kind}`);
+  }
+
+  /** Resolves with the token when a queued attempt is granted. */
+  async granted(resource: string, attempt: string): Promise<bigint> {
+    if (this.store.untilFree === undefined) {
+      const find = (): Grant | undefined =>
+        this.events.grants.find((grant) => grant.attempt === attempt);
+      return (await this.events.until(find)).token;
+    }
+    for (;;) {
+      await this.untilFree(resource, attempt);
+      const outcome = await this.ask(resource, { attempt, queue: true });
+      if (outcome.kind === "granted") return outcome.token;
+      expect(outcome.kind, "busy", `${this.sessionId} waits for "${resource}"`);
+    }
+  }
+
+  async release(resource: string, token: bigint, preferred?: string): Promise<string> {
     const { sessionId } = this;
-    return (await this.store.release({ sessionId, resource, token, limitMs: LIMIT_MS })).kind;
+    const request = { sessionId, resource, token, preferred, limitMs: LIMIT_MS };
+    return (await this.store.release(request)).kind;
   }
 
   renew(
-    withdrawn: { resource: string; attempt: string }[] = [],
+    withdrawn: RenewRequest["withdrawn"] = [],
     acknowledged: readonly LeaseRef[] = [],
+    accepted: readonly LeaseRef[] = [],
   ): ReturnType<Store["renew"]> {
     const { sessionId } = this;
-    return this.store.renew({ sessionId, withdrawn, acknowledged, limitMs: LIMIT_MS });
+    return this.store.renew({ sessionId, withdrawn, acknowledged, accepted, limitMs: LIMIT_MS });
   }
 
   withdraw(resource: string, attempt: string): Promise<void> {
@@ -176,13 +281,8 @@ export class Client {
     attempt: string,
     signal: AbortSignal = new AbortController().signal,
   ): Promise<void> {
-    return this.store.untilFree({
-      sessionId: this.sessionId,
-      resource,
-      attempt,
-      signal,
-      limitMs: LIMIT_MS,
-    });
+    const request = { sessionId: this.sessionId, resource, attempt, signal, limitMs: LIMIT_MS };
+    return this.store.untilFree?.(request) ?? Promise.reject(new Error("the store hands off"));
   }
 
   async holder(

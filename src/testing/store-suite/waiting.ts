@@ -4,15 +4,11 @@
 import { HEAD_START_MS, type Store } from "../../stores/contract.ts";
 import { type Bench, type Client, expect, expectTrue } from "./harness.ts";
 
-/** Queues for the resource and resolves with its token. */
+/** Requests the resource, waits if it is busy, and resolves with its token. */
 async function waitFor(client: Client, resource: string): Promise<bigint> {
   const attempt = client.newAttempt();
-  for (;;) {
-    const outcome = await client.ask(resource, { attempt, queue: true });
-    if (outcome.kind === "granted") return outcome.token;
-    expect(outcome.kind, "busy", `${client.sessionId} waits for "${resource}"`);
-    await client.untilFree(resource, attempt);
-  }
+  const outcome = await client.ask(resource, { attempt, queue: true });
+  return outcome.kind === "granted" ? outcome.token : client.granted(resource, attempt);
 }
 
 async function expectWoken(bench: Bench, holder: Store, waiter: Store): Promise<void> {
@@ -53,18 +49,6 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     expectTrue((await waiter) > token, "the holder did not renew, so the waiter holds");
   },
 
-  "a wait ends at once if the resource became free before it began": async (bench) => {
-    const one = await bench.session(await bench.store(), "one");
-    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
-    const token = await one.take("r");
-    const attempt = two.newAttempt();
-    expect((await two.ask("r", { attempt, queue: true })).kind, "busy", "held");
-    await one.release("r", token);
-    const waiter = two.untilFree("r", attempt);
-    await bench.harness.sleep(1);
-    await waiter;
-  },
-
   "a withdrawn waiter does not block the next one": async (bench) => {
     const store = await bench.store();
     const one = await bench.session(store, "one", bench.ttlMs * 20);
@@ -78,6 +62,34 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     await one.release("r", token);
     await bench.harness.sleep(10);
     expectTrue((await waiter) > token, "the next waiter holds");
+  },
+};
+
+/** For stores without handoff. */
+export const waking: Record<string, (bench: Bench) => Promise<void>> = {
+  "L1: a stuck first waiter delays the others by no more than its head start": async (bench) => {
+    const long = bench.ttlMs * 50;
+    const one = await bench.session(await bench.store(), "one", long);
+    const token = await one.take("r");
+    const stuck = await bench.session(await bench.store(), "stuck", long);
+    await stuck.ask("r", { queue: true });
+    const next = await bench.session(await bench.store(), "next", long);
+    const waiter = waitFor(next, "r");
+    await bench.harness.sleep(5);
+    await one.release("r", token);
+    await bench.harness.sleep(HEAD_START_MS + 20);
+    expectTrue((await waiter) > token, "the second waiter holds");
+  },
+
+  "a wait ends at once if the resource became free before it began": async (bench) => {
+    const one = await bench.session(await bench.store(), "one");
+    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
+    const token = await one.take("r");
+    const attempt = await two.queue("r");
+    await one.release("r", token);
+    const waiter = two.untilFree("r", attempt);
+    await bench.harness.sleep(1);
+    await waiter;
   },
 
   "an aborted wait rejects with the signal's reason": async (bench) => {
@@ -125,9 +137,7 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
     const waiters: Promise<void>[] = [];
     for (const name of ["a", "b", "c", "d", "e"]) {
       const client = await bench.session(await bench.store(), name, long);
-      const attempt = client.newAttempt();
-      expect((await client.ask("r", { attempt, queue: true })).kind, "busy", `${name} is queued`);
-      waiters.push(recordServed(client, attempt, served));
+      waiters.push(recordServed(client, await client.queue("r"), served));
     }
     await one.release("r", first);
     for (let turn = 0; turn < 5; turn += 1) await bench.harness.sleep(20);
@@ -140,25 +150,10 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
     const one = await bench.session(await bench.store(), "one", long);
     const token = await one.take("r");
     const waiter = await bench.session(await bench.store(), "waiter", long);
-    const attempt = waiter.newAttempt();
-    await waiter.ask("r", { attempt, queue: true });
+    const attempt = await waiter.queue("r");
     await one.release("r", token);
     expect((await one.ask("r")).kind, "busy", "free, but the waiter is first");
     await waiter.take("r", { attempt, queue: true });
-  },
-
-  "L1: a stuck first waiter delays the others by no more than its head start": async (bench) => {
-    const long = bench.ttlMs * 50;
-    const one = await bench.session(await bench.store(), "one", long);
-    const token = await one.take("r");
-    const stuck = await bench.session(await bench.store(), "stuck", long);
-    await stuck.ask("r", { queue: true });
-    const next = await bench.session(await bench.store(), "next", long);
-    const waiter = waitFor(next, "r");
-    await bench.harness.sleep(5);
-    await one.release("r", token);
-    await bench.harness.sleep(HEAD_START_MS + 20);
-    expectTrue((await waiter) > token, "the second waiter holds");
   },
 
   "a first waiter whose session has expired is skipped at once": async (bench) => {
@@ -181,12 +176,7 @@ export const order: Record<string, (bench: Bench) => Promise<void>> = {
 };
 
 async function recordServed(client: Client, attempt: string, served: string[]): Promise<void> {
-  for (;;) {
-    await client.untilFree("r", attempt);
-    const outcome = await client.ask("r", { attempt, queue: true });
-    if (outcome.kind !== "granted") continue;
-    served.push(client.sessionId);
-    await client.release("r", outcome.token);
-    return;
-  }
+  const token = await client.granted("r", attempt);
+  served.push(client.sessionId);
+  await client.release("r", token);
 }

@@ -10,6 +10,7 @@ import { startEtcd } from "../../servers/etcd.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const etcd = useServer(startEtcd);
 const postgres = useServer(startPostgres);
@@ -121,7 +122,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
       await release(store, ["s", "r", last]);
       const next = await Promise.race(
         waiting.map(async (each) => {
-          await store.untilFree({ ...each, signal });
+          await waitUntilFree(store, { ...each, signal });
           return each;
         }),
       );

@@ -16,6 +16,7 @@ import {
 } from "../../servers/requests.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const WAITERS = 100;
 const HANDOVERS = 5;
@@ -102,7 +103,7 @@ async function enter(store: Store, name: string): Promise<Entered> {
       expect(await store.release({ ...attempt, token })).toEqual({ kind: "released" });
     },
     woken: () => {
-      const wait = store.untilFree({ ...attempt, signal: stop.signal }).then(() => name);
+      const wait = waitUntilFree(store, { ...attempt, signal: stop.signal }).then(() => name);
       wait.catch(() => undefined);
       return wait;
     },

@@ -16,6 +16,7 @@ import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { at, holdAndQueue, opened } from "../../support/stores/etcd-holders.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 /** Long enough for the real reason to arrive on a busy machine. */
 const CONNECT_MS = 4_000;
@@ -141,7 +142,7 @@ describe("a cluster with users", () => {
         if (view.holder === undefined) freed.push(view.resource);
     })();
     const before = calls;
-    const secondWait = store.untilFree(queued);
+    const secondWait = waitUntilFree(store, queued);
     await sleep(2_000);
     expect(calls - before).toBeLessThan(20);
     const token = held.kind === "granted" ? held.token : 0n;

@@ -12,6 +12,7 @@ import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { holdAndQueue, newPrefix } from "../../support/stores/etcd-holders.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
 const LIMIT_MS = 5_000;
@@ -208,7 +209,7 @@ describe("waiting", () => {
     for (const name of ["stuck", "second", "third"]) expect((await ask(name)).kind).toBe("busy");
     const { signal } = new AbortController();
     const turns = ["second", "third"].map((name) =>
-      store.untilFree({
+      waitUntilFree(store, {
         sessionId: name,
         attempt: `${name}.1`,
         resource: "r",
@@ -255,7 +256,7 @@ describe("waiting", () => {
       const wait = { sessionId, attempt: `${sessionId}.1`, resource: "r", limitMs: LIMIT_MS };
       const serve = async (): Promise<void> => {
         for (;;) {
-          await store.untilFree({ ...wait, signal });
+          await waitUntilFree(store, { ...wait, signal });
           const outcome = await ask(store, sessionId);
           if (outcome.kind !== "granted") continue;
           served.push(sessionId);

@@ -16,6 +16,7 @@ storeSuite(onSharedServer, {
   // Whole seconds, and long enough for fifty grants in a row, each with a flush to disk, even on a
   // busy machine.
   ttlMs: 3_000,
+  handsOff: false,
   guarantees: { fifo: true, durable: true },
   create: async () => harness(etcd()),
 });

@@ -11,6 +11,7 @@ import { startPostgres } from "../../servers/postgres.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { countingPool } from "../../support/stores/counting-pool.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const server = useServer(startPostgres);
 const LIMIT_MS = 10_000;
@@ -338,7 +339,7 @@ test("L2: waiters are notified of releases in a batch, and watchers of its grant
     await session(other, "waiter");
     const wanted = wish("waiter", "b", "w1", true);
     expect((await other.grant(wanted)).kind).toBe("busy");
-    const free = other.untilFree({ ...wanted, signal: stop.signal });
+    const free = waitUntilFree(other, { ...wanted, signal: stop.signal });
     const refs = ["first", "a", "b"].map((resource) => ({
       resource,
       sessionId: "s",

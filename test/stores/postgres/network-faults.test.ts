@@ -12,6 +12,7 @@ import { startPostgres, startPostgresPair } from "../../servers/postgres.ts";
 import { startProxy, TcpProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;
@@ -108,7 +109,7 @@ describe.each(libraries)("a holder cut off silently, through %s", (library) => {
       const attempt = `w ${fault}`;
       await store.grant(asking("w", attempt));
       const signal = new AbortController().signal;
-      const woken = store.untilFree({ ...asking("w", attempt), signal });
+      const woken = waitUntilFree(store, { ...asking("w", attempt), signal });
       await sleep(300);
       if (fault === "reset") proxy.reset();
       if (fault === "silent") {

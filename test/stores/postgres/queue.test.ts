@@ -8,6 +8,7 @@ import type { GrantOutcome, Store } from "../../../src/stores/contract.ts";
 import { postgresStore } from "../../../src/stores/postgres/index.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const postgres = useServer(startPostgres);
 const LIMIT_MS = 5_000;
@@ -45,7 +46,7 @@ async function queueUp(store: Store, name: string, ttlMs: number): Promise<Waite
   expect((await ask()).kind).toBe("busy");
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
-  const woken = store.untilFree({ ...request, signal: stop.signal }).then(() => name);
+  const woken = waitUntilFree(store, { ...request, signal: stop.signal }).then(() => name);
   woken.catch(() => undefined);
   return { name, woken, take: async () => (await ask()).kind };
 }
@@ -87,7 +88,7 @@ test("L1: a waiter does not wait for itself if a late copy of its own request wa
   // The waiter was answered "busy" and does not know about the grant. Without the check in look()
   // it would wait for the whole ttl.
   const request = { sessionId: "a", resource: "r", attempt: "a", limitMs: LIMIT_MS, signal };
-  await store.untilFree(request);
+  await waitUntilFree(store, request);
   const session = { sessionId: "a", resource: "r", limitMs: LIMIT_MS };
   const again = await store.grant({ ...session, holderId: "a", attempt: "a", queue: true });
   expect(again).toEqual(held);

@@ -14,6 +14,7 @@ import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { countingPool } from "../../support/stores/counting-pool.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const server = useServer(startPostgres);
 const LIMIT_MS = 5_000;
@@ -342,7 +343,7 @@ describe("concurrent transactions", () => {
       const held = { resource: "r", sessionId: "old", attempt: "a", token, limitMs: LIMIT_MS };
       const waiting = { sessionId: "new", resource: "r", attempt: "b", limitMs: LIMIT_MS };
       expect((await store.grant({ ...waiting, holderId: "n", queue: true })).kind).toBe("busy");
-      const woken = store.untilFree({ ...waiting, signal: new AbortController().signal });
+      const woken = waitUntilFree(store, { ...waiting, signal: new AbortController().signal });
       // By now the listening connection is proven to work, so that checks are two seconds apart.
       await sleep(500);
       const stopwatch = startStopwatch();
@@ -379,7 +380,7 @@ describe("concurrent transactions", () => {
     const token = await take(store, "old", "a");
     const waiting = { sessionId: "new", resource: "r", attempt: "b", limitMs: LIMIT_MS };
     await store.grant({ ...waiting, holderId: "n", queue: true });
-    const woken = store.untilFree({ ...waiting, signal: new AbortController().signal });
+    const woken = waitUntilFree(store, { ...waiting, signal: new AbortController().signal });
     await sleep(1_500);
     const stopwatch = startStopwatch();
     await store.release({ sessionId: "old", resource: "r", token, limitMs: LIMIT_MS });

@@ -15,6 +15,7 @@ import { startProxy } from "../../servers/proxy.ts";
 import { startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const CONNECT_MS = 2_000;
 const libraries = ["ioredis", "redis"] as const;
@@ -121,7 +122,7 @@ describe.each(libraries)("through %s", (library) => {
     if (granted.kind !== "granted") throw new Error(granted.kind);
     const next = { ...attempt, attempt: "one.2", signal: new AbortController().signal };
     await store.grant({ ...next, holderId: "one", queue: true });
-    const wait = store.untilFree(next);
+    const wait = waitUntilFree(store, next);
     const isSubscribed = async (): Promise<boolean> =>
       String(await master.command("PUBSUB", "CHANNELS", "{tenure}:*")) !== "";
     await until("the waiter has subscribed", isSubscribed, 5_000);

@@ -15,6 +15,7 @@ import { START_ERA } from "../../../src/stores/redis/script-library.ts";
 import { until } from "../../servers/ask.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const LIMIT_MS = 5_000;
 const libraries = ["ioredis", "redis"] as const;
@@ -79,7 +80,7 @@ async function waitForGrant(
 ): Promise<bigint> {
   const { signal } = new AbortController();
   for (;;) {
-    await store.untilFree({ sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
+    await waitUntilFree(store, { sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
     const outcome = await ask(sessionId, "r", { attempt, queue: true });
     if (outcome.kind === "granted") return outcome.token;
     if (outcome.kind !== "busy") throw new Error(outcome.kind);

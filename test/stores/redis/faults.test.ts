@@ -14,6 +14,7 @@ import { type RedisServer, startRedis, startRedisPair } from "../../servers/redi
 import { useServer } from "../../servers/use-server.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 /** Bounds wide enough for two busy cores, and still a short test. */
 const timing = { ttlMs: 900, clockErrorMs: 20, roundTripMs: 150, renewEveryMs: 250 };
@@ -74,7 +75,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
       await ask("two");
       const { signal } = new AbortController();
       const two = { sessionId: "two", attempt: "two.1", resource: "r", limitMs: 5_000, signal };
-      const wait = store.untilFree(two);
+      const wait = waitUntilFree(store, two);
       const channel = `{${prefix}}:t:two.1`;
       const isSubscribed = async (): Promise<boolean> =>
         String(await redis().command("PUBSUB", "NUMSUB", channel)) === `${channel},1`;

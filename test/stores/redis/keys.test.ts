@@ -15,6 +15,7 @@ import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const redis = useServer(startRedis, { own: true });
 const { opened, session, take, cycle } = redisWorld(redis, "keys");
@@ -233,7 +234,7 @@ describe("grants and releases", () => {
     await session(store, "two");
     const token = await take(store, "one", "r");
     const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
-    const wait = store.untilFree({ ...request, signal: new AbortController().signal });
+    const wait = waitUntilFree(store, { ...request, signal: new AbortController().signal });
     const isNoted = async (): Promise<boolean> =>
       String(await redis().command("GET", `${base}r:r`)).startsWith("W");
     await until("the record shows the waiter", isNoted, LIMIT_MS);
@@ -285,7 +286,7 @@ describe("waking", () => {
     const token = await take(store, "one", "r");
     const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
     await store.grant({ ...request, holderId: "two", queue: true });
-    const wait = store.untilFree({ ...request, signal: new AbortController().signal });
+    const wait = waitUntilFree(store, { ...request, signal: new AbortController().signal });
     const isSubscribed = async (): Promise<boolean> =>
       String(await redis().command("PUBSUB", "NUMSUB", `${base}t:two.x`)).endsWith(",1");
     await until("the waiter has subscribed", isSubscribed, LIMIT_MS);

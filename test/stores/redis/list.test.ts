@@ -7,6 +7,7 @@ import { redisStore } from "../../../src/stores/redis/index.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const redis = useServer(startRedis, { own: true });
 const { opened, session, take, cycle } = redisWorld(redis, "list");
@@ -77,7 +78,7 @@ describe("the list of held resources", () => {
     const wait = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
     const ask = { ...wait, holderId: "two", queue: true };
     expect(await store.grant(ask)).toEqual({ kind: "busy", holderId: "one" });
-    const free = store.untilFree({ ...wait, signal: new AbortController().signal });
+    const free = waitUntilFree(store, { ...wait, signal: new AbortController().signal });
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
     await free;
     expect(await store.grant(ask)).toMatchObject({ kind: "granted" });

@@ -10,6 +10,7 @@ import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const redis = useServer(startRedis, { own: true });
 const LIMIT_MS = 5_000;
@@ -57,7 +58,7 @@ async function loadAllScripts(store: Store): Promise<void> {
   await store.grant({ ...attempt, holderId: "first", queue: true });
   // This resource is free, so the wait ends with its first check.
   const { signal } = new AbortController();
-  await store.untilFree({ ...attempt, resource: "free", attempt: "first.2", signal });
+  await waitUntilFree(store, { ...attempt, resource: "free", attempt: "first.2", signal });
   await store.renew({ ...session, withdrawn: [], acknowledged: [] });
   await store.read({ resource: "first", consistency: "linearizable", limitMs: LIMIT_MS });
 }
@@ -115,7 +116,7 @@ describe.each(Object.entries(makers))("a user's own %s client", (name, make) => 
     const before = sent;
     const { signal } = new AbortController();
     const request = { sessionId: "two", attempt: "two.1", resource: "r", limitMs: LIMIT_MS };
-    const wait = store.untilFree({ ...request, signal });
+    const wait = waitUntilFree(store, { ...request, signal });
     await until("the waiter has checked", async () => sent === before + 1, LIMIT_MS);
     const token = held.kind === "granted" ? held.token : 0n;
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });

@@ -24,6 +24,7 @@ for (const driver of drivers) {
   storeSuite(sideBySide, {
     name: `sqlite through ${driver.name}`,
     ttlMs: 1_000,
+    handsOff: false,
     guarantees: { fifo: true, durable: true },
     forgets: [
       "the file was deleted",

@@ -11,6 +11,7 @@ import { type Connection, loadDriver } from "../../../src/clients/sqlite/driver.
 import { openFile } from "../../../src/stores/sqlite/file.ts";
 import { SqliteStore } from "../../../src/stores/sqlite/store.ts";
 import { ManualClock, manualRandom } from "../../../src/testing/manual-clock.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const WAITERS = 30;
 let folder = "";
@@ -99,7 +100,7 @@ async function makeQueue(): Promise<Queue> {
     }
     const wait = async (): Promise<void> => {
       for (;;) {
-        await store.untilFree({ ...asked, signal: leave.signal });
+        await waitUntilFree(store, { ...asked, signal: leave.signal });
         const again = await store.grant(request);
         if (again.kind !== "granted") continue;
         token = again.token;

@@ -11,6 +11,7 @@ import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import type { ZooKeeperServer } from "../../servers/zookeeper.ts";
 import { startZooKeeperEnsemble } from "../../servers/zookeeper-ensemble.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 
 const TICK_MS = 250;
@@ -143,7 +144,7 @@ test("waiters and grants in flight survive the new connection that a renewal thr
   const held = await ask(store, "one");
   const attempt = { sessionId: "two", resource: "r", attempt: "two.w", limitMs: LIMIT_MS };
   expect((await store.grant({ ...attempt, holderId: "two", queue: true })).kind).toBe("busy");
-  const wait = store.untilFree({ ...attempt, signal: new AbortController().signal });
+  const wait = waitUntilFree(store, { ...attempt, signal: new AbortController().signal });
   const renew = (): Promise<{ kind: string }> =>
     store.renew({ sessionId: "two", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   const names = Array.from({ length: 30 }, (_, index) => `many/${index}`);

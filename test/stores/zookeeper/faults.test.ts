@@ -12,6 +12,7 @@ import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../servers/zookeeper.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 
 const TICK_MS = 200;
@@ -176,7 +177,7 @@ describe("a broken link", () => {
     await ask(store, "one", { queue: true });
     const { signal } = new AbortController();
     const attempt = { sessionId: "one", resource: "r", attempt: "one.1", limitMs: LIMIT_MS };
-    const wait = store.untilFree({ ...attempt, signal });
+    const wait = waitUntilFree(store, { ...attempt, signal });
     await sleep(200);
     proxy.hold();
     const token = held.kind === "granted" ? held.token : 0n;

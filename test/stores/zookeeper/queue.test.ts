@@ -9,6 +9,7 @@ import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 import {
   ask,
@@ -60,7 +61,7 @@ test("S4: exactly one session holds if a waiter takes its turn at the moment it 
       await ask(store, next, { resource });
       const { signal } = new AbortController();
       const place = { sessionId: next, resource, attempt: `${next}.1`, limitMs: LIMIT_MS, signal };
-      const passing = store.untilFree(place).then(() => ask(store, next, { resource }));
+      const passing = waitUntilFree(store, place).then(() => ask(store, next, { resource }));
       await release(store, one, first, resource);
       await sleep(HEAD_START_MS - 15 + round * 2);
       const kept = await ask(store, late, { resource });
@@ -142,7 +143,7 @@ test("S4: a request to skip a waiter does nothing if it arrives after the waiter
   });
   const stop = new AbortController();
   const place = { sessionId: "next", resource: "r", attempt: "next.1", limitMs: LIMIT_MS };
-  const wait = store.untilFree({ ...place, signal: stop.signal }).catch(() => "stopped");
+  const wait = waitUntilFree(store, { ...place, signal: stop.signal }).catch(() => "stopped");
   await release(other, "one", first);
   await hasBegun;
   const token = await take(other, "late");

@@ -10,6 +10,7 @@ import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 
 const zookeeper = useServer(startZooKeeper);
@@ -173,7 +174,7 @@ test("of 20 waiters, a release concerns only the first two, and the others send 
   const startedAt = performance.now();
   for (const { store, sessionId, state } of waiters) {
     const attempt = { sessionId, resource: "r", attempt: `${sessionId}.r`, limitMs: LIMIT_MS };
-    store.untilFree({ ...attempt, signal: stop.signal }).then(
+    waitUntilFree(store, { ...attempt, signal: stop.signal }).then(
       () => {
         state.isWoken = true;
       },

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { HEAD_START_MS, type Store } from "../../../src/stores/contract.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { waitUntilFree } from "../../support/stores/until-free.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 import {
   ask,
@@ -130,7 +131,7 @@ test("S4: a request to skip an unmarked node does nothing if the sender's own no
   const passing = delayRequests(link, MULTI);
   const stop = new AbortController();
   const place = { sessionId: "next", resource: "r", attempt: "next.1", limitMs: LIMIT_MS };
-  const wait = nexts.untilFree({ ...place, signal: stop.signal }).catch(() => "stopped");
+  const wait = waitUntilFree(nexts, { ...place, signal: stop.signal }).catch(() => "stopped");
   await release(other, "one", first);
   await passing.begun;
   const parent = `${root}/leases/r`;

@@ -2,14 +2,13 @@
 // processes, and a store wrapper that can lose, delay and reject requests. No real time passes.
 
 import type { Random } from "../../../src/async/clock.ts";
-import { orAborted } from "../../../src/async/signals.ts";
 import { StoreUnavailableError } from "../../../src/core/errors.ts";
 import type { AcquireOptions } from "../../../src/holder/options.ts";
 import {
   openUnrenewedSession,
   type UnrenewedSession,
 } from "../../../src/holder/unrenewed-session.ts";
-import type { Store } from "../../../src/stores/contract.ts";
+import type { SessionEvents, Store } from "../../../src/stores/contract.ts";
 import { MemoryBackend, memoryStore } from "../../../src/stores/memory/index.ts";
 import { createTenure, type Tenure } from "../../../src/tenure.ts";
 import { ManualClock, manualRandom } from "../../../src/testing/manual-clock.ts";
@@ -28,7 +27,6 @@ type Method =
   | "release"
   | "withdraw"
   | "endSession"
-  | "untilFree"
   | "read"
   | "list"
   | "revoke";
@@ -48,12 +46,13 @@ class WrappedStore implements Store {
     release: 0,
     withdraw: 0,
     endSession: 0,
-    untilFree: 0,
     read: 0,
     list: 0,
     revoke: 0,
   };
   closed = 0;
+  /** Whether the events of sessions get lost on the way to the holder. */
+  losesEvents = false;
   readonly guarantees: Store["guarantees"];
   watch: Store["watch"];
   readonly #inner: Store;
@@ -64,13 +63,20 @@ class WrappedStore implements Store {
     this.watch = (request) => inner.watch(request);
   }
 
-  openSession: Store["openSession"] = (request) => this.#pass("openSession", request);
+  openSession: Store["openSession"] = (request) => {
+    const { events } = request;
+    const passed: SessionEvents = {
+      granted: (grant) => (this.losesEvents ? undefined : events?.granted(grant)),
+      lost: (ref) => (this.losesEvents ? undefined : events?.lost(ref)),
+      wanted: (ref) => (this.losesEvents ? undefined : events?.wanted(ref)),
+    };
+    return this.#pass("openSession", { ...request, events: passed });
+  };
   grant: Store["grant"] = (request) => this.#pass("grant", request);
   renew: Store["renew"] = (request) => this.#pass("renew", request);
   release: Store["release"] = (request) => this.#pass("release", request);
   withdraw: Store["withdraw"] = (request) => this.#pass("withdraw", request);
   endSession: Store["endSession"] = (request) => this.#pass("endSession", request);
-  untilFree: Store["untilFree"] = (request) => this.#pass("untilFree", request);
   read: Store["read"] = (request) => this.#pass("read", request);
   list: Store["list"] = (request) => this.#pass("list", request);
   revoke: Store["revoke"] = (request) => this.#pass("revoke", request);
@@ -80,10 +86,9 @@ class WrappedStore implements Store {
     await this.#inner.close();
   }
 
-  /** The same hook for every request. A wait for a free resource still ends with its signal. */
+  /** The same hook for every request. */
   hookAll(hook: <T>(forward: () => Promise<T>) => Promise<T>): void {
     for (const method of Object.keys(this.calls) as Method[]) this.#set(method, hook);
-    this.hooks.untilFree = ({ signal }, forward) => orAborted(hook(forward), signal);
   }
 
   unhook(): void {

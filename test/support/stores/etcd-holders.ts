@@ -6,6 +6,7 @@ import { systemParts } from "../../../src/runtime/system.ts";
 import type { Store } from "../../../src/stores/contract.ts";
 import { type EtcdOptions, etcdStore } from "../../../src/stores/etcd/index.ts";
 import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
+import { waitUntilFree } from "./until-free.ts";
 
 /**
  * Bounds wide enough for two busy cores. The ttl is the shortest that etcd grants with fast
@@ -68,7 +69,7 @@ export async function holdAndQueue(
   const two = { sessionId: "two", attempt: "two.1", resource: "r", limitMs, signal };
   return {
     token,
-    wait: () => waiter.untilFree(two),
+    wait: () => waitUntilFree(waiter, two),
     release: () => store.release({ sessionId: "one", resource: "r", token, limitMs }),
   };
 }

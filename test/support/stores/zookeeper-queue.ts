@@ -6,6 +6,7 @@ import { onTestFinished } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { GrantOutcome, Store } from "../../../src/stores/contract.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
+import { waitUntilFree } from "./until-free.ts";
 
 export const TICK_MS = 200;
 export const LIMIT_MS = 5_000;
@@ -85,7 +86,7 @@ export function untilFree(
   attempt = `${sessionId}.1`,
 ): Promise<void> {
   const { signal } = new AbortController();
-  return store.untilFree({ sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
+  return waitUntilFree(store, { sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
 }
 
 /** A connection to the server that fails on demand. */

@@ -1,0 +1,174 @@
+// The store contract on a MemoryBackend. The backend takes the steps; this file adds what needs
+// time: expiry checks for waiters, and watches.
+
+import type { Clock, Timer } from "../../async/clock.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  HolderView,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  WatchRequest,
+} from "../contract.ts";
+import { changes, firstExpiryMs } from "../shared/changes.ts";
+import { Wakeup } from "../shared/wakeup.ts";
+import { type Entry, expiresAt, type MemoryBackend, type Now } from "./backend.ts";
+
+export class MemoryStore implements Store {
+  readonly guarantees: Guarantees = {
+    store: "memory",
+    tokenSource: "a counter per resource that starts at the wall clock, in this process",
+    tokenFalls: "when the process ends and the wall clock was set back",
+    expiryClock: "the process's monotonic clock",
+    ttlStepMs: 1,
+    expiryLagMs: 0,
+    wakeUp: "push",
+    fifo: true,
+    durable: false,
+  };
+  readonly #backend: MemoryBackend;
+  readonly #clock: Clock;
+  readonly #closing = new AbortController();
+  /** Checks whether a holder has expired, for the waiters of this store. By resource. */
+  readonly #checks = new Map<string, Timer>();
+
+  constructor(backend: MemoryBackend, clock: Clock) {
+    this.#backend = backend;
+    this.#clock = clock;
+  }
+
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    this.#backend.openSession(request, this.#now());
+    return { ttlMs: request.ttlMs };
+  }
+
+  async grant(request: GrantRequest): Promise<GrantOutcome> {
+    const outcome = this.#backend.grant(request, this.#now());
+    if (outcome.kind === "queued") this.#checkAtExpiry(request.resource);
+    return outcome;
+  }
+
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const outcome = this.#backend.renew(request, this.#now());
+    const session = this.#backend.sessions.get(request.sessionId);
+    for (const { resource } of session?.waiting.values() ?? []) this.#checkAtExpiry(resource);
+    return outcome;
+  }
+
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    return { kind: this.#backend.release(request, this.#now()) ? "released" : "notHeld" };
+  }
+
+  async withdraw(request: AttemptRequest): Promise<void> {
+    this.#backend.withdraw(request, this.#now());
+  }
+
+  async endSession(request: SessionRequest): Promise<void> {
+    this.#backend.endSession(request.sessionId, this.#now());
+  }
+
+  async read(request: ReadRequest): Promise<ReadAnswer> {
+    const { resource, consistency } = request;
+    const holder = this.#toHolder(this.#backend.entries.get(resource), this.#now());
+    return { resource, holder, evidence: { consistency, ageMs: 0 } };
+  }
+
+  async list(request: ListRequest): Promise<ListPage> {
+    const { prefix, after } = request;
+    const held = this.#listHeld(prefix).filter(
+      (view) => after === undefined || view.resource > after,
+    );
+    const leases = held.slice(0, request.limit);
+    return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
+  }
+
+  async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
+    const { prefix, signal } = request;
+    const seen = new Map<string, bigint>();
+    const wakeup = new Wakeup(this.#clock);
+    const unlisten = this.#backend.onChange(wakeup.notify);
+    this.#closing.signal.addEventListener("abort", wakeup.notify, { once: true });
+    try {
+      while (!signal.aborted && !this.#closing.signal.aborted) {
+        wakeup.reset();
+        const held = this.#listHeld(prefix);
+        yield* changes(seen, held);
+        request.onCaughtUp?.();
+        await wakeup.wait(firstExpiryMs(held), signal).catch(() => undefined);
+      }
+    } finally {
+      unlisten();
+      this.#closing.signal.removeEventListener("abort", wakeup.notify);
+    }
+  }
+
+  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+    return { kind: this.#backend.revoke(request, this.#now()) ? "revoked" : "notHeld" };
+  }
+
+  async close(): Promise<void> {
+    for (const check of this.#checks.values()) check.cancel();
+    this.#closing.abort(
+      new StoreUnavailableError("The memory store is closed.", { applied: "no" }),
+    );
+  }
+
+  /** The time of a step. Throws if the store is closed. */
+  #now(): Now {
+    if (this.#closing.signal.aborted) throw this.#closing.signal.reason;
+    return { now: this.#clock.now(), wallMs: this.#clock.wallNow() };
+  }
+
+  /**
+   * Hands the resource off when its holder expires, unless the holder renews its session. Called
+   * with every renewal of a waiter, because the resource may have another holder by then.
+   */
+  #checkAtExpiry(resource: string): void {
+    this.#checks.get(resource)?.cancel();
+    const entry = this.#backend.entries.get(resource);
+    const session = entry?.held?.session;
+    if (entry === undefined || session === undefined) return;
+    const check = (): void => {
+      this.#checks.delete(resource);
+      this.#backend.checkExpiry(entry, this.#now());
+      if (entry.queue.length > 0) this.#checkAtExpiry(resource);
+    };
+    const delayMs = Math.max(0, expiresAt(session) - this.#clock.now());
+    this.#checks.set(resource, this.#clock.setTimer(check, delayMs));
+  }
+
+  #toHolder(entry: Entry | undefined, at: Now): HolderView | undefined {
+    const held = entry && this.#backend.findHeld(entry, at);
+    if (!held) return undefined;
+    const { session, token, holderId, value, grantedAt } = held;
+    const [expiresInMs, heldForMs] = [expiresAt(session) - at.now, at.now - grantedAt];
+    return { holderId, sessionId: session.id, token, value, expiresInMs, heldForMs };
+  }
+
+  #listHeld(prefix: string): LeaseView[] {
+    const at = this.#now();
+    const names = [...this.#backend.entries.keys()].filter((name) => name.startsWith(prefix));
+    return names
+      .sort()
+      .map((resource) => ({
+        resource,
+        holder: this.#toHolder(this.#backend.entries.get(resource), at),
+      }))
+      .filter(({ holder }) => holder !== undefined);
+  }
+}
