@@ -102,7 +102,9 @@ export function testElectionFaults(engine: AnyEngine, tests: SharedTests): void 
       });
       await second.event(trial, "prepareFailed");
       const what = "the leader leaves for good";
-      await first.release(trial);
+      // On a busy machine it may have lost its lease before. The resource is free in both cases.
+      const { result } = await first.call("release", { resource: trial.resource });
+      expect(["released", undefined]).toContain(result);
       const leftAt = trial.history.note({
         event: "fault",
         what,
