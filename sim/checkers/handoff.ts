@@ -11,14 +11,14 @@ import type { Facts } from "./facts.ts";
 import { type Waiter, Waiters } from "./waiters.ts";
 
 /** Stores that hand off. The checkers in queue.ts apply to the others. */
-export const HANDOFF_STORES: ReadonlySet<string> = new Set(["memory"]);
+export const HANDOFF_STORES: ReadonlySet<string> = new Set(["memory", "sqlite"]);
 
 /** Clocks are off by up to 5 %. */
 const CLOCK_ERROR = 0.06;
 /** Errors of converting instants between the store's clock and true time stay below this. */
 const ROUNDING_MS = 0.01;
-/** Some stores count in whole milliseconds. */
-const WHOLE_MS = 2;
+/** A check that the holder has expired takes a round trip, or a commit and the lock for it. */
+const CHECK_MS = 4 * CALM_MAX_MS;
 
 export const handsOffInOrder: MakeChecker = (plan) =>
   onHandoff(plan, (event, { waiters, facts, report }) => {
@@ -51,11 +51,13 @@ export const handsOffAtOnce: MakeChecker = (plan) => {
       if (hasExpired && freeSince < plan.faultyMs) continue;
       // Waiters look at the holder's expiry when they renew their sessions.
       const renewalMs = short.has(toKey(newest)) ? (1 + CLOCK_ERROR) * renewEveryMs(plan) : 0;
-      const expiryMs = plan.clockErrorMs + plan.storeLagMs + WHOLE_MS + renewalMs;
+      const expiryMs = plan.clockErrorMs + plan.storeLagMs + CHECK_MS + renewalMs;
       const limitMs = hasExpired ? expiryMs : ROUNDING_MS;
-      if (event.at - freeSince <= limitMs) continue;
       for (const waiter of waiters.waitersFor(resource)) {
         if (waiter.queuedAt >= freeSince || !isCertain(waiter, plan, facts, event.at)) continue;
+        // A waiter that was quiet is granted the resource when its session is renewed.
+        const since = Math.max(freeSince, facts.session(waiter.session).keptAt);
+        if (event.at - since <= limitMs) continue;
         isOver = true;
         const how = hasExpired ? "expired" : "was freed";
         report(
@@ -119,8 +121,10 @@ function isCertain({ hasLeft, session }: Waiter, plan: Plan, facts: Facts, at: n
 }
 
 function mayBeQuiet(session: string, plan: Plan, facts: Facts, at: number): boolean {
-  const quietAfterMs = renewEveryMs(plan) + plan.roundTripMs;
-  return at - facts.session(session).keptAt >= (1 - CLOCK_ERROR) * quietAfterMs;
+  const { until, keptAt } = facts.session(session);
+  // A store may have read its clock before it applied the renewal.
+  const renewedAt = Math.min(keptAt, until - plan.ttlMs);
+  return at - renewedAt >= (1 - CLOCK_ERROR) * (renewEveryMs(plan) + plan.roundTripMs);
 }
 
 function toKey(event: { readonly resource: string; readonly token: bigint }): string {

@@ -56,14 +56,16 @@ test("FIFO: a later waiter is granted only if every earlier one may be quiet", (
 });
 
 test("L1: a resource whose holder expired is granted at once", () => {
-  const until = FROM + 300;
+  const until = FROM + plan.ttlMs;
+  const later = until - 100;
   const expiring: Step[] = [
-    kept(FROM, until),
-    ...waiting.slice(1).filter(([, , { kind }]) => kind !== "gaveUp"),
+    ...waiting.filter(([, , { kind }]) => kind !== "gaveUp"),
+    kept(later, later + plan.ttlMs, "b"),
+    kept(later, later + plan.ttlMs, "c"),
   ];
-  const soon = until + plan.clockErrorMs + plan.storeLagMs;
+  const soon = until + plan.clockErrorMs + plan.storeLagMs + 20;
   expect(check(...expiring, grant(soon, 2n, "b"), held(soon + 3, "p2"))).toEqual([]);
-  expect(check(...expiring, grant(soon + 5, 2n, "b"), held(soon + 8, "p2"))).toEqual([
+  expect(check(...expiring, grant(soon + 9, 2n, "b"), held(soon + 12, "p2"))).toEqual([
     "L1: r expired, and p2 still waits for it",
   ]);
 });

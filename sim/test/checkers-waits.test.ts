@@ -79,7 +79,7 @@ describe("L3: loss of a lease", () => {
 describe("waiters", () => {
   /** On a store without handoff. */
   const check = (...steps: readonly Step[]): string[] =>
-    checkWithPlan({ ...plan, store: "sqlite" }, steps);
+    checkWithPlan({ ...plan, store: "postgres" }, steps);
   /** The session's request for the grant with this token. */
   const seek = (at: number, who: string, session: string, token: bigint): Step => [
     at,
@@ -306,7 +306,7 @@ describe("waiters", () => {
       found.filter((text) => text.includes("p2 waited"));
     expect(onlyP2(checkStore("postgres", ...gone("d"), ...gone("e")))).toEqual([]);
     expect(onlyP2(checkStore("postgres", ...gone("d")))).toHaveLength(1);
-    expect(onlyP2(checkStore("sqlite", ...gone("d"), ...gone("e")))).toHaveLength(1);
+    expect(onlyP2(checkStore("etcd", ...gone("d"), ...gone("e")))).toHaveLength(1);
   });
 
   test("FIFO: a grant that ended before its holder learned of it does not end the wait", () => {

@@ -116,11 +116,11 @@ describe("the packed files", () => {
   const text = (path: string): string => readFileSync(join(root, path), "utf8");
   const scripts = files.filter((path) => path.endsWith(".js"));
 
-  test("stay within the size limits: code and declarations 400 kB, the whole archive 1 MB", () => {
+  test("stay within the size limits: code and declarations 400 kB, the whole archive 1.05 MB", () => {
     const code = files.filter((path) => /^dist\/.+\.(js|d\.ts)$/.test(path));
     expect(code.length).toBeGreaterThan(0);
     expect(gzipSync(code.map(text).join("")).length).toBeLessThanOrEqual(400_000);
-    expect(gzipSync(files.map(text).join("")).length).toBeLessThanOrEqual(1_000_000);
+    expect(gzipSync(files.map(text).join("")).length).toBeLessThanOrEqual(1_050_000);
   });
 
   test("contain every export, the README and the license", () => {

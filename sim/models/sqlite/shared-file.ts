@@ -5,7 +5,7 @@
 
 import type { Disk } from "../../../src/clients/sqlite/disk.ts";
 import type { Connection, Statement } from "../../../src/clients/sqlite/driver.ts";
-import { IDLE_LOOK_MS } from "../../../src/stores/sqlite/waker.ts";
+import { IDLE_CHECK_MS } from "../../../src/stores/sqlite/commits.ts";
 import type { Callee } from "../../world/call.ts";
 import type { Program } from "../../world/program.ts";
 import type { Ending } from "../../world/trace.ts";
@@ -172,7 +172,7 @@ export class SharedFile {
     if (program.isDead) return;
     if (other.program.chance.isTrue(REPORTS_LOST)) {
       trace.count("report lost");
-      trace.note(program.name, { kind: "reportLost", pollsWithinMs: IDLE_LOOK_MS });
+      trace.note(program.name, { kind: "reportLost", pollsWithinMs: IDLE_CHECK_MS });
     } else schedule.after(network.drawLocalDelayMs(), () => program.receive(onReport));
   }
 

@@ -22,13 +22,10 @@ const TRIGGERS = `
   CREATE TEMP TRIGGER report_new_session AFTER INSERT ON session BEGIN
     SELECT report_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
   END;
-  CREATE TEMP TRIGGER report_session AFTER UPDATE OF expires_ms ON session WHEN NEW.ttl_ms > 0 BEGIN
+  CREATE TEMP TRIGGER report_session AFTER UPDATE OF expires_ms ON session BEGIN
     SELECT report_kept(NEW.id, NEW.boot_id, NEW.expires_ms);
   END;
-  CREATE TEMP TRIGGER report_end AFTER UPDATE OF ttl_ms ON session WHEN NEW.ttl_ms = 0 BEGIN
-    SELECT report_ended(NEW.id);
-  END;
-  CREATE TEMP TRIGGER report_swept AFTER DELETE ON session BEGIN SELECT report_ended(OLD.id); END;
+  CREATE TEMP TRIGGER report_end AFTER DELETE ON session BEGIN SELECT report_ended(OLD.id); END;
 `;
 
 interface SessionRow {

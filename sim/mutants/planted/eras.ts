@@ -55,8 +55,8 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   {
     name: "sqlite: tokens do not follow the clock",
     file: "src/stores/sqlite/tables.ts",
-    find: "DO UPDATE SET token = max(token + 1, excluded.token),",
-    replace: "DO UPDATE SET token = token + 1,",
+    find: "      token = max(token + 1, excluded.token), session",
+    replace: "      token = token + 1, session",
     store: "sqlite",
     test: "test/stores/sqlite/eras.test.ts",
   },

@@ -2,15 +2,18 @@
 // between two waits is not lost: it counts until `reset`, which the waiter calls before it checks
 // the state it waits for.
 
-import type { Clock, Timer } from "../../async/clock.ts";
+import type { Clock, Timer, TimerOptions } from "../../async/clock.ts";
 
 export class Wakeup {
   readonly #clock: Clock;
+  readonly #options: TimerOptions;
   #isNotified = false;
   #wake: (() => void) | undefined;
 
-  constructor(clock: Clock) {
+  /** By default a wait keeps the process alive, because a caller awaits its result. */
+  constructor(clock: Clock, options: TimerOptions = { keepAlive: true }) {
     this.#clock = clock;
+    this.#options = options;
   }
 
   readonly notify = (): void => {
@@ -43,9 +46,8 @@ export class Wakeup {
       else {
         this.#wake = wake;
         signal.addEventListener("abort", stop, { once: true });
-        // A caller awaits the result, so the process must stay alive.
         if (delayMs < Number.POSITIVE_INFINITY)
-          timer = this.#clock.setTimer(wake, delayMs, { keepAlive: true });
+          timer = this.#clock.setTimer(wake, delayMs, this.#options);
       }
     });
   }

@@ -1,5 +1,6 @@
-// Opening a store file: every check that can be made before the first lease, each with an answer that says what to do.
-// Nothing is created until they have passed, and a file that is not ours is left untouched.
+// Opens a store file, after every check that can be made before the first lease. Each failure says
+// what to do. Nothing is created until all checks have passed, and a file of another program is
+// left untouched.
 
 import { accessSync, constants } from "node:fs";
 import { dirname } from "node:path";
@@ -12,7 +13,7 @@ import { APPLICATION_ID, SCHEMA, SCHEMA_VERSION } from "./schema.ts";
 
 export interface FileOptions extends PlaceOptions {
   readonly file: string;
-  /** Processes that start together wait this long for one of them to set the file up. */
+  /** Processes that start together wait this long until one of them has created the tables. */
   readonly connectMs: number;
 }
 
@@ -25,7 +26,8 @@ export async function openFile(
 ): Promise<Connection> {
   const giveUpAt = clock.now() + options.connectMs;
   for (;;) {
-    // With every try: a link in the path may have been pointed elsewhere while another process held the lock.
+    // Checked with every try: a link in the path may have changed while another process held the
+    // lock.
     const file = ensureFile(options.file, options);
     checkWritable(file);
     const connection = driver.open(file);
@@ -53,7 +55,7 @@ function checkWritable(file: string): void {
 }
 
 function prepare(connection: Connection, file: string): void {
-  // Our own retries wait without blocking the event loop; SQLite's would block it.
+  // Our own retries do not block the event loop; those of SQLite would.
   connection.exec("PRAGMA busy_timeout = 0");
   if (isForeign(connection, file)) {
     throw new StoreUnusableError(
@@ -66,8 +68,8 @@ function prepare(connection: Connection, file: string): void {
       `${file} cannot use SQLite's WAL mode (got ${String(mode)}). Use a local disk.`,
     );
   }
-  // FULL: a grant is on the disk before it is answered, so a power cut cannot make a token come twice (S1). The second
-  // makes macOS really flush.
+  // FULL: a grant is on the disk before it is answered, so a power cut cannot lead to the same
+  // token twice (S1). The second setting makes macOS flush to the disk itself.
   connection.exec("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON");
   connection.exec("BEGIN IMMEDIATE");
   try {
@@ -80,7 +82,7 @@ function prepare(connection: Connection, file: string): void {
 }
 
 function isForeign(connection: Connection, file: string): boolean {
-  // One snapshot: another process may be setting the file up at this moment.
+  // One snapshot: another process may be creating the tables at this moment.
   connection.exec("BEGIN");
   const application = numberOf(connection, "application_id");
   const version = numberOf(connection, "user_version");
@@ -89,10 +91,14 @@ function isForeign(connection: Connection, file: string): boolean {
   );
   connection.exec("COMMIT");
   if (application === APPLICATION_ID) {
-    if (version <= SCHEMA_VERSION) return false;
+    if (version === SCHEMA_VERSION || version === 0) return false;
+    const isNewer = version > SCHEMA_VERSION;
     throw new StoreUnusableError(
-      `${file} was written by a newer Tenure (schema ${version}, this one knows ${SCHEMA_VERSION}). ` +
-        "It was not touched. Upgrade Tenure here too.",
+      `${file} was written by ${isNewer ? "a newer" : "an older"} Tenure (schema ${version}, this ` +
+        `one knows ${SCHEMA_VERSION}). It was not changed. ` +
+        (isNewer
+          ? "Upgrade Tenure here too."
+          : "Stop all processes that use it and delete it; tokens continue above the earlier ones."),
     );
   }
   return application !== 0 || version !== 0 || tables > 0;

@@ -1,19 +1,41 @@
-// The store's requests on an open file. Read it beside memory.ts, which says the same without a file.
+// The store contract on an open file. grant.ts takes the steps, batch.ts makes transactions of
+// them, wait.ts reports to waiters and holders what other processes did.
 
 import type { HostClock } from "../../async/clock.ts";
 import { linkSignals } from "../../async/signals.ts";
 import type { Disk } from "../../clients/sqlite/disk.ts";
 import type { Connection } from "../../clients/sqlite/driver.ts";
 import { failure, isBusy } from "../../clients/sqlite/failures.ts";
-import { clockToken } from "../../core/era.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import { decodeRecord, encodeRecord, shownRecord } from "../../core/record.ts";
-import type * as contract from "../contract.ts";
-import type { Store, StoreParts } from "../contract.ts";
+import { decodeRecord } from "../../core/record.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
-import { type Asked, lookAgainInMs, type Moment, Tables } from "./tables.ts";
-import { Waker } from "./waker.ts";
-import { Writer } from "./writer.ts";
+import { Batch } from "./batch.ts";
+import { Commits } from "./commits.ts";
+import { Grants, type GrantsParts } from "./grant.ts";
+import { type Moment, Tables } from "./tables.ts";
+import { Notices } from "./wait.ts";
 
 export interface OpenedFile {
   readonly connection: Connection;
@@ -23,21 +45,20 @@ export interface OpenedFile {
 
 /** How often a read is tried again while another process recovers the file. */
 const READ_TRIES = 200;
-
-/** Whoever has no more than so many before it in line looks at every write, so that its turn is not missed. */
-const ALERT = 1;
-/** For each further one before it, a waiter may look so much later. Less, and a long line keeps the cores from whose turn it is. */
-const TURN_MS = 5;
+/** The time limit of an expiry check. No caller waits for it. */
+const CHECK_LIMIT_MS = 1_000;
 
 export class SqliteStore implements Store {
-  readonly guarantees: contract.Guarantees;
+  readonly guarantees: Guarantees;
   readonly #connection: Connection;
   readonly #file: string;
   readonly #parts: StoreParts;
   readonly #host: HostClock;
   readonly #tables: Tables;
-  readonly #writer: Writer;
-  readonly #waker: Waker;
+  readonly #batch: Batch;
+  readonly #commits: Commits;
+  readonly #notices: Notices;
+  readonly #grantsParts: GrantsParts;
   readonly #closing = new AbortController();
   #latest: Moment | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
@@ -48,10 +69,23 @@ export class SqliteStore implements Store {
     this.#file = file;
     this.#parts = parts;
     this.#host = hostClock;
-    this.#tables = new Tables(connection);
-    this.#waker = new Waker({ connection, file, disk, clock });
-    const onCommit = (): void => this.#waker.wakeAll();
-    this.#writer = new Writer({ connection, file, disk, clock, random, onCommit });
+    const tables = new Tables(connection, hostClock.stepMs);
+    const commits = new Commits({ connection, file, disk, clock });
+    this.#tables = tables;
+    this.#commits = commits;
+    this.#grantsParts = { tables, wallNow: () => clock.wallNow() };
+    this.#notices = new Notices({
+      tables,
+      commits,
+      clock,
+      closing: this.#closing.signal,
+      now: () => this.#now(),
+      read: (work) => this.#read(work),
+      checkExpiry: (resource) =>
+        this.#transact(CHECK_LIMIT_MS, this.#readNow, (grants) => grants.checkExpiry(resource)),
+    });
+    const onCommit = (): void => commits.notifyOwn();
+    this.#batch = new Batch({ connection, file, disk, clock, random, onCommit });
     this.guarantees = {
       store: "sqlite",
       tokenSource:
@@ -60,145 +94,65 @@ export class SqliteStore implements Store {
         "when the file is deleted or replaced by an older copy and the host's wall clock was set back",
       expiryClock: "the host's boot clock, which runs on in suspend",
       ttlStepMs: 1,
-      expiryLagMs: 2 * this.#host.stepMs,
+      expiryLagMs: 2 * hostClock.stepMs,
       wakeUp: "push",
       fifo: true,
       durable: true,
     };
   }
 
-  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
-    const { sessionId: id, holderId } = request;
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const { sessionId: id, holderId, limitMs, events } = request;
     const ttlMs = Math.ceil(request.ttlMs);
-    return this.#writer.write(request.limitMs, () => {
-      const at = this.#now();
-      this.#tables.adoptForeignSessions(at, this.#host.stepMs);
-      this.#tables.sweep(at);
-      // One step more than the ttl: the clock may have read up to a step too low, and the store may be late, not early.
-      const expiresMs = at.nowMs + ttlMs + this.#host.stepMs;
-      this.#tables.addSession({ id, holderId, ttlMs, bootId: at.bootId, expiresMs });
-      return { ttlMs };
+    const quietAfterMs = Math.ceil(request.quietAfterMs ?? ttlMs);
+    await this.#transact(limitMs, this.#readNow, (grants, at) => {
+      grants.sweep();
+      this.#tables.addSession({ id, holderId, ttlMs, quietAfterMs }, at);
     });
+    this.#notices.openSession(id, ttlMs, events);
+    return { ttlMs };
   }
 
-  grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    return this.#writer.write(request.limitMs, () => {
-      const at = this.#lately();
-      const outcome = this.#grant(request, at);
-      if (outcome.kind !== "busy") return outcome;
-      // A yes holds. A no may be the fault of a reading that is a step old.
-      const now = this.#now();
-      return at.nowMs === now.nowMs ? outcome : this.#grant(request, now);
-    });
-  }
-
-  #grant(request: contract.GrantRequest, at: Moment): contract.GrantOutcome {
-    const { resource, attempt, sessionId: session, holderId, value } = request;
-    const { lives, row, head } = this.#asked(request, at);
-    if (!lives) return { kind: "gone" };
-    if (row?.attempt === attempt) {
-      const held = row.session === session;
-      return held ? { kind: "granted", token: row.token } : { kind: "ended" };
-    }
-    if (lookAgainInMs(row, head, attempt, at) > 0) {
-      if (request.queue) this.#tables.joinQueue({ resource, session, attempt });
-      return {
-        kind: "busy",
-        holderId: row?.session == null ? undefined : shownRecord(row.record).holderId,
-      };
-    }
-    // Taking from a session that is over begins with its death: its next renewal must fail (S4).
-    if (row?.session != null) this.#tables.endSession(row.session, at.nowMs);
-    const granted = { grantedAtMs: at.nowMs, bootId: at.bootId };
-    const record = encodeRecord({ holderId, sessionId: session, attempt, value, ...granted });
-    const clock = clockToken(this.#parts.clock.wallNow());
-    const token = this.#tables.grant({ resource, session, attempt, record, clock });
-    if (head !== undefined) this.#tables.leaveQueue(attempt);
-    return { kind: "granted", token };
-  }
-
-  /** A session of another boot gets its last ttl first, so that what follows sees one clock. */
-  #asked({ sessionId, resource }: contract.GrantRequest, at: Moment): Asked {
-    const asked = this.#tables.asked(sessionId, resource, at);
-    const end = asked.row?.sessionEnd;
-    if (!asked.lives || end === undefined || end.bootId === at.bootId) return asked;
-    this.#tables.adoptForeignSessions(at, this.#host.stepMs);
-    return this.#tables.asked(sessionId, resource, at);
-  }
-
-  renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId: id } = request;
-    return this.#writer.write(request.limitMs, () => {
-      const at = this.#now();
-      const ttlMs = this.#tables.prolong(id, at, this.#host.stepMs);
-      if (ttlMs === undefined) return { kind: "gone" };
-      for (const attempt of request.withdrawn) this.#tables.withdraw(attempt, id, at.nowMs);
-      for (const ref of request.acknowledged) this.#tables.acknowledge(ref, id);
-      return { kind: "renewed", ttlMs, gone: this.#tables.revoked(id) };
-    });
-  }
-
-  release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    return this.#writer.write(request.limitMs, () => {
-      const at = this.#lately();
-      // Since when it is free, a reading that is a step old does not tell: the first in line would have its head start cut short.
-      const freedMs = Math.round(at.nowMs + this.#parts.clock.now() - this.#readAt);
-      const released = this.#tables.release(request, request.sessionId, at, freedMs);
-      return { kind: released ? "released" : "notHeld" };
-    });
-  }
-
-  withdraw(request: contract.AttemptRequest): Promise<void> {
-    return this.#writer.write(request.limitMs, () =>
-      this.#tables.withdraw(request, request.sessionId, this.#host.now()),
+  async grant(request: GrantRequest): Promise<GrantOutcome> {
+    const { sessionId, resource, attempt, limitMs } = request;
+    let outcome = await this.#transact(limitMs, this.#readLately, (grants) =>
+      grants.grant(request),
     );
+    // A grant is certain. A refusal may be due to a reading of the clock that is a step old.
+    if (outcome.kind === "busy" && !this.#isLatestNow())
+      outcome = await this.#transact(limitMs, this.#readNow, (grants) => grants.grant(request));
+    if (outcome.kind === "queued") this.#notices.queued(sessionId, resource, attempt);
+    if (outcome.kind === "granted") this.#notices.granted(sessionId, resource, attempt);
+    return outcome;
   }
 
-  endSession(request: contract.SessionRequest): Promise<void> {
-    return this.#writer.write(request.limitMs, () =>
-      this.#tables.endSession(request.sessionId, this.#host.now()),
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId, limitMs } = request;
+    const outcome = await this.#transact(limitMs, this.#readNow, (grants) => grants.renew(request));
+    if (outcome.kind === "renewed") this.#notices.renewed(sessionId);
+    else this.#notices.endSession(sessionId);
+    return outcome;
+  }
+
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    this.#notices.released(request.sessionId, request.resource);
+    const isReleased = await this.#transact(request.limitMs, this.#readLately, (grants) =>
+      grants.release(request),
     );
+    return { kind: isReleased ? "released" : "notHeld" };
   }
 
-  async untilFree(
-    request: contract.AttemptRequest & { readonly signal: AbortSignal },
-  ): Promise<void> {
-    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    const subscription = this.#waker.subscribe();
-    try {
-      for (;;) {
-        const waitMs = await this.#read(() => this.#waitFor(request));
-        if (waitMs === 0) return;
-        const { patienceMs, sureMs } = await this.#read(() => this.#patienceOf(request));
-        subscription.patienceMs = patienceMs;
-        await subscription.next(Math.min(waitMs, sureMs), signal);
-      }
-    } finally {
-      subscription.close();
-      unlink();
-    }
+  withdraw(request: AttemptRequest): Promise<void> {
+    this.#notices.withdrawn(request.sessionId, request.attempt);
+    return this.#transact(request.limitMs, this.#readNow, (grants) => grants.withdraw(request));
   }
 
-  #waitFor(request: contract.AttemptRequest): number {
-    const at = this.#now();
-    const row = this.#tables.lease(request.resource);
-    const foreign = row?.sessionEnd !== undefined && row.sessionEnd.bootId !== at.bootId;
-    // Only a write transaction may judge a session of another boot: ask for the grant.
-    if (foreign) return 0;
-    return lookAgainInMs(row, this.#tables.head(request.resource, at), request.attempt, at);
+  endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+    this.#notices.endSession(sessionId);
+    return this.#transact(limitMs, this.#readNow, (grants) => grants.endSession(sessionId));
   }
 
-  /** How many writes may pass, so to say, and for how long that is sure: those before it may die, and it be the next. */
-  #patienceOf({ resource, attempt }: contract.AttemptRequest): {
-    readonly patienceMs: number;
-    readonly sureMs: number;
-  } {
-    const { count, sureMs } = this.#tables.ahead(resource, attempt, this.#now());
-    const patienceMs = Math.max(0, count - ALERT) * TURN_MS;
-    return { patienceMs, sureMs: patienceMs === 0 ? Number.POSITIVE_INFINITY : sureMs };
-  }
-
-  async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
+  async read(request: ReadRequest): Promise<ReadAnswer> {
     const { resource, consistency } = request;
     const range = { prefix: resource, limit: 1 };
     const [first] = await this.#read(() => this.#tables.held(range, this.#now(), decodeRecord));
@@ -206,17 +160,17 @@ export class SqliteStore implements Store {
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
-  async list(request: contract.ListRequest): Promise<contract.ListPage> {
+  async list(request: ListRequest): Promise<ListPage> {
     const range = { ...request, limit: request.limit + 1 };
     const held = await this.#read(() => this.#tables.held(range, this.#now()));
     const leases = held.slice(0, request.limit);
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
+  async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
     const seen = new Map<string, bigint>();
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    const subscription = this.#waker.subscribe();
+    const subscription = this.#commits.subscribe();
     const range = { prefix: request.prefix, limit: -1 };
     try {
       while (!signal.aborted) {
@@ -231,20 +185,35 @@ export class SqliteStore implements Store {
     }
   }
 
-  revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
-    return this.#writer.write(request.limitMs, () => {
-      const session = this.#tables.lease(request.resource)?.session;
-      const revoked = session != null && this.#tables.revoke(request, session, this.#now());
-      return { kind: revoked ? "revoked" : "notHeld" };
-    });
+  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+    const isRevoked = await this.#transact(request.limitMs, this.#readNow, (grants) =>
+      grants.revoke(request),
+    );
+    return { kind: isRevoked ? "revoked" : "notHeld" };
   }
 
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort(new StoreUnavailableError(`${this.#file} is closed.`, { applied: "no" }));
-    this.#writer.close();
-    this.#waker.close();
+    this.#batch.close();
+    this.#notices.close();
+    this.#commits.close();
     this.#connection.close();
+  }
+
+  /** Takes steps in one transaction. Reports their facts after the commit. */
+  async #transact<T>(
+    limitMs: number,
+    readClock: () => Moment,
+    steps: (grants: Grants, at: Moment) => T,
+  ): Promise<T> {
+    const { answer, facts } = await this.#batch.write(limitMs, () => {
+      const at = readClock();
+      const grants = new Grants(this.#grantsParts, at);
+      return { answer: steps(grants, at), facts: grants.facts };
+    });
+    for (const fact of facts) this.#notices.deliver(fact);
+    return answer;
   }
 
   #now(): Moment {
@@ -253,16 +222,24 @@ export class SqliteStore implements Store {
     return this.#latest;
   }
 
+  readonly #readNow = (): Moment => this.#now();
+
   /**
-   * For who takes and who frees: by a reading that is a step old sessions only live that much longer, and it costs a tenth
-   * less. Never for who prolongs: that would end a session early.
+   * A reading that may be one step old, for steps that grant or free. Sessions only seem to live
+   * that much longer, and it saves a tenth of the time of a lease. It must not be used for
+   * renewals: they would end a session early.
    */
-  #lately(): Moment {
-    const fresh = this.#parts.clock.now() - this.#readAt < this.#host.stepMs;
-    return fresh && this.#latest !== undefined ? this.#latest : this.#now();
+  readonly #readLately = (): Moment => {
+    const isFresh = this.#parts.clock.now() - this.#readAt < this.#host.stepMs;
+    return isFresh && this.#latest !== undefined ? this.#latest : this.#now();
+  };
+
+  #isLatestNow(): boolean {
+    const before = this.#latest?.nowMs;
+    return before === this.#now().nowMs;
   }
 
-  /** Readers are never blocked in WAL mode, except for the moment in which another process recovers the file. */
+  /** In WAL mode readers are blocked only while another process recovers the file. */
   async #read<T>(work: () => T): Promise<T> {
     for (let tries = 1; ; tries += 1) {
       this.#closing.signal.throwIfAborted();

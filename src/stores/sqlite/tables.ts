@@ -1,222 +1,320 @@
-// Every SQL statement of the store, with a name. Tokens leave SQLite as text, because neither library gives integers
-// above 2^53 exactly without a special mode. "Live" always means: this boot's clock is before the session's end.
+// Every SQL statement of the store, with a name. Tokens leave SQLite as text, because neither
+// library returns integers above 2^53 exactly without a special mode. A session is alive while the
+// clock of its boot is before its end.
 
 import type { Connection, Row, Statement } from "../../clients/sqlite/driver.ts";
 import { decodeNotices, decodeToken, heldForMs, shownRecord } from "../../core/record.ts";
-import { HEAD_START_MS, type HolderView, type LeaseRef, type LeaseView } from "../contract.ts";
+import type { AttemptRequest, Grant, HolderView, LeaseRef, LeaseView } from "../contract.ts";
 import { prefixUpperBound } from "../shared/prefix.ts";
 
-/** What the file says about a resource, and about the session that its newest grant belongs to. */
-export interface LeaseRow {
-  readonly token: bigint;
-  readonly session: string | null;
-  readonly attempt: string;
-  /** As core/record.ts encodes it. */
-  readonly record: string;
-  readonly freedMs: number;
-  /** Undefined when the session is gone from the file. */
-  readonly sessionEnd?: { readonly bootId: string; readonly expiresMs: number } | undefined;
-}
-
+/** A reading of the clock that all processes of the host share. */
 export interface Moment {
   readonly bootId: string;
   readonly nowMs: number;
 }
 
-/** What was found for someone who asks for a grant. */
-export interface Asked {
-  /** Whether the asker's own session lives. */
-  readonly lives: boolean;
-  readonly row: LeaseRow | undefined;
-  /** The waiter whose turn it is: the first one whose session lives. */
-  readonly head: string | undefined;
+export interface SessionRow {
+  readonly id: string;
+  readonly holderId: string;
+  readonly ttlMs: number;
+  readonly quietAfterMs: number;
 }
 
-/** Whoever has more before it need not know how many. */
+/** The newest grant of a resource. */
+export interface LeaseRow {
+  readonly token: bigint;
+  /** Null after a release. */
+  readonly session: string | null;
+  readonly attempt: string;
+  /** As core/record.ts encodes it. */
+  readonly record: string;
+  /** Undefined if the session has no row, so it has ended. */
+  readonly sessionEnd?: { readonly bootId: string; readonly expiresMs: number } | undefined;
+}
+
+/** What a request for a grant has to know. */
+export interface Found {
+  /** Whether the session that sends the request is alive. */
+  readonly isAlive: boolean;
+  /** Whether the resource has a queue. */
+  readonly isWanted: boolean;
+  readonly lease: LeaseRow | undefined;
+}
+
+export interface WaiterRow {
+  readonly resource: string;
+  readonly session: string;
+  readonly attempt: string;
+  readonly holderId: string;
+  readonly rank: number;
+  readonly record: string;
+}
+
+/** A grant to write. */
+export interface NewGrant {
+  readonly resource: string;
+  readonly session: string;
+  readonly attempt: string;
+  readonly record: string;
+  readonly clock: bigint;
+  readonly isAccepted: boolean;
+}
+
+/** A waiter with more before it need not know how many. */
 const AHEAD_MAX = 50;
 
-const LIVE = "session.boot_id = ? AND session.expires_ms > ? AND session.ttl_ms > 0";
-const LEASE =
-  "CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record, lease.freed_ms";
-const HEAD = `
-    SELECT waiter.attempt FROM waiter JOIN session ON session.id = waiter.session
-    WHERE waiter.resource = ? AND ${LIVE} ORDER BY waiter.place LIMIT 1`;
+const ALIVE = "session.boot_id = ? AND session.expires_ms > ?";
+const LEASE = `
+  CAST(lease.token AS TEXT) AS token, lease.session, lease.attempt, lease.record,
+  session.boot_id, session.expires_ms`;
 
 const SQL = {
-  addSession:
-    "INSERT INTO session (id, holder_id, ttl_ms, boot_id, expires_ms) VALUES (?, ?, ?, ?, ?)",
-  prolong: `UPDATE session SET expires_ms = ? + ttl_ms + ? WHERE id = ? AND ${LIVE} RETURNING ttl_ms`,
-  // Its row stays for a while, to tell since when its leases are free; one that had expired keeps that instant.
-  endSession:
-    "UPDATE session SET ttl_ms = 0, expires_ms = min(expires_ms, ?) WHERE id = ? AND ttl_ms > 0",
-  endWaiters: "DELETE FROM waiter WHERE session = ?",
-  endRevocations: "DELETE FROM revocation WHERE session = ?",
-  adopt: `
-    UPDATE session SET boot_id = ?, expires_ms = ? + iif(ttl_ms > 0, ttl_ms + ?, 0)
+  addSession: `
+    INSERT INTO session (id, holder_id, ttl_ms, quiet_after_ms, boot_id, expires_ms, quiet_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?)`,
+  renewSession: `
+    UPDATE session SET expires_ms = ? + ttl_ms, quiet_ms = ? + quiet_after_ms
+    WHERE id = ? AND ${ALIVE}
+    RETURNING ttl_ms`,
+  // Sessions of an earlier boot begin their ttl again, by the clock of this boot.
+  adoptSessions: `
+    UPDATE session SET boot_id = ?, expires_ms = ? + ttl_ms, quiet_ms = ? + quiet_after_ms
     WHERE boot_id <> ?`,
-  sweepSessions: "DELETE FROM session WHERE boot_id = ? AND expires_ms <= ?",
-  sweepWaiters: "DELETE FROM waiter WHERE session NOT IN (SELECT id FROM session)",
-  sweepRevocations: "DELETE FROM revocation WHERE session NOT IN (SELECT id FROM session)",
+  deleteSession: "DELETE FROM session WHERE id = ?",
+  deleteWaiters: "DELETE FROM waiter WHERE session = ?",
+  deleteRevocations: "DELETE FROM revocation WHERE session = ?",
+  expired: "SELECT id FROM session WHERE boot_id = ? AND expires_ms <= ?",
+
+  find: `
+    SELECT EXISTS (SELECT 1 FROM session WHERE id = ? AND ${ALIVE}) AS is_alive,
+           EXISTS (SELECT 1 FROM waiter WHERE resource = ?) AS is_wanted, ${LEASE}
+    FROM (SELECT 1) LEFT JOIN lease ON lease.resource = ?
+                    LEFT JOIN session ON session.id = lease.session`,
   lease: `
-    SELECT ${LEASE}, session.boot_id, session.expires_ms
-    FROM lease LEFT JOIN session ON session.id = lease.session WHERE lease.resource = ?`,
-  // All that a grant has to know, read at once.
-  asked: `
-    SELECT EXISTS (SELECT 1 FROM session WHERE id = ? AND ${LIVE}) AS lives, (${HEAD}) AS head,
-           ${LEASE}, session.boot_id, session.expires_ms
-    FROM (SELECT 1) LEFT JOIN lease ON lease.resource = ? LEFT JOIN session ON session.id = lease.session`,
-  // The grant itself: the counter goes up in the same statement that names the new holder (S1). Every grant starts an era
-  // (core/era.ts), because a file can be replaced by an older copy without a trace. The clock is always that of this
-  // host, so the gap between two eras is 1.
+    SELECT ${LEASE} FROM lease LEFT JOIN session ON session.id = lease.session
+    WHERE lease.resource = ?`,
+  // The token goes up in the statement that names the new holder (S1). Every grant starts an era
+  // (core/era.ts), because a file can be replaced by an older copy without a trace. The clock is
+  // always that of this host, so the gap between two eras is 1.
   grant: `
-    INSERT INTO lease (resource, token, session, attempt, record, freed_ms) VALUES (?, ?, ?, ?, ?, 0)
-    ON CONFLICT (resource) DO UPDATE SET token = max(token + 1, excluded.token),
-      session = excluded.session, attempt = excluded.attempt, record = excluded.record
+    INSERT INTO lease (resource, token, session, attempt, record, granted_ms, granted_boot_id,
+                       is_accepted)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (resource) DO UPDATE SET
+      token = max(token + 1, excluded.token), session = excluded.session,
+      attempt = excluded.attempt, record = excluded.record, granted_ms = excluded.granted_ms,
+      granted_boot_id = excluded.granted_boot_id, is_accepted = excluded.is_accepted
     RETURNING CAST(token AS TEXT) AS token`,
-  // Conditional on session, which must live, and token: a late release of an older term matches no row (S5).
+  // Conditional on token and session, which must be alive: a late release of an older term matches
+  // no row (S5).
   release: `
-    UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND token = ?
-      AND EXISTS (SELECT 1 FROM session WHERE id = lease.session AND ${LIVE})`,
-  withdraw:
-    "UPDATE lease SET session = NULL, freed_ms = ? WHERE resource = ? AND session = ? AND attempt = ?",
-  joinQueue:
-    "INSERT INTO waiter (resource, session, attempt) VALUES (?, ?, ?) ON CONFLICT (attempt) DO NOTHING",
+    UPDATE lease SET session = NULL WHERE resource = ? AND session = ? AND token = ?
+      AND EXISTS (SELECT 1 FROM session WHERE id = lease.session AND ${ALIVE})`,
+  withdraw: "UPDATE lease SET session = NULL WHERE resource = ? AND session = ? AND attempt = ?",
+  accept: "UPDATE lease SET is_accepted = 1 WHERE resource = ? AND session = ? AND token = ?",
+  unaccepted: `
+    SELECT resource, CAST(token AS TEXT) AS token, attempt FROM lease
+    WHERE session = ? AND is_accepted = 0`,
+
+  joinQueue: `
+    INSERT INTO waiter (resource, session, attempt, holder_id, rank, record)
+    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (attempt) DO NOTHING`,
   leaveQueue: "DELETE FROM waiter WHERE attempt = ?",
-  head: HEAD,
+  // The rule of queue-policy.ts: the preferred holder first, then by rank and arrival; only sessions
+  // that are alive and not quiet. The session that sends the request is never quiet.
+  next: `
+    SELECT waiter.* FROM waiter JOIN session ON session.id = waiter.session
+    WHERE waiter.resource = ? AND ${ALIVE} AND (session.quiet_ms > ? OR session.id = ?)
+    ORDER BY waiter.holder_id IS ? DESC, waiter.rank, waiter.place LIMIT 1`,
+  isWanted: "SELECT 1 FROM waiter WHERE resource = ?",
+  // Every lease of the session that has a queue.
+  wanted: `
+    SELECT DISTINCT lease.resource, CAST(lease.token AS TEXT) AS token
+    FROM waiter JOIN lease ON lease.resource = waiter.resource WHERE lease.session = ?`,
+  waitedFor: "SELECT DISTINCT resource FROM waiter WHERE session = ?",
+  waiting: "SELECT count(*) AS count FROM waiter WHERE session = ?",
+  // The waiters before the first one of the session whose sessions are not quiet.
   ahead: `
-    SELECT count(*) AS count, min(expires_ms) AS ends_ms FROM (
-      SELECT session.expires_ms FROM waiter JOIN session ON session.id = waiter.session
-      WHERE waiter.resource = ? AND waiter.place < (SELECT place FROM waiter WHERE attempt = ?) AND ${LIVE}
+    SELECT count(*) AS count, min(quiet_ms) AS first_ms FROM (
+      SELECT session.quiet_ms
+      FROM waiter JOIN session ON session.id = waiter.session,
+        (SELECT rank, place FROM waiter WHERE resource = ? AND session = ?
+         ORDER BY rank, place LIMIT 1) AS own
+      WHERE waiter.resource = ? AND (waiter.rank, waiter.place) < (own.rank, own.place)
+        AND session.boot_id = ? AND session.quiet_ms > ?
       LIMIT ${AHEAD_MAX})`,
+
   addRevocation: "INSERT INTO revocation (session, resource, token) VALUES (?, ?, ?)",
   acknowledge: "DELETE FROM revocation WHERE session = ? AND resource = ? AND token = ?",
   revoked: "SELECT resource, CAST(token AS TEXT) AS token FROM revocation WHERE session = ?",
+
   held: `
-    SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, session.expires_ms
+    SELECT lease.resource, CAST(lease.token AS TEXT) AS token, lease.record, lease.granted_ms,
+           lease.granted_boot_id, session.expires_ms
     FROM lease JOIN session ON session.id = lease.session
-    WHERE lease.resource >= ? AND (? IS NULL OR lease.resource > ?) AND (? IS NULL OR lease.resource < ?) AND ${LIVE}
+    WHERE lease.resource >= ? AND (? IS NULL OR lease.resource > ?)
+      AND (? IS NULL OR lease.resource < ?) AND ${ALIVE}
     ORDER BY lease.resource LIMIT ?`,
 } as const;
 
 export class Tables {
   readonly #sql: Readonly<Record<keyof typeof SQL, Statement>>;
+  readonly #stepMs: number;
 
-  constructor(connection: Connection) {
+  /** `stepMs`: the granularity of the host's clock. */
+  constructor(connection: Connection, stepMs: number) {
     const prepared = Object.entries(SQL).map(([name, text]) => [name, connection.prepare(text)]);
     this.#sql = Object.fromEntries(prepared) as Record<keyof typeof SQL, Statement>;
+    this.#stepMs = stepMs;
   }
 
-  addSession(session: {
-    id: string;
-    holderId: string;
-    ttlMs: number;
-    expiresMs: number;
-    bootId: string;
-  }): void {
-    const { id, holderId, ttlMs, bootId, expiresMs } = session;
-    this.#sql.addSession.run(id, holderId, ttlMs, bootId, expiresMs);
+  // ---- sessions. The clock may have read up to one step too low, and a session must not end
+  // early, so one step is added to its end.
+
+  addSession({ id, holderId, ttlMs, quietAfterMs }: SessionRow, { bootId, nowMs }: Moment): void {
+    const from = nowMs + this.#stepMs;
+    const ends = [from + ttlMs, from + quietAfterMs] as const;
+    this.#sql.addSession.run(id, holderId, ttlMs, quietAfterMs, bootId, ...ends);
   }
 
-  /** Prolongs a live session to its own ttl from now. Answers that ttl, or undefined for a dead one. */
-  prolong(id: string, at: Moment, stepMs: number): number | undefined {
-    const row = this.#sql.prolong.get(at.nowMs, stepMs, id, at.bootId, at.nowMs);
+  /** Renews a session that is alive. Returns its ttl, or undefined if it has expired or ended. */
+  renewSession(id: string, { bootId, nowMs }: Moment): number | undefined {
+    const from = nowMs + this.#stepMs;
+    const row = this.#sql.renewSession.get(from, from, id, bootId, nowMs);
     return row === undefined ? undefined : Number(row.ttl_ms);
   }
 
-  endSession(id: string, nowMs: number): void {
-    this.#sql.endSession.run(nowMs, id);
-    this.#sql.endWaiters.run(id);
-    this.#sql.endRevocations.run(id);
-  }
-
   /**
-   * Sessions of another boot get one whole ttl more, by this boot's clock: nobody can tell how much of it is left, and
-   * should the file be shared between hosts after all, the other holder has stopped by then.
+   * Sessions of an earlier boot begin their ttl again: how much of it is left is unknown. If the
+   * file is shared between hosts after all, the other holder has stopped by then.
    */
-  adoptForeignSessions(at: Moment, stepMs: number): void {
-    this.#sql.adopt.run(at.bootId, at.nowMs, stepMs, at.bootId);
+  adoptSessions({ bootId, nowMs }: Moment): void {
+    const from = nowMs + this.#stepMs;
+    this.#sql.adoptSessions.run(bootId, from, from, bootId);
   }
 
-  /**
-   * Forgets sessions that are over, with all that hangs on them. Leases are free by that already, and for longer than a
-   * head start: from then on nobody has to know since when.
-   */
-  sweep(at: Moment): void {
-    this.#sql.sweepSessions.run(at.bootId, at.nowMs - HEAD_START_MS);
-    this.#sql.sweepWaiters.run();
-    this.#sql.sweepRevocations.run();
+  deleteSession(id: string): void {
+    this.#sql.deleteSession.run(id);
+    this.#sql.deleteWaiters.run(id);
+    this.#sql.deleteRevocations.run(id);
   }
 
-  lease(resource: string): LeaseRow | undefined {
-    return leaseOf(this.#sql.lease.get(resource));
+  expiredSessions({ bootId, nowMs }: Moment): string[] {
+    return this.#sql.expired.all(bootId, nowMs).map(({ id }) => String(id));
   }
 
-  asked(session: string, resource: string, at: Moment): Asked {
-    const { bootId, nowMs } = at;
-    const row = this.#sql.asked.get(session, bootId, nowMs, resource, bootId, nowMs, resource);
+  // ---- leases
+
+  find({ sessionId, resource }: AttemptRequest, { bootId, nowMs }: Moment): Found {
+    const row = this.#sql.find.get(sessionId, bootId, nowMs, resource, resource);
     return {
-      lives: Number(row?.lives) === 1,
-      row: leaseOf(row),
-      head: row?.head == null ? undefined : String(row.head),
+      isAlive: Number(row?.is_alive) === 1,
+      isWanted: Number(row?.is_wanted) === 1,
+      lease: toLease(row),
     };
   }
 
-  grant(grant: {
-    resource: string;
-    session: string;
-    attempt: string;
-    record: string;
-    clock: bigint;
-  }): bigint {
-    const { resource, session, attempt, record, clock } = grant;
-    const row = this.#sql.grant.get(resource, clock, session, attempt, record);
+  lease(resource: string): LeaseRow | undefined {
+    return toLease(this.#sql.lease.get(resource));
+  }
+
+  grant(grant: NewGrant, { bootId, nowMs }: Moment): bigint {
+    const { resource, session, attempt, record, clock, isAccepted } = grant;
+    const granted = [nowMs, bootId, isAccepted ? 1 : 0] as const;
+    const row = this.#sql.grant.get(resource, clock, session, attempt, record, ...granted);
     return decodeToken(String(row?.token));
   }
 
-  /** Whether it was held by this session, which lives, under this token. */
-  release(
-    { resource, token }: LeaseRef,
-    session: string,
-    { bootId, nowMs }: Moment,
-    freedMs: number = nowMs,
-  ): boolean {
-    const done = this.#sql.release.run(freedMs, resource, session, token, bootId, nowMs);
-    return Number(done.changes) > 0;
+  /** Whether the lease was held by this session, which is alive, with this token. */
+  release({ resource, token }: LeaseRef, session: string, { bootId, nowMs }: Moment): boolean {
+    return hasChanged(this.#sql.release.run(resource, session, token, bootId, nowMs));
   }
 
-  withdraw(attempt: { resource: string; attempt: string }, session: string, nowMs: number): void {
-    this.leaveQueue(attempt.attempt);
-    this.#sql.withdraw.run(nowMs, attempt.resource, session, attempt.attempt);
+  /** Whether the attempt had a grant. */
+  withdraw(resource: string, session: string, attempt: string): boolean {
+    return hasChanged(this.#sql.withdraw.run(resource, session, attempt));
   }
 
-  joinQueue(waiter: { resource: string; session: string; attempt: string }): void {
-    this.#sql.joinQueue.run(waiter.resource, waiter.session, waiter.attempt);
+  accept({ resource, token }: LeaseRef, session: string): void {
+    this.#sql.accept.run(resource, session, token);
+  }
+
+  unaccepted(session: string): Grant[] {
+    return this.#sql.unaccepted.all(session).map((row) => ({
+      resource: String(row.resource),
+      token: decodeToken(String(row.token)),
+      attempt: String(row.attempt),
+    }));
+  }
+
+  // ---- queues
+
+  joinQueue({ resource, session, attempt, holderId, rank, record }: WaiterRow): void {
+    this.#sql.joinQueue.run(resource, session, attempt, holderId, rank, record);
   }
 
   leaveQueue(attempt: string): void {
     this.#sql.leaveQueue.run(attempt);
   }
 
-  /** The waiter whose turn it is: the first one whose session lives. */
-  head(resource: string, at: Moment): string | undefined {
-    const row = this.#sql.head.get(resource, at.bootId, at.nowMs);
-    return row === undefined ? undefined : String(row.attempt);
+  /** The waiter to which the resource is handed off if it is free. */
+  next(
+    resource: string,
+    { bootId, nowMs }: Moment,
+    {
+      requester,
+      preferred,
+    }: {
+      readonly requester?: string | undefined;
+      readonly preferred?: string | undefined;
+    },
+  ): Pick<WaiterRow, "session" | "attempt" | "record"> | undefined {
+    const facts = [bootId, nowMs, nowMs, requester ?? null, preferred ?? null] as const;
+    const row = this.#sql.next.get(resource, ...facts);
+    if (row === undefined) return undefined;
+    const { session, attempt, record } = row;
+    return { session: String(session), attempt: String(attempt), record: String(record) };
   }
 
-  /** How many stand in line before this attempt whose sessions live, and in how many milliseconds the first of these may not. */
-  ahead(resource: string, attempt: string, at: Moment): { count: number; sureMs: number } {
-    const row = this.#sql.ahead.get(resource, attempt, at.bootId, at.nowMs);
-    const count = Number(row?.count);
+  isWanted(resource: string): boolean {
+    return this.#sql.isWanted.get(resource) !== undefined;
+  }
+
+  /** The leases of the session that have a queue. The session itself may have ended. */
+  wanted(session: string): LeaseRef[] {
+    return toRefs(this.#sql.wanted.all(session));
+  }
+
+  /** The resources that the session waits for. */
+  waitedFor(session: string): string[] {
+    return this.#sql.waitedFor.all(session).map(({ resource }) => String(resource));
+  }
+
+  /** How many attempts of the session wait. */
+  countWaiting(session: string): number {
+    return Number(this.#sql.waiting.get(session)?.count);
+  }
+
+  /**
+   * How many waiters that are not quiet come before the first one of the session, and when the
+   * first of them can become quiet.
+   */
+  ahead(
+    resource: string,
+    session: string,
+    { bootId, nowMs }: Moment,
+  ): { readonly count: number; readonly quietInMs: number } {
+    const row = this.#sql.ahead.get(resource, session, resource, bootId, nowMs);
     return {
-      count,
-      sureMs: count === 0 ? Number.POSITIVE_INFINITY : Number(row?.ends_ms) - at.nowMs,
+      count: Number(row?.count),
+      quietInMs: row?.first_ms == null ? Number.POSITIVE_INFINITY : Number(row.first_ms) - nowMs,
     };
   }
 
-  revoke(ref: LeaseRef, session: string, at: Moment): boolean {
-    if (!this.release(ref, session, at)) return false;
-    this.#sql.addRevocation.run(session, ref.resource, ref.token);
-    return true;
+  // ---- revocations
+
+  addRevocation({ resource, token }: LeaseRef, session: string): void {
+    this.#sql.addRevocation.run(session, resource, token);
   }
 
   /** Deletes a revocation that its holder has processed. */
@@ -225,15 +323,16 @@ export class Tables {
   }
 
   revoked(session: string): LeaseRef[] {
-    const rows = this.#sql.revoked.all(session);
-    return decodeNotices(rows.map((row) => [String(row.resource), String(row.token)]));
+    return toRefs(this.#sql.revoked.all(session));
   }
 
-  /** The held leases with the prefix, behind `after`, in order; a negative limit means all. */
+  // ---- reading
+
+  /** The held leases with the prefix and after `after`, in order. A negative limit means all. */
   held(
     range: { prefix: string; after?: string | undefined; limit: number },
     at: Moment,
-    recordOf: typeof shownRecord = shownRecord,
+    readRecord: typeof shownRecord = shownRecord,
   ): LeaseView[] {
     const after = range.after ?? null;
     const below = prefixUpperBound(range.prefix) ?? null;
@@ -241,50 +340,49 @@ export class Tables {
     const rows = this.#sql.held.all(...bounds, at.bootId, at.nowMs, range.limit);
     return rows.map((row) => ({
       resource: String(row.resource),
-      holder: holderOf(row, at, recordOf),
+      holder: toHolder(row, at, readRecord),
     }));
   }
 }
 
-/** When the resource is free and this attempt may take it: 0 for now, or how long to wait at most before looking. */
-export function lookAgainInMs(
-  row: LeaseRow | undefined,
-  head: string | undefined,
-  attempt: string,
-  at: Moment,
-): number {
-  if (row === undefined) return 0;
-  const end = row.session === null ? undefined : row.sessionEnd;
-  if (end !== undefined && end.bootId === at.bootId && end.expiresMs > at.nowMs)
-    return end.expiresMs - at.nowMs;
-  if (head === undefined || head === attempt) return 0;
-  const aheadMs = (end === undefined ? row.freedMs : end.expiresMs) - at.nowMs;
-  // Nothing is freed so far in the future: it was by the clock of another boot, and whoever was first then has had its time.
-  return aheadMs > HEAD_START_MS ? 0 : Math.max(0, aheadMs + HEAD_START_MS);
+/** Whether the lease is held, by the clock of this boot. */
+export function isHeld(lease: LeaseRow | undefined, at: Moment): lease is LeaseRow {
+  const end = lease?.session === null ? undefined : lease?.sessionEnd;
+  return end !== undefined && end.bootId === at.bootId && end.expiresMs > at.nowMs;
 }
 
-/** Undefined when there is no row of the lease. */
-function leaseOf(row: Row | undefined): LeaseRow | undefined {
+function hasChanged({ changes }: { readonly changes: number | bigint }): boolean {
+  return Number(changes) > 0;
+}
+
+function toRefs(rows: readonly Row[]): LeaseRef[] {
+  return decodeNotices(rows.map((row) => [String(row.resource), String(row.token)]));
+}
+
+/** Undefined if the lease has no row. */
+function toLease(row: Row | undefined): LeaseRow | undefined {
   if (row?.token == null) return undefined;
+  const { boot_id: bootId, expires_ms: expiresMs } = row;
   return {
     token: decodeToken(String(row.token)),
     session: row.session == null ? null : String(row.session),
     attempt: String(row.attempt),
     record: String(row.record),
-    freedMs: Number(row.freed_ms),
     sessionEnd:
-      row.boot_id == null
-        ? undefined
-        : { bootId: String(row.boot_id), expiresMs: Number(row.expires_ms) },
+      bootId == null ? undefined : { bootId: String(bootId), expiresMs: Number(expiresMs) },
   };
 }
 
-function holderOf(row: Row, at: Moment, recordOf: typeof shownRecord): HolderView {
-  const { holderId, sessionId, value, ...granted } = recordOf(String(row.record));
+function toHolder(row: Row, at: Moment, readRecord: typeof shownRecord): HolderView {
+  const { holderId, sessionId, value } = readRecord(String(row.record));
+  const grantedAtMs = Number(row.granted_ms);
   return {
-    ...{ holderId, sessionId, value, token: decodeToken(String(row.token)) },
+    holderId,
+    sessionId,
+    value,
+    token: decodeToken(String(row.token)),
     expiresInMs: Number(row.expires_ms) - at.nowMs,
     // The clock starts anew with every boot, so a reading of another boot says nothing.
-    heldForMs: granted.bootId === at.bootId ? heldForMs(granted, at.nowMs) : undefined,
+    heldForMs: row.granted_boot_id === at.bootId ? heldForMs({ grantedAtMs }, at.nowMs) : undefined,
   };
 }

@@ -128,16 +128,18 @@ describe("S1: tokens never fall", () => {
 
   test("a grant uses the clock, or the last token plus one if that is higher", async () => {
     await withConsole((connection) => {
-      const tables = new Tables(connection);
-      const grant = { resource: "r", session: "s", attempt: "a", record: "{}" };
+      const tables = new Tables(connection, 10);
+      const at = { bootId: "boot", nowMs: 1 };
+      const about = { resource: "r", session: "s", attempt: "a", record: "{}" };
+      const grant = { ...about, isAccepted: true };
       const token = fc.bigInt({ min: 1n, max: 2n ** 62n });
       fc.assert(
         fc.property(token, fc.oneof(token, fc.bigInt({ min: -3n, max: 3n })), (last, other) => {
           // Also near the last token, where the two rules could differ.
           const clock = other > 3n ? other : last + other < 1n ? 1n : last + other;
           connection.exec("DELETE FROM lease");
-          expect(tables.grant({ ...grant, clock: last })).toBe(last);
-          expect(tables.grant({ ...grant, clock })).toBe(higher(last + 1n, clock));
+          expect(tables.grant({ ...grant, clock: last }, at)).toBe(last);
+          expect(tables.grant({ ...grant, clock }, at)).toBe(higher(last + 1n, clock));
         }),
         { numRuns: 300 },
       );

@@ -16,8 +16,8 @@ import { connect } from "../../../src/index.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
 import { SystemClock } from "../../../src/runtime/system-clock.ts";
 import type { Store } from "../../../src/stores/contract.ts";
+import { Commits } from "../../../src/stores/sqlite/commits.ts";
 import { sqliteStore } from "../../../src/stores/sqlite/index.ts";
-import { Waker } from "../../../src/stores/sqlite/waker.ts";
 
 const driver = await loadDriver();
 const LIMIT_MS = 5_000;
@@ -105,11 +105,14 @@ describe("files that are not a store", () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test("a file of a newer version is rejected and left unchanged", async () => {
+  test.each([
+    ["a newer", 99, /newer Tenure.*schema 99.*Upgrade/s],
+    ["an older", 1, /older Tenure.*schema 1,.*delete it/s],
+  ])("a file of %s version is rejected and left unchanged", async (_, version, message) => {
     await (await open()).close();
-    withConsole((connection) => connection.exec("PRAGMA user_version = 99"));
+    withConsole((connection) => connection.exec(`PRAGMA user_version = ${version}`));
     const before = readFileSync(file);
-    expect(await refusal(`sqlite:${file}`)).toMatch(/newer Tenure.*schema 99.*Upgrade/s);
+    expect(await refusal(`sqlite:${file}`)).toMatch(message);
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
@@ -339,7 +342,7 @@ describe("waking without notifications of the kernel", () => {
     // The path is wrong on purpose: it has no WAL file to watch.
     const elsewhere = join(folder, "elsewhere.db");
     const { clock } = systemParts();
-    const waker = new Waker({ connection: mine, file: elsewhere, disk: localDisk, clock });
+    const waker = new Commits({ connection: mine, file: elsewhere, disk: localDisk, clock });
     const subscription = waker.subscribe();
     const woken = subscription.next(Number.POSITIVE_INFINITY, new AbortController().signal);
     await hold(store, "two", "r2", 10_000);

@@ -24,7 +24,6 @@ for (const driver of drivers) {
   storeSuite(sideBySide, {
     name: `sqlite through ${driver.name}`,
     ttlMs: 1_000,
-    handsOff: false,
     guarantees: { fifo: true, durable: true },
     forgets: [
       "the file was deleted",
@@ -80,7 +79,7 @@ function harness(driver: Driver): StoreHarness {
     setToken: async (resource, token) => {
       await (await open()).close();
       withConsole(
-        "INSERT INTO lease (resource, token, attempt, record, freed_ms) VALUES (?, ?, 'none', ?, 0)",
+        "INSERT INTO lease (resource, token, attempt, record, granted_ms, granted_boot_id, is_accepted) VALUES (?, ?, 'none', ?, 0, '', 1)",
         resource,
         token,
         '{"v":1,"holderId":"nobody","sessionId":"none","attempt":"none"}',

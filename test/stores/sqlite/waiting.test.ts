@@ -8,10 +8,10 @@ import { join as joinPath } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Disk } from "../../../src/clients/sqlite/disk.ts";
 import { type Connection, loadDriver } from "../../../src/clients/sqlite/driver.ts";
+import type { Grant } from "../../../src/stores/contract.ts";
 import { openFile } from "../../../src/stores/sqlite/file.ts";
 import { SqliteStore } from "../../../src/stores/sqlite/store.ts";
 import { ManualClock, manualRandom } from "../../../src/testing/manual-clock.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const WAITERS = 30;
 let folder = "";
@@ -70,7 +70,6 @@ async function makeQueue(): Promise<Queue> {
   const report = (): void => {
     for (const onReport of [...watchers]) onReport();
   };
-  const leave = new AbortController();
   const granted: number[] = [];
   let token = 0n;
   const stores: SqliteStore[] = [];
@@ -79,7 +78,7 @@ async function makeQueue(): Promise<Queue> {
     return answer;
   };
 
-  /** Requests the lease and waits until it is granted. The session is never renewed. */
+  /** Requests the lease, and records when it is granted. The session is never renewed. */
   const join = async (index: number, ttlMs = 60_000): Promise<void> => {
     const opening = openFile(
       driver,
@@ -90,25 +89,21 @@ async function makeQueue(): Promise<Queue> {
     stores.push(store);
     const sessionId = `session-${index}`;
     const limitMs = 5_000;
-    await now(store.openSession({ sessionId, holderId: sessionId, ttlMs, limitMs }));
+    const events = {
+      granted: (grant: Grant): void => {
+        token = grant.token;
+        granted.push(index);
+      },
+      lost: () => undefined,
+      wanted: () => undefined,
+    };
+    await now(store.openSession({ sessionId, holderId: sessionId, ttlMs, events, limitMs }));
     const asked = { sessionId, resource: "r", attempt: `${sessionId}.1`, limitMs };
     const request = { ...asked, holderId: sessionId, queue: true };
     const first = await now(store.grant(request));
-    if (first.kind === "granted") {
-      token = first.token;
-      return void granted.push(index);
-    }
-    const wait = async (): Promise<void> => {
-      for (;;) {
-        await waitUntilFree(store, { ...asked, signal: leave.signal });
-        const again = await store.grant(request);
-        if (again.kind !== "granted") continue;
-        token = again.token;
-        break;
-      }
-      granted.push(index);
-    };
-    void wait().catch(() => undefined);
+    if (first.kind !== "granted") return;
+    token = first.token;
+    granted.push(index);
   };
 
   const release = async (holder: number): Promise<void> => {
@@ -118,8 +113,6 @@ async function makeQueue(): Promise<Queue> {
     expect((await released)?.kind).toBe("released");
   };
   onTestFinished(async () => {
-    leave.abort(new Error("the test is over"));
-    await clock.advance(0);
     for (const store of stores) await store.close();
   });
   return { clock, counts, granted, report, join, release };

@@ -4,11 +4,11 @@ import { expect, test } from "vitest";
 import type { Disk } from "../../clients/sqlite/disk.ts";
 import type { Connection, Statement } from "../../clients/sqlite/driver.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import { IDLE_LOOK_MS, Waker } from "./waker.ts";
+import { Commits, IDLE_CHECK_MS } from "./commits.ts";
 
 class MadeUpFile {
   readonly clock = new ManualClock();
-  readonly waker: Waker;
+  readonly waker: Commits;
   looks = 0;
   watchers = 0;
   #version = 1;
@@ -36,7 +36,7 @@ class MadeUpFile {
     const connection = {
       prepare: () => ({ get }) as unknown as Statement,
     } as unknown as Connection;
-    this.waker = new Waker({ connection, file: "made-up", disk, clock: this.clock });
+    this.waker = new Commits({ connection, file: "made-up", disk, clock: this.clock });
   }
 
   /** Another process commits. */
@@ -96,7 +96,7 @@ test("L2: a commit that the kernel does not report is noticed as soon as is said
   const first = file.join(0);
   await file.clock.advance(1_000);
   file.show();
-  await file.clock.advance(IDLE_LOOK_MS);
+  await file.clock.advance(IDLE_CHECK_MS);
   expect(first.told()).toBe(1);
 });
 

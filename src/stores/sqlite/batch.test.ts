@@ -4,9 +4,9 @@ import { expect, test } from "vitest";
 import type { Disk } from "../../clients/sqlite/disk.ts";
 import type { Connection } from "../../clients/sqlite/driver.ts";
 import { ManualClock, manualRandom } from "../../testing/manual-clock.ts";
-import { Writer } from "./writer.ts";
+import { Batch } from "./batch.ts";
 
-function lockedFile(): { writer: Writer; clock: ManualClock; tries: () => number; free(): void } {
+function lockedFile(): { writer: Batch; clock: ManualClock; tries: () => number; free(): void } {
   const clock = new ManualClock();
   let [tries, isFree] = [0, false];
   const run = (): { changes: number } => {
@@ -23,7 +23,7 @@ function lockedFile(): { writer: Writer; clock: ManualClock; tries: () => number
     identityOf: () => "the same",
   } as unknown as Disk;
   const parts = { connection, file: "made-up", disk, clock, random: manualRandom() };
-  const writer = new Writer({ ...parts, onCommit: () => undefined });
+  const writer = new Batch({ ...parts, onCommit: () => undefined });
   const free = (): void => {
     isFree = true;
   };

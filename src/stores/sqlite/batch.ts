@@ -1,6 +1,7 @@
-// The only place that writes. Requests that come in the same turn of the event loop share one transaction and so one
-// flush to the disk. The write lock is waited for without blocking the event loop, and tried for often: SQLite's own
-// handler sleeps up to 100 ms between tries and starves one of two busy writers.
+// The only place that writes. Requests of the same turn of the event loop share one transaction, and
+// so one flush to the disk. While another process has the write lock, this file tries again without
+// blocking the event loop, and often: SQLite's own handler sleeps for up to 100 ms between two tries
+// and starves one of two busy writers.
 
 import type { Clock, Random } from "../../async/clock.ts";
 import type { Disk } from "../../clients/sqlite/disk.ts";
@@ -18,27 +19,37 @@ interface Job {
 
 /** Bounds how long one transaction keeps the lock and the event loop. */
 const BATCH_MAX = 256;
-/** The wait between two tries for the lock, drawn between these: short against a ttl, long against one commit. */
+/**
+ * The wait between two tries for the lock is drawn between these: short compared with a ttl, long
+ * compared with a commit.
+ */
 const RETRY_MIN_MS = 0.2;
 const RETRY_MAX_MS = 2;
-/** So many tries in vain mean a crowd of writers, whose tries would take the cores from the one that has the lock. */
+/**
+ * This many failed tries mean a crowd of writers. Their tries would take the processors from the one
+ * that has the lock, so they become rare.
+ */
 const CROWD_TRIES = 4;
 const RETRY_CROWD_MS = 16;
 /**
- * A writer that has waited this long for the lock tries often again, so that it does not starve. In a crowd most waits
- * are shorter: at 20 ms, 32 saturating writers reached a third of the commits.
+ * A writer that has waited this long for the lock tries often again, so that it does not starve. In
+ * a crowd most waits are shorter: with 20 ms, 32 saturating writers reached a third of the commits.
  */
 const PATIENCE_MS = 100;
 
 /**
- * How often it is looked whether the file is still the one that was opened. Not at every write, where it would cost a
- * tenth of a lease: leases that are held when somebody replaces the file go on until their next renewal anyway.
+ * How often to check that the file is still the one that was opened. Checking before every write
+ * would take a tenth of the time of a lease, and would gain little: leases that are held when a
+ * person replaces the file continue until their next renewal anyway.
  */
-const LOOK_MS = 10;
-/** The same for the files beside it: asking for the state of a file that is being written makes its next flush slower by half. */
-const SIDE_LOOK_MS = 250;
+const IDENTITY_MS = 10;
+/**
+ * The same for the files next to it. Reading the state of a file that is being written makes its
+ * next flush slower by half.
+ */
+const SIDE_IDENTITY_MS = 250;
 
-export interface WriterParts {
+export interface BatchParts {
   readonly connection: Connection;
   readonly file: string;
   readonly disk: Disk;
@@ -48,26 +59,26 @@ export interface WriterParts {
   onCommit(): void;
 }
 
-export class Writer {
-  readonly #parts: WriterParts;
+export class Batch {
+  readonly #parts: BatchParts;
   readonly #realFile: string;
   readonly #identity: string;
   readonly #sideIdentity: string;
-  #lookAt = 0;
-  #sideLookAt = 0;
-  /** Found once, it stays so: what we would write goes to files that nobody else has. */
+  #checkAt = 0;
+  #sideCheckAt = 0;
+  /** Once true, it stays true: what we write goes to files that no other process has. */
   #orphaned = false;
   readonly #begin: Statement;
   readonly #commit: Statement;
   #jobs: Job[] = [];
   #scheduled = false;
   #closed = false;
-  #triesInVain = 0;
+  #failedTries = 0;
   #waitingSince = 0;
   /** How many of the next jobs get a transaction of their own. */
   #alone = 0;
 
-  constructor(parts: WriterParts) {
+  constructor(parts: BatchParts) {
     this.#parts = parts;
     this.#realFile = parts.disk.realPathOf(parts.file);
     this.#identity = parts.disk.identityOf(parts.file);
@@ -114,7 +125,7 @@ export class Writer {
       else for (const job of this.#jobs.splice(0)) job.reject(failure(error, this.#parts.file));
       return;
     }
-    this.#triesInVain = 0;
+    this.#failedTries = 0;
     const batch = this.#jobs.splice(0, this.#alone > 0 ? 1 : BATCH_MAX);
     this.#alone = Math.max(0, this.#alone - batch.length);
     this.#transact(batch);
@@ -132,7 +143,7 @@ export class Writer {
     } catch (error) {
       this.#rollBack();
       if (!committing && batch.length > 1) {
-        // One of them is at fault, and the others must not suffer for it: each tries again by itself.
+        // One of them has failed. Each is tried again in a transaction of its own.
         this.#jobs.unshift(...batch);
         this.#alone = batch.length;
         return;
@@ -144,7 +155,7 @@ export class Writer {
     this.#parts.onCommit();
   }
 
-  /** Some errors have ended the transaction already; then there is nothing to roll back. */
+  /** Some errors have already ended the transaction. Then there is nothing to roll back. */
   #rollBack(): void {
     try {
       this.#parts.connection.exec("ROLLBACK");
@@ -164,9 +175,9 @@ export class Writer {
     });
     if (this.#jobs.length === 0) return;
     this.#scheduled = true;
-    if (this.#triesInVain === 0) this.#waitingSince = now;
-    this.#triesInVain += 1;
-    const growth = 2 ** Math.max(0, this.#triesInVain - CROWD_TRIES);
+    if (this.#failedTries === 0) this.#waitingSince = now;
+    this.#failedTries += 1;
+    const growth = 2 ** Math.max(0, this.#failedTries - CROWD_TRIES);
     const isPatient = now - this.#waitingSince < PATIENCE_MS;
     const maxMs = isPatient ? Math.min(RETRY_MAX_MS * growth, RETRY_CROWD_MS) : RETRY_MAX_MS;
     const delayMs = RETRY_MIN_MS + random.next() * (maxMs - RETRY_MIN_MS);
@@ -174,18 +185,19 @@ export class Writer {
   }
 
   /**
-   * A file that was deleted or replaced still takes our writes, but no other process sees them, so two processes could hold
-   * one lease. The main file is checked by the path that the user gave: a link in it may be pointed elsewhere.
+   * A file that was deleted or replaced still accepts our writes, but no other process sees them, so
+   * two processes could hold one lease. The main file is checked by the path that the user gave,
+   * because a link in that path may now point to another file.
    */
   #checkIdentity(): void {
     const { file, disk, clock } = this.#parts;
     const now = clock.now();
-    if (now >= this.#sideLookAt) {
-      this.#sideLookAt = now + SIDE_LOOK_MS;
+    if (now >= this.#sideCheckAt) {
+      this.#sideCheckAt = now + SIDE_IDENTITY_MS;
       this.#orphaned ||= this.#findSideIdentity() !== this.#sideIdentity;
     }
-    if (now >= this.#lookAt) {
-      this.#lookAt = now + LOOK_MS;
+    if (now >= this.#checkAt) {
+      this.#checkAt = now + IDENTITY_MS;
       this.#orphaned ||= disk.identityOf(file) !== this.#identity;
     }
     if (!this.#orphaned) return;
@@ -199,7 +211,10 @@ export class Writer {
     return new StoreUnavailableError(`${this.#parts.file} is closed.`, { applied: "no" });
   }
 
-  /** The log and the lock table, which exist while the file is open. They are beside the real file, not beside a link to it. */
+  /**
+   * Of the log and the lock table, which exist while the file is open. They are next to the real
+   * file, not next to a link to it.
+   */
   #findSideIdentity(): string {
     const { disk } = this.#parts;
     return `${disk.identityOf(`${this.#realFile}-wal`)} ${disk.identityOf(`${this.#realFile}-shm`)}`;

@@ -1,0 +1,217 @@
+// Reports to the sessions of this process what the file says about them: a queued attempt was
+// granted, a lease was revoked, a lease is wanted. Facts that this process created itself are
+// delivered after its commit. Those of other processes are read after their commits, which
+// commits.ts notices. For the first waiters it also checks when the time of the holder is up,
+// because no process would write anything at that moment.
+
+import type { Clock, Timer } from "../../async/clock.ts";
+import type { LeaseRef, SessionEvents } from "../contract.ts";
+import type { Commits } from "./commits.ts";
+import type { Fact } from "./grant.ts";
+import { isHeld, type Moment, type Tables } from "./tables.ts";
+
+/**
+ * How many of the first waiters check whether the holder has expired. One would be enough. The
+ * second one covers a waiter that dies together with the holder.
+ */
+const EXPIRY_WATCHERS = 2;
+/** A waiter with at most this many before it looks at every commit, so that it is granted at once. */
+const ALERT = 1;
+/**
+ * For each further waiter before it, a waiter may look this much later. With less, a long queue
+ * keeps the processors from the next one.
+ */
+const TURN_MS = 5;
+/** A holder that does not wait learns this late that its lease was revoked or is wanted. */
+const HOLDER_PATIENCE_MS = 5;
+/** Leases that are held for less than this are not watched. */
+const WATCH_AFTER_MS = 50;
+/** The next look after an error, or if every waiter for a free resource is quiet. */
+const RETRY_MS = 250;
+/** A session that has not been renewed for this many ttls has ended. */
+const DEAD_TTLS = 2;
+
+export interface NoticesParts {
+  readonly tables: Tables;
+  readonly commits: Commits;
+  readonly clock: Clock;
+  /** Aborts when the store closes. */
+  readonly closing: AbortSignal;
+  now(): Moment;
+  /** Reads from the file. Tries again while another process recovers it. */
+  read<T>(work: () => T): Promise<T>;
+  /** Hands the resource off if its holder has expired. */
+  checkExpiry(resource: string): Promise<void>;
+}
+
+interface Watched {
+  readonly events: SessionEvents;
+  readonly ttlMs: number;
+  aliveAt: number;
+  /** The resources of queued attempts, by attempt. */
+  readonly waiting: Map<string, string>;
+  readonly held: Set<string>;
+  /** What was reported already, so that it is not repeated after every commit. */
+  reported: Set<string>;
+}
+
+/** What one look at the file found. */
+interface Look {
+  readonly patienceMs: number;
+  /** When to look again, even if no process commits anything. */
+  readonly againInMs: number;
+  /** Resources whose holder has expired. */
+  readonly expired: readonly string[];
+}
+
+export class Notices {
+  readonly #parts: NoticesParts;
+  readonly #sessions = new Map<string, Watched>();
+  #isRunning = false;
+  #start: Timer | undefined;
+  /** Ends the current wait of the loop. */
+  #wake: () => void = () => undefined;
+
+  constructor(parts: NoticesParts) {
+    this.#parts = parts;
+  }
+
+  openSession(id: string, ttlMs: number, events: SessionEvents | undefined): void {
+    if (events === undefined) return;
+    const aliveAt = this.#parts.clock.now();
+    this.#sessions.set(id, {
+      events,
+      ttlMs,
+      aliveAt,
+      waiting: new Map(),
+      held: new Set(),
+      reported: new Set(),
+    });
+  }
+
+  renewed(id: string): void {
+    const watched = this.#sessions.get(id);
+    if (watched !== undefined) watched.aliveAt = this.#parts.clock.now();
+  }
+
+  endSession(id: string): void {
+    this.#sessions.delete(id);
+  }
+
+  queued(id: string, resource: string, attempt: string): void {
+    const watched = this.#sessions.get(id);
+    if (watched === undefined) return;
+    watched.waiting.set(attempt, resource);
+    if (this.#isRunning) this.#wake();
+    else void this.#run();
+  }
+
+  granted(id: string, resource: string, attempt: string): void {
+    const watched = this.#sessions.get(id);
+    if (watched === undefined) return;
+    watched.waiting.delete(attempt);
+    watched.held.add(resource);
+    if (this.#isRunning || this.#start !== undefined) return;
+    const start = (): void => {
+      this.#start = undefined;
+      if (!this.#isRunning) void this.#run();
+    };
+    this.#start = this.#parts.clock.setTimer(start, WATCH_AFTER_MS);
+  }
+
+  released(id: string, resource: string): void {
+    this.#sessions.get(id)?.held.delete(resource);
+  }
+
+  withdrawn(id: string, attempt: string): void {
+    this.#sessions.get(id)?.waiting.delete(attempt);
+  }
+
+  /** Reports a fact if it concerns a session of this process. */
+  deliver(fact: Fact): void {
+    const watched = this.#sessions.get(fact.session);
+    if (watched === undefined) return;
+    if (fact.kind === "granted") {
+      this.granted(fact.session, fact.grant.resource, fact.grant.attempt);
+      watched.events.granted(fact.grant);
+    } else watched.events[fact.kind](fact.ref);
+  }
+
+  close(): void {
+    this.#start?.cancel();
+    this.#sessions.clear();
+  }
+
+  async #run(): Promise<void> {
+    const { commits, closing, read, checkExpiry } = this.#parts;
+    this.#isRunning = true;
+    const subscription = commits.subscribe({ isBackground: true });
+    this.#wake = subscription.wake;
+    try {
+      while (this.#isNeeded() && !closing.aborted) {
+        const look = await read(() => this.#look()).catch(() => FAILED);
+        for (const resource of look.expired) await checkExpiry(resource).catch(() => undefined);
+        subscription.patienceMs = look.patienceMs;
+        await subscription.next(look.againInMs, closing).catch(() => undefined);
+      }
+    } finally {
+      this.#isRunning = false;
+      subscription.close();
+    }
+  }
+
+  #isNeeded(): boolean {
+    const now = this.#parts.clock.now();
+    for (const [id, { aliveAt, ttlMs }] of this.#sessions)
+      if (now - aliveAt > DEAD_TTLS * ttlMs) this.#sessions.delete(id);
+    for (const { waiting, held } of this.#sessions.values())
+      if (waiting.size > 0 || held.size > 0) return true;
+    return false;
+  }
+
+  #look(): Look {
+    const at = this.#parts.now();
+    const expired: string[] = [];
+    let patienceMs = HOLDER_PATIENCE_MS;
+    let againInMs = Number.POSITIVE_INFINITY;
+    for (const [id, watched] of this.#sessions) {
+      this.#report(id, watched);
+      for (const resource of new Set(watched.waiting.values())) {
+        const ahead = this.#parts.tables.ahead(resource, id, at);
+        patienceMs = Math.min(patienceMs, Math.max(0, ahead.count - ALERT) * TURN_MS);
+        if (ahead.count >= EXPIRY_WATCHERS) {
+          // If those before it are stuck, it is one of the first.
+          againInMs = Math.min(againInMs, ahead.quietInMs);
+          continue;
+        }
+        const lease = this.#parts.tables.lease(resource);
+        const isFree = !isHeld(lease, at);
+        if (isFree) expired.push(resource);
+        const leftMs = isFree ? RETRY_MS : (lease.sessionEnd?.expiresMs ?? 0) - at.nowMs;
+        againInMs = Math.min(againInMs, leftMs);
+      }
+    }
+    return { patienceMs, againInMs, expired };
+  }
+
+  #report(id: string, watched: Watched): void {
+    const { tables } = this.#parts;
+    const { events, reported } = watched;
+    const current = new Set<string>();
+    const isNew = (kind: string, { resource, token }: LeaseRef): boolean => {
+      const key = `${kind} ${token} ${resource}`;
+      current.add(key);
+      return !reported.has(key);
+    };
+    for (const grant of tables.unaccepted(id))
+      if (isNew("granted", grant)) {
+        this.granted(id, grant.resource, grant.attempt);
+        events.granted(grant);
+      }
+    for (const ref of tables.revoked(id)) if (isNew("lost", ref)) events.lost(ref);
+    for (const ref of tables.wanted(id)) if (isNew("wanted", ref)) events.wanted(ref);
+    watched.reported = current;
+  }
+}
+
+const FAILED: Look = { patienceMs: RETRY_MS, againInMs: RETRY_MS, expired: [] };
