@@ -64,6 +64,7 @@ export type {
   CloseOptions,
   LeaseOptions,
   ReadOptions,
+  SeveralOptions,
   TryAcquireOptions,
   WatchOptions,
 } from "./holder/options.ts";

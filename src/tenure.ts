@@ -11,9 +11,11 @@ import type {
   AcquireOptions,
   CloseOptions,
   ReadOptions,
+  SeveralOptions,
   TryAcquireOptions,
   WatchOptions,
 } from "./holder/options.ts";
+import { SeveralLeases } from "./holder/several-leases.ts";
 import {
   type OnceOptions,
   type OncePerOptions,
@@ -34,9 +36,8 @@ export interface Tenure extends AsyncDisposable {
 
   /**
    * Waits until the resource is free and acquires it. Rejects with AcquireTimeoutError when
-   * `waitMs` has passed. Waiting processes are served first come, first served. Each Tenure has one
-   * place in the queue per resource, which its own callers use in turn, so two processes with
-   * several waiting callers each alternate.
+   * `waitMs` has passed. Waiters are served first come, first served (docs/guarantees.md, Order of
+   * waiters).
    */
   acquire(resource: string, options?: AcquireOptions): Promise<Lease>;
 
@@ -53,6 +54,31 @@ export interface Tenure extends AsyncDisposable {
     resource: string,
     options: AcquireOptions,
     work: (lease: Lease) => T | Promise<T>,
+  ): Promise<T>;
+
+  /**
+   * Acquires all of the resources or none, and returns the leases in the same order. Each has its
+   * own token. Calls with overlapping lists, in any order, cannot wait for each other. `waitMs` is
+   * the limit for all together.
+   */
+  acquireAll(resources: readonly string[], options?: SeveralOptions): Promise<readonly Lease[]>;
+
+  /**
+   * Acquires one of the resources, whichever is granted first. Waits in all queues and leaves the
+   * others. `acquire(resource, { slots })` builds a semaphore on it.
+   */
+  acquireAny(resources: readonly string[], options?: SeveralOptions): Promise<Lease>;
+
+  /** Acquires all resources as acquireAll() does, runs `work` under them and releases them. */
+  withLeases<T>(
+    resources: readonly string[],
+    work: (leases: readonly Lease[]) => T | Promise<T>,
+  ): Promise<T>;
+  /** The same with options for the acquisition. */
+  withLeases<T>(
+    resources: readonly string[],
+    options: SeveralOptions,
+    work: (leases: readonly Lease[]) => T | Promise<T>,
   ): Promise<T>;
 
   /**
@@ -92,8 +118,9 @@ export interface Tenure extends AsyncDisposable {
 
   /**
    * Ends the lease of the current holder and returns that holder; undefined if the resource was
-   * free. The resource is free immediately. The former holder learns of the revocation with its
-   * next renewal; until then, only a guard prevents it from acting.
+   * free. The resource is free for others immediately. The former holder is notified, at once on
+   * stores that hand off, and with its next renewal at the latest. Until then, only a guard
+   * prevents it from acting.
    */
   revoke(resource: string): Promise<HolderView | undefined>;
 
@@ -111,6 +138,7 @@ export function createTenure(parts: LeasesParts): Tenure {
 class StoreTenure implements Tenure {
   readonly #parts: LeasesParts;
   readonly #leases: Leases;
+  readonly #several: SeveralLeases;
   /** Candidates that have been started and have not stopped. */
   readonly #candidates = new Set<Candidate>();
   #isClosing = false;
@@ -118,6 +146,7 @@ class StoreTenure implements Tenure {
   constructor(parts: LeasesParts) {
     this.#parts = parts;
     this.#leases = new Leases(parts);
+    this.#several = new SeveralLeases(this.#leases);
   }
 
   get holderId(): string {
@@ -142,6 +171,22 @@ class StoreTenure implements Tenure {
     third?: (lease: Lease) => T | Promise<T>,
   ): Promise<T> {
     return this.#leases.withLease(resource, second, third);
+  }
+
+  acquireAll(resources: readonly string[], options?: SeveralOptions): Promise<readonly Lease[]> {
+    return this.#several.acquireAll(resources, options);
+  }
+
+  acquireAny(resources: readonly string[], options?: SeveralOptions): Promise<Lease> {
+    return this.#several.acquireAny(resources, options);
+  }
+
+  withLeases<T>(
+    resources: readonly string[],
+    second: SeveralOptions | ((leases: readonly Lease[]) => T | Promise<T>),
+    third?: (leases: readonly Lease[]) => T | Promise<T>,
+  ): Promise<T> {
+    return this.#several.withLeases(resources, second, third);
   }
 
   election(name: string, options: ElectionOptions): Election {

@@ -50,6 +50,7 @@ import {
 } from "./options.ts";
 import { checkUnreserved, isReserved } from "./reserved-names.ts";
 import { Sessions } from "./sessions.ts";
+import { acquireAny, type SeveralParts, toSlots, tryAny } from "./several.ts";
 import { TokenMemory } from "./token-memory.ts";
 
 export interface LeasesParts {
@@ -78,6 +79,8 @@ export class Leases {
   readonly #sessions: Sessions;
   readonly #closing = new AbortController();
   readonly #acquireParts: AcquireParts;
+  /** For calls that name several resources. */
+  readonly severalParts: SeveralParts;
   readonly #defaultTiming: Timing;
   readonly #acquiring = new InFlight();
   #closed: Promise<void> | undefined;
@@ -101,6 +104,12 @@ export class Leases {
       closing: this.#closing.signal,
       onLastingGuard: createMemoryWarning(store, parts.warn),
     };
+    this.severalParts = {
+      clock,
+      random,
+      tryAcquire: (resource, options) => this.tryAcquireHeld(resource, options),
+      acquire: (resource, options) => this.acquireHeld(resource, options),
+    };
   }
 
   get guarantees(): Guarantees {
@@ -113,10 +122,11 @@ export class Leases {
 
   async tryAcquire(resource: string, options: TryAcquireOptions = {}): Promise<Lease | undefined> {
     checkOptionNames("tryAcquire()", options, TRY_ACQUIRE_OPTIONS);
+    if (options.slots !== undefined)
+      return tryAny(this.severalParts, toSlots(checkResource(resource), options.slots), options);
     const nested = this.#reenter(resource, options);
     if (nested !== undefined) return nested;
-    const answer = await this.#acquire(resource, options, { waitMs: undefined, signal: undefined });
-    return answer instanceof HeldLease ? answer : undefined;
+    return this.tryAcquireHeld(resource, options);
   }
 
   async withLease<T>(
@@ -149,8 +159,7 @@ export class Leases {
     options: AcquireOptions,
     onRequest?: () => void,
   ): Promise<HeldLease> {
-    const { defaults } = this.#parts;
-    const waitMs = checkDelay("waitMs", options.waitMs ?? defaults.waitMs ?? DEFAULT_WAIT_MS);
+    const waitMs = this.planWaitMs(options);
     const signal = checkSignal(options.signal);
     const answer = await this.#acquire(resource, options, {
       waitMs: waitMs === 0 ? undefined : waitMs,
@@ -252,7 +261,16 @@ export class Leases {
     options: AcquireOptions,
   ): Promise<HeldLease | NestedLease> {
     checkOptionNames(call, options, ACQUIRE_OPTIONS);
-    return this.#reenter(resource, options) ?? this.acquireHeld(resource, options);
+    if (options.slots === undefined)
+      return this.#reenter(resource, options) ?? this.acquireHeld(resource, options);
+    const slots = toSlots(checkResource(resource), options.slots);
+    return acquireAny(this.severalParts, slots, { ...options, waitMs: this.planWaitMs(options) });
+  }
+
+  /** How long an acquisition with these options waits. */
+  planWaitMs(options: AcquireOptions): number {
+    const { defaults } = this.#parts;
+    return checkDelay("waitMs", options.waitMs ?? defaults.waitMs ?? DEFAULT_WAIT_MS);
   }
 
   /**
@@ -273,6 +291,12 @@ export class Leases {
     signal?.throwIfAborted();
     // Also while the Tenure closes: the work in flight, which this is a part of, may finish.
     return this.#advance(new NestedLease(outer), this.#guards(options), [signal]);
+  }
+
+  /** As acquireHeld(), without waiting. Undefined: busy. */
+  async tryAcquireHeld(resource: string, options: LeaseOptions): Promise<HeldLease | undefined> {
+    const answer = await this.#acquire(resource, options, { waitMs: undefined, signal: undefined });
+    return answer instanceof HeldLease ? answer : undefined;
   }
 
   #acquire(resource: string, options: LeaseOptions, wait: WaitPlan): Promise<HeldLease | Busy> {
@@ -337,7 +361,7 @@ export class Leases {
   }
 }
 
-function alreadyHeld(resource: string): InvalidArgumentError {
+export function alreadyHeld(resource: string): InvalidArgumentError {
   return new InvalidArgumentError(
     `You already hold "${resource}" in this call chain, so this call would wait for its own ` +
       "caller. Pass reentrant: true to get the same lease, or release it first.",

@@ -30,6 +30,13 @@ export interface LeaseOptions extends TimingOptions {
 /** Options of tryAcquire(). */
 export interface TryAcquireOptions extends LeaseOptions {
   /**
+   * How many holders may have the resource at the same time: a semaphore. Each slot is a resource
+   * of its own, `resource#1` to `resource#slots`, with its own token. All callers must use the same
+   * number. Callers wait in the queues of all slots; each queue is first come, first served, so a
+   * caller may be granted a slot slightly before one that came earlier. @default none: one holder
+   */
+  readonly slots?: number | undefined;
+  /**
    * What happens if the calling code already runs under a lease on this resource, inside
    * `lease.run()` or `withLease()` of the same Tenure. `false`: the call throws
    * InvalidArgumentError, because waiting would never end. `true`: the call returns that lease,
@@ -50,6 +57,9 @@ export interface AcquireOptions extends TryAcquireOptions {
   /** Ends the wait; the call rejects with the signal's reason. Does not end the lease. */
   readonly signal?: AbortSignal | undefined;
 }
+
+/** Options of acquireAll(), acquireAny() and withLeases(). */
+export type SeveralOptions = Omit<AcquireOptions, "reentrant" | "slots">;
 
 /** Options of close(). */
 export interface CloseOptions {
@@ -86,11 +96,18 @@ export const LEASE_OPTIONS: OptionNames<LeaseOptions> = {
 
 export const TRY_ACQUIRE_OPTIONS: OptionNames<TryAcquireOptions> = {
   ...LEASE_OPTIONS,
+  slots: true,
   reentrant: true,
 };
 
 export const ACQUIRE_OPTIONS: OptionNames<AcquireOptions> = {
   ...TRY_ACQUIRE_OPTIONS,
+  waitMs: true,
+  signal: true,
+};
+
+export const SEVERAL_OPTIONS: OptionNames<SeveralOptions> = {
+  ...LEASE_OPTIONS,
   waitMs: true,
   signal: true,
 };
