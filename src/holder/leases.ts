@@ -122,11 +122,11 @@ export class Leases {
 
   async tryAcquire(resource: string, options: TryAcquireOptions = {}): Promise<Lease | undefined> {
     checkOptionNames("tryAcquire()", options, TRY_ACQUIRE_OPTIONS);
-    if (options.slots !== undefined)
-      return tryAny(this.severalParts, toSlots(checkResource(resource), options.slots), options);
-    const nested = this.#reenter(resource, options);
+    const slots = this.#toSlots(resource, options);
+    const nested = this.#reenter(slots, options);
     if (nested !== undefined) return nested;
-    return this.tryAcquireHeld(resource, options);
+    if (slots.length > 1) return tryAny(this.severalParts, slots, options);
+    return this.tryAcquireHeld(slots[0] ?? resource, options);
   }
 
   async withLease<T>(
@@ -261,10 +261,17 @@ export class Leases {
     options: AcquireOptions,
   ): Promise<HeldLease | NestedLease> {
     checkOptionNames(call, options, ACQUIRE_OPTIONS);
-    if (options.slots === undefined)
-      return this.#reenter(resource, options) ?? this.acquireHeld(resource, options);
-    const slots = toSlots(checkResource(resource), options.slots);
+    const slots = this.#toSlots(resource, options);
+    const nested = this.#reenter(slots, options);
+    if (nested !== undefined) return nested;
+    const [only] = slots;
+    if (only !== undefined && slots.length === 1) return this.acquireHeld(only, options);
     return acquireAny(this.severalParts, slots, { ...options, waitMs: this.planWaitMs(options) });
+  }
+
+  /** The resources of which one is wanted: the resource itself, or its slots. */
+  #toSlots(resource: string, { slots }: TryAcquireOptions): readonly string[] {
+    return slots === undefined ? [resource] : toSlots(checkResource(resource), slots);
   }
 
   /** How long an acquisition with these options waits. */
@@ -277,11 +284,12 @@ export class Leases {
    * The lease that the calling code already works under, for a reentrant acquisition. Throws if the
    * caller has not asked for that: the acquisition would wait for its own caller.
    */
-  #reenter(resource: string, options: AcquireOptions): Promise<NestedLease> | undefined {
+  #reenter(slots: readonly string[], options: AcquireOptions): Promise<NestedLease> | undefined {
     const { defaults } = this.#parts;
     const reentrant = checkReentrant(options.reentrant ?? defaults.reentrant);
-    const outer = this.findInCallChain(resource);
+    const [outer] = slots.flatMap((name) => this.findInCallChain(name) ?? []);
     if (outer === undefined) return undefined;
+    const { resource } = outer;
     if (!reentrant) {
       this.throwIfClosed();
       throw alreadyHeld(resource);

@@ -178,6 +178,16 @@ describe("slots", () => {
     expect((await waiting).check()).toBe(2n);
   });
 
+  test("a call inside the work of a slot throws, or returns the same slot with reentrant", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    await tenure.withLease("gpu", { slots: 2 }, async ({ resource }) => {
+      await expect(tenure.acquire("gpu", { slots: 2 })).rejects.toThrow("You already hold");
+      const inner = await tenure.tryAcquire("gpu", { slots: 2, reentrant: true });
+      expect(inner?.resource).toBe(resource);
+    });
+  });
+
   test.each([0, -1, 1.5, 1_001, "2"])("slots: %s is rejected", async (slots) => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
