@@ -23,13 +23,12 @@ const libraries = ["ioredis", "redis"] as const;
 /** The error of opening the store, which must come within the limit. */
 async function refusal(options: RedisOptions): Promise<TenureError> {
   const stopwatch = startStopwatch();
-  const error: unknown = await redisStore({ connectMs: CONNECT_MS, ...options })(
-    systemParts(),
-  ).then(
+  const { connectMs = CONNECT_MS } = options;
+  const error: unknown = await redisStore({ ...options, connectMs })(systemParts()).then(
     async (store) => store.close(),
     (reason: unknown) => reason,
   );
-  expect(stopwatch.elapsedMs()).toBeLessThan(CONNECT_MS + 500);
+  expect(stopwatch.elapsedMs()).toBeLessThan(connectMs + 500);
   if (!isTenureError(error)) throw new Error(`expected a TenureError, got ${String(error)}`);
   return error;
 }
@@ -67,7 +66,8 @@ describe.each(libraries)("through %s", (library) => {
     expect(toPlain.message).toMatch(/rediss:\/\/.*redis:\/\//s);
     const toTls = await refusal({ url: secure().url.replace("rediss:", "redis:"), library });
     expect(toTls.message).toMatch(/rediss:\/\//);
-    const unknown = await refusal({ url: secure().url, library });
+    // The server answers at once, but a handshake takes long on a busy machine.
+    const unknown = await refusal({ url: secure().url, library, connectMs: 10 * CONNECT_MS });
     expect(unknown.message).toMatch(/certificate.*tls: \{ ca \}/s);
     const tls = { ca: secure().ca };
     const store = await redisStore({ url: secure().url, library, tls })(systemParts());
