@@ -46,7 +46,8 @@ export interface Tenure extends AsyncDisposable {
 
   /**
    * Acquires, runs `work` under the lease and releases. Returns or throws what the work does; the
-   * result of the release never hides it.
+   * result of the release never hides it. On stores that hand off, the answer to the release is not
+   * awaited.
    */
   withLease<T>(resource: string, work: (lease: Lease) => T | Promise<T>): Promise<T>;
   /** The same with options for the acquisition, such as `waitMs` and `ttlMs`. */

@@ -43,7 +43,8 @@ export interface Lease extends AsyncDisposable {
   readonly signal: AbortSignal;
   /**
    * Aborts when another caller waits for the resource, so that long work can stop early and hand
-   * over. It does not end the lease. A lost notification delays it by up to `renewEveryMs`.
+   * over. It does not end the lease. A lost notification delays it by up to `renewEveryMs`. On
+   * stores that do not hand off yet (PostgreSQL, Redis, etcd, ZooKeeper) it never aborts.
    */
   readonly wanted: AbortSignal;
   /**

@@ -12,6 +12,7 @@ export interface SystemParts {
   readonly hostClock: HostClock;
   readonly random: Random;
   warn(message: string): void;
+  onExit(callback: () => void): () => void;
 }
 
 let parts: SystemParts | undefined;
@@ -24,7 +25,7 @@ export function systemParts(): SystemParts {
       wallMs: () => Date.now(),
       hostClock,
     });
-    parts = { clock, hostClock, random: systemRandom, warn: warnOnce };
+    parts = { clock, hostClock, random: systemRandom, warn: warnOnce, onExit };
   }
   return parts;
 }
@@ -53,4 +54,20 @@ function warnOnce(message: string): void {
   if (warned.has(message)) return;
   warned.add(message);
   warn(message);
+}
+
+const onExitCallbacks = new Set<() => void>();
+
+/** One listener for all callbacks: Node warns about a leak when there are many. */
+function onExit(callback: () => void): () => void {
+  if (onExitCallbacks.size === 0) process.on("exit", runExitCallbacks);
+  onExitCallbacks.add(callback);
+  return () => {
+    onExitCallbacks.delete(callback);
+    if (onExitCallbacks.size === 0) process.off("exit", runExitCallbacks);
+  };
+}
+
+function runExitCallbacks(): void {
+  for (const callback of onExitCallbacks) callback();
 }

@@ -39,6 +39,11 @@ export interface StoreParts {
   readonly random: Random;
   /** Reports a risk that no request would reveal. connect() passes process.emitWarning. */
   warn(message: string): void;
+  /**
+   * Calls back when the process exits, for a store that can still write something synchronously.
+   * Returns the function that removes the callback. Absent where no process can exit.
+   */
+  onExit?(callback: () => void): () => void;
 }
 
 /** A store that is not open yet. `connect()` accepts it in place of a URL. */

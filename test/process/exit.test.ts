@@ -49,6 +49,15 @@ test("a process that holds a lease and has nothing else to do exits silently wit
   expect(tookMs).toBeLessThan(2_000);
 });
 
+test("L4: a process that exits right after withLease() leaves its resource free", async () => {
+  const file = join(processes.folder(), "tenure.db");
+  const child = startIdleProcess({ file, scenario: "exit", timing: { ttlMs: 60_000 } });
+  await child.heard("worked");
+  await expectSilentExit(child);
+  const [lease] = peek(processes, file)("SELECT token, session FROM lease");
+  expect(lease).toMatchObject({ session: null });
+});
+
 test("keepProcessAlive keeps a process that holds a lease alive, and the lease is renewed", async () => {
   const file = join(processes.folder(), "tenure.db");
   const child = startIdleProcess({ file, scenario: "hold", keepProcessAlive: true });

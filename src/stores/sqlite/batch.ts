@@ -8,8 +8,14 @@ import type { Disk } from "../../clients/sqlite/disk.ts";
 import type { Connection, Statement } from "../../clients/sqlite/driver.ts";
 import { failure, isBusy } from "../../clients/sqlite/failures.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
+import type { StoreParts } from "../contract.ts";
 
-interface Job {
+export interface WriteOptions {
+  /** Write it even if the process exits first. For requests that free something. */
+  readonly evenAtExit?: boolean;
+}
+
+interface Job extends WriteOptions {
   readonly work: () => unknown;
   readonly giveUpAt: number;
   readonly limitMs: number;
@@ -37,6 +43,10 @@ const RETRY_CROWD_MS = 16;
  */
 const PATIENCE_MS = 100;
 
+/** At the exit of the process, the lock is tried for about a tenth of a second. */
+const EXIT_TRIES = 50;
+const EXIT_RETRY_MS = 2;
+
 /**
  * How often to check that the file is still the one that was opened. Checking before every write
  * would take a tenth of the time of a lease, and would gain little: leases that are held when a
@@ -57,6 +67,7 @@ export interface BatchParts {
   readonly random: Random;
   /** Called after every commit that changed something. */
   onCommit(): void;
+  readonly onExit?: StoreParts["onExit"] | undefined;
 }
 
 export class Batch {
@@ -73,6 +84,7 @@ export class Batch {
   #jobs: Job[] = [];
   #scheduled = false;
   #closed = false;
+  readonly #stopListening: (() => void) | undefined;
   #failedTries = 0;
   #waitingSince = 0;
   /** How many of the next jobs get a transaction of their own. */
@@ -85,10 +97,11 @@ export class Batch {
     this.#sideIdentity = this.#findSideIdentity();
     this.#begin = parts.connection.prepare("BEGIN IMMEDIATE");
     this.#commit = parts.connection.prepare("COMMIT");
+    this.#stopListening = parts.onExit?.(() => this.#writeAtExit());
   }
 
   /** Runs the work inside a transaction. Resolves when it is on the disk. */
-  write<T>(limitMs: number, work: () => T): Promise<T> {
+  write<T>(limitMs: number, work: () => T, { evenAtExit }: WriteOptions = {}): Promise<T> {
     if (this.#closed) return Promise.reject(this.#closedError());
     return new Promise<T>((resolve, reject) => {
       const giveUpAt = this.#parts.clock.now() + limitMs;
@@ -96,6 +109,7 @@ export class Batch {
         work,
         giveUpAt,
         limitMs,
+        evenAtExit: evenAtExit === true,
         resolve: resolve as (value: unknown) => void,
         reject,
       });
@@ -105,7 +119,20 @@ export class Batch {
 
   close(): void {
     this.#closed = true;
+    this.#stopListening?.();
     for (const job of this.#jobs.splice(0)) job.reject(this.#closedError());
+  }
+
+  /**
+   * The process exits, and no timer runs any more: a release that withLease() has not awaited would
+   * be lost. Waits a moment for the lock, which blocks nothing now.
+   */
+  #writeAtExit(): void {
+    this.#jobs = this.#jobs.filter(({ evenAtExit }) => evenAtExit === true);
+    for (let tries = 0; tries < EXIT_TRIES && this.#jobs.length > 0; tries += 1) {
+      if (tries > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EXIT_RETRY_MS);
+      this.#turn();
+    }
   }
 
   #schedule(): void {

@@ -31,9 +31,9 @@ import type {
   WatchRequest,
 } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
-import { Batch } from "./batch.ts";
+import { Batch, type WriteOptions } from "./batch.ts";
 import { Commits } from "./commits.ts";
-import { Grants, type GrantsParts } from "./grant.ts";
+import { type Fact, Grants, type GrantsParts } from "./grant.ts";
 import { type Moment, Tables } from "./tables.ts";
 import { Notices } from "./wait.ts";
 
@@ -45,6 +45,8 @@ export interface OpenedFile {
 
 /** How often a read is tried again while another process recovers the file. */
 const READ_TRIES = 200;
+/** A request that frees something is written even if the process exits first. */
+const FREES: WriteOptions = { evenAtExit: true };
 /** The time limit of an expiry check. No caller waits for it. */
 const CHECK_LIMIT_MS = 1_000;
 
@@ -85,7 +87,8 @@ export class SqliteStore implements Store {
         this.#transact(CHECK_LIMIT_MS, this.#readNow, (grants) => grants.checkExpiry(resource)),
     });
     const onCommit = (): void => commits.notifyOwn();
-    this.#batch = new Batch({ connection, file, disk, clock, random, onCommit });
+    const { onExit } = parts;
+    this.#batch = new Batch({ connection, file, disk, clock, random, onCommit, onExit });
     this.guarantees = {
       store: "sqlite",
       tokenSource:
@@ -136,20 +139,21 @@ export class SqliteStore implements Store {
 
   async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
     this.#notices.released(request.sessionId, request.resource);
-    const isReleased = await this.#transact(request.limitMs, this.#readLately, (grants) =>
-      grants.release(request),
-    );
+    const release = (grants: Grants): boolean => grants.release(request);
+    const isReleased = await this.#transact(request.limitMs, this.#readLately, release, FREES);
     return { kind: isReleased ? "released" : "notHeld" };
   }
 
   withdraw(request: AttemptRequest): Promise<void> {
     this.#notices.withdrawn(request.sessionId, request.attempt);
-    return this.#transact(request.limitMs, this.#readNow, (grants) => grants.withdraw(request));
+    const withdraw = (grants: Grants): void => grants.withdraw(request);
+    return this.#transact(request.limitMs, this.#readNow, withdraw, FREES);
   }
 
   endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
     this.#notices.endSession(sessionId);
-    return this.#transact(limitMs, this.#readNow, (grants) => grants.endSession(sessionId));
+    const end = (grants: Grants): void => grants.endSession(sessionId);
+    return this.#transact(limitMs, this.#readNow, end, FREES);
   }
 
   async read(request: ReadRequest): Promise<ReadAnswer> {
@@ -206,12 +210,14 @@ export class SqliteStore implements Store {
     limitMs: number,
     readClock: () => Moment,
     steps: (grants: Grants, at: Moment) => T,
+    options?: WriteOptions,
   ): Promise<T> {
-    const { answer, facts } = await this.#batch.write(limitMs, () => {
+    const work = (): { readonly answer: T; readonly facts: readonly Fact[] } => {
       const at = readClock();
       const grants = new Grants(this.#grantsParts, at);
       return { answer: steps(grants, at), facts: grants.facts };
-    });
+    };
+    const { answer, facts } = await this.#batch.write(limitMs, work, options);
     for (const fact of facts) this.#notices.deliver(fact);
     return answer;
   }

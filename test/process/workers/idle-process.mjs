@@ -14,6 +14,12 @@ const scenarios = {
     const lease = await tenure.acquire("settlement", timing);
     report("held", { token: lease.token });
   },
+  /** Exits right after withLease(), without close(). */
+  exit: async () => {
+    await tenure.withLease("settlement", timing, (lease) => lease.check());
+    report("worked");
+    process.exit(0);
+  },
   /** Waits for a busy resource, then closes. */
   wait: async () => {
     const lease = await tenure.acquire("settlement", {
