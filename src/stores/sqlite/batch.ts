@@ -43,9 +43,8 @@ const RETRY_CROWD_MS = 16;
  */
 const PATIENCE_MS = 100;
 
-/** At the exit of the process, the lock is tried for about a tenth of a second. */
-const EXIT_TRIES = 50;
-const EXIT_RETRY_MS = 2;
+/** How long a process that exits waits for the lock. */
+const EXIT_WAIT_MS = 100;
 
 /**
  * How often to check that the file is still the one that was opened. Checking before every write
@@ -129,10 +128,9 @@ export class Batch {
    */
   #writeAtExit(): void {
     this.#jobs = this.#jobs.filter(({ evenAtExit }) => evenAtExit === true);
-    for (let tries = 0; tries < EXIT_TRIES && this.#jobs.length > 0; tries += 1) {
-      if (tries > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EXIT_RETRY_MS);
-      this.#turn();
-    }
+    if (this.#jobs.length === 0) return;
+    this.#parts.connection.exec(`PRAGMA busy_timeout = ${EXIT_WAIT_MS}`);
+    this.#turn();
   }
 
   #schedule(): void {
