@@ -259,7 +259,7 @@ describe("an unusable file", () => {
     [
       "a file of a newer version",
       (file) => makeSqlite(file, "PRAGMA application_id = 0x54454e55; PRAGMA user_version = 99"),
-      /newer Tenure \(schema 99.*It was not touched. Upgrade Tenure here too/,
+      /newer Tenure \(schema 99.*It was not changed. Upgrade Tenure here too/,
     ],
     [
       "an empty file with the application id of another program",

@@ -205,7 +205,7 @@ describe("an unknown option is rejected with the nearest known name", () => {
     const error = await catchError(() => tenure.tryAcquire("a", { waitMs: 5 } as never));
     expect((error as Error).message).toBe(
       "Unknown option `waitMs` of tryAcquire(). Known are `ttlMs`, `renewEveryMs`, `clockErrorMs`, `roundTripMs`, `marginMs`, " +
-        "`whileInDoubt`, `value`, `guards`, `reentrant`.",
+        "`whileInDoubt`, `value`, `guards`, `slots`, `reentrant`.",
     );
   });
 

@@ -49,7 +49,7 @@ export const handoff: Record<string, (bench: Bench) => Promise<void>> = {
     expect(revoked.kind, "revoked", "the holder is revoked");
     await expectHeldBy(two, token, "the waiter holds");
     await two.granted("r", attempt);
-    const lost = await one.events.until(() => one.events.losses[0]);
+    const lost = await one.reported("its lease was revoked", ({ losses }) => losses[0]);
     expect(lost, { resource: "r", token }, "the former holder is notified");
   },
 
@@ -120,7 +120,8 @@ export const handoff: Record<string, (bench: Bench) => Promise<void>> = {
   "a holder is notified when someone waits, and renewals report it": async (bench) => {
     const { one, two, token, attempt } = await holderAndWaiter(bench);
     const ref = { resource: "r", token };
-    expect(await one.events.until(() => one.events.wishes[0]), ref, "the holder is notified");
+    const wish = await one.reported("its lease is wanted", ({ wishes }) => wishes[0]);
+    expect(wish, ref, "the holder is notified");
     expect((await renewed(one)).wanted, [ref], "the renewal reports it");
     await two.withdraw("r", attempt);
     expect((await renewed(one)).wanted, [], "nobody waits any more");
@@ -251,7 +252,7 @@ async function quietAndNext(bench: Bench): Promise<{
   const token = await one.take("r");
   const quiet = await bench.session(await bench.store(), "quiet", bench.longMs, quietAfterMs);
   const quietAttempt = await quiet.queue("r");
-  await bench.harness.sleep(quietAfterMs + 1);
+  await bench.harness.sleep(quietAfterMs + one.store.guarantees.expiryLagMs + 1);
   const next = await bench.session(await bench.store(), "next", bench.longMs);
   const nextAttempt = await next.queue("r");
   return {

@@ -109,7 +109,8 @@ export class Bench {
       limitMs: LIMIT_MS,
     });
     const newAttempt = (): string => `${sessionId}.${++this.#attempts}`;
-    return new Client({ store, sessionId, ttlMs: granted.ttlMs, newAttempt, events });
+    const sleep = (ms: number): Promise<void> => this.harness.sleep(ms);
+    return new Client({ store, sessionId, ttlMs: granted.ttlMs, newAttempt, events, sleep });
   }
 
   /** Opens a session with the harness's short ttl, for tests in which it expires. */
@@ -134,45 +135,24 @@ export class Bench {
 }
 
 export const LIMIT_MS = 5_000;
+const POLL_MS = 5;
 
 /** What the store has reported about a session. */
 class EventLog implements SessionEvents {
   readonly grants: Grant[] = [];
   readonly losses: LeaseRef[] = [];
   readonly wishes: LeaseRef[] = [];
-  readonly #listeners = new Set<() => void>();
 
   granted(grant: Grant): void {
     this.grants.push(grant);
-    this.#changed();
   }
 
   lost(ref: LeaseRef): void {
     this.losses.push(ref);
-    this.#changed();
   }
 
   wanted(ref: LeaseRef): void {
     this.wishes.push(ref);
-    this.#changed();
-  }
-
-  /** Resolves when `find` returns something. */
-  until<T>(find: () => T | undefined): Promise<T> {
-    return new Promise((resolve) => {
-      const check = (): void => {
-        const found = find();
-        if (found === undefined) return;
-        this.#listeners.delete(check);
-        resolve(found);
-      };
-      this.#listeners.add(check);
-      check();
-    });
-  }
-
-  #changed(): void {
-    for (const check of [...this.#listeners]) check();
   }
 }
 
@@ -182,6 +162,8 @@ interface ClientParts {
   readonly ttlMs: number;
   readonly newAttempt: () => string;
   readonly events: EventLog;
+  /** Lets time pass for the backend and its clients. */
+  readonly sleep: StoreHarness["sleep"];
 }
 
 /** A session at a store, with a short method for each request. */
@@ -191,13 +173,25 @@ export class Client {
   readonly ttlMs: number;
   readonly newAttempt: () => string;
   readonly events: EventLog;
+  readonly #sleep: ClientParts["sleep"];
 
-  constructor({ store, sessionId, ttlMs, newAttempt, events }: ClientParts) {
+  constructor({ store, sessionId, ttlMs, newAttempt, events, sleep }: ClientParts) {
     this.store = store;
     this.sessionId = sessionId;
     this.ttlMs = ttlMs;
     this.newAttempt = newAttempt;
     this.events = events;
+    this.#sleep = sleep;
+  }
+
+  /** Lets time pass until the store has reported what `find` looks for. */
+  async reported<T>(what: string, find: (events: EventLog) => T | undefined): Promise<T> {
+    for (let waitedMs = 0; waitedMs < LIMIT_MS; waitedMs += POLL_MS) {
+      const found = find(this.events);
+      if (found !== undefined) return found;
+      await this.#sleep(POLL_MS);
+    }
+    throw new Error(`${this.sessionId} was not notified: ${what}`);
   }
 
   ask(
@@ -241,9 +235,10 @@ export class Client {
   /** Resolves with the token when a queued attempt is granted. */
   async granted(resource: string, attempt: string): Promise<bigint> {
     if (this.store.untilFree === undefined) {
-      const find = (): Grant | undefined =>
-        this.events.grants.find((grant) => grant.attempt === attempt);
-      return (await this.events.until(find)).token;
+      const grant = await this.reported(`the grant of "${resource}"`, ({ grants }) =>
+        grants.find((each) => each.attempt === attempt),
+      );
+      return grant.token;
     }
     for (;;) {
       await this.untilFree(resource, attempt);
