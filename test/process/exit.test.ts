@@ -2,6 +2,7 @@
 // and writes nothing to stderr. Method: workers without stdin, sockets or timers of their own. The
 // tests check when they end and with which code.
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type Child, crew } from "../support/process/process-children.ts";
 import { hostMs, ms, peek, until } from "../support/process/process-file.ts";
@@ -110,6 +111,19 @@ test("a process that iterates over watch() stays alive until it leaves the loop"
   await untilRenewed(file, 1, child);
   expect({ exited: child.hasExited, errors: child.errors }).toEqual({ exited: false, errors: "" });
   await holder.acquire("settlement", TIMING);
+  await child.heard("seen");
+  await expectSilentExit(child);
+});
+
+test("a process that iterates over watch() stays alive also while it holds a lease", async () => {
+  const file = join(processes.folder(), "tenure.db");
+  const holder = await puppet(processes, file);
+  const child = startIdleProcess({ file, scenario: "watch", holds: true });
+  await child.heard("watching");
+  // Longer than the pause between two checks of the file.
+  await sleep(1_000);
+  expect({ exited: child.hasExited, errors: child.errors }).toEqual({ exited: false, errors: "" });
+  await holder.acquire("settlement", LASTING);
   await child.heard("seen");
   await expectSilentExit(child);
 });

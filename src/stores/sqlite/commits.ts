@@ -64,6 +64,8 @@ export class Commits {
     const isFirst = this.#subscriptions.size === 0;
     this.#subscriptions.add(subscription);
     if (isFirst || this.#watcher === undefined) this.#start(isFirst);
+    // The pending check may not keep the process alive.
+    else if (!isBackground) this.#checkIn(0);
     return subscription;
   }
 

@@ -145,7 +145,7 @@ export class SqliteStore implements Store {
   }
 
   withdraw(request: AttemptRequest): Promise<void> {
-    this.#notices.withdrawn(request.sessionId, request.attempt);
+    this.#notices.withdrawn(request.sessionId, request.resource, request.attempt);
     const withdraw = (grants: Grants): void => grants.withdraw(request);
     return this.#transact(request.limitMs, this.#readNow, withdraw, FREES);
   }

@@ -50,7 +50,8 @@ interface Watched {
   aliveAt: number;
   /** The resources of queued attempts, by attempt. */
   readonly waiting: Map<string, string>;
-  readonly held: Set<string>;
+  /** The attempts that hold something, by resource. */
+  readonly held: Map<string, string>;
   /** What was reported already, so that it is not repeated after every commit. */
   reported: Set<string>;
 }
@@ -84,7 +85,7 @@ export class Notices {
       ttlMs,
       aliveAt,
       waiting: new Map(),
-      held: new Set(),
+      held: new Map(),
       reported: new Set(),
     });
   }
@@ -110,7 +111,7 @@ export class Notices {
     const watched = this.#sessions.get(id);
     if (watched === undefined) return;
     watched.waiting.delete(attempt);
-    watched.held.add(resource);
+    watched.held.set(resource, attempt);
     if (this.#isRunning || this.#start !== undefined) return;
     const start = (): void => {
       this.#start = undefined;
@@ -123,8 +124,10 @@ export class Notices {
     this.#sessions.get(id)?.held.delete(resource);
   }
 
-  withdrawn(id: string, attempt: string): void {
-    this.#sessions.get(id)?.waiting.delete(attempt);
+  withdrawn(id: string, resource: string, attempt: string): void {
+    const watched = this.#sessions.get(id);
+    watched?.waiting.delete(attempt);
+    if (watched?.held.get(resource) === attempt) watched.held.delete(resource);
   }
 
   /** Reports a fact if it concerns a session of this process. */
@@ -134,7 +137,8 @@ export class Notices {
     if (fact.kind === "granted") {
       this.granted(fact.session, fact.grant.resource, fact.grant.attempt);
       watched.events.granted(fact.grant);
-    } else watched.events[fact.kind](fact.ref);
+    } else if (fact.kind === "lost") this.#lost(watched, fact.ref);
+    else watched.events.wanted(fact.ref);
   }
 
   close(): void {
@@ -208,9 +212,14 @@ export class Notices {
         this.granted(id, grant.resource, grant.attempt);
         events.granted(grant);
       }
-    for (const ref of tables.revoked(id)) if (isNew("lost", ref)) events.lost(ref);
+    for (const ref of tables.revoked(id)) if (isNew("lost", ref)) this.#lost(watched, ref);
     for (const ref of tables.wanted(id)) if (isNew("wanted", ref)) events.wanted(ref);
     watched.reported = current;
+  }
+
+  #lost({ events, held }: Watched, ref: LeaseRef): void {
+    held.delete(ref.resource);
+    events.lost(ref);
   }
 }
 

@@ -49,6 +49,11 @@ const scenarios = {
   },
   /** Watches a resource until a process holds it. */
   watch: async () => {
+    if (settings.holds) {
+      await tenure.acquire("mine", { ttlMs: 60_000 });
+      // Until the store watches the file for its holder.
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
     report("watching");
     for await (const { holder } of tenure.watch("settlement")) {
       if (holder === undefined) continue;
