@@ -15,6 +15,11 @@ describe.each(everyStore)("%s", (engine) => {
     const machines = await Promise.all(["one", "two", "three"].map((name) => machine(name)));
     let holders = 0;
     let most = 0;
+    // The first holder stays until there is a second one, however slow the store is.
+    let meet = (): void => undefined;
+    const met = new Promise<void>((resolve) => {
+      meet = resolve;
+    });
     const tokens = new Set<string>();
     const call = async (index: number): Promise<void> => {
       const tenure = machines[index % machines.length];
@@ -22,6 +27,8 @@ describe.each(everyStore)("%s", (engine) => {
         holders += 1;
         most = Math.max(most, holders);
         tokens.add(`${lease.resource} ${lease.check()}`);
+        if (holders === 2) meet();
+        await met;
         await sleep(20);
         holders -= 1;
       });
