@@ -70,6 +70,7 @@ const stores = {
   redis: {
     ttlMs: 2_000,
     durable: false,
+    handsOff: false,
     create: async () => {
       const prefix = `suite${process.pid}_${names++}`;
       const open = redisStore({ url, library, prefix, onWarning: () => {} });
@@ -79,6 +80,7 @@ const stores = {
   postgres: {
     ttlMs: 2_000,
     durable: true,
+    handsOff: false,
     create: async () => {
       const open = postgresStore({ url, library, prefix: `suite${process.pid}_${names++}` });
       return { ...realTime, open: () => open(parts), close: async () => undefined };
@@ -87,8 +89,8 @@ const stores = {
 };
 
 for (const name of STORES.split(",")) {
-  const { durable, ttlMs, create } = stores[name];
-  storeSuite(runner, { name, ttlMs, guarantees: { fifo: true, durable }, create });
+  const { durable, ...subject } = stores[name];
+  storeSuite(runner, { name, ...subject, guarantees: { fifo: true, durable } });
 }
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
