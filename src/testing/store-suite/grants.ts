@@ -66,13 +66,18 @@ export const grants: Record<string, (bench: Bench) => Promise<void>> = {
     bench,
   ) => {
     const store = await bench.store();
+    const two = await bench.session(store, "two", bench.ttlMs * 10);
+    const sentAt = bench.harness.now();
     const one = await bench.shortSession(store, "one");
     const first = await one.take("r");
-    const two = await bench.session(store, "two", bench.ttlMs * 4);
     await bench.harness.sleep(bench.ttlMs / 3);
-    expect((await two.ask("r")).kind, "busy", "still within the ttl");
+    const early = await two.ask("r");
+    // On a busy machine the ttl may have passed already.
+    const isWithin = bench.harness.now() - sentAt < bench.ttlMs;
+    if (isWithin) expect(early.kind, "busy", "still within the ttl");
     await bench.expire(store);
-    expectTrue((await two.take("r")) > first, "after the ttl the next holder has a larger token");
+    const next = early.kind === "granted" ? early.token : await two.take("r");
+    expectTrue(next > first, "after the ttl the next holder has a larger token");
   },
 
   "S3: a lease does not end earlier than its ttl after the confirming request was sent": async (
