@@ -14,13 +14,19 @@ import {
 
 const WAIT = { waitMs: 60_000 };
 
+/** One process holds "ledger", and another one waits for it. */
+async function holdAndWait() {
+  const world = makeWorld();
+  const [one, two] = [await world.join("one"), await world.join("two")];
+  const held = await one.tenure.acquire("ledger");
+  const waiting = two.tenure.acquire("ledger", WAIT);
+  await flush();
+  return { ...world, one, two, held, waiting };
+}
+
 describe("a handoff", () => {
   test("L2: reaches the waiter without another request", async () => {
-    const { join } = makeWorld();
-    const [one, two] = [await join("one"), await join("two")];
-    const held = await one.tenure.acquire("ledger");
-    const waiting = two.tenure.acquire("ledger", WAIT);
-    await flush();
+    const { two, held, waiting } = await holdAndWait();
     await held.release();
     expect((await waiting).check()).toBe(2n);
     expect(two.store.calls).toMatchObject({ grant: 1, renew: 0, withdraw: 0 });
@@ -66,11 +72,7 @@ describe("a handoff", () => {
   });
 
   test("S5: that is reported twice is not given back", async () => {
-    const { clock, join } = makeWorld();
-    const [one, two] = [await join("one"), await join("two")];
-    const held = await one.tenure.acquire("ledger");
-    const waiting = two.tenure.acquire("ledger", WAIT);
-    await flush();
+    const { clock, two, held, waiting } = await holdAndWait();
     await held.release();
     const lease = await waiting;
     two.store.hooks.renew = async (request, forward) => {
@@ -98,12 +100,35 @@ describe("a handoff", () => {
     expect((await waiting).token).toBe(3n);
   });
 
-  test("S6: to a session in doubt waits until a renewal has succeeded", async () => {
-    const { clock, join } = makeWorld();
+  test("S1: whose report comes after a later grant to the same process has ended, and is no regression", async () => {
+    const { join } = makeWorld();
     const [one, two] = [await join("one"), await join("two")];
-    const held = await one.tenure.acquire("ledger");
-    const waiting = two.tenure.acquire("ledger", WAIT);
+    const held = await two.tenure.acquire("ledger");
+    let report = (_token: bigint): void => undefined;
+    one.store.hooks.openSession = ({ sessionId, events }, forward) => {
+      report = (token) => events?.granted({ resource: "ledger", token, attempt: `${sessionId}.1` });
+      return forward();
+    };
+    const [first, second] = [
+      one.tenure.acquire("ledger", WAIT),
+      one.tenure.acquire("ledger", WAIT),
+    ];
     await flush();
+    one.store.losesEvents = true;
+    await held.release();
+    one.store.losesEvents = false;
+    await two.tenure.revoke("ledger");
+    const lease = await second;
+    expect(lease.token).toBe(3n);
+    report(2n);
+    expect(await outcome(first)).toBe("pending");
+    expect(lease.check()).toBe(3n);
+    await lease.release();
+    expect((await first).token).toBe(4n);
+  });
+
+  test("S6: to a session in doubt waits until a renewal has succeeded", async () => {
+    const { clock, two, held, waiting } = await holdAndWait();
     two.store.hooks.renew = () => Promise.reject(new Error("lost"));
     await clock.advance(RENEW_EVERY_MS + 1);
     await held.release();
@@ -115,11 +140,7 @@ describe("a handoff", () => {
 });
 
 test("a waiter repeats its request if the store has lost its queue", async () => {
-  const { clock, backend, join } = makeWorld();
-  const [one, two] = [await join("one"), await join("two")];
-  const held = await one.tenure.acquire("ledger");
-  const waiting = two.tenure.acquire("ledger", WAIT);
-  await flush();
+  const { clock, backend, two, held, waiting } = await holdAndWait();
   const entry = backend.entries.get("ledger");
   for (const { session } of entry?.queue.splice(0) ?? []) session.waiting.clear();
   await held.release();

@@ -30,6 +30,16 @@ test("the error has the offered and the highest token", () => {
   );
 });
 
+test("a late report of an earlier grant has ended, and the same token twice is a regression", () => {
+  const memory = new TokenMemory();
+  const before = memory.highest("a");
+  expect(memory.accept("a", 8n, before)).toBe(true);
+  expect(memory.accept("a", 7n, before)).toBe(false);
+  expect(() => memory.accept("a", 8n, before)).toThrow(TokenRegressionError);
+  expect(() => memory.accept("a", 7n, 7n)).toThrow(TokenRegressionError);
+  expect(memory.highest("a")).toBe(8n);
+});
+
 test("each resource has its own highest token", () => {
   const memory = new TokenMemory();
   memory.accept("a", 9n);

@@ -28,6 +28,13 @@
 // the holder is up. Every renewal of a waiter hands off too (rule 2), so a waiter that missed
 // everything is late by one renewal interval.
 
+/**
+ * How many of the first waiters check whether the holder has expired, on backends that do not
+ * report it. One would be enough. The second one covers a waiter that dies together with the
+ * holder.
+ */
+export const EXPIRY_WATCHERS = 2;
+
 /** Where a waiter with this rank enters the queue. */
 export function findPlace(queue: readonly { readonly rank: number }[], rank: number): number {
   const next = queue.findIndex((waiter) => waiter.rank > rank);

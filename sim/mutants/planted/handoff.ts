@@ -143,6 +143,13 @@ export const HANDOFF_MUTANTS: readonly Mutant[] = [
     test: holderTest,
   },
   {
+    name: "a lower token from a later request is accepted",
+    file: "src/holder/token-memory.ts",
+    find: "token <= before || token === highest",
+    replace: "token === highest",
+    test: "src/holder/token-memory.test.ts",
+  },
+  {
     name: "withLease() returns before its work in flight has settled",
     file: "src/holder/held-lease.ts",
     find: "      this.#onSent = resolve;\n",

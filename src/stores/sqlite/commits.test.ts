@@ -1,15 +1,18 @@
-// Goal: whoever is next in line looks at every report of the kernel, whoever is far from its turn at few of them, and neither
-// misses a commit. Method: a made-up file that counts the looks at it, on a manual clock.
+// Goal: a subscription without patience learns of every report of the kernel at once, one with
+// patience of few of them, and neither misses a commit. Method: a fake file that counts how often it
+// is checked, on a manual clock.
 import { expect, test } from "vitest";
 import type { Disk } from "../../clients/sqlite/disk.ts";
 import type { Connection, Statement } from "../../clients/sqlite/driver.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { Commits, IDLE_CHECK_MS } from "./commits.ts";
 
-class MadeUpFile {
+class FakeFile {
   readonly clock = new ManualClock();
-  readonly waker: Commits;
-  looks = 0;
+  readonly commits: Commits;
+  checks = 0;
+  /** Another process recovers the file. */
+  isUnreadable = false;
   watchers = 0;
   #version = 1;
   #report: () => void = () => undefined;
@@ -30,13 +33,14 @@ class MadeUpFile {
       },
     };
     const get = (): { data_version: number } => {
-      this.looks += 1;
+      this.checks += 1;
+      if (this.isUnreadable) throw new Error("database is locked");
       return { data_version: this.#version };
     };
     const connection = {
       prepare: () => ({ get }) as unknown as Statement,
     } as unknown as Connection;
-    this.waker = new Commits({ connection, file: "made-up", disk, clock: this.clock });
+    this.commits = new Commits({ connection, file: "fake", disk, clock: this.clock });
   }
 
   /** Another process commits. */
@@ -45,63 +49,66 @@ class MadeUpFile {
     this.write();
   }
 
-  /** It has written, and the kernel reports that; the flush takes a moment. */
+  /** It has written, and the kernel reports it. The flush takes a moment. */
   write(): void {
     this.#report();
   }
 
-  /** What was written is visible. */
+  /** The commit becomes visible. */
   show(): void {
     this.#version += 1;
   }
 
-  /** Somebody who waits as the store does, and counts the changes that it was told. */
-  join(patienceMs: number): { readonly told: () => number; readonly become: (ms: number) => void } {
-    const subscription = this.waker.subscribe();
-    let told = 0;
+  /** Waits as the store does, and counts the notifications. */
+  join(patienceMs: number): {
+    readonly notified: () => number;
+    readonly become: (ms: number) => void;
+  } {
+    const subscription = this.commits.subscribe();
+    let notified = 0;
     subscription.patienceMs = patienceMs;
     const wait = async (): Promise<void> => {
       for (;;) {
         await subscription.next(Number.POSITIVE_INFINITY, new AbortController().signal);
-        told += 1;
+        notified += 1;
       }
     };
     void wait();
     return {
-      told: () => told,
+      notified: () => notified,
       become: (ms) => {
         subscription.patienceMs = ms;
       },
     };
   }
 
-  /** Until the looks that a beginning brings are over. */
+  /** Until the checks after the subscription are over. */
   async settle(): Promise<void> {
     await this.clock.advance(1_000);
-    this.looks = 0;
+    this.checks = 0;
   }
 }
 
-test("L2: the next in line is told of a commit at once", async () => {
-  const file = new MadeUpFile();
+test("L2: a subscription without patience is notified of a commit at once", async () => {
+  const file = new FakeFile();
   const next = file.join(0);
   await file.settle();
   file.commit();
   await file.clock.advance(0);
-  expect(next.told()).toBe(1);
+  expect(next.notified()).toBe(1);
 });
 
-test("L2: a commit that the kernel does not report is noticed as soon as is said", async () => {
-  const file = new MadeUpFile();
+test("L2: a commit that the kernel does not report is noticed after IDLE_CHECK_MS", async () => {
+  const file = new FakeFile();
   const first = file.join(0);
   await file.clock.advance(1_000);
   file.show();
   await file.clock.advance(IDLE_CHECK_MS);
-  expect(first.told()).toBe(1);
+  expect(first.notified()).toBe(1);
 });
 
-test("one far behind looks once for many commits, and stops listening meanwhile", async () => {
-  const file = new MadeUpFile();
+test("a patient subscription checks once for many commits, and does not watch the file in between", async () => {
+  const file = new FakeFile();
   const last = file.join(50);
   await file.settle();
   file.commit();
@@ -110,46 +117,46 @@ test("one far behind looks once for many commits, and stops listening meanwhile"
     await file.clock.advance(1.9);
     file.commit();
   }
-  expect({ looks: file.looks, told: last.told() }).toEqual({ looks: 0, told: 0 });
+  expect({ checks: file.checks, notified: last.notified() }).toEqual({ checks: 0, notified: 0 });
   await file.clock.advance(10);
-  expect({ looks: file.looks, told: last.told() }).toEqual({ looks: 1, told: 1 });
+  expect({ checks: file.checks, notified: last.notified() }).toEqual({ checks: 1, notified: 1 });
   expect(file.watchers).toBe(1);
 });
 
-test("L2: what was written while it did not listen, and is visible later, is not missed", async () => {
-  const file = new MadeUpFile();
+test("L2: a commit that was written while the file was not watched, and is visible later, is not missed", async () => {
+  const file = new FakeFile();
   const last = file.join(50);
   await file.settle();
   file.write();
   await file.clock.advance(60);
-  expect({ looks: file.looks, watchers: file.watchers }).toEqual({ looks: 1, watchers: 1 });
+  expect({ checks: file.checks, watchers: file.watchers }).toEqual({ checks: 1, watchers: 1 });
   file.show();
   await file.clock.advance(100);
-  expect(last.told()).toBe(1);
+  expect(last.notified()).toBe(1);
 });
 
-test("L2: whoever becomes the next does not wait for the look that it had time for before", async () => {
-  const file = new MadeUpFile();
+test("L2: a subscription that loses its patience does not wait for the check that was planned before", async () => {
+  const file = new FakeFile();
   const one = file.join(200);
   await file.settle();
   file.commit();
   await file.clock.advance(10);
   one.become(0);
   await file.clock.advance(0);
-  expect(one.told()).toBe(1);
+  expect(one.notified()).toBe(1);
 });
 
-test("with two in one process, the one that is next decides", async () => {
-  const file = new MadeUpFile();
+test("the least patient of two subscriptions decides", async () => {
+  const file = new FakeFile();
   const [last, next] = [file.join(200), file.join(0)];
   await file.settle();
   file.commit();
   await file.clock.advance(0);
-  expect([last.told(), next.told()]).toEqual([1, 1]);
+  expect([last.notified(), next.notified()]).toEqual([1, 1]);
 });
 
-test("a newcomer listens at once, although the one before it does not for now", async () => {
-  const file = new MadeUpFile();
+test("a new subscription without patience watches the file again at once", async () => {
+  const file = new FakeFile();
   file.join(200);
   await file.settle();
   file.commit();
@@ -157,5 +164,17 @@ test("a newcomer listens at once, although the one before it does not for now", 
   const next = file.join(0);
   expect(file.watchers).toBe(1);
   await file.clock.advance(0);
-  expect(next.told()).toBe(1);
+  expect(next.notified()).toBe(1);
+});
+
+test("S8: a file that cannot be read for a while throws nothing from a timer, and no commit is missed", async () => {
+  const file = new FakeFile();
+  file.isUnreadable = true;
+  const one = file.join(0);
+  await file.settle();
+  const before = one.notified();
+  file.isUnreadable = false;
+  file.commit();
+  await file.clock.advance(IDLE_CHECK_MS);
+  expect(one.notified()).toBeGreaterThan(before);
 });

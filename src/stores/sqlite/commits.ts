@@ -81,7 +81,7 @@ export class Commits {
   }
 
   #start(isFirst: boolean): void {
-    if (isFirst) this.#seen = this.#version.get()?.data_version;
+    if (isFirst) this.#seen = this.#readVersion();
     this.#isBlind = false;
     this.#watch();
     this.#checks = 0;
@@ -137,7 +137,7 @@ export class Commits {
   #check(): void {
     if (this.#subscriptions.size === 0) return;
     if (this.#watcher === undefined && !this.#isBlind) this.#watch();
-    const version = this.#version.get()?.data_version;
+    const version = this.#readVersion();
     const hasChanged = version !== this.#seen;
     this.#seen = version;
     // After one visible commit the next may be under way: its report can have come before this
@@ -145,6 +145,15 @@ export class Commits {
     this.#checks = hasChanged ? 0 : this.#checks + 1;
     this.#checkIn(Math.max(CHECKS_MS[this.#checks] ?? this.#idleMs(), this.#patienceMs()));
     if (hasChanged) for (const { wake } of [...this.#subscriptions]) wake();
+  }
+
+  /** Undefined if the file cannot be read now, for example while another process recovers it. */
+  #readVersion(): unknown {
+    try {
+      return this.#version.get()?.data_version;
+    } catch {
+      return undefined;
+    }
   }
 
   #checkIn(delayMs: number): void {

@@ -1,6 +1,6 @@
-// Who holds a lease: the steps of the contract, each inside one transaction, with the rule of
-// queue-policy.ts. `memory/backend.ts` does the same without a file. What a step did to the sessions
-// of this process is collected as facts; store.ts reports them after the commit.
+// Decides who holds a lease, by the rule of queue-policy.ts. Each request of the contract is one
+// method, which runs inside a transaction. `memory/backend.ts` does the same without a file. The
+// methods collect what they did to sessions as facts, and store.ts reports them after the commit.
 
 import { clockToken } from "../../core/era.ts";
 import { encodeRecord, shownRecord } from "../../core/record.ts";
@@ -28,7 +28,7 @@ export interface GrantsParts {
   wallNow(): number;
 }
 
-/** The steps of one transaction. */
+/** The requests of one transaction. */
 export class Grants {
   readonly facts: Fact[] = [];
   readonly #tables: Tables;
@@ -148,9 +148,9 @@ export class Grants {
     return true;
   }
 
+  /** Hands the resource off if it is free, or if the session of its holder has expired. */
   #settle(resource: string, requester?: string): void {
-    const lease = this.#tables.lease(resource);
-    this.#endExpired(lease);
+    this.#endExpired(this.#tables.lease(resource));
     if (!isHeld(this.#tables.lease(resource), this.#at)) this.#handOff(resource, { requester });
   }
 

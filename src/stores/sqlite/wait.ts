@@ -6,27 +6,23 @@
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import type { LeaseRef, SessionEvents } from "../contract.ts";
+import { EXPIRY_WATCHERS } from "../queue-policy.ts";
 import type { Commits } from "./commits.ts";
 import type { Fact } from "./grant.ts";
 import { isHeld, type Moment, type Tables } from "./tables.ts";
 
-/**
- * How many of the first waiters check whether the holder has expired. One would be enough. The
- * second one covers a waiter that dies together with the holder.
- */
-const EXPIRY_WATCHERS = 2;
-/** A waiter with at most this many before it looks at every commit, so that it is granted at once. */
+/** A waiter with at most this many before it reads the file after every commit. */
 const ALERT = 1;
 /**
- * For each further waiter before it, a waiter may look this much later. With less, a long queue
- * keeps the processors from the next one.
+ * For each further waiter before it, a waiter reads the file this much later. With less, the many
+ * processes of a long queue would keep the processors from the next holder.
  */
 const TURN_MS = 5;
-/** A holder that does not wait learns this late that its lease was revoked or is wanted. */
+/** How long after a commit a holder that does not wait reads the file. */
 const HOLDER_PATIENCE_MS = 5;
 /** Leases that are held for less than this are not watched. */
 const WATCH_AFTER_MS = 50;
-/** The next look after an error, or if every waiter for a free resource is quiet. */
+/** When to read the file again after an error, or if every waiter for a free resource is quiet. */
 const RETRY_MS = 250;
 /** A session that has not been renewed for this many ttls has ended. */
 const DEAD_TTLS = 2;
@@ -56,10 +52,11 @@ interface Watched {
   reported: Set<string>;
 }
 
-/** What one look at the file found. */
-interface Look {
+/** When to read the file again, and what to do before. */
+interface Plan {
+  /** How long after the next commit. */
   readonly patienceMs: number;
-  /** When to look again, even if no process commits anything. */
+  /** At the latest, even if no process commits anything. */
   readonly againInMs: number;
   /** Resources whose holder has expired. */
   readonly expired: readonly string[];
@@ -153,10 +150,10 @@ export class Notices {
     this.#wake = subscription.wake;
     try {
       while (this.#isNeeded() && !closing.aborted) {
-        const look = await read(() => this.#look()).catch(() => FAILED);
-        for (const resource of look.expired) await checkExpiry(resource).catch(() => undefined);
-        subscription.patienceMs = look.patienceMs;
-        await subscription.next(look.againInMs, closing).catch(() => undefined);
+        const plan = await read(() => this.#readFile()).catch(() => AFTER_ERROR);
+        for (const resource of plan.expired) await checkExpiry(resource).catch(() => undefined);
+        subscription.patienceMs = plan.patienceMs;
+        await subscription.next(plan.againInMs, closing).catch(() => undefined);
       }
     } finally {
       this.#isRunning = false;
@@ -173,7 +170,7 @@ export class Notices {
     return false;
   }
 
-  #look(): Look {
+  #readFile(): Plan {
     const at = this.#parts.now();
     const expired: string[] = [];
     let patienceMs = HOLDER_PATIENCE_MS;
@@ -223,4 +220,4 @@ export class Notices {
   }
 }
 
-const FAILED: Look = { patienceMs: RETRY_MS, againInMs: RETRY_MS, expired: [] };
+const AFTER_ERROR: Plan = { patienceMs: RETRY_MS, againInMs: RETRY_MS, expired: [] };
