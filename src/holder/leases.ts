@@ -125,8 +125,7 @@ export class Leases {
     const slots = this.#toSlots(resource, options);
     const nested = this.#reenter(slots, options);
     if (nested !== undefined) return nested;
-    if (slots.length > 1) return tryAny(this.severalParts, slots, options);
-    return this.tryAcquireHeld(slots[0] ?? resource, options);
+    return tryAny(this.severalParts, slots, options);
   }
 
   async withLease<T>(
@@ -266,6 +265,7 @@ export class Leases {
     if (nested !== undefined) return nested;
     const [only] = slots;
     if (only !== undefined && slots.length === 1) return this.acquireHeld(only, options);
+    checkSignal(options.signal);
     return acquireAny(this.severalParts, slots, { ...options, waitMs: this.planWaitMs(options) });
   }
 

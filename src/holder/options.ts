@@ -30,10 +30,12 @@ export interface LeaseOptions extends TimingOptions {
 /** Options of tryAcquire(). */
 export interface TryAcquireOptions extends LeaseOptions {
   /**
-   * How many holders may have the resource at the same time: a semaphore. Each slot is a resource
-   * of its own, `resource#1` to `resource#slots`, with its own token. All callers must use the same
-   * number. Callers wait in the queues of all slots; each queue is first come, first served, so a
-   * caller may be granted a slot slightly before one that came earlier. @default none: one holder
+   * How many holders may have the resource at the same time, from 1 to 1000: a semaphore. Each slot
+   * is a resource of its own, `resource#1` to `resource#slots`, with its own token. Callers wait in
+   * the queues of all slots; each queue is first come, first served, so a caller may be granted a
+   * slot slightly before one that came earlier. All callers must use the same number: one with a
+   * smaller number leaves slots unused, one with a larger number admits more holders than the
+   * others expect. @default none: one holder
    */
   readonly slots?: number | undefined;
   /**

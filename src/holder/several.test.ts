@@ -188,6 +188,17 @@ describe("slots", () => {
     });
   });
 
+  test("an invalid signal or option is rejected as without slots", async () => {
+    const { join } = makeWorld();
+    const { tenure } = await join("one");
+    const signal = new AbortController() as never;
+    await expect(tenure.acquire("gpu", { slots: 2, signal })).rejects.toThrow(
+      "`signal` must be an AbortSignal",
+    );
+    await expect(tenure.acquire("gpu", { slots: 2, waitMs: -1 })).rejects.toThrow("`waitMs`");
+    await expect(tenure.acquire("", { slots: 2 })).rejects.toThrow("Expected a resource name");
+  });
+
   test.each([0, -1, 1.5, 1_001, "2"])("slots: %s is rejected", async (slots) => {
     const { join } = makeWorld();
     const { tenure } = await join("one");
