@@ -1,7 +1,7 @@
 // The store contract on a MemoryBackend. The backend takes the steps; this file adds what needs
 // time: expiry checks for waiters, and watches.
 
-import type { Clock, Timer } from "../../async/clock.ts";
+import type { Clock } from "../../async/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import type {
   AttemptRequest,
@@ -26,6 +26,7 @@ import type {
   WatchRequest,
 } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
+import { ExpiryChecks } from "../shared/expiry-checks.ts";
 import { Wakeup } from "../shared/wakeup.ts";
 import { type Entry, expiresAt, type MemoryBackend, type Now } from "./backend.ts";
 
@@ -44,12 +45,12 @@ export class MemoryStore implements Store {
   readonly #backend: MemoryBackend;
   readonly #clock: Clock;
   readonly #closing = new AbortController();
-  /** Checks whether a holder has expired, for the waiters of this store. By resource. */
-  readonly #checks = new Map<string, Timer>();
+  readonly #checks: ExpiryChecks;
 
   constructor(backend: MemoryBackend, clock: Clock) {
     this.#backend = backend;
     this.#clock = clock;
+    this.#checks = new ExpiryChecks(clock, (resource) => this.#checkExpiry(resource));
   }
 
   async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
@@ -122,7 +123,7 @@ export class MemoryStore implements Store {
   }
 
   async close(): Promise<void> {
-    for (const check of this.#checks.values()) check.cancel();
+    this.#checks.close();
     this.#closing.abort(
       new StoreUnavailableError("The memory store is closed.", { applied: "no" }),
     );
@@ -134,22 +135,19 @@ export class MemoryStore implements Store {
     return { now: this.#clock.now(), wallMs: this.#clock.wallNow() };
   }
 
-  /**
-   * Hands the resource off when its holder expires, unless the holder renews its session. Called
-   * with every renewal of a waiter, because the resource may have another holder by then.
-   */
+  /** Plans the check of the holder. Called with every renewal of a waiter. */
   #checkAtExpiry(resource: string): void {
-    this.#checks.get(resource)?.cancel();
+    const session = this.#backend.entries.get(resource)?.held?.session;
+    if (session !== undefined)
+      this.#checks.checkIn(resource, expiresAt(session) - this.#clock.now());
+  }
+
+  async #checkExpiry(resource: string): Promise<number | undefined> {
     const entry = this.#backend.entries.get(resource);
-    const session = entry?.held?.session;
-    if (entry === undefined || session === undefined) return;
-    const check = (): void => {
-      this.#checks.delete(resource);
-      this.#backend.checkExpiry(entry, this.#now());
-      if (entry.queue.length > 0) this.#checkAtExpiry(resource);
-    };
-    const delayMs = Math.max(0, expiresAt(session) - this.#clock.now());
-    this.#checks.set(resource, this.#clock.setTimer(check, delayMs));
+    if (entry === undefined) return undefined;
+    this.#backend.checkExpiry(entry, this.#now());
+    const session = entry.queue.length > 0 ? entry.held?.session : undefined;
+    return session && expiresAt(session) - this.#clock.now();
   }
 
   #toHolder(entry: Entry | undefined, at: Now): HolderView | undefined {

@@ -6,21 +6,15 @@ import { clockToken } from "../../core/era.ts";
 import { encodeRecord, shownRecord } from "../../core/record.ts";
 import type {
   AttemptRequest,
-  Grant,
   GrantOutcome,
   GrantRequest,
-  LeaseRef,
   ReleaseRequest,
   RenewOutcome,
   RenewRequest,
   RevokeRequest,
 } from "../contract.ts";
+import type { Fact } from "../shared/facts.ts";
 import { isHeld, type LeaseRow, type Moment, type Tables } from "./tables.ts";
-
-/** A fact about a session that a transaction created. */
-export type Fact =
-  | { readonly kind: "granted"; readonly session: string; readonly grant: Grant }
-  | { readonly kind: "lost" | "wanted"; readonly session: string; readonly ref: LeaseRef };
 
 export interface GrantsParts {
   readonly tables: Tables;

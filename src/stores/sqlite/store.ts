@@ -31,9 +31,10 @@ import type {
   WatchRequest,
 } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
+import type { Fact } from "../shared/facts.ts";
 import { Batch, type WriteOptions } from "./batch.ts";
 import { Commits } from "./commits.ts";
-import { type Fact, Grants, type GrantsParts } from "./grant.ts";
+import { Grants, type GrantsParts } from "./grant.ts";
 import { type Moment, Tables } from "./tables.ts";
 import { Notices } from "./wait.ts";
 

@@ -7,8 +7,8 @@
 import type { Clock, Timer } from "../../async/clock.ts";
 import type { LeaseRef, SessionEvents } from "../contract.ts";
 import { EXPIRY_WATCHERS } from "../queue-policy.ts";
+import type { Fact } from "../shared/facts.ts";
 import type { Commits } from "./commits.ts";
-import type { Fact } from "./grant.ts";
 import { isHeld, type Moment, type Tables } from "./tables.ts";
 
 /** A waiter with at most this many before it reads the file after every commit. */
