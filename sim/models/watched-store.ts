@@ -31,11 +31,11 @@ export function watchedStore(store: Store, program: Program, trace: Trace): Stor
       return opened;
     },
     grant: async (request) => {
-      const { sessionId: session, resource, attempt, queue } = request;
+      const { sessionId: session, resource, attempt } = request;
       const { sentAtTrue } = asked("grant", request);
       const answer = await store.grant(request);
       if (answer.kind === "gone") trace.note(who, { kind: "toldGone", session });
-      if (answer.kind === "queued" || (answer.kind === "busy" && queue))
+      if (answer.kind === "queued")
         trace.note(who, { kind: "queued", resource, attempt, sentAtTrue });
       return answer;
     },
@@ -77,19 +77,12 @@ type Asked = (what: string, of: Partial<AttemptRequest>) => unknown;
 function noteOnly(
   store: Store,
   asked: Asked,
-): Pick<Store, "withdraw" | "untilFree" | "revoke" | "read" | "list" | "watch"> {
-  const untilFree = store.untilFree?.bind(store);
+): Pick<Store, "withdraw" | "revoke" | "read" | "list" | "watch"> {
   return {
     withdraw: (request) => {
       asked("withdraw", request);
       return store.withdraw(request);
     },
-    ...(untilFree && {
-      untilFree: (request) => {
-        asked("untilFree", request);
-        return untilFree(request);
-      },
-    }),
     revoke: (request) => {
       asked("revoke", {});
       return store.revoke(request);

@@ -3,17 +3,15 @@
 // Errors thrown by the callbacks are reported and retried after a pause, so no error ends the loop
 // silently.
 
-import type { Timer } from "../async/clock.ts";
+import type { Clock, Random, Timer } from "../async/clock.ts";
 import { checkSignal, orAborted } from "../async/signals.ts";
 import { pause, stayAlive } from "../async/waits.ts";
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import { ClosedError, isTenureError } from "../core/errors.ts";
 import { checkOptionNames } from "../core/options.ts";
-import type { Handover } from "../holder/handover.ts";
 import type { HeldLease } from "../holder/held-lease.ts";
 import type { Leases } from "../holder/leases.ts";
-import { type AcquireOptions, READ_OPTIONS, type ReadOptions } from "../holder/options.ts";
-import type { UnrenewedSessionParts } from "../holder/unrenewed-session.ts";
+import { READ_OPTIONS, type ReadOptions } from "../holder/options.ts";
 import type {
   Election,
   ElectionOptions,
@@ -25,18 +23,13 @@ import type {
 } from "./election.ts";
 import { type ElectionEvent, findError, toWarning } from "./events.ts";
 import { type Leader, observe, toLeader } from "./observe.ts";
-import { OBSERVE_OPTIONS, planResignation, RANK_STEP_MS, type ResignPlan } from "./options.ts";
-import {
-  readPreference,
-  type StoredPreference,
-  storePreference,
-  toPreferenceResource,
-} from "./preference.ts";
+import { OBSERVE_OPTIONS, planResignation } from "./options.ts";
 import { Term } from "./term.ts";
-import { type WaitParts, waitForLeader, waitForVacancy } from "./waiting.ts";
 
-export interface CandidateParts extends UnrenewedSessionParts {
+export interface CandidateParts {
   readonly leases: Leases;
+  readonly clock: Clock;
+  readonly random: Random;
   /** How long before its expiry at the store a lease ends here. */
   readonly marginMs: number;
   /** Receives failures if there is no `onEvent`, or if it throws. */
@@ -64,8 +57,8 @@ export class Candidate implements Election {
   #failures = 0;
   #briefTerms = 0;
   #hasWarnedOfBriefTerms = false;
-  /** The token of the last preference that this candidate acted on: it yields once for each. */
-  #handledPreference: bigint | undefined;
+  /** The release of the last term. No campaign waits for its answer, only the end does. */
+  #releasing: Promise<void> | undefined;
 
   /** The name and the options must have been checked. */
   constructor(parts: CandidateParts, name: string, options: ElectionOptions) {
@@ -96,13 +89,13 @@ export class Candidate implements Election {
   async resign(options: ResignOptions = {}): Promise<Resignation> {
     const plan = planResignation("resign()", options, RESIGN_WAIT_MS);
     if (this.#term === undefined) return { resigned: false };
-    return { resigned: true, ...(await this.#handOver(this.#term, plan)) };
+    return { resigned: true, ...(await this.#term.resign(plan)) };
   }
 
   async stop(options: ResignOptions = {}): Promise<Resignation> {
     const plan = planResignation("stop()", options, 0);
     // Before the signal aborts, so that the term ends as planned.
-    const handover = this.#term && this.#handOver(this.#term, plan);
+    const handover = this.#term?.resign(plan);
     this.#stopped.abort(ClosedError.from({ what: `The election "${this.name}"` }));
     const result = await handover;
     // A `lead` that ignores its signals is reported, but not waited for.
@@ -126,20 +119,6 @@ export class Candidate implements Election {
     return observe(this.#parts.leases, this.name, checkSignal(options.signal));
   }
 
-  async #handOver(term: Term, plan: ResignPlan): Promise<Handover> {
-    const { preference, waitMs, drainMs } = plan;
-    if (preference === undefined) return term.resign(undefined, { waitMs, drainMs });
-    const isStored = await storePreference(this.#parts, this.name, { ...preference, drainMs }).then(
-      () => true,
-      // A preference that cannot be stored is not a reason to keep leading.
-      (error: unknown) => {
-        this.#report({ type: "preferenceFailed", error });
-        return false;
-      },
-    );
-    return term.resign(isStored ? preference.preferred : undefined, { waitMs, drainMs });
-  }
-
   async #campaignRepeatedly(): Promise<void> {
     const { signal } = this.#stopped;
     try {
@@ -148,6 +127,7 @@ export class Candidate implements Election {
     } catch {
       // stop() or close() was called. Other errors were reported and retried where they occurred.
     }
+    await this.#releasing;
     this.#end();
   }
 
@@ -188,26 +168,6 @@ export class Candidate implements Election {
   async #win(): Promise<HeldLease> {
     this.#state = "campaigning";
     this.#report({ type: "campaigning" });
-    for (;;) {
-      try {
-        // Read in parallel with the request for the grant, so that a takeover takes no longer. A
-        // store with handoff may grant long after the request, so there it is read again.
-        let preference: Promise<StoredPreference | undefined> | undefined;
-        const onRequest = (): void => {
-          preference = readPreference(this.#parts, this.name);
-        };
-        const lease = await this.#acquire(onRequest);
-        if (this.#parts.store.untilFree === undefined) onRequest();
-        if (lease !== undefined && !(await this.#yieldLease(lease, await preference))) return lease;
-      } catch (error) {
-        if (isTenureError(error, "CLOSED")) throw error;
-        await this.#reportAndPause((retryInMs) => ({ type: "campaignFailed", error, retryInMs }));
-      }
-    }
-  }
-
-  /** Acquires the lease when it is this candidate's turn. Undefined: another one was faster. */
-  async #acquire(onRequest: () => void): Promise<HeldLease | undefined> {
     const {
       rank = 0,
       prepare: _p,
@@ -216,50 +176,15 @@ export class Candidate implements Election {
       onEvent: _e,
       ...lease
     } = this.#options;
-    const { leases } = this.#parts;
-    const { signal } = this.#stopped;
-    const acquire = (waitMs: number): Promise<HeldLease> => {
-      const options: AcquireOptions = { ...lease, waitMs, signal };
-      return leases.acquireHeld(this.name, options, onRequest);
-    };
-    if (rank === 0) return acquire(Number.POSITIVE_INFINITY);
-    let waitMs = 0;
-    await waitForVacancy(this.#waitParts(), async () => {
-      const preference = await readPreference(this.#parts, this.name);
-      const isPreferred = preference?.preferred === leases.holderId;
-      // The candidates before it in the queue yield one after the other, which takes time.
-      waitMs = isPreferred ? preference.preferredMs : 0;
-      return isPreferred ? 0 : rank * RANK_STEP_MS;
-    });
-    return acquire(waitMs).catch((error: unknown) => {
-      if (isTenureError(error, "ACQUIRE_TIMEOUT")) return undefined;
-      throw error;
-    });
-  }
-
-  /**
-   * True if the lease was released in favour of the preferred candidate, after that candidate has
-   * come or its time has passed.
-   */
-  async #yieldLease(lease: HeldLease, preference: StoredPreference | undefined): Promise<boolean> {
-    const { leases } = this.#parts;
-    if (preference === undefined || preference.token === this.#handledPreference) return false;
-    this.#handledPreference = preference.token;
-    const { preferred, preferredMs } = preference;
-    if (preferred === leases.holderId) {
-      // Best effort: if the record remains, each other candidate yields once more without need.
-      void leases.revoke(toPreferenceResource(this.name)).catch(() => undefined);
-      return false;
+    const options = { ...lease, waitMs: Number.POSITIVE_INFINITY, signal: this.#stopped.signal };
+    for (;;) {
+      try {
+        return await this.#parts.leases.acquireHeld(this.name, options, rank);
+      } catch (error) {
+        if (isTenureError(error, "CLOSED")) throw error;
+        await this.#reportAndPause((retryInMs) => ({ type: "campaignFailed", error, retryInMs }));
+      }
     }
-    await lease.release();
-    this.#report({ type: "yielded", to: preferred });
-    await waitForLeader(this.#waitParts(), preferred, preferredMs);
-    return true;
-  }
-
-  #waitParts(): WaitParts {
-    const { leases, clock } = this.#parts;
-    return { leases, clock, name: this.name, signal: this.#stopped.signal };
   }
 
   async #lead(lease: HeldLease): Promise<void> {
@@ -273,6 +198,7 @@ export class Candidate implements Election {
     const electedAt = clock.now();
     const end = await running.run();
     this.#term = undefined;
+    this.#releasing = end.released;
     if (end.kind === "failed") {
       const { error } = end;
       await this.#reportAndPause((retryInMs) => ({ type: "leadFailed", term, error, retryInMs }));

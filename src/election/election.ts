@@ -26,10 +26,10 @@ export interface ElectionOptions extends LeaseOptions {
   /** Runs while this process leads. */
   readonly lead: Lead;
   /**
-   * Rank of this candidate, from 0 (first) to 20. When there is no leader, candidates of rank 0
-   * campaign immediately; each higher rank waits another 500 ms. This is only a preference: it
-   * never ends a term, and the store decides who leads. Too large: if no lower-ranked candidate is
-   * running, there is no leader for that time. @default 0
+   * Rank of this candidate, from 0 (first) to 20. When a term ends, the waiting candidate with the
+   * lowest rank leads next; candidates of the same rank lead in the order of their arrival. It
+   * delays no candidate and never ends a term. Too large: this candidate leads only while no other
+   * one waits. @default 0
    */
   readonly rank?: number | undefined;
   /** Whether to campaign again after a term. If false, the election stops then. @default true */
@@ -57,16 +57,10 @@ export interface ResignOptions {
    */
   readonly drainMs?: number | undefined;
   /**
-   * The holderId of the candidate that should lead next. Each other candidate yields to it once,
-   * for `preferredMs`. This is only a preference: if that candidate does not come, another one
-   * leads. @default none: the first in the queue
+   * The holderId of the candidate that should lead next, whatever its rank. If it is not waiting
+   * when the lease is released, the next candidate in the queue leads. @default none
    */
   readonly preferred?: string | undefined;
-  /**
-   * How long the other candidates wait for `preferred`, at most 60000. Too small: it has no time to
-   * come. Too large: if it is not running, there is no leader for that time. @default 2000
-   */
-  readonly preferredMs?: number | undefined;
 }
 
 /** Options of observe(). */

@@ -11,8 +11,6 @@ export type ElectionEvent =
   | { readonly type: "campaigning" }
   /** The store or a guard rejected a request or is unavailable. Retried after `retryInMs`. */
   | { readonly type: "campaignFailed"; readonly error: unknown; readonly retryInMs: number }
-  /** Acquired the lease and released it before leading, because `to` was preferred. */
-  | { readonly type: "yielded"; readonly to: string }
   /** This candidate leads. `lead` begins. */
   | { readonly type: "elected"; readonly term: bigint }
   /** `lead` threw while it held the lease. The lease is released; retried after `retryInMs`. */
@@ -24,8 +22,6 @@ export type ElectionEvent =
     }
   /** A planned end: `lead` returned, or `resign()` or `stop()` was called. */
   | { readonly type: "resigned"; readonly term: bigint; readonly release: ReleaseResult }
-  /** The preference could not be stored, so the first candidate in the queue leads next. */
-  | { readonly type: "preferenceFailed"; readonly error: unknown }
   /** Leadership was lost. The signal of the lease has notified `lead`. */
   | { readonly type: "lost"; readonly term: bigint; readonly reason: LossReason }
   /**
@@ -47,8 +43,6 @@ export function toWarning(event: ElectionEvent): string | undefined {
       return "the store or a guard cannot be used for now";
     case "leadFailed":
       return `lead failed in term ${event.term}, and leadership was given up`;
-    case "preferenceFailed":
-      return "the preferred successor could not be stored, so the first in the queue leads next";
     case "overran":
       return `lead still runs although term ${event.term} is over and another may lead`;
     default:

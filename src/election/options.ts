@@ -3,18 +3,12 @@
 import { badDelay, isDelay } from "../async/waits.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
+import { checkHolderId } from "../core/record.ts";
 import { LEASE_OPTIONS } from "../holder/options.ts";
 import type { ElectionOptions, ObserveOptions, ResignOptions } from "./election.ts";
-import { checkPreference, type Preference } from "./preference.ts";
 
 const DRAIN_MS = 10_000;
 
-/**
- * The extra delay of each rank. It is twice the head start of the first waiter in a queue. If that
- * waiter is stuck, the next one of its rank takes over after the head start, before candidates of
- * the next rank campaign.
- */
-export const RANK_STEP_MS = 500;
 export const RANK_MAX = 20;
 
 const ELECTION_OPTIONS: OptionNames<ElectionOptions> = {
@@ -30,7 +24,6 @@ const RESIGN_OPTIONS: OptionNames<ResignOptions> = {
   waitMs: true,
   drainMs: true,
   preferred: true,
-  preferredMs: true,
 };
 
 export const OBSERVE_OPTIONS: OptionNames<ObserveOptions> = { signal: true };
@@ -39,7 +32,7 @@ export const OBSERVE_OPTIONS: OptionNames<ObserveOptions> = { signal: true };
 export interface ResignPlan {
   readonly waitMs: number;
   readonly drainMs: number;
-  readonly preference: Preference | undefined;
+  readonly preferred: string | undefined;
 }
 
 export function planResignation(
@@ -51,7 +44,8 @@ export function planResignation(
   const { waitMs = defaultWaitMs, drainMs = DRAIN_MS } = options;
   if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
   if (!isDelay(drainMs)) throw badDelay("drainMs", drainMs);
-  return { waitMs, drainMs, preference: checkPreference(options) };
+  const preferred = options.preferred === undefined ? undefined : checkHolderId(options.preferred);
+  return { waitMs, drainMs, preferred };
 }
 
 export function checkElection(options: ElectionOptions): void {
@@ -68,6 +62,6 @@ export function checkElection(options: ElectionOptions): void {
   }
   if (Number.isInteger(rank) && rank >= 0 && rank <= RANK_MAX) return;
   throw new InvalidArgumentError(
-    `\`rank\` must be a whole number from 0, which campaigns first, to ${RANK_MAX}, got ${String(rank)}.`,
+    `\`rank\` must be a whole number from 0, which leads first, to ${RANK_MAX}, got ${String(rank)}.`,
   );
 }

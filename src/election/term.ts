@@ -4,10 +4,11 @@
 
 import type { Clock } from "../async/clock.ts";
 import { LeaseLostError } from "../core/errors.ts";
-import type { Handover, HandoverOptions } from "../holder/handover.ts";
+import type { Handover } from "../holder/handover.ts";
 import type { HeldLease } from "../holder/held-lease.ts";
 import type { Lead } from "./election.ts";
 import type { ElectionEvent } from "./events.ts";
+import type { ResignPlan } from "./options.ts";
 
 export interface TermParts {
   readonly lease: HeldLease;
@@ -22,10 +23,14 @@ export interface TermParts {
  * Why the term ended. `returned`: `lead` returned by itself. `failed`: it threw while it held the
  * lease. `over`: resign() was called, or the lease was lost.
  */
-export type TermEnd =
+export type TermEnd = (
   | { readonly kind: "returned" }
   | { readonly kind: "over" }
-  | { readonly kind: "failed"; readonly error: unknown };
+  | { readonly kind: "failed"; readonly error: unknown }
+) & {
+  /** Settles when the release was answered and reported. Never rejects. */
+  readonly released: Promise<void>;
+};
 
 export class Term {
   readonly lease: HeldLease;
@@ -38,7 +43,7 @@ export class Term {
     this.#parts = parts;
   }
 
-  /** Resolves when `lead` has settled, the lease is released, and a handover is finished. */
+  /** Resolves when `lead` has settled, the release is sent, and a handover is finished. */
   async run(): Promise<TermEnd> {
     const { lease, report } = this.#parts;
     const { token: term } = lease;
@@ -49,17 +54,20 @@ export class Term {
     if (loss !== undefined) {
       report({ type: "lost", term, reason: loss.reason });
       await this.#handover;
-      return { kind: "over" };
+      return { kind: "over", released: Promise.resolve() };
     }
     const handover = this.#handover;
-    const release = handover === undefined ? await lease.release() : (await handover).release;
-    if (failure !== undefined) return { kind: "failed", error: failure.error };
-    report({ type: "resigned", term, release });
-    return { kind: handover === undefined ? "returned" : "over" };
+    if (handover === undefined) await lease.startRelease();
+    else await handover;
+    const released = lease.release().then((release) => {
+      if (failure === undefined) report({ type: "resigned", term, release });
+    });
+    if (failure !== undefined) return { kind: "failed", error: failure.error, released };
+    return { kind: handover === undefined ? "returned" : "over", released };
   }
 
   /** Asks `lead` to stop, and hands over when it has. Further calls get the answer of the first. */
-  resign(preferred: string | undefined, options: HandoverOptions): Promise<Handover> {
+  resign({ preferred, ...options }: ResignPlan): Promise<Handover> {
     this.#handover ??= this.lease.handoverTo(preferred, options);
     // After the drain has begun: code of `lead` that reacts to the signal cannot start new work.
     this.#stopping.abort();

@@ -2,9 +2,6 @@
 // queued it, waits until its session learns that the store has handed the resource off to it. A
 // lost answer is resolved by repeating the request as the same attempt. An acquisition that gives
 // up withdraws whatever the store may have granted or queued for it.
-//
-// On a store without handoff (`Store.untilFree`) it first waits for its turn among the callers of
-// this process, and repeats its request whenever the store wakes it.
 
 import type { Clock, Random, Timer } from "../async/clock.ts";
 import type { InFlight } from "../async/counter.ts";
@@ -16,7 +13,6 @@ import type { Timing } from "../core/timing.ts";
 import type { GrantOutcome, Store } from "../stores/contract.ts";
 import type { AwaitedGrant } from "./awaited-grants.ts";
 import { HeldLease, type HeldLeaseParts } from "./held-lease.ts";
-import type { LocalQueue } from "./local-queue.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenMemory } from "./token-memory.ts";
@@ -27,8 +23,6 @@ export interface AcquireParts {
   readonly random: Random;
   readonly holderId: string;
   readonly sessions: Sessions;
-  /** Only for stores without handoff. */
-  readonly queue: LocalQueue | undefined;
   readonly tokens: TokenMemory;
   /** Acquisitions in progress. close() waits for them. */
   readonly acquiring: InFlight;
@@ -50,10 +44,8 @@ export interface WaitPlan {
   /** Undefined: do not wait, and do not queue. */
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
-  /**
-   * Called with each request for the grant, so that the caller can send another one in parallel.
-   */
-  readonly onRequest?: (() => void) | undefined;
+  /** Attempts with a lower rank come first in the queue. */
+  readonly rank?: number | undefined;
 }
 
 /** How often a caller that does not wait tries to reach an unavailable store. */
@@ -95,29 +87,19 @@ class Acquisition {
   }
 
   async run(): Promise<HeldLease | Busy> {
-    const { waitMs } = this.#wait;
-    const { resource, timing } = this.#plan;
-    const { queue, sessions, acquiring } = this.#parts;
-    let hasTurn = false;
+    const { timing } = this.#plan;
+    const { sessions, acquiring } = this.#parts;
     acquiring.begin();
     try {
       this.#throwIfOver();
-      hasTurn = queue === undefined || queue.tryEnter(resource);
-      if (!hasTurn && waitMs !== undefined) {
-        await queue?.enter(resource, this.#ending());
-        hasTurn = true;
-      }
-      while (hasTurn) {
+      for (;;) {
         const session = sessions.current(timing) ?? (await this.#liveSession());
         const answer = await this.#attempt(session);
-        if (answer === undefined) break;
         if (answer !== TRY_AGAIN) return answer;
       }
-      return { heldBy: this.#heldBy };
     } catch (error) {
       throw error === WAIT_OVER ? this.#timedOut() : error;
     } finally {
-      if (hasTurn) queue?.leave(resource);
       this.#waiting?.timer?.cancel();
       this.#waiting?.link.unlink();
       acquiring.end();
@@ -161,11 +143,8 @@ class Acquisition {
     }
   }
 
-  /**
-   * Requests the grant as one attempt until it is granted or there is a reason to stop. Undefined:
-   * busy, and the caller does not wait.
-   */
-  async #attempt(session: Session): Promise<HeldLease | undefined | typeof TRY_AGAIN> {
+  /** Requests the grant as one attempt until it is granted or there is a reason to stop. */
+  async #attempt(session: Session): Promise<HeldLease | Busy | typeof TRY_AGAIN> {
     session.startUsing();
     const awaited = session.awaitGrant();
     const { attempt } = awaited;
@@ -208,11 +187,7 @@ class Acquisition {
         }
         if (outcome.kind === "queued") continue;
         if (outcome.kind === "gone") session.markGone();
-        if (outcome.kind !== "busy") return TRY_AGAIN;
-        this.#heldBy = outcome.holderId;
-        if (this.#wait.waitMs === undefined) return undefined;
-        if (atStore === "nothing") atStore = "queued";
-        if (!(await this.#untilFree(session, attempt, mayArriveAgain))) return TRY_AGAIN;
+        return outcome.kind === "busy" ? { heldBy: outcome.holderId } : TRY_AGAIN;
       }
     } finally {
       session.stopAwaiting(awaited);
@@ -230,9 +205,9 @@ class Acquisition {
     const queue = this.#wait.waitMs !== undefined;
     const limitMs = timing.roundTripMs;
     const { sessionId } = session;
-    this.#wait.onRequest?.();
+    const { rank } = this.#wait;
     return withLimit(clock, limitMs, "request for a grant", () =>
-      store.grant({ sessionId, resource, attempt, holderId, value, queue, limitMs }),
+      store.grant({ sessionId, resource, attempt, holderId, value, queue, rank, limitMs }),
     );
   }
 
@@ -285,41 +260,6 @@ class Acquisition {
     } finally {
       awaited.isQueued = false;
       awaited.wake = undefined;
-      unlink();
-    }
-  }
-
-  /**
-   * Waits until the store reports that the resource may be free. False: the session ended. If an
-   * earlier request of this attempt may still arrive, the wait is limited: that request may be
-   * granted during the wait, and the store would then wait for its own waiter.
-   */
-  async #untilFree(session: Session, attempt: string, mayArriveAgain: boolean): Promise<boolean> {
-    const { store, clock } = this.#parts;
-    const { resource, timing } = this.#plan;
-    const retry = mayArriveAgain ? new AbortController() : undefined;
-    const retryNow = (): void => retry?.abort("time to repeat the request");
-    const timer = retry && clock.setTimer(retryNow, timing.renewEveryMs, { keepAlive: true });
-    const { signal, unlink } = linkSignals(this.#ending(), session.endSignal, retry?.signal);
-    const request = {
-      sessionId: session.sessionId,
-      resource,
-      attempt,
-      limitMs: timing.roundTripMs,
-      signal,
-    };
-    try {
-      // The session or the wait may have ended while the store answered.
-      signal.throwIfAborted();
-      await store.untilFree?.(request);
-      return true;
-    } catch (error) {
-      this.#throwIfOver();
-      if (session.end !== undefined) return false;
-      if (retry?.signal.aborted !== true) await this.#backOff(error);
-      return true;
-    } finally {
-      timer?.cancel();
       unlink();
     }
   }

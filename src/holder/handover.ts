@@ -46,6 +46,9 @@ export interface Successor {
   readonly token: bigint;
 }
 
+/** How long other waiters may take to make room for a preferred one. */
+const MAKE_ROOM_MS = 500;
+
 interface WaitParts {
   readonly store: Store;
   readonly clock: Clock;
@@ -54,8 +57,9 @@ interface WaitParts {
   readonly release: ReleaseResult;
   readonly waitMs: number;
   /**
-   * The holder that was named as the next leader. Other candidates may hold the resource briefly
-   * and yield, so they are reported only if the preferred holder does not come.
+   * The holder to which the release was to hand off. On etcd and ZooKeeper the first waiter seems
+   * to hold the resource until it has made room for a preferred one, so another holder is reported
+   * only if the preferred one does not follow soon.
    */
   readonly preferred?: string | undefined;
 }
@@ -67,7 +71,8 @@ export async function waitForSuccessor(parts: WaitParts): Promise<Handover> {
   let successor: Successor | undefined;
   const giveUp = new AbortController();
   const { signal } = giveUp;
-  const timer = clock.setTimer(() => giveUp.abort(), waitMs, { keepAlive: true });
+  const end = (): void => giveUp.abort();
+  let timer = clock.setTimer(end, waitMs, { keepAlive: true });
   try {
     const views = store.watch({ prefix: lease.resource, signal });
     for await (const view of untilAborted(views, signal)) {
@@ -76,6 +81,9 @@ export async function waitForSuccessor(parts: WaitParts): Promise<Handover> {
       if (token <= lease.token) continue;
       successor = { holderId, token };
       if (preferred === undefined || preferred === holderId) break;
+      timer.cancel();
+      const leftMs = startedAt + waitMs - clock.now();
+      timer = clock.setTimer(end, Math.min(MAKE_ROOM_MS, leftMs), { keepAlive: true });
     }
     const waitedMs = clock.now() - startedAt;
     if (successor === undefined) return { handedOver: false, release, waitedMs };

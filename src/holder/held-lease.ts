@@ -65,6 +65,8 @@ export class HeldLease implements Lease, SessionMember {
   #finish: ((result: ReleaseResult) => void) | undefined;
   /** Called when the release has been sent to the store. */
   #onSent: (() => void) | undefined;
+  /** The holder to which the release hands the resource off, if it waits. */
+  #preferred: string | undefined;
 
   constructor(parts: HeldLeaseParts) {
     this.#parts = parts;
@@ -152,12 +154,10 @@ export class HeldLease implements Lease, SessionMember {
 
   /**
    * Releases, and resolves as soon as the release has been sent. If its answer gets lost, renewals
-   * repeat it. A store without handoff may carry out the next request before it, so there this
-   * waits for the answer.
+   * repeat it.
    */
   async startRelease(): Promise<void> {
     const released = this.release();
-    if (this.#parts.store.untilFree !== undefined) return void (await released);
     if (this.#state.kind === "releasing" || this.#state.kind === "ended") return;
     await new Promise<void>((resolve, reject) => {
       this.#onSent = resolve;
@@ -169,10 +169,11 @@ export class HeldLease implements Lease, SessionMember {
     return this.handoverTo(undefined, options);
   }
 
-  /** As handover(); with `preferred`, waits until that holder or, at last, any other has it. */
+  /** As handover(). The store hands off to a waiter of `preferred`, if there is one. */
   async handoverTo(preferred: string | undefined, options: HandoverOptions): Promise<Handover> {
     checkHandover(options);
     const { waitMs } = options;
+    this.#preferred = preferred;
     const release = await this.release({ drainMs: options.drainMs });
     const { store, clock } = this.#parts;
     return waitForSuccessor({ store, clock, lease: this, release, waitMs, preferred });
@@ -244,7 +245,7 @@ export class HeldLease implements Lease, SessionMember {
 
   #sendRelease(): void {
     this.#onSent?.();
-    void sendRelease(this.#parts).then((result) => {
+    void sendRelease(this.#parts, this.#preferred).then((result) => {
       this.#finish?.(this.#state.kind === "ended" ? "lost" : result);
       this.#feed({ type: "releaseAnswered" });
     });

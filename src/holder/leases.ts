@@ -26,7 +26,6 @@ import {
 import { type Advanceable, advanceAll, checkGuards } from "./advance.ts";
 import { HeldLease } from "./held-lease.ts";
 import type { Lease } from "./lease.ts";
-import { LocalQueue } from "./local-queue.ts";
 import { createMemoryWarning } from "./memory-warning.ts";
 import { NestedLease } from "./nested-lease.ts";
 import {
@@ -98,7 +97,6 @@ export class Leases {
       random,
       holderId,
       sessions: this.#sessions,
-      queue: store.untilFree === undefined ? undefined : new LocalQueue(),
       tokens: new TokenMemory(),
       acquiring: this.#acquiring,
       closing: this.#closing.signal,
@@ -151,19 +149,15 @@ export class Leases {
   /**
    * Acquires without looking for a lease in the call chain. Elections and once() call it too: they
    * wait on behalf of their own loop, not of the calling code. The caller has checked the names of
-   * `options`. `onRequest` runs with each request for the grant.
+   * `options`. `rank`: the place in the queue, for elections.
    */
-  async acquireHeld(
-    resource: string,
-    options: AcquireOptions,
-    onRequest?: () => void,
-  ): Promise<HeldLease> {
+  async acquireHeld(resource: string, options: AcquireOptions, rank?: number): Promise<HeldLease> {
     const waitMs = this.planWaitMs(options);
     const signal = checkSignal(options.signal);
     const answer = await this.#acquire(resource, options, {
       waitMs: waitMs === 0 ? undefined : waitMs,
       signal,
-      onRequest,
+      rank,
     });
     if (answer instanceof HeldLease) return answer;
     throw toTimeoutError(this.#acquireParts, { resource, waitMs, heldBy: answer.heldBy });

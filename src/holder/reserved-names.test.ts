@@ -1,8 +1,8 @@
-// Goal: the records that once() and elections keep in the store do not collide with the names of
+// Goal: the records that once() keeps in the store do not collide with the names of
 // callers and do not show up among their leases. Method: every call that takes a name, with each
 // reserved ending; then real records next to ordinary leases on a memory backend.
 import { expect, test } from "vitest";
-import { flush, makeWorld, writeRecord } from "../../test/support/holder/holder-world.ts";
+import { flush, makeWorld } from "../../test/support/holder/holder-world.ts";
 import { RESERVED_SUFFIXES } from "./reserved-names.ts";
 
 test.each(Object.values(RESERVED_SUFFIXES))(
@@ -30,10 +30,8 @@ test("a reserved ending in the middle of a name is allowed", async () => {
 
 test("list and watch omit records, and read and revoke reach them", async () => {
   const world = makeWorld();
-  const one = await world.join("one");
-  const { tenure } = one;
+  const { tenure } = await world.join("one");
   await tenure.once("job", { atMs: world.clock.wallNow() }, () => 1);
-  await writeRecord(world, one, "leader@next", { preferred: "x", preferredMs: 1 });
   await tenure.acquire("job");
   await tenure.acquire("leader");
 

@@ -1,5 +1,5 @@
-// Reserved endings of resource names. once() and elections keep records of their own in the store,
-// next to the resource they belong to. Callers cannot acquire resources with such names, and
+// Reserved endings of resource names. once() keeps records of its own in the store, next to the
+// resource they belong to. Callers cannot acquire resources with such names, and
 // listings do not show them. read() and revoke() accept them, so an operator can inspect or remove
 // a record.
 
@@ -10,8 +10,6 @@ export const RESERVED_SUFFIXES = {
   /** Markers of runs that have begun: see once/markers.ts for why there are two. */
   firstMarker: "@once",
   secondMarker: "@once+",
-  /** The name of a preferred successor: see election/preference.ts. */
-  preference: "@next",
 } as const;
 
 const SUFFIXES = Object.values(RESERVED_SUFFIXES);

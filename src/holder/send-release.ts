@@ -20,10 +20,12 @@ export interface SendReleaseParts extends LeaseRef {
 
 export async function sendRelease(
   parts: SendReleaseParts,
+  preferred: string | undefined,
 ): Promise<"released" | "lost" | "unconfirmed"> {
   const { store, clock, session, resource, token, attempt } = parts;
   const limitMs = session.timing.roundTripMs;
-  const request = { sessionId: session.sessionId, resource, token, limitMs };
+  const { sessionId } = session;
+  const request = { sessionId, resource, token, preferred, limitMs };
   for (let failures = 0; failures < TRIES_MAX; ) {
     try {
       const outcome = await withLimit(clock, limitMs, "release", () => store.release(request));

@@ -1,6 +1,5 @@
 // A session that is never renewed and usually never ended: its leases expire by the store's clock,
-// without any process staying alive. once() uses it for the markers of runs that have begun, and
-// elections use it for the name of a preferred successor.
+// without any process staying alive. once() uses it for the markers of runs that have begun.
 
 import type { Clock, Random } from "../async/clock.ts";
 import { withLimit } from "../async/waits.ts";

@@ -17,13 +17,6 @@ export { clockToken, nextToken, startOfEra, type TokenState } from "../core/era.
 export type { Clock, ClockJump, HostClock, Random, Timer, TimerOptions };
 
 /**
- * For stores without handoff (see `Store.untilFree`): how long only the first waiter may take a
- * resource that became free. After that any process may take it, so that one stuck waiter cannot
- * block the others for a ttl.
- */
-export const HEAD_START_MS = 250;
-
-/**
  * The most revocations, and the most grants, that one renewal acknowledges. It bounds the size of a
  * renewal: etcd accepts 128 operations in a transaction.
  */
@@ -91,14 +84,6 @@ export interface Store {
    * is not an error.
    */
   endSession(request: SessionRequest): Promise<void>;
-  /**
-   * Only on stores without handoff, which answer `busy` even if they have queued the attempt. The
-   * holder waits for this, then repeats its request. Resolves when another grant request is likely
-   * to succeed: the resource is free and it is this attempt's turn. It may resolve too early, but
-   * it must not miss the moment. Rejects only with the signal's reason, or when the store is
-   * closed.
-   */
-  untilFree?(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void>;
 
   /** Reads the current holder of one resource. */
   read(request: ReadRequest): Promise<ReadAnswer>;
@@ -194,10 +179,7 @@ export interface GrantRequest extends AttemptRequest {
   readonly value?: unknown;
   /** If busy, queue the attempt until it is granted or withdrawn, or the session ends. */
   readonly queue: boolean;
-  /**
-   * Waiters with a lower rank come first. A whole number from 0 on. Absent: 0. Stores without
-   * handoff ignore it.
-   */
+  /** Waiters with a lower rank come first. A whole number from 0 on. Absent: 0. */
   readonly rank?: number | undefined;
 }
 

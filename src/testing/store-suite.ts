@@ -10,7 +10,7 @@ import { reading } from "./store-suite/reading.ts";
 import { releases } from "./store-suite/releases.ts";
 import { revocations } from "./store-suite/revocations.ts";
 import { sessions } from "./store-suite/sessions.ts";
-import { order, waiting, waking } from "./store-suite/waiting.ts";
+import { order, waiting } from "./store-suite/waiting.ts";
 
 type Topic = Record<string, (bench: Bench, skip: (reason: string) => never) => Promise<void>>;
 
@@ -22,6 +22,7 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
     revocations,
     releases,
     waiting,
+    handoff,
     reading,
     ambiguity,
     durability,
@@ -29,10 +30,7 @@ export function storeSuite(runner: Runner, subject: StoreUnderTest): void {
   runner.describe(`${subject.name} keeps the store contract`, () => {
     for (const [topic, tests] of Object.entries(topics)) declare(runner, subject, topic, tests);
     if (subject.guarantees.fifo) declare(runner, subject, "order", order);
-    if (subject.handsOff === false) declare(runner, subject, "waking", waking);
-    else declare(runner, subject, "handoff", handoff);
-    if (subject.handsOff !== false && subject.skipsQuiet !== false)
-      declare(runner, subject, "quiet waiters", quietWaiters);
+    if (subject.skipsQuiet !== false) declare(runner, subject, "quiet waiters", quietWaiters);
     declare(runner, subject, "eras", eras(subject));
     runner.test("the guarantees of the store are those given to the suite", async () => {
       await withBench(subject, async (bench) => {

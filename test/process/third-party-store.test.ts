@@ -9,7 +9,6 @@ import {
   type GrantOutcome,
   type GrantRequest,
   type Guarantees,
-  HEAD_START_MS,
   type HolderView,
   type LeaseRef,
   type LeaseView,
@@ -26,6 +25,7 @@ import {
   type RenewRequest,
   type RevokeOutcome,
   type RevokeRequest,
+  type SessionEvents,
   type SessionRequest,
   type Store,
   type StoreParts,
@@ -36,16 +36,28 @@ import { describe, expect, test } from "vitest";
 
 interface Session {
   readonly ttlMs: number;
-  expiresAt: number;
+  readonly quietAfterMs: number;
+  readonly events: SessionEvents | undefined;
+  renewedAt: number;
   readonly revoked: LeaseRef[];
 }
 
+interface Waiter {
+  readonly sessionId: string;
+  readonly attempt: string;
+  readonly holderId: string;
+  readonly value: unknown;
+  readonly rank: number;
+}
+
 interface Row {
+  readonly resource: string;
   token: bigint | undefined;
+  /** The attempt of the newest grant. */
   attempt: string;
-  held: { sessionId: string; holderId: string; value: unknown; since: number } | undefined;
-  freeSince: number;
-  queue: { readonly sessionId: string; readonly attempt: string }[];
+  held: (Waiter & { readonly since: number; isAccepted: boolean }) | undefined;
+  /** In order. */
+  queue: Waiter[];
 }
 
 /** The state that a server would keep. */
@@ -57,8 +69,8 @@ class Tables {
 const POLL_MS = 5;
 
 /**
- * Implements the contract in the simplest way: it polls, and remembers only the newest attempt of
- * each resource.
+ * Implements the contract in the simplest way: it polls for expired holders, and remembers only the
+ * newest attempt of each resource.
  */
 class MapStore implements Store {
   readonly guarantees: Guarantees = {
@@ -81,57 +93,81 @@ class MapStore implements Store {
     this.#clock = clock;
   }
 
-  async openSession({ sessionId, ttlMs }: OpenSessionRequest): Promise<{ ttlMs: number }> {
+  async openSession(request: OpenSessionRequest): Promise<{ ttlMs: number }> {
     this.#checkOpen();
-    const expiresAt = this.#clock.now() + ttlMs;
-    this.#tables.sessions.set(sessionId, { ttlMs, expiresAt, revoked: [] });
+    const { sessionId, ttlMs, quietAfterMs = ttlMs, events } = request;
+    const renewedAt = this.#clock.now();
+    const session = { ttlMs, quietAfterMs, events, renewedAt, revoked: [] };
+    this.#tables.sessions.set(sessionId, session);
     return { ttlMs };
   }
 
   async grant(request: GrantRequest): Promise<GrantOutcome> {
     this.#checkOpen();
-    const { sessionId, resource, attempt, holderId, value } = request;
+    const { sessionId, resource, attempt, holderId, value, rank = 0, queue } = request;
     if (!this.#isAlive(sessionId)) return { kind: "gone" };
     const row = this.#row(resource);
-    if (row.attempt === attempt) {
-      const isHeld = row.held?.sessionId === sessionId && row.token !== undefined;
-      return isHeld ? { kind: "granted", token: row.token ?? 0n } : { kind: "ended" };
+    if (row.attempt === attempt && row.held?.sessionId !== sessionId) return { kind: "ended" };
+    if (row.attempt !== attempt && !row.queue.some((waiter) => waiter.attempt === attempt)) {
+      row.queue.push({ sessionId, attempt, holderId, value, rank });
+      row.queue.sort((one, other) => one.rank - other.rank);
     }
-    if (!this.#mayTake(row, attempt)) {
-      const isQueued = row.queue.some((waiter) => waiter.attempt === attempt);
-      if (request.queue && !isQueued) row.queue.push({ sessionId, attempt });
-      return { kind: "busy", holderId: row.held?.holderId };
+    this.#handOff(row, { requester: sessionId });
+    const { held, token = 0n } = row;
+    if (held?.attempt === attempt) {
+      held.isAccepted = true;
+      return { kind: "granted", token };
     }
-    const clock = clockToken(this.#clock.wallNow());
-    const token = nextToken({ last: row.token, floor: 1n, clock });
-    row.token = token;
-    row.attempt = attempt;
-    row.held = { sessionId, holderId, value, since: this.#clock.now() };
-    row.queue = row.queue.filter((waiter) => waiter.attempt !== attempt);
-    return { kind: "granted", token };
+    if (!queue) {
+      row.queue = row.queue.filter((waiter) => waiter.attempt !== attempt);
+      return { kind: "busy", holderId: held?.holderId };
+    }
+    if (held !== undefined)
+      this.#report(held.sessionId, (events) => events.wanted({ resource, token }));
+    this.#poll(row, attempt);
+    return { kind: "queued", holderId: held?.holderId };
   }
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
     this.#checkOpen();
-    const { sessionId, withdrawn, acknowledged } = request;
+    const { sessionId, withdrawn, acknowledged, accepted = [] } = request;
     const session = this.#tables.sessions.get(sessionId);
     if (session === undefined || !this.#isAlive(sessionId)) return { kind: "gone" };
+    session.renewedAt = this.#clock.now();
     for (const lost of withdrawn) await this.withdraw({ ...request, ...lost });
-    for (const { resource, token } of acknowledged) {
-      const at = session.revoked.findIndex(
-        (ref) => ref.resource === resource && ref.token === token,
-      );
+    for (const ref of acknowledged) {
+      const at = session.revoked.findIndex((revoked) => isSame(revoked, ref));
       if (at >= 0) session.revoked.splice(at, 1);
     }
-    session.expiresAt = this.#clock.now() + session.ttlMs;
-    return { kind: "renewed", ttlMs: session.ttlMs, gone: [...session.revoked] };
+    const rows = [...this.#tables.rows.keys()].map((resource) => this.#row(resource));
+    const isOwn = (waiter: Waiter): boolean => waiter.sessionId === sessionId;
+    for (const row of rows) if (row.queue.some(isOwn)) this.#handOff(row, { requester: sessionId });
+    const own = rows.flatMap(({ resource, token, held, queue }) =>
+      token !== undefined && held !== undefined && isOwn(held)
+        ? [{ ref: { resource, token }, held, isWanted: queue.length > 0 }]
+        : [],
+    );
+    for (const { ref, held } of own)
+      held.isAccepted ||= accepted.some((lease) => isSame(lease, ref));
+    return {
+      kind: "renewed",
+      ttlMs: session.ttlMs,
+      gone: [...session.revoked],
+      granted: own
+        .filter(({ held }) => !held.isAccepted)
+        .map(({ ref, held }) => ({ ...ref, attempt: held.attempt })),
+      wanted: own.filter(({ isWanted }) => isWanted).map(({ ref }) => ref),
+      waiting: rows.flatMap(({ queue }) => queue.filter(isOwn)).length,
+    };
   }
 
-  async release({ sessionId, resource, token }: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
     this.#checkOpen();
+    const { sessionId, resource, token, preferred } = request;
     const row = this.#row(resource);
     if (row.held?.sessionId !== sessionId || row.token !== token) return { kind: "notHeld" };
-    this.#free(row);
+    row.held = undefined;
+    this.#handOff(row, { preferred });
     return { kind: "released" };
   }
 
@@ -139,22 +175,15 @@ class MapStore implements Store {
     this.#checkOpen();
     const row = this.#row(resource);
     row.queue = row.queue.filter((waiter) => waiter.attempt !== attempt);
-    if (row.held?.sessionId === sessionId && row.attempt === attempt) this.#free(row);
+    if (row.held?.sessionId !== sessionId || row.attempt !== attempt) return;
+    row.held = undefined;
+    this.#handOff(row);
   }
 
   async endSession({ sessionId }: SessionRequest): Promise<void> {
     this.#checkOpen();
-    const session = this.#tables.sessions.get(sessionId);
-    if (session !== undefined) session.expiresAt = Math.min(session.expiresAt, this.#clock.now());
-  }
-
-  async untilFree(request: AttemptRequest & { readonly signal: AbortSignal }): Promise<void> {
-    for (;;) {
-      request.signal.throwIfAborted();
-      this.#checkOpen();
-      if (this.#mayTake(this.#row(request.resource), request.attempt)) return;
-      await this.#pause(request.signal);
-    }
+    this.#tables.sessions.delete(sessionId);
+    for (const resource of this.#tables.rows.keys()) this.#handOff(this.#row(resource));
   }
 
   async read({ resource, consistency }: ReadRequest): Promise<ReadAnswer> {
@@ -194,8 +223,11 @@ class MapStore implements Store {
     this.#checkOpen();
     const row = this.#row(resource);
     if (row.held === undefined || row.token !== token) return { kind: "notHeld" };
-    this.#tables.sessions.get(row.held.sessionId)?.revoked.push({ resource, token });
-    this.#free(row);
+    const { sessionId } = row.held;
+    this.#tables.sessions.get(sessionId)?.revoked.push({ resource, token });
+    this.#report(sessionId, (events) => events.lost({ resource, token }));
+    row.held = undefined;
+    this.#handOff(row);
     return { kind: "revoked" };
   }
 
@@ -207,8 +239,11 @@ class MapStore implements Store {
     this.#closing.signal.throwIfAborted();
   }
 
-  #isAlive(sessionId: string): boolean {
-    return (this.#tables.sessions.get(sessionId)?.expiresAt ?? 0) > this.#clock.now();
+  /** `withinMs`: the session was renewed within this time. By default, within its ttl. */
+  #isAlive(sessionId: string, withinMs?: (session: Session) => number): boolean {
+    const session = this.#tables.sessions.get(sessionId);
+    if (session === undefined) return false;
+    return this.#clock.now() < session.renewedAt + (withinMs?.(session) ?? session.ttlMs);
   }
 
   /**
@@ -217,35 +252,58 @@ class MapStore implements Store {
   #row(resource: string): Row {
     let row = this.#tables.rows.get(resource);
     if (row === undefined) {
-      row = { token: undefined, attempt: "", held: undefined, freeSince: 0, queue: [] };
+      row = { resource, token: undefined, attempt: "", held: undefined, queue: [] };
       this.#tables.rows.set(resource, row);
     }
-    if (row.held !== undefined && !this.#isAlive(row.held.sessionId)) {
-      row.freeSince = this.#tables.sessions.get(row.held.sessionId)?.expiresAt ?? 0;
-      row.held = undefined;
-    }
+    if (row.held !== undefined && !this.#isAlive(row.held.sessionId)) row.held = undefined;
     row.queue = row.queue.filter((waiter) => this.#isAlive(waiter.sessionId));
     return row;
   }
 
-  #mayTake(row: Row, attempt: string): boolean {
-    const [first] = row.queue;
-    const isTurn = first === undefined || first.attempt === attempt;
-    return row.held === undefined && (isTurn || this.#clock.now() >= row.freeSince + HEAD_START_MS);
+  /** Grants a free resource to the next waiter whose session is not quiet. */
+  #handOff(row: Row, by: { requester?: string; preferred?: string | undefined } = {}): void {
+    if (row.held !== undefined) return;
+    const mayBeGranted = ({ sessionId }: Waiter): boolean =>
+      sessionId === by.requester || this.#isAlive(sessionId, ({ quietAfterMs }) => quietAfterMs);
+    const candidates = row.queue.filter(mayBeGranted);
+    const next = candidates.find(({ holderId }) => holderId === by.preferred) ?? candidates[0];
+    if (next === undefined) return;
+    const clock = clockToken(this.#clock.wallNow());
+    const token = nextToken({ last: row.token, floor: 1n, clock });
+    row.token = token;
+    row.attempt = next.attempt;
+    row.held = { ...next, since: this.#clock.now(), isAccepted: false };
+    row.queue = row.queue.filter((waiter) => waiter !== next);
+    const { resource } = row;
+    const grant = { resource, token, attempt: next.attempt };
+    this.#report(next.sessionId, (events) => events.granted(grant));
   }
 
-  #free(row: Row): void {
-    row.held = undefined;
-    row.freeSince = this.#clock.now();
+  #report(sessionId: string, send: (events: SessionEvents) => void): void {
+    const events = this.#tables.sessions.get(sessionId)?.events;
+    if (events !== undefined) queueMicrotask(() => send(events));
+  }
+
+  /** While the attempt waits, checks whether the holder has expired. */
+  #poll(row: Row, attempt: string): void {
+    const check = (): void => {
+      const { queue } = this.#row(row.resource);
+      if (this.#closing.signal.aborted || !queue.some((waiter) => waiter.attempt === attempt))
+        return;
+      this.#handOff(row);
+      this.#poll(row, attempt);
+    };
+    this.#clock.setTimer(check, POLL_MS);
   }
 
   #view(resource: string): HolderView | undefined {
     const { held, token } = this.#row(resource);
     const session = held && this.#tables.sessions.get(held.sessionId);
     if (held === undefined || session === undefined || token === undefined) return undefined;
-    const { since, ...holder } = held;
+    const { sessionId, holderId, value, since } = held;
     const now = this.#clock.now();
-    return { ...holder, token, expiresInMs: session.expiresAt - now, heldForMs: now - since };
+    const expiresInMs = session.renewedAt + session.ttlMs - now;
+    return { sessionId, holderId, value, token, expiresInMs, heldForMs: now - since };
   }
 
   #held(prefix: string): LeaseView[] {
@@ -271,6 +329,10 @@ class MapStore implements Store {
   }
 }
 
+function isSame(one: LeaseRef, other: LeaseRef): boolean {
+  return one.resource === other.resource && one.token === other.token;
+}
+
 function mapStore(tables: Tables = new Tables()): OpenStore {
   return async (parts) => new MapStore(tables, parts);
 }
@@ -283,7 +345,6 @@ const runner: Runner = {
 storeSuite(runner, {
   name: "a third-party store",
   ttlMs: 10_000,
-  handsOff: false,
   guarantees: { fifo: true, durable: false },
   create: async () => {
     const clock = new ManualClock();

@@ -48,11 +48,6 @@ export interface StoreUnderTest {
    */
   readonly forgets?: readonly string[] | undefined;
   /**
-   * False for a store without handoff (see `Store.untilFree`).
-   * @default true
-   */
-  readonly handsOff?: boolean | undefined;
-  /**
    * False for a store on which a quiet waiter cannot be skipped (see queue-policy.ts).
    * @default true
    */
@@ -227,25 +222,16 @@ export class Client {
   async queue(resource: string, rank?: number): Promise<string> {
     const attempt = this.newAttempt();
     const { kind } = await this.ask(resource, { attempt, queue: true, rank });
-    if (kind === "queued" || (kind === "busy" && this.store.untilFree !== undefined))
-      return attempt;
+    if (kind === "queued") return attempt;
     throw new Error(`${this.sessionId} expected to be queued for "${resource}", got ${kind}`);
   }
 
   /** Resolves with the token when a queued attempt is granted. */
   async granted(resource: string, attempt: string): Promise<bigint> {
-    if (this.store.untilFree === undefined) {
-      const grant = await this.reported(`the grant of "${resource}"`, ({ grants }) =>
-        grants.find((each) => each.attempt === attempt),
-      );
-      return grant.token;
-    }
-    for (;;) {
-      await this.untilFree(resource, attempt);
-      const outcome = await this.ask(resource, { attempt, queue: true });
-      if (outcome.kind === "granted") return outcome.token;
-      expect(outcome.kind, "busy", `${this.sessionId} waits for "${resource}"`);
-    }
+    const grant = await this.reported(`the grant of "${resource}"`, ({ grants }) =>
+      grants.find((each) => each.attempt === attempt),
+    );
+    return grant.token;
   }
 
   async release(resource: string, token: bigint, preferred?: string): Promise<string> {
@@ -269,15 +255,6 @@ export class Client {
 
   end(): Promise<void> {
     return this.store.endSession({ sessionId: this.sessionId, limitMs: LIMIT_MS });
-  }
-
-  untilFree(
-    resource: string,
-    attempt: string,
-    signal: AbortSignal = new AbortController().signal,
-  ): Promise<void> {
-    const request = { sessionId: this.sessionId, resource, attempt, signal, limitMs: LIMIT_MS };
-    return this.store.untilFree?.(request) ?? Promise.reject(new Error("the store hands off"));
   }
 
   async holder(

@@ -1,7 +1,7 @@
 // Waiting: waiters wake up when they can take the resource (L1, L2), in order if the store keeps a
 // queue, and are never blocked by dead waiters.
 
-import { HEAD_START_MS, type Store } from "../../stores/contract.ts";
+import type { Store } from "../../stores/contract.ts";
 import { type Bench, type Client, expect, expectTrue } from "./harness.ts";
 
 /** Requests the resource, waits if it is busy, and resolves with its token. */
@@ -18,15 +18,10 @@ async function expectWoken(bench: Bench, holder: Store, waiter: Store): Promise<
   const attempt = await two.queue("r");
   await bench.harness.sleep(20);
   const from = bench.harness.now();
-  // A store without handoff does not report a grant, so its waiter has to wait from before.
-  const waiting = waiter.untilFree === undefined ? undefined : two.granted("r", attempt);
   await one.release("r", token);
-  const tooLate = (): Promise<undefined> => bench.harness.sleep(bench.ttlMs).then(() => undefined);
-  const got = await (waiting === undefined
-    ? two.granted("r", attempt)
-    : Promise.race([waiting, tooLate()]));
+  const got = await two.granted("r", attempt);
   expectTrue(
-    got !== undefined && got > token && bench.harness.now() - from <= bench.ttlMs,
+    got > token && bench.harness.now() - from <= bench.ttlMs,
     "the waiter is granted the resource long before a ttl could have ended",
   );
 }
@@ -50,7 +45,6 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     const token = await one.take("r");
     const waiter = waitFor(two, "r");
     await bench.expire(store);
-    await bench.harness.sleep(HEAD_START_MS);
     expectTrue((await waiter) > token, "the holder did not renew, so the waiter holds");
   },
 
@@ -67,68 +61,6 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     await one.release("r", token);
     await bench.harness.sleep(10);
     expectTrue((await waiter) > token, "the next waiter holds");
-  },
-};
-
-/** For stores without handoff. */
-export const waking: Record<string, (bench: Bench) => Promise<void>> = {
-  "L1: a stuck first waiter delays the others by no more than its head start": async (bench) => {
-    const long = bench.ttlMs * 50;
-    const one = await bench.session(await bench.store(), "one", long);
-    const token = await one.take("r");
-    const stuck = await bench.session(await bench.store(), "stuck", long);
-    await stuck.ask("r", { queue: true });
-    const next = await bench.session(await bench.store(), "next", long);
-    const waiter = waitFor(next, "r");
-    await bench.harness.sleep(5);
-    await one.release("r", token);
-    await bench.harness.sleep(HEAD_START_MS + 20);
-    expectTrue((await waiter) > token, "the second waiter holds");
-  },
-
-  "a wait ends at once if the resource became free before it began": async (bench) => {
-    const one = await bench.session(await bench.store(), "one");
-    const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
-    const token = await one.take("r");
-    const attempt = await two.queue("r");
-    await one.release("r", token);
-    const waiter = two.untilFree("r", attempt);
-    await bench.harness.sleep(1);
-    await waiter;
-  },
-
-  "an aborted wait rejects with the signal's reason": async (bench) => {
-    const one = await bench.session(await bench.store(), "one");
-    const two = await bench.session(await bench.store(), "two");
-    await one.take("r");
-    const attempt = two.newAttempt();
-    await two.ask("r", { attempt, queue: true });
-    const reason = new Error("enough");
-    const stop = new AbortController();
-    const wait = (): Promise<string> =>
-      two.untilFree("r", attempt, stop.signal).then(
-        () => "resolved",
-        (error: unknown) => (error === reason ? "rejected with the reason" : String(error)),
-      );
-    const waiting = wait();
-    stop.abort(reason);
-    expect(await waiting, "rejected with the reason", "the wait rejects with the caller's reason");
-    expect(await wait(), "rejected with the reason", "so does a wait with an aborted signal");
-  },
-
-  "closing the store ends its waits": async (bench) => {
-    const one = await bench.session(await bench.store(), "one");
-    const store = await bench.store();
-    const two = await bench.session(store, "two");
-    await one.take("r");
-    const attempt = two.newAttempt();
-    await two.ask("r", { attempt, queue: true });
-    const wait = two.untilFree("r", attempt).then(
-      () => "resolved",
-      () => "rejected",
-    );
-    await store.close();
-    expect(await wait, "rejected", "the wait does not hang");
   },
 };
 
