@@ -4,13 +4,6 @@
 import type { Store } from "../../stores/contract.ts";
 import { type Bench, type Client, expect, expectTrue } from "./harness.ts";
 
-/** Requests the resource, waits if it is busy, and resolves with its token. */
-async function waitFor(client: Client, resource: string): Promise<bigint> {
-  const attempt = client.newAttempt();
-  const outcome = await client.ask(resource, { attempt, queue: true });
-  return outcome.kind === "granted" ? outcome.token : client.granted(resource, attempt);
-}
-
 async function expectWoken(bench: Bench, holder: Store, waiter: Store): Promise<void> {
   const one = await bench.session(holder, "one", bench.ttlMs * 20);
   const two = await bench.session(waiter, "two", bench.ttlMs * 20);
@@ -43,9 +36,12 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     const two = await bench.session(await bench.store(), "two", bench.ttlMs * 20);
     const one = await bench.shortSession(store, "one");
     const token = await one.take("r");
-    const waiter = waitFor(two, "r");
+    const attempt = await two.queue("r");
     await bench.expire(store);
-    expectTrue((await waiter) > token, "the holder did not renew, so the waiter holds");
+    expectTrue(
+      (await two.granted("r", attempt)) > token,
+      "the holder did not renew, so the waiter holds",
+    );
   },
 
   "a withdrawn waiter does not block the next one": async (bench) => {
@@ -53,14 +49,12 @@ export const waiting: Record<string, (bench: Bench) => Promise<void>> = {
     const one = await bench.session(store, "one", bench.ttlMs * 20);
     const token = await one.take("r");
     const quitter = await bench.session(await bench.store(), "quitter", bench.ttlMs * 20);
-    const attempt = quitter.newAttempt();
-    await quitter.ask("r", { attempt, queue: true });
+    const given = await quitter.queue("r");
     const next = await bench.session(await bench.store(), "next", bench.ttlMs * 20);
-    const waiter = waitFor(next, "r");
-    await quitter.withdraw("r", attempt);
+    const attempt = await next.queue("r");
+    await quitter.withdraw("r", given);
     await one.release("r", token);
-    await bench.harness.sleep(10);
-    expectTrue((await waiter) > token, "the next waiter holds");
+    expectTrue((await next.granted("r", attempt)) > token, "the next waiter holds");
   },
 };
 
