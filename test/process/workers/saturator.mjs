@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { connect } from "../../../dist/index.js";
 import { hostMs, nextCommand, report, settings } from "./kit.mjs";
 
-const tenure = await connect(`sqlite:${settings.file}`);
+const tenure = await connect(settings.url);
 
 /** Milliseconds that this process has waited for a processor since it began. 0 if unknown. */
 function queuedMs() {

@@ -31,9 +31,14 @@ function toUrl(server: () => { readonly url: string }): () => string {
 
 export const everyStore: readonly string[] = Object.keys(engines);
 
+/** Returns a function that returns the URL of this engine, once its server runs. */
+export function urlOf(engine: string): () => string {
+  return engines[engine]?.() as () => string;
+}
+
 /** Returns a function that connects another machine, under the given holder id, to this engine. */
 export function machinesOn(engine: string): (holderId: string) => Promise<Tenure> {
-  const url = engines[engine]?.() as () => string;
+  const url = urlOf(engine);
   const open: Tenure[] = [];
   afterEach(async () => {
     await Promise.all(open.splice(0).map((tenure) => tenure.close()));
